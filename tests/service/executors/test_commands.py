@@ -95,7 +95,7 @@ def test_the_environment_is_what_was_given_and_what_the_executor_knows(at: Path)
     found = dict(line.split("=", 1) for line in log_of(launch).rstrip("\0").split("\0"))
     assert found == {
         **given,
-        "BETIMES_RUN_DIR": launch.folder,
+        "BETIMES_RUN_DIR": f"{launch.folder}/job",
         "BETIMES_CPUS": "0",
         "CUDA_VISIBLE_DEVICES": "GPU-a",
     }

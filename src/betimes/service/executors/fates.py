@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from betimes.service.executors.control import is_heard
 from betimes.service.executors.leftovers import kill_leftovers
-from betimes.service.executors.supervision import files
+from betimes.service.executors.records import Damaged, read
+from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.supervision.processes import boot_id
 
 
@@ -21,7 +22,12 @@ class Never:
 
 @dataclass(frozen=True)
 class Starting:
-    """A shim has the run, and will soon tell more; or another service is looking, too."""
+    """A shim has the run, and will soon tell more; or another service is looking, too.
+
+    damage: what was done to the run's folder, so that more is known only once its shim has ended.
+    """
+
+    damage: str | None = None
 
 
 @dataclass(frozen=True)
@@ -41,33 +47,53 @@ class Over:
 Fate = Never | Starting | Running | Over
 
 
-def look(folder: str) -> Fate:
+def look(folder: str, control: str) -> Fate:
     """What became of the run of a folder; a run without a supervisor is ended here, and is lost.
 
-    OSError where the folder cannot be read or written.
+    control: its supervisor's FIFO. A supervisor that lives is asked before any file is believed: it holds the lock,
+    and reads the FIFO, until it has written exit.json. OSError where nothing can be known now.
     """
-    over = _read_exit(folder)
-    if over is not None:
-        return Over(over)
-    if not Path(folder, files.LAUNCH).exists():
-        return Never()
-    lock = files.try_lock(folder)
+    try:
+        return _look(folder, control)
+    except Damaged as damaged:
+        if is_heard(control):
+            return Starting(str(damaged))
+        kill_leftovers({}, folder)
+        return Over({"why": "lost", "message": str(damaged)})
+
+
+def _look(folder: str, control: str) -> Fate:
+    try:
+        Path(folder, files.LAUNCH).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return Starting(f"its folder {folder} was removed while it ran") if is_heard(control) else Never()
+    except PermissionError as error:
+        raise Damaged(f"{error.filename} cannot be read: {error.strerror}") from None
+    try:
+        lock = files.try_lock(folder)
+    except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
+        raise Damaged(f"{error.filename} cannot be opened: {error.strerror}") from None
     if lock is None:
-        shim = read(folder, files.SHIM)
-        return (
-            Running(shim) if shim else Starting()
-        )  # a damaged one says nothing: it is over when the lock is free
+        return _with_supervisor(folder)
     try:  # it has no supervisor, and gets none as long as the lock is held here
-        over = _read_exit(folder)
+        if is_heard(control):  # but for one whose lock was removed
+            return _with_supervisor(folder)
+        over, damage = _tolerant(folder, files.EXIT)
         if over is not None:
             return Over(over)
-        launch, shim = read(folder, files.LAUNCH) or {}, read(folder, files.SHIM)
-        if launch.get("boot_id") != boot_id():
+        (launch, _), (shim, _) = _tolerant(folder, files.LAUNCH), _tolerant(folder, files.SHIM)
+        if (
+            launch is not None and launch.get("boot_id") != boot_id()
+        ):  # what is damaged was not on the disk then
             return Over(_lose(folder, shim, "node-lost", "the machine restarted while it ran"))
+        if damage is not None:
+            kill_leftovers(shim or {}, folder)
+            return Over({"why": "lost", "message": damage})
+        shim = read(folder, files.SHIM)
         if shim is None:
             return Never()
         killed, left = kill_leftovers(shim, folder)
-        message = f"its supervisor (process {shim.get('pid')}) was killed from outside"
+        message = f"its supervisor (process {shim['pid']}) was killed from outside"
         if killed:
             message += f"; {killed} processes of the command went on, and were killed"
         if left:
@@ -77,26 +103,30 @@ def look(folder: str) -> Fate:
         os.close(lock)
 
 
-def read(folder: str, name: str) -> dict[str, Any] | None:
-    """A file of a run's folder; None if it is missing, empty if it is damaged."""
-    try:
-        text = Path(folder, name).read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+def _with_supervisor(folder: str) -> Fate:
+    """What there is of a run that has a supervisor; Starting, until it shows which it is."""
+    shim = read(folder, files.SHIM)
+    if shim is None:
+        return Starting()
+    if processes.lives(shim["pid"], shim["start_ticks"]) and not _is_supervisor(shim["pid"]):
+        raise Damaged(f"{folder}/{files.SHIM} is damaged: process {shim['pid']} is no supervisor")
+    return Running(shim)
 
 
-def _read_exit(folder: str) -> dict[str, Any] | None:
-    """exit.json; None if it is missing, or if it is damaged as it was not on the disk when the machine restarted."""
-    over = read(folder, files.EXIT)
-    if over != {}:
-        return over
-    launch = read(folder, files.LAUNCH)
-    return over if launch is None or launch.get("boot_id") == boot_id() else None
+def _is_supervisor(pid: int) -> bool:
+    """Whether a process is one of those that `forker` starts, as far as /proc tells."""
+    try:
+        return b"shim.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has just ended, or this is no Linux
+        return True
+
+
+def _tolerant(folder: str, name: str) -> tuple[dict[str, Any] | None, str | None]:
+    """What a file says, and what is wrong with it."""
+    try:
+        return read(folder, name), None
+    except Damaged as damaged:
+        return None, str(damaged)
 
 
 def record_end(folder: str, why: str, message: str, started_at_s: float | None = None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from .files import (
     RUNS,
     SHIM,
     as_json,
+    clear_way,
     is_full,
     reserve_exit,
     sync_exit,
@@ -51,7 +52,7 @@ def main(folder: str, launch: dict[str, Any]) -> int:
     lock = take_run(folder)
     if lock is None:
         return BUSY
-    return Supervisor(folder, launch).run()
+    return Supervisor(folder, launch, lock).run()
 
 
 class _NoRoom(Exception):
@@ -61,8 +62,9 @@ class _NoRoom(Exception):
 class Supervisor:
     """One run. The command's process stays unreaped to the end, so that its group's number remains its own."""
 
-    def __init__(self, folder: str, launch: dict[str, Any]) -> None:
+    def __init__(self, folder: str, launch: dict[str, Any], lock: int) -> None:
         self.folder, self.launch = folder, launch
+        self.held = [lock]  # descriptors by which others know that how it ends is still to be written
         self.log = Log(os.path.join(folder, LOG), launch["log_bytes"], launch["log_files"])
         self.memory = Memory(launch["memory_bytes"], launch["cgroup"])
         self.pid = 0  # of the command, and so of its group and session
@@ -93,6 +95,7 @@ class Supervisor:
             self._kill_all()
             self.memory.leave()
             self._complain(str(full))
+            self._let_go()
             return NO_ROOM
         except BaseException as error:
             self._kill_all()
@@ -111,6 +114,7 @@ class Supervisor:
             reserve_exit(self.folder)
             making = self.launch["control"]
             self.control = open_fifo(making)
+            self.held.append(self.control)
         except OSError as error:
             return self._cannot_write(making, error)
         self.log.write(b"")
@@ -178,10 +182,10 @@ class Supervisor:
             "pgid": self.pid,
             "command_start_ticks": command_start_ticks,
             "started_at_s": self.started_s,
+            "started_steady_s": self.started,
             "cpus": cpus,
             "pinning": pinning,
             "gpus": self.launch["gpus"],
-            "control": self.launch["control"],
             "memory_bytes": self.launch["memory_bytes"],
             "memory_limited_by": self.memory.by,
             "cgroup": self.memory.group,
@@ -289,7 +293,11 @@ class Supervisor:
                     self._signal(int(amount))
                 elif what == b"memory":
                     self.memory.allow(int(amount))
-            except (OSError, ValueError) as error:  # a process that can write here can write anything
+            except (
+                OSError,
+                ValueError,
+                OverflowError,
+            ) as error:  # a process that can write here can write anything
                 self._complain(f"ignored {request!r}: {error}")
 
     def _signal(self, number: int) -> None:
@@ -297,7 +305,13 @@ class Supervisor:
             send(pid, number)
 
     def _stop(self, why: str, grace_s: float) -> None:
-        """SIGTERM, and an end to the grace period; asked again, only an earlier end counts."""
+        """SIGTERM, and an end to the grace period; asked again, only an earlier end counts.
+
+        A command that has ended by itself has done its work, though nobody may have looked yet.
+        """
+        self._reap()
+        if self.ended and self.why is None:
+            return
         if self.why is None:
             self.why = why
             for number in (signal.SIGTERM, signal.SIGCONT):  # what is suspended could not act on it
@@ -386,7 +400,9 @@ class Supervisor:
                 return
             except OSError as error:
                 self._complain(f"cannot write {EXIT}, will try again: {error}")
-                time.sleep(1.0)
+                if not clear_way(self.folder, error):
+                    time.sleep(1.0)
+        self._let_go()
         os.close(BELL_FD)
         try:
             sync_exit(self.folder)
@@ -394,6 +410,11 @@ class Supervisor:
             return
         except OSError as error:
             self._complain(f"{EXIT} may not survive a power failure: {error}")
+
+    def _let_go(self) -> None:
+        """Nothing more is to be written."""
+        for descriptor in self.held:
+            os.close(descriptor)
 
     def _complain(self, text: str) -> None:
         """Say in shim.err what went wrong, once until something else does."""
