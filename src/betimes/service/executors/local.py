@@ -337,7 +337,13 @@ class LocalExecutor:
                 shim["pid"], shim["start_ticks"], lambda: self._go(self._finish(run)), self._look_s, bell
             )
             self._enforce_limit(run, shim)
-            self._listener(Started(run.launch.run, shim["started_at_s"], adopted, _limited_by(shim)))
+            started_at_s = shim["started_at_s"]
+            ago_s = _ago_s(started_at_s) if adopted else 0.0
+            self._listener(
+                Started(
+                    run.launch.run, started_at_s, adopted, memory_limited_by=_limited_by(shim), ago_s=ago_s
+                )
+            )
         run.settled.set()
 
     def _enforce_limit(self, run: _Run, shim: dict[str, Any]) -> None:
@@ -419,7 +425,9 @@ class LocalExecutor:
         unseen = run.shim is None and run.spawned is not None  # it ended before it was looked at
         if unseen and why != "start-failed" and not self._closed:
             began_at = over.get("started_at_s") or time.time()
-            self._listener(Started(run.launch.run, began_at, run.gave_way, _limited_by(over)))
+            self._listener(
+                Started(run.launch.run, began_at, run.gave_way, memory_limited_by=_limited_by(over))
+            )
         run.shim = None
         run.settled.set()
         _cancel(run.force, run.limit)
@@ -438,6 +446,8 @@ class LocalExecutor:
                 max_rss_gib=over.get("max_rss_gib"),
                 cpu_s=over.get("cpu_s"),
                 log_lost_bytes=over.get("log_lost_bytes"),
+                ago_s=_ago_s(over.get("ended_at_s")),
+                run_s=over.get("run_s"),
             )
         )
 
@@ -460,6 +470,11 @@ def available_cpus() -> tuple[int, ...]:
 def _as_started(pid: int) -> dict[str, Any]:
     """What is known of a supervisor without its shim.json."""
     return {"pid": pid, "start_ticks": processes.start_ticks(pid), "started_at_s": time.time()}
+
+
+def _ago_s(at_s: float | None) -> float:
+    """How long ago an instant was, by the clock of the wall, which its writer went by, too."""
+    return 0.0 if at_s is None else max(0.0, time.time() - at_s)
 
 
 def _limited_by(said: dict[str, Any]) -> str | None:
