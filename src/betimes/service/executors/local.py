@@ -79,7 +79,7 @@ class LocalExecutor:
     `cpus`: the cores that runs may be pinned to, by default those of this process. `gpus`: the GPUs as
     CUDA_VISIBLE_DEVICES names them, best by UUID, since numbers depend on CUDA_DEVICE_ORDER. `log_bytes`, `log_files`:
     of a run's output, so many files of that size are kept. `group`: a control group (v2) below which runs with a
-    memory limit get their own, by default this process's own if that is possible; None: resource limits.
+    memory limit get their own, by default this process's own if that is possible; None: they are looked at.
     `look_s`: how often processes are looked at where there are no pidfds. `force_after_s`: how long after its grace
     period a run that its supervisor has not ended is ended by the service, and then the supervisor. `ends_with`: a
     process with which every run is killed, as lost with its node; null: runs outlive all other processes.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,21 +46,12 @@ def allow_memory(shim: Mapping[str, Any], control: str, limit_bytes: int) -> boo
         return True
     if group := shim.get("cgroup"):
         return memory.raise_limit(group, limit_bytes)
-    if not hasattr(resource, "prlimit"):
+    if shim.get("memory_limited_by", "").startswith("RLIMIT"):
         return False
     try:
         write_request(control, f"memory {limit_bytes:d}")
     except Unavailable:
         return False
-    for pid in processes.descendants(shim["pid"]):
-        try:
-            limit, most = resource.prlimit(pid, memory.LIMIT)
-            if limit != resource.RLIM_INFINITY and limit < limit_bytes:
-                resource.prlimit(pid, memory.LIMIT, (limit_bytes, most))
-        except ProcessLookupError:
-            continue
-        except (PermissionError, ValueError):
-            return False
     return True
 
 

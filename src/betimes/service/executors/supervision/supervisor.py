@@ -370,12 +370,18 @@ class Supervisor:
         """
         code = None if self.status is None or trouble else os.waitstatus_to_exitcode(self.status)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        was_killed = code == -signal.SIGKILL and not self.killed
-        if self.is_out_of_memory or (was_killed and self.memory.ran_out()):
+        rss_bytes = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        peak_bytes = self.memory.peak_bytes() or rss_bytes
+        if (
+            code == -signal.SIGKILL and not self.killed
+        ):  # perhaps by the kernel, which may be quicker than a look
+            is_above = 0 < self.memory.limit_bytes < max(peak_bytes, rss_bytes)
+            self.is_out_of_memory = self.is_out_of_memory or is_above or self.memory.ran_out()
+        if self.is_out_of_memory:
             self.why = self.why or "out-of-memory"
+            self.memory.used_bytes = max(self.memory.used_bytes, peak_bytes)
         if self.has_lost_node and self.why is None:
             self.why = "node-lost"
-        rss_bytes = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         text = as_json(
             {
                 "why": why_trouble if trouble else self.why or "exited",
@@ -385,7 +391,7 @@ class Supervisor:
                 "started_at_s": self.started_s,
                 "ended_at_s": time.time(),
                 "run_s": time.monotonic() - self.started,
-                "max_rss_gib": (self.memory.peak_bytes() or rss_bytes) / 2**30,
+                "max_rss_gib": peak_bytes / 2**30,
                 "cpu_s": used.ru_utime + used.ru_stime,
                 "memory_limited_by": self.memory.by,
                 "log_lost_bytes": self.log.lost_bytes,
@@ -436,12 +442,11 @@ class Supervisor:
             parts.append(
                 f"it was killed, as its grace period of {self.grace_s:g} s was not enough for it to end"
             )
-        limit = f"{_amount(self.memory.limit_bytes)} of memory"
+        limit = f"limit {_amount(self.memory.limit_bytes)}"
         if self.is_out_of_memory:
-            used = f"its processes used {_amount(self.memory.used_bytes)} together"
-            parts.append(f"it was killed for using more than its {limit}: {used}")
+            parts.append(f"out of memory: used {_amount(self.memory.used_bytes)}, {limit}")
         elif self.memory.ran_out():
-            parts.append(f"it was killed for using more than its {limit}")
+            parts.append(f"one of its processes was killed: out of memory, {limit}")
         if self.log.dropped_bytes:
             kept = f"{self.log.files} files of {self.log.most_bytes} bytes are kept"
             parts.append(f"{self.log.dropped_bytes} bytes of its oldest output were dropped, as {kept}")

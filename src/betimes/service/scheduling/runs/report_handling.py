@@ -106,7 +106,9 @@ class ReportHandling:
                 run.started_at = more["started_at"] = max(
                     run.decided_at, now_at - report.ago_s - report.run_s
                 )
-            ended_at = more["ended_at"] = max(run.started_at or run.decided_at, now_at - report.ago_s)
+            took_s = report.run_s or 0.0  # it began a little before the service knew
+            least_at = min(now_at, (run.started_at or run.decided_at) + took_s)
+            ended_at = more["ended_at"] = max(least_at, now_at - report.ago_s)
         if report.run_s is None or run.started_at is None:
             return ended_at, now_at - ended_at, more
         slack_s = now_at - run.started_at - report.run_s
