@@ -8,7 +8,7 @@ from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.runs.run_reports import Ended, RunId
 from tests.service.reliability.cluster import EPOCH_AT, Cluster, spec
 
-POLICIES = ["fifo", "pool:fifo"]
+POLICIES = ["easy", "fifo"]  # on nodes, and in a pool
 
 
 def late(cluster: Cluster, number: int, **said: object) -> None:
@@ -95,3 +95,23 @@ def test_a_clock_that_disagrees_moves_no_end_before_its_beginning() -> None:
 
     assert began_at > EPOCH_AT
     assert cluster.rows[job]["finished_at"] == began_at + 5.0
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_job_has_as_much_left_after_its_machine_has_slept_as_before(policy: str) -> None:
+    cluster = Cluster(policy)
+    (job,) = cluster.submit(spec(20_000.0, estimate_s=60.0))
+    cluster.go_on(30.0)
+    cluster.scheduler.sleep(7200.0)
+    cluster.arrive(cluster.now_at + 7200.0)
+    cluster.turn()
+
+    known = cluster.scheduler.engine.believed_left(job, cluster.scheduler.now_s)
+    assert known == pytest.approx(30.0)
+    assert cluster.job(job).basis == "estimate"
+    run = RunId(job, 1)
+    cluster.world.forget(run, cluster.now_at)
+    cluster.go_on(30.0)
+    cluster.scheduler.reports.ended(Ended(run, cluster.now_at, 0, run_s=60.0))
+    cluster.turn()
+    assert cluster.ledger.runtime_estimates.believed("ann", "job").seconds == pytest.approx(60.0)

@@ -12,6 +12,8 @@ from betimes.cli.live.jobs.completing import complete_job
 from betimes.cli.render.tables import Column
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from betimes.service.spec.job_spec import JobSpec
     from betimes.service.views.models import JobStory, JobView, Quote, RunView
 
@@ -47,30 +49,29 @@ Id = Annotated[
 
 def job(ident: Id, output: options.Output = None, state: State = None, as_json: options.Json = False) -> None:
     """Tell the story of a job: what it asked for, what was promised, how it ran, and why it waited."""
-    from betimes.cli.live.connection import connect
+    from betimes.cli.live.connection import connect, service_now
     from betimes.cli.live.jobs.ids import parse_id
     from betimes.cli.render.as_json import print_json
 
     job_id = parse_id(ident)
     with connect(state) as service:
         story = service.job(job_id)
+        at_now, notes = service_now(service, max((event.at for event in story.events), default=None))
     if as_json:
         print_json(story)
     else:
-        _show(story, wide=output is not None)
+        _show(story, at_now, notes, wide=output is not None)
 
 
-def _show(story: JobStory, *, wide: bool) -> None:
+def _show(story: JobStory, at_now: float, notes: Sequence[str], *, wide: bool) -> None:
     from betimes.cli.live.events import EVENT_COLUMNS, event_row, worth_a_line
     from betimes.cli.render.jobs import job_name, option_pairs
     from betimes.cli.render.preemptions import show_preemptions
     from betimes.cli.render.tables import say, show, show_pairs
-    from betimes.cli.render.times import now
 
-    at_now = now()
     one = story.job
     say(f"Job {one.job_id}, {job_name(one)}: {_where_it_stands(one, at_now)}")
-    show_pairs([*_state(one, story, at_now), *_asked(story)])
+    show_pairs([*_state(one, story, at_now), *_asked(story), *(("note", note) for note in notes)])
     if story.quotes:
         say("", "Promises")
         show(_QUOTE_COLUMNS, [_quote_row(quote, one, at_now) for quote in story.quotes], wide=wide)

@@ -138,7 +138,7 @@ def quote(
         print_json(promise)
         return
     say(f"{spec.title}, if it were submitted now")
-    show_pairs([*quote_pairs(promise, _widest(spec), now()), *note_pair(promise)])
+    show_pairs([*quote_pairs(promise, _widest(spec), now(promise.made_at)), *note_pair(promise)])
 
 
 def _widest(spec: JobSpec) -> int:
@@ -228,7 +228,7 @@ def _show(specs: Sequence[JobSpec], submitted: Sequence[Submitted]) -> None:
     from betimes.cli.render.tables import Column, say, show, show_pairs
     from betimes.cli.render.times import both, length, now
 
-    at_now = now()
+    at_now = now(max((one.quote.made_at for one in submitted if one.quote is not None), default=None))
     if len(submitted) == 1:
         say(title(submitted[0].job_ids, specs[0].title))
         show_pairs(promise_pairs(submitted[0], _widest(specs[0]), at_now))
