@@ -399,3 +399,22 @@ def test_the_story_says_how_units_are_kept_together_where_the_job_has_a_choice(
         spec = plain.spec.model_copy(update={"units_per_task": choice})
         service.stories[42] = plain.model_copy(update={"spec": spec})
         assert f"  tasks      {text}" in betimes("job", "42").out.splitlines()
+
+
+def test_what_starts_now_by_a_service_whose_clock_was_put_back_starts_now(
+    betimes: Call, service: Service
+) -> None:
+    service.ahead_s = 7200.0
+    now_s = NOW + service.ahead_s
+    service.known = [
+        job(44, status=Status.RUNNING, units=1, submitted_at=now_s - 60.0, started_at=now_s - 60.0),
+        job(
+            45, status=Status.FINISHED, submitted_at=now_s - 60.0, started_at=now_s - 60.0, finished_at=now_s
+        ),
+    ]
+    said = betimes("jobs", "--all")
+    assert "betimes: note: The system clock went back 7200 s." in said.err
+    assert "now" in said.out
+    assert "in 2 h" not in said.out
+    assert " 60 s " in said.out
+    assert "note" not in betimes("jobs", "--status", "held").err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from betimes.service.scheduling.ledger import Ledger
@@ -11,16 +13,16 @@ from tests.service.reliability.cluster import EPOCH_AT, Cluster, spec
 POLICIES = ["easy", "fifo"]  # on nodes, and in a pool
 
 
-def late(cluster: Cluster, number: int, **said: object) -> None:
+def late(cluster: Cluster, number: int, **said: Any) -> None:
     """39 s after it has begun a run is reported to have ended after 5."""
     run = RunId(number, cluster.job(number).run.number)
     cluster.world.forget(run, cluster.now_at)
-    given = {"exit_code": 0, "ago_s": 34.0, "run_s": 5.0, **said}
-    cluster.scheduler.reports.ended(Ended(run, cluster.now_at, **given))  # pyright: ignore[reportArgumentType]
+    given: dict[str, Any] = {"exit_code": 0, "ago_s": 34.0, "run_s": 5.0, **said}
+    cluster.scheduler.reports.ended(Ended(run, cluster.now_at, **given))
     cluster.turn()
 
 
-def a_running_job(policy: str, **asked: object) -> tuple[Cluster, int, float]:
+def a_running_job(policy: str, **asked: Any) -> tuple[Cluster, int, float]:
     cluster = Cluster(policy)
     (job,) = cluster.submit(spec(1000.0, estimate_s=10.0, min_units=1, max_units=2, **asked))
     began_at = cluster.now_at
