@@ -1,12 +1,12 @@
 """No job is lost, doubled or falsely ended, whatever is killed, stopped, filled or exchanged while jobs run.
 
 Jobs that note by themselves when each of their runs begins and ends are submitted while faults happen at random
-moments: the service is killed, supervisors of runs are killed or stopped, the disk of the state directory is full, the
-database restarts. Its log is put back from a backup, emptied, or another database is used; its write-ahead log is lost
-or damaged: the service has to refuse, and goes on with what is left once that is accepted. A copy of the state is
-started beside what runs. Once it is quiet again, what the service recorded is compared with what the jobs have noted;
-of a job that a log has lost nothing is expected but that no other one is taken for it. The exit code is 0 if every
-count is zero.
+moments: the service is killed, supervisors of runs are killed or stopped, folders of runs are forged, the disk of the
+state directory is full, the database restarts. Its log is put back from a backup, emptied, or another database is used;
+its write-ahead log is lost or damaged: the service has to refuse, and goes on with what is left once that is accepted.
+A copy of the state is started beside what runs. Once it is quiet again, what the service recorded is compared with what
+the jobs have noted; of a job that a log has lost nothing is expected but that no other one is taken for it. The exit
+code is 0 if every count is zero.
 
 By itself it starts a service on a small disk of its own (which takes root; else the disk is never full). With `--state
 DIR` it is your own installation's: the service must not be running there, and is started and killed by this script,
@@ -48,6 +48,12 @@ LEAST_JOBS = 10  # in the log with which it ends
 CALM_S = 180.0  # in which another job must end, once there are no more faults
 READY_S = 90.0  # in which a service must be ready
 QUEUE = 100  # jobs that wait for their first run: beyond it no more are submitted, so that it ends on slow machines too
+
+FORGED = (
+    '{"why": "exited", "exit_code": 0}',
+    '{"why": "exited", "exit_code": 0, "max_rss_gib": "x"}',
+    "[" * 10_000,
+)  # what a job could write as the end of its run
 
 JOB = r"""
 cd "$1"; run="$5 $BETIMES_ATTEMPT"
@@ -176,6 +182,8 @@ class Chaos:
         self.accepted = 0
         self.cancelled: set[str] = set()
         self.hurt: set[str] = set()  # jobs one of whose supervisors was killed, or whose log was put back
+        # Jobs whose folder was forged: their supervisors live on, so that they can be asked.
+        self.forged: set[str] = set()
         self.stopped: list[tuple[float, int]] = []  # supervisors that are let go on later
         self.later: list[tuple[float, Callable[[], object]]] = []  # what else ends a fault
         self.faults: dict[str, int] = defaultdict(int)
@@ -187,6 +195,7 @@ class Chaos:
             (1.0, "services killed", self._kill_service),
             (2.0, "supervisors killed", lambda: self._hurt(signal.SIGKILL)),
             (2.0, "supervisors stopped", lambda: self._hurt(signal.SIGSTOP)),
+            (2.0, "run folders forged", self._forge),
         ]
         if self.disk is not None:
             kinds.append((1.5, "disks filled", self._fill))
@@ -446,7 +455,7 @@ class Chaos:
 
     def _hurt(self, number: int) -> bool:
         """Kill or stop the supervisor of some run that goes on."""
-        going = list(self._supervisors())
+        going = [one for one in self._supervisors() if self.marks[one[0]] not in self.forged]
         if not going:
             return False
         job, pid = self.draw.choice(going)
@@ -455,6 +464,26 @@ class Chaos:
         else:
             self.stopped.append((time.monotonic() + self.draw.uniform(0.1, 3.0), pid))
         return processes.send(pid, number)
+
+    def _forge(self) -> bool:
+        """Put something into the folder of a run that goes on, as its job could: it must not be believed."""
+        going = [number for number, _ in self._supervisors() if self.marks[number] not in self.hurt]
+        if not going:
+            return False
+        job = self.draw.choice(going)
+        self.forged.add(self.marks[job])
+        folder = max((self._runs / str(job)).iterdir(), key=lambda run: int(run.name))
+        name = self.draw.choice((files.EXIT, files.EXIT, files.LOCK, f"{files.LOG}.lost", files.JOB_FOLDER))
+        with contextlib.suppress(OSError):  # it has just ended
+            if name == files.JOB_FOLDER:
+                shutil.rmtree(folder / name)
+            elif name == files.LOCK:
+                (folder / name).unlink()
+            elif self.draw.random() < 0.5 and not (folder / name).exists():
+                (folder / name).mkdir()
+            elif not (folder / name).exists():
+                (folder / name).write_text(self.draw.choice(FORGED))
+        return True
 
     def _supervisors(self) -> Iterator[tuple[int, int]]:
         """The live supervisors of this script's jobs: job, process."""

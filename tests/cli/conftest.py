@@ -68,7 +68,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     """A stand-in that the verbs reach instead of a live service, at a time that stands still, in UTC."""
     made = Service()
     monkeypatch.setattr("betimes.cli.live.connection.connect", lambda *_, **__: made)
-    monkeypatch.setattr("betimes.cli.render.times.now", lambda: NOW)
+    monkeypatch.setattr("betimes.cli.render.times.now", lambda service_s=None: max(NOW, service_s or 0.0))
     monkeypatch.setattr("betimes.cli.live.following.pause", lambda _: None)
     monkeypatch.delenv("COLUMNS", raising=False)
     with monkeypatch.context() as patch:

@@ -116,6 +116,7 @@ class Service:
     def __init__(self) -> None:
         self.asked: list[tuple[str, Any]] = []
         self.known = [job()]
+        self.ahead_s = 0.0  # its clock, of the machine's
         self.stories: dict[int, JobStory] = {41: ran()}
         self.promise: Quote | None = quote()
         self.submitted_reason: Reason | None = None
@@ -280,7 +281,8 @@ class Service:
     def health(self) -> Health:
         newest = max((event.event_id for event in self.log), default=0)
         given = {"ready": True, "version": "1", "uptime_s": 9.0, "recovery_s": 0.1, "replayed_events": 0}
-        return Health(**given, jobs_active=1, last_event_id=newest)
+        notes = [f"The system clock went back {self.ahead_s:g} s."] if self.ahead_s else []
+        return Health(**given, jobs_active=1, last_event_id=newest, notes=notes, clock_ahead_s=self.ahead_s)
 
     def _changed(self, verb: str, ids: Sequence[int], status: Status, where_possible: bool) -> list[JobView]:
         self._ask(verb, list(ids))

@@ -437,3 +437,22 @@ def test_all_instants_are_in_the_zone_of_the_reader(
         out = betimes(*words).out
         assert "expected 09:05, when job 40 ends" in out
         assert "14:05" not in out
+
+
+def test_what_starts_now_by_a_service_whose_clock_was_put_back_starts_now(
+    betimes: Call, service: Service
+) -> None:
+    service.ahead_s = 7200.0
+    now_s = NOW + service.ahead_s
+    service.known = [
+        job(44, status=Status.RUNNING, units=1, submitted_at=now_s - 60.0, started_at=now_s - 60.0),
+        job(
+            45, status=Status.FINISHED, submitted_at=now_s - 60.0, started_at=now_s - 60.0, finished_at=now_s
+        ),
+    ]
+    said = betimes("jobs", "--all")
+    assert "betimes: note: The system clock went back 7200 s." in said.err
+    assert "now" in said.out
+    assert "in 2 h" not in said.out
+    assert " 60 s " in said.out
+    assert "note" not in betimes("jobs", "--status", "held").err

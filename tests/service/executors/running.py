@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from betimes.service.executors.fates import read
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.protocol import Launch, Place
+from betimes.service.executors.records import Damaged, read
 from betimes.service.executors.supervision import processes
 from betimes.service.executors.watching import reap
 from betimes.service.scheduling.runs.run_reports import Ended, Report, RunId, Started
@@ -125,9 +125,12 @@ def alive(pid: int) -> bool:
 def clear_up(at: Path) -> None:
     """Kill whatever a failed test has left running, and wait for the shims that were this process's."""
     for file in at.rglob("shim.json"):
-        shim = read(str(file.parent), "shim.json")
+        try:
+            shim = read(str(file.parent), "shim.json")
+        except Damaged:
+            continue  # by a test of that
         if not shim:
-            continue  # damaged, by a test of that
+            continue
         if processes.lives(shim["pid"], shim["start_ticks"]):
             for pid in [*processes.descendants(shim["pid"]), shim["pid"]]:
                 processes.send(pid, signal.SIGKILL)

@@ -103,7 +103,7 @@ def test_the_environment_is_what_was_given_and_what_the_executor_knows(at: Path)
     found = dict(line.split("=", 1) for line in log_of(launch).rstrip("\0").split("\0"))
     assert found == {
         **given,
-        "BETIMES_RUN_DIR": launch.folder,
+        "BETIMES_RUN_DIR": f"{launch.folder}/job",
         "BETIMES_CPUS": "0",
         "CUDA_VISIBLE_DEVICES": "GPU-a",
     }
@@ -166,6 +166,7 @@ def make(at: Path, name: str, text: str, mode: int) -> str:
         ("./no-such-file", "'./no-such-file' does not exist (seen from the working directory"),
         ("./plain", "'./plain' is not executable; make it so (chmod +x)"),
         ("./bare", "'./bare' is no program for this machine; a script needs a first line such as #!/bin/sh"),
+        ("./windows", "'./windows' cannot run: its first line ends with a carriage return, as on Windows"),
         ("./orphan", "'./orphan' cannot run: the interpreter that its first line names does not exist"),
     ],
 )
@@ -173,6 +174,7 @@ def test_a_command_that_cannot_start_says_why(at: Path, command: str, said: str)
     make(at, "plain", "#!/bin/sh\n", 0o644)
     make(at, "bare", "echo hello\n", 0o755)
     make(at, "orphan", "#!/no/such/interpreter\n", 0o755)
+    make(at, "windows", "#!/bin/sh\r\necho 1\r\n", 0o755)
 
     async def scenario() -> None:
         async with executing() as (executor, heard):

@@ -49,7 +49,7 @@ async def printed(launch: Launch, lines: int) -> list[int]:
 
 
 def test_a_job_that_reads_all_of_its_folder_neither_hangs_nor_misses_a_stop(at: Path) -> None:
-    reads = 'for file in "$BETIMES_RUN_DIR"/*; do head -c 9 "$file" >/dev/null; done; echo 1; exec sleep 600'
+    reads = 'for file in "$BETIMES_RUN_DIR"/../*; do head -c 9 "$file" >/dev/null 2>&1; done; echo 1; exec sleep 600'
 
     async def scenario() -> None:
         async with executing() as (executor, heard):
@@ -158,5 +158,59 @@ def test_a_supervisor_that_hangs_before_the_command_has_begun_is_ended_too(
             _, ended = await asyncio.gather(executor.stop(RUN, 0.2), heard.ended())
             assert ended.why == "stopped"
             assert not (at / "begun").exists()
+
+    play(scenario())
+
+
+def test_a_job_that_suspends_its_supervisor_does_not_outlive_its_time_limit(at: Path) -> None:
+    """Not even in processes that left its session and forgot its environment."""
+    hides = (
+        "trap : TERM; setsid env -i /bin/sh -c 'trap : TERM; echo $$; while :; do sleep 1; done' & sleep 0.3"
+    )
+    stops = "while kill -STOP $PPID; do sleep 0.05; done"
+
+    async def scenario() -> None:
+        async with executing(force_after_s=0.5) as (executor, heard):
+            launch = a_launch(at, "bash", "-c", f"{hides}; {stops}", time_limit_s=1.0, grace_s=0.2)
+            await executor.start(launch)
+            (hidden,) = await printed(launch, 1)
+            ended = await heard.ended()
+            assert ended.why == "time-limit"
+            assert "reached its time limit of 1 s" in str(ended.message)
+            assert not alive(hidden)
+            assert not alive(shim_of(launch)["pgid"])
+
+    play(scenario())
+
+
+def test_a_time_limit_holds_for_an_adopted_run_whose_supervisor_is_suspended(at: Path) -> None:
+    launch = a_launch(at, "sleep", "600", time_limit_s=1.0, grace_s=20.0)
+
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            await executor.start(launch)
+            await heard.started()
+            await suspend(shim_of(launch)["pid"])
+        async with executing(force_after_s=0.3) as (executor, heard):
+            await executor.adopt([launch])
+            assert (await heard.ended()).why == "time-limit"
+            assert "its supervisor was suspended, and is let go on" in troubles(heard)
+
+    play(scenario())
+
+
+def test_what_has_ended_by_itself_before_it_is_asked_to_stop_has_not_been_stopped(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            launch = a_launch(at, "sh", "-c", f"while [ ! -e {at}/go ]; do sleep 0.01; done; exit 7")
+            await executor.start(launch)
+            await heard.started()
+            shim = shim_of(launch)
+            await suspend(shim["pid"])
+            (at / "go").touch()
+            await until(lambda: not alive(shim["pgid"]))
+            await executor.stop(RUN, 60.0)
+            ended = await heard.ended()
+            assert (ended.why, ended.exit_code, ended.message) == ("exited", 7, None)
 
     play(scenario())

@@ -23,7 +23,7 @@ def test_a_job_whose_processes_exceed_its_limit_together_says_so(tmp_path: Path)
         (run,) = story["runs"]
         assert run["outcome"] == "out-of-memory"
         assert run["memory_limit_gib"] == 0.2
-        assert run["memory_limited_by"] in ("polling, and RLIMIT_DATA of each process", "cgroup v2")
+        assert run["memory_limited_by"] in ("polling", "cgroup v2")
         assert run["max_rss_gib"] > 0.2
 
 

@@ -115,6 +115,11 @@ def test_a_script_whose_interpreter_is_not_there_is_refused(tmp_path: Path) -> N
     said = refused(str(file))
     assert said.endswith("cannot run: the interpreter that its first line names does not exist")
     check("sh", workdir=tmp_path)
+    for line in ("#!/bin/sh\r\n", "#!/usr/bin/env bash\r\n"):
+        file.write_bytes(line.encode())
+        said = refused(str(file))
+        assert "its first line ends with a carriage return, as on Windows" in said
+        assert said.endswith(f"remove them: sed -i 's/\\r$//' {file}")
     file.write_text("#!/usr/bin/env no-such-program\n")
     check(str(file))  # what env looks for is its own affair
     file.write_bytes(b"#!")

@@ -146,6 +146,8 @@ def _believed(data: Data, _: float) -> str:
     from betimes.cli.render.times import length
 
     left = f"{length(data['account']['left_s'])} of work left"
+    if data.get("slept"):
+        return f"its machine slept, in which time it did not run; {left}, the sleep counted"
     if data["basis"] == "progress":
         return f"{left}, by its progress"
     if data["basis"] == "grace":

@@ -16,9 +16,12 @@ _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _REPLAYED_S = 1e8  # instants before 1973 are those of a replayed trace, which counts from 0
 
 
-def now() -> float:
-    """Seconds since 1970, by this machine's clock."""
-    return time.time()
+def now(service_s: float | None = None) -> float:
+    """Seconds since 1970, by this machine's clock, or by the service's where that is known to be ahead of it.
+
+    service_s: an instant that was the service's present a moment ago.
+    """
+    return max(time.time(), service_s or 0.0)
 
 
 def clock(at: float, at_now: float) -> str:

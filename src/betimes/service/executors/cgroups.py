@@ -47,7 +47,7 @@ def allow_memory(group: Path) -> bool:
             (group / _SERVICE).mkdir(exist_ok=True)
             (group / _SERVICE / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
         below.write_text("+memory", encoding="ascii")
-    except OSError:  # not ours to change, or others are inside: then resource limits have to do
+    except OSError:  # not ours to change, or others are inside: then runs are looked at
         return False
     return True
 

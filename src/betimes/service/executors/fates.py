@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import time
@@ -10,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from betimes.service.executors.control import is_heard
 from betimes.service.executors.leftovers import kill_leftovers
-from betimes.service.executors.supervision import files
+from betimes.service.executors.records import Damaged, read
+from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.supervision.processes import boot_id
 
 _log = logging.getLogger(__name__)
@@ -24,7 +25,12 @@ class Never:
 
 @dataclass(frozen=True)
 class Starting:
-    """A shim has the run, and will soon tell more; or another service is looking, too."""
+    """A shim has the run, and will soon tell more; or another service is looking, too.
+
+    damage: what was done to the run's folder, so that more is known only once its shim has ended.
+    """
+
+    damage: str | None = None
 
 
 @dataclass(frozen=True)
@@ -44,42 +50,60 @@ class Over:
 Fate = Never | Starting | Running | Over
 
 
-def look(folder: str, identity: str) -> Fate:
-    """What became of a run by its folder; one without a supervisor is ended here, and is lost. What another run has
-    left in a folder of that name is set aside, and what was set aside of this one is taken back.
+def look(folder: str, control: str, identity: str) -> Fate:
+    """What became of the run of a folder; a run without a supervisor is ended here, and is lost.
 
-    OSError where the folder cannot be read or written.
+    identity: of the run. A folder that another run has left under this name is set aside, and one of this run that was
+    set aside is taken back. control: its supervisor's FIFO. A supervisor that lives is asked before any file is
+    believed: it holds the lock, and reads the FIFO, until it has written exit.json. OSError where nothing can be known
+    now.
     """
     if is_of_another(folder, identity):
-        _log.warning(
-            "%s is of a run of another log, or of a job that this one has lost: now %s",
-            folder,
-            set_aside(folder),
-        )
+        what = "is of a run of another log, or of a job that this one has lost"
+        _log.warning("%s %s: now %s", folder, what, _set_aside(folder))
     if (aside := Path(_aside(folder, identity))).exists() and not Path(folder).exists():
         aside.rename(folder)
-    over = _read_exit(folder)
-    if over is not None:
-        return Over(over)
-    if not Path(folder, files.LAUNCH).exists():
-        return Never()
-    lock = files.try_lock(folder)
+    try:
+        return _look(folder, control)
+    except Damaged as damaged:
+        if is_heard(control):
+            return Starting(str(damaged))
+        kill_leftovers({}, folder)
+        return Over({"why": "lost", "message": str(damaged)})
+
+
+def _look(folder: str, control: str) -> Fate:
+    try:
+        Path(folder, files.LAUNCH).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return Starting(f"its folder {folder} was removed while it ran") if is_heard(control) else Never()
+    except PermissionError as error:
+        raise Damaged(f"{error.filename} cannot be read: {error.strerror}") from None
+    try:
+        lock = files.try_lock(folder)
+    except (PermissionError, IsADirectoryError, NotADirectoryError) as error:
+        raise Damaged(f"{error.filename} cannot be opened: {error.strerror}") from None
     if lock is None:
-        shim = read(folder, files.SHIM)
-        return (
-            Running(shim) if shim else Starting()
-        )  # a damaged one says nothing: it is over when the lock is free
+        return _with_supervisor(folder)
     try:  # it has no supervisor, and gets none as long as the lock is held here
-        over = _read_exit(folder)
+        if is_heard(control):  # but for one whose lock was removed
+            return _with_supervisor(folder)
+        over, damage = _tolerant(folder, files.EXIT)
         if over is not None:
             return Over(over)
-        launch, shim = read(folder, files.LAUNCH) or {}, read(folder, files.SHIM)
-        if launch.get("boot_id") != boot_id():
+        (launch, _), (shim, _) = _tolerant(folder, files.LAUNCH), _tolerant(folder, files.SHIM)
+        if (
+            launch is not None and launch.get("boot_id") != boot_id()
+        ):  # what is damaged was not on the disk then
             return Over(_lose(folder, shim, "node-lost", "the machine restarted while it ran"))
+        if damage is not None:
+            kill_leftovers(shim or {}, folder)
+            return Over({"why": "lost", "message": damage})
+        shim = read(folder, files.SHIM)
         if shim is None:
             return Never()
         killed, left = kill_leftovers(shim, folder)
-        message = f"its supervisor (process {shim.get('pid')}) was killed from outside"
+        message = f"its supervisor (process {shim['pid']}) was killed from outside"
         if killed:
             message += f"; {killed} processes of the command went on, and were killed"
         if left:
@@ -91,16 +115,16 @@ def look(folder: str, identity: str) -> Fate:
 
 def is_of_another(folder: str, identity: str) -> bool:
     """Whether a run's folder is of another run; files that are damaged do not say, and exit.json alone is of any."""
-    said = [found for name in (files.LAUNCH, files.SHIM) if (found := read(folder, name)) is not None]
-    if not said:
+    found = [said for name in (files.LAUNCH, files.SHIM) if (said := _tolerant(folder, name)) != (None, None)]
+    if not found:
         return Path(folder, files.EXIT).exists()
-    return any(one.get("identity") != identity for one in said if one)
+    return any(record.get("identity") != identity for record, _ in found if record is not None)
 
 
-def set_aside(folder: str) -> str:
+def _set_aside(folder: str) -> str:
     """Give a run's folder the name of what it is of, in which its supervisor goes on; the name."""
-    said = read(folder, files.LAUNCH) or read(folder, files.SHIM) or {}
-    aside = _aside(folder, str(said.get("identity")))
+    (launch, _), (shim, _) = _tolerant(folder, files.LAUNCH), _tolerant(folder, files.SHIM)
+    aside = _aside(folder, str((launch or shim or {}).get("identity")))
     if Path(aside).exists():
         aside += f"-{time.time_ns()}"
     Path(folder).rename(aside)
@@ -111,26 +135,30 @@ def _aside(folder: str, identity: str) -> str:
     return f"{folder}.of-{identity[:8]}"
 
 
-def read(folder: str, name: str) -> dict[str, Any] | None:
-    """A file of a run's folder; None if it is missing, empty if it is damaged."""
-    try:
-        text = Path(folder, name).read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+def _with_supervisor(folder: str) -> Fate:
+    """What there is of a run that has a supervisor; Starting, until it shows which it is."""
+    shim = read(folder, files.SHIM)
+    if shim is None:
+        return Starting()
+    if processes.lives(shim["pid"], shim["start_ticks"]) and not _is_supervisor(shim["pid"]):
+        raise Damaged(f"{folder}/{files.SHIM} is damaged: process {shim['pid']} is no supervisor")
+    return Running(shim)
 
 
-def _read_exit(folder: str) -> dict[str, Any] | None:
-    """exit.json; None if it is missing, or if it is damaged as it was not on the disk when the machine restarted."""
-    over = read(folder, files.EXIT)
-    if over != {}:
-        return over
-    launch = read(folder, files.LAUNCH)
-    return over if launch is None or launch.get("boot_id") == boot_id() else None
+def _is_supervisor(pid: int) -> bool:
+    """Whether a process is one of those that `forker` starts, as far as /proc tells."""
+    try:
+        return b"shim.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has just ended, or this is no Linux
+        return True
+
+
+def _tolerant(folder: str, name: str) -> tuple[dict[str, Any] | None, str | None]:
+    """What a file says, and what is wrong with it."""
+    try:
+        return read(folder, name), None
+    except Damaged as damaged:
+        return None, str(damaged)
 
 
 def record_end(folder: str, why: str, message: str, started_at_s: float | None = None) -> dict[str, Any]:

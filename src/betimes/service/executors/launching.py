@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from betimes.service.executors.devices import Assigned
-from betimes.service.executors.fates import read
 from betimes.service.executors.protocol import Launch
+from betimes.service.executors.records import Damaged, read
 from betimes.service.executors.supervision import files
 from betimes.service.executors.supervision.processes import boot_id
 from betimes.service.uploads.archive import DamagedArchive, unpack
@@ -59,11 +59,15 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
     _make_private(folder)
     _make_private(Path(launch.checkpoint_dir))
     _make_private(Path(launch.control).parent)
-    found = read(launch.folder, files.LAUNCH)
-    if found is not None:
+    try:
+        found = read(launch.folder, files.LAUNCH)
+    except Damaged:  # a service was killed with the machine: the run has not begun
+        found = None
+    if found:
         return found
-    Path(launch.control).unlink(missing_ok=True)  # of a run that was set aside, and may still read from it
-    env = {**launch.env, "BETIMES_RUN_DIR": launch.folder}
+    own = Path(job_folder(launch.folder))
+    _make_private(own)
+    env = {**launch.env, "BETIMES_RUN_DIR": str(own)}
     if assigned.cpus:
         env["BETIMES_CPUS"] = ",".join(map(str, assigned.cpus))
     if has_gpus:
@@ -87,6 +91,11 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
     }
     files.write_atomically(str(folder / files.LAUNCH), json.dumps(record))
     return record
+
+
+def job_folder(folder: str) -> str:
+    """The folder of a run that is its job's, apart from what the service and the supervisor keep."""
+    return str(Path(folder, files.JOB_FOLDER))
 
 
 def sync_launch(folder: str) -> None:
@@ -115,12 +124,6 @@ async def is_known(bell: int) -> int | None:
         loop.remove_reader(bell)
     word = os.read(bell, 1)
     return word[0] if word else None
-
-
-def last_error(folder: str) -> str:
-    """The last that a run's shim said of what went wrong in it; empty: nothing."""
-    lines = Path(folder, files.ERRORS).read_text(encoding="utf-8", errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def _make_private(folder: Path) -> None:

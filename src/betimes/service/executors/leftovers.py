@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -18,8 +19,8 @@ _PATIENCE_S = (
 def kill_leftovers(shim: Mapping[str, Any], folder: str) -> tuple[int, list[int]]:
     """Kill the processes of a run, given its shim.json: how many there were, and those that would not die.
 
-    They are known by the command's session and group, and by BETIMES_RUN_DIR in their environment, so that those
-    which left the session are found too.
+    They are known by the command's session and group, as descendants of a supervisor that lives, and by
+    BETIMES_RUN_DIR in their environment, so that those which left the session are found too.
     """
     if (group := shim.get("cgroup")) and Path(group).is_dir():
         memory.kill_group(group)
@@ -42,17 +43,22 @@ def _leftovers(shim: Mapping[str, Any], folder: str) -> Iterator[int]:
     leader = None if number is None else processes.status(number)
     # A number is not given out again while a group has it: a leader that began at another time leads another group.
     recycled = leader is not None and leader.start_ticks != since
-    mark = f"BETIMES_RUN_DIR={folder}".encode("utf-8", "surrogateescape")
+    mark = f"BETIMES_RUN_DIR={folder}/".encode("utf-8", "surrogateescape")
+    supervisor = shim.get("pid", 0)
+    is_there = supervisor and processes.lives(supervisor, shim["start_ticks"])
+    below = set(processes.descendants(supervisor)) if is_there else set[int]()
     for pid in processes.everyone():
         found = processes.status(pid)
-        if found is None or not found.lives or found.start_ticks < since:
+        if found is None or not found.lives or found.start_ticks < since or pid == os.getpid():
             continue
-        if (not recycled and number in (found.group, found.session)) or _is_marked(pid, mark):
+        is_of_group = not recycled and number in (found.group, found.session)
+        if is_of_group or pid in below or _is_marked(pid, mark):
             yield pid
 
 
 def _is_marked(pid: int, mark: bytes) -> bool:
     try:
-        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return any(one.startswith(mark) or one + b"/" == mark for one in environ)
     except OSError:  # it has just ended, or belongs to another user and so is no run of ours
         return False

@@ -26,19 +26,20 @@ from betimes.service.executors.forker import Forker
 from betimes.service.executors.launching import (
     Keeping,
     is_known,
-    last_error,
     make_copy,
     sync_launch,
     write_launch,
 )
 from betimes.service.executors.leftovers import kill_leftovers
 from betimes.service.executors.protocol import FORCE_AFTER_S, Launch, Listener, Place
+from betimes.service.executors.records import last_error
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.watching import Watch
 from betimes.service.scheduling.runs.run_reports import Ended, RunId, Started, Trouble
 from betimes.service.uploads.archive import DamagedArchive
 
 _AGAIN_S = 0.02  # after which a run that another shim is about to start is looked at again
+_PATIENCE_S = 5.0  # for what goes on in a run's folder, before others no longer wait for it
 _TROUBLE_S = 1.0  # after which a folder that could not be read is
 _THREADS = 8  # that look after files and processes
 P = ParamSpec("P")
@@ -58,8 +59,11 @@ class _Run:
     watch: Watch | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)  # it is known whether it runs
     asked_to_stop: bool = False
+    is_late: bool = False  # it goes on after its time limit
     is_forced: bool = False  # the service ends it itself, as its supervisor does not
     force: asyncio.TimerHandle | None = None  # when it will
+    limit: asyncio.TimerHandle | None = None  # when its supervisor must have seen its time limit
+    trouble: str = ""  # the last that was reported
     waits_for_room: bool = False  # on the disk, to be started
 
     def close_bell(self) -> None:
@@ -75,7 +79,7 @@ class LocalExecutor:
     `cpus`: the cores that runs may be pinned to, by default those of this process. `gpus`: the GPUs as
     CUDA_VISIBLE_DEVICES names them, best by UUID, since numbers depend on CUDA_DEVICE_ORDER. `log_bytes`, `log_files`:
     of a run's output, so many files of that size are kept. `group`: a control group (v2) below which runs with a
-    memory limit get their own, by default this process's own if that is possible; None: resource limits.
+    memory limit get their own, by default this process's own if that is possible; None: they are looked at.
     `look_s`: how often processes are looked at where there are no pidfds. `force_after_s`: how long after its grace
     period a run that its supervisor has not ended is ended by the service, and then the supervisor. `ends_with`: a
     process with which every run is killed, as lost with its node; null: runs outlive all other processes.
@@ -145,7 +149,7 @@ class LocalExecutor:
             return False
         handlers = await self._aside(resizing.handlers, launch.folder, shim)
         memory_bytes = round(launch.memory_gib * units * 2**30)
-        allowed = handlers and await self._aside(resizing.allow_memory, shim, memory_bytes)
+        allowed = handlers and await self._aside(resizing.allow_memory, shim, launch.control, memory_bytes)
         if not allowed or run not in self._runs:  # it may have ended by now
             return False
         before = self._devices.held(run)
@@ -186,7 +190,7 @@ class LocalExecutor:
         while self._tasks:
             await asyncio.wait(self._tasks)
         for run in self._runs.values():
-            _cancel(run.watch, run.force)
+            _cancel(run.watch, run.force, run.limit)
             run.close_bell()
         self._runs.clear()
         self._pool.shutdown()
@@ -212,8 +216,9 @@ class LocalExecutor:
 
     async def _settle(self, run: _Run) -> None:
         """Find out what became of the run, start it if it never was, and tell."""
-        folder = run.launch.folder
-        fate = await self._look(run.launch)
+        folder, damage = run.launch.folder, None
+        others_wait_until = time.monotonic() + _PATIENCE_S
+        fate = await self._look(run)
         while not self._closed:
             match fate:
                 case Over(exit=over):
@@ -222,8 +227,17 @@ class LocalExecutor:
                 case Running(shim=shim) if processes.lives(shim["pid"], shim["start_ticks"]):
                     await self._watch(run, shim)
                     return
+                case Starting(damage=str() as damage):
+                    self._tell_trouble(run, f"{damage}; how it ended is known once its supervisor has ended")
+                    run.settled.set()
+                    await asyncio.sleep(_TROUBLE_S)
                 case Running() | Starting():
+                    if time.monotonic() > others_wait_until:
+                        run.settled.set()
                     await asyncio.sleep(_AGAIN_S)
+                case Never() if damage is not None:
+                    await self._end(run, {"why": "lost", "message": damage})
+                    return
                 case Never() if run.waits_for_room and run.asked_to_stop:
                     message = "it was stopped before there was room on the disk to start it"
                     await self._end(run, {"why": "stopped", "message": message})
@@ -243,30 +257,34 @@ class LocalExecutor:
                             await self._end(run, {"why": "start-failed", "message": message})
                             return
                         await self._wait_for_room(run, what)
-            fate = await self._look(run.launch)
+            fate = await self._look(run)
         run.settled.set()
 
     async def _wait_for_room(self, run: _Run, what: str) -> None:
         """The disk is full: the run is started once there is room; other runs are not held up."""
-        if not run.waits_for_room:
-            run.waits_for_room = True
-            self._tell_trouble(run, f"it cannot be started yet: {what}; it starts once there is room")
+        run.waits_for_room = True
+        self._tell_trouble(run, f"it cannot be started yet: {what}; it starts once there is room")
         run.settled.set()
         await asyncio.sleep(_TROUBLE_S)
 
     def _tell_trouble(self, run: _Run, message: str) -> None:
+        """Report trouble, once until it is another one."""
+        if message == run.trouble:
+            return
+        run.trouble = message
         _log.warning("run %d.%d: %s", *run.launch.run, message)
         if not self._closed:
             self._listener(Trouble(run.launch.run, time.time(), message))
 
-    async def _look(self, launch: Launch) -> Fate:
-        """What became of a run; for as long as its folder cannot be read nothing is known, and nothing claimed."""
+    async def _look(self, run: _Run) -> Fate:
+        """What became of a run; for as long as nothing can be known, nothing is claimed, and others are not held up."""
+        launch = run.launch
         while not self._closed:
             try:
-                return await self._aside(look, launch.folder, launch.identity)
+                return await self._aside(look, launch.folder, launch.control, launch.identity)
             except OSError as error:
-                message = "cannot tell what became of the run in %s, will look again: %s"
-                _log.warning(message, launch.folder, error)
+                self._tell_trouble(run, f"what becomes of it cannot be known yet: {error}")
+                run.settled.set()
                 await asyncio.sleep(_TROUBLE_S)
         return Starting()
 
@@ -280,7 +298,10 @@ class LocalExecutor:
         if status != files.RUNS:
             run.close_bell()
         run.gave_way = status == files.BUSY
-        fate = await self._look(run.launch)
+        fate = await self._look(run)
+        if status == files.RUNS:  # it has said so itself, whatever the command has made of the folder since
+            is_so = isinstance(fate, Over) or (isinstance(fate, Running) and fate.shim["pid"] == run.spawned)
+            return fate if is_so else Running(_as_started(run.spawned))
         if isinstance(fate, Never):  # it gave way to another shim, or could not do its work
             run.spawned = None
             if status == files.NO_ROOM:
@@ -320,8 +341,31 @@ class LocalExecutor:
             run.watch = Watch(
                 shim["pid"], shim["start_ticks"], lambda: self._go(self._finish(run)), self._look_s, bell
             )
-            self._listener(Started(run.launch.run, shim["started_at_s"], adopted, _limited_by(shim)))
+            self._enforce_limit(run, shim)
+            started_at_s = shim["started_at_s"]
+            ago_s = _ago_s(started_at_s) if adopted else 0.0
+            self._listener(
+                Started(
+                    run.launch.run, started_at_s, adopted, memory_limited_by=_limited_by(shim), ago_s=ago_s
+                )
+            )
         run.settled.set()
+
+    def _enforce_limit(self, run: _Run, shim: dict[str, Any]) -> None:
+        """A supervisor that a job has suspended sees no time limit: after a while the service sees to it."""
+        if run.launch.time_limit_s is None:
+            return
+        since_s = shim.get("started_steady_s")
+        ran_s = time.time() - shim["started_at_s"] if since_s is None else time.monotonic() - since_s
+        left_s = run.launch.time_limit_s - max(0.0, ran_s)
+        run.limit = asyncio.get_running_loop().call_later(
+            max(0.0, left_s) + self._force_after_s, self._end_late, run
+        )
+
+    def _end_late(self, run: _Run) -> None:
+        run.is_late = True
+        self._resume(run)
+        self._force_later(run, run.launch.grace_s + self._force_after_s)
 
     def _resume(self, run: _Run) -> None:
         """A supervisor that was suspended cannot stop anything."""
@@ -344,15 +388,14 @@ class LocalExecutor:
         """
         run.is_forced = True
         after = f"{self._force_after_s:g} s after the grace period"
-        if run.shim is None:
-            if run.spawned is not None:  # it hangs before the command has begun
-                self._tell_trouble(run, f"its supervisor had not started it {after}, and is killed")
-                processes.send(run.spawned, signal.SIGKILL)
+        if run.shim is None and run.spawned is not None:  # it hangs before the command has begun
+            self._tell_trouble(run, f"its supervisor had not started it {after}, and is killed")
+            processes.send(run.spawned, signal.SIGKILL)
             return
         self._tell_trouble(run, f"its supervisor had not stopped it {after}; the service kills its processes")
         with contextlib.suppress(Unavailable):  # so that it knows why they have ended, if it can still read
-            write_request(_control(run), "stop 0")
-        await self._aside(kill_leftovers, run.shim, run.launch.folder)
+            write_request(run.launch.control, "stop 0")
+        await self._aside(kill_leftovers, run.shim or {}, run.launch.folder)
         if run.watch is not None:
             run.watch.send(signal.SIGCONT)
         await asyncio.sleep(self._force_after_s)
@@ -363,7 +406,7 @@ class LocalExecutor:
     async def _finish(self, run: _Run) -> None:
         """The shim has ended."""
         while not self._closed:
-            match await self._look(run.launch):
+            match await self._look(run):
                 case Over(exit=over):
                     await self._end(run, over)
                     return
@@ -375,21 +418,24 @@ class LocalExecutor:
                     await asyncio.sleep(_AGAIN_S)
 
     async def _end(self, run: _Run, over: dict[str, Any]) -> None:
-        why = over.get("why", "lost")
+        why = over["why"]
         if run.is_forced and (over.get("signal") == signal.SIGKILL or why in ("lost", "start-failed")):
-            why, over = (
-                "stopped",
-                {**over, "message": "the service has killed it, as its supervisor did not stop it"},
-            )
+            message = "the service has killed it, as its supervisor did not stop it"
+            why = "stopped" if run.asked_to_stop else "time-limit"
+            if why == "time-limit":
+                message = f"it reached its time limit of {run.launch.time_limit_s:g} s; {message}"
+            over = {**over, "message": message}
         run.close_bell()
-        await self._aside(remove_control, _control(run))
+        await self._aside(remove_control, run.launch.control)
         unseen = run.shim is None and run.spawned is not None  # it ended before it was looked at
         if unseen and why != "start-failed" and not self._closed:
             began_at = over.get("started_at_s") or time.time()
-            self._listener(Started(run.launch.run, began_at, run.gave_way, _limited_by(over)))
+            self._listener(
+                Started(run.launch.run, began_at, run.gave_way, memory_limited_by=_limited_by(over))
+            )
         run.shim = None
         run.settled.set()
-        _cancel(run.force)
+        _cancel(run.force, run.limit)
         if self._closed:
             return
         self._runs.pop(run.launch.run, None)
@@ -401,10 +447,12 @@ class LocalExecutor:
                 exit_code=over.get("exit_code"),
                 signal=over.get("signal"),
                 why=why,
-                message=over.get("message") or (None if over else f"{files.EXIT} in its folder is damaged"),
+                message=over.get("message"),
                 max_rss_gib=over.get("max_rss_gib"),
                 cpu_s=over.get("cpu_s"),
                 log_lost_bytes=over.get("log_lost_bytes"),
+                ago_s=_ago_s(over.get("ended_at_s")),
+                run_s=over.get("run_s"),
             )
         )
 
@@ -414,8 +462,7 @@ class LocalExecutor:
         if found is None:
             return
         await found.settled.wait()
-        if found.shim is not None:
-            write_request(_control(found), request)
+        write_request(found.launch.control, request)
 
 
 def available_cpus() -> tuple[int, ...]:
@@ -425,9 +472,14 @@ def available_cpus() -> tuple[int, ...]:
     return tuple(range(os.cpu_count() or 1))
 
 
-def _control(run: _Run) -> str:
-    """The FIFO of a run that runs, which its supervisor has made where it was told to then."""
-    return (run.shim or {}).get("control", run.launch.control)
+def _as_started(pid: int) -> dict[str, Any]:
+    """What is known of a supervisor without its shim.json."""
+    return {"pid": pid, "start_ticks": processes.start_ticks(pid), "started_at_s": time.time()}
+
+
+def _ago_s(at_s: float | None) -> float:
+    """How long ago an instant was, by the clock of the wall, which its writer went by, too."""
+    return 0.0 if at_s is None else max(0.0, time.time() - at_s)
 
 
 def _limited_by(said: dict[str, Any]) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,8 +14,12 @@ from betimes.errors import Unavailable
 from betimes.resizing import HANDLERS, UNITS
 from betimes.service.executors.control import write_request
 from betimes.service.executors.devices import Assigned
-from betimes.service.executors.fates import is_of_another, read
+from betimes.service.executors.fates import is_of_another
+from betimes.service.executors.launching import job_folder
+from betimes.service.executors.records import Damaged, read, read_bytes
 from betimes.service.executors.supervision import files, memory, processes
+
+_MOST_BYTES = 1024  # of a handler's file
 
 
 def handlers(folder: str, shim: Mapping[str, Any]) -> list[int]:
@@ -24,7 +27,7 @@ def handlers(folder: str, shim: Mapping[str, Any]) -> list[int]:
     members = set(processes.descendants(shim["pid"]))
     found: list[int] = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # none has registered
-        for entry in Path(folder, HANDLERS).iterdir():
+        for entry in Path(job_folder(folder), HANDLERS).iterdir():
             pid = int(entry.name) if entry.name.isdigit() else 0
             if (
                 pid in members
@@ -35,7 +38,7 @@ def handlers(folder: str, shim: Mapping[str, Any]) -> list[int]:
     return sorted(found)
 
 
-def allow_memory(shim: Mapping[str, Any], limit_bytes: int) -> bool:
+def allow_memory(shim: Mapping[str, Any], control: str, limit_bytes: int) -> bool:
     """Raise a run's memory limit, where it has one; it is never lowered, as what is used cannot be taken away.
 
     False: that is not allowed.
@@ -44,21 +47,12 @@ def allow_memory(shim: Mapping[str, Any], limit_bytes: int) -> bool:
         return True
     if group := shim.get("cgroup"):
         return memory.raise_limit(group, limit_bytes)
-    if not hasattr(resource, "prlimit"):
+    if shim.get("memory_limited_by", "").startswith("RLIMIT"):
         return False
     try:
-        write_request(shim["control"], f"memory {limit_bytes:d}")
+        write_request(control, f"memory {limit_bytes:d}")
     except Unavailable:
         return False
-    for pid in processes.descendants(shim["pid"]):
-        try:
-            limit, most = resource.prlimit(pid, memory.LIMIT)
-            if limit != resource.RLIM_INFINITY and limit < limit_bytes:
-                resource.prlimit(pid, memory.LIMIT, (limit_bytes, most))
-        except ProcessLookupError:
-            continue
-        except (PermissionError, ValueError):
-            return False
     return True
 
 
@@ -75,7 +69,7 @@ def tell(
     OSError where units.json cannot be written.
     """
     now = {"units": units, "cpus": list(assigned.cpus), "gpus": dict(assigned.gpus)}
-    files.write_atomically(f"{folder}/{UNITS}", files.as_json(now))
+    files.write_atomically(f"{job_folder(folder)}/{UNITS}", files.as_json(now))
     if cpus and hasattr(os, "sched_setaffinity"):
         for pid in processes.descendants(shim["pid"]):
             for thread in processes.threads(pid):
@@ -88,17 +82,27 @@ def tell(
 
 def assigned(folder: str, identity: str) -> Assigned | None:
     """What was assigned to a run, by its folder; None: nothing was yet."""
-    launch = read(folder, files.LAUNCH)
-    if launch is None or is_of_another(folder, identity):
+    try:
+        launch = read(folder, files.LAUNCH)
+        if launch is None or is_of_another(folder, identity):
+            return None
+        if os.path.lexists(Path(folder, files.EXIT)):
+            return Assigned()
+        now = {**launch, **(read(folder, files.SHIM) or {})}
+        now |= read(job_folder(folder), UNITS) or {}
+    except (Damaged, OSError):  # what becomes of it is found out by `fates.look`, which says so
         return None
-    if Path(folder, files.EXIT).exists():
-        return Assigned()
-    now = {**launch, **(read(folder, files.SHIM) or {}), **(read(folder, UNITS) or {})}
     return Assigned(tuple(now.get("cpus") or ()), dict(now.get("gpus") or {}))
 
 
 def _began(entry: Path) -> int | None:
     try:
-        return json.loads(entry.read_text(encoding="ascii")).get("start_ticks")
-    except (OSError, ValueError, AttributeError):  # not (or no longer) a handler's file
+        return json.loads(read_bytes(str(entry), _MOST_BYTES) or b"{}").get("start_ticks")
+    except (
+        Damaged,
+        OSError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+    ):  # not (or no longer) a handler's file
         return None

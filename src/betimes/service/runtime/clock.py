@@ -31,6 +31,16 @@ class Jump(NamedTuple):
     stepped_s: float  # how far the service's clock was put forward for it, 0 or more
 
 
+def span(seconds: float) -> str:
+    """A length of time in words: `3 h`, `25 min`, `40 s`."""
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2.0 * size:
+            return (
+                f"{seconds / size:.2g} {unit}" if seconds < 100.0 * size else f"{seconds / size:.0f} {unit}"
+            )
+    return f"{seconds:.0f} s"
+
+
 class Clock:
     """Wall time at the start, carried on by a steady clock, and kept near the wall clock without ever going back.
 
@@ -72,6 +82,12 @@ class Clock:
             now_s = self._look(now_s, before_s, wall_s)
         self._last_s = max(self._last_s, now_s)
         return self._last_s
+
+    @property
+    def ahead_s(self) -> float:
+        """How far this clock is ahead of the wall clock, which was put back; 0: no more than usual."""
+        ahead_s = self.now_s() - self._wall()
+        return ahead_s if ahead_s > self._threshold_s else 0.0
 
     def jump(self) -> Jump | None:
         """What the wall clock has done since this was last asked; null: it went on as it should."""
@@ -139,6 +155,8 @@ class VirtualClock:
         if not self._runs:
             return self._base_s
         return self._base_s + (self._steady() - self._base_steady_s) * self._speed
+
+    ahead_s = 0.0  # it has no wall clock to be ahead of
 
     def jump(self) -> Jump | None:
         """Null: a virtual clock has no wall clock to follow."""

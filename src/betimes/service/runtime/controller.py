@@ -23,7 +23,7 @@ from betimes.errors import (
 )
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.runtime.background import Background
-from betimes.service.runtime.clock import Clock, VirtualClock
+from betimes.service.runtime.clock import Clock, VirtualClock, span
 from betimes.service.runtime.commands import (
     AdvanceCloud,
     Command,
@@ -411,8 +411,16 @@ class Controller:
         """No lease ends for time that was skipped, in which no heartbeat could be heard."""
         jump = self.clock.jump()
         if jump is not None:
-            log.warning("the wall clock jumped by %.3f s; the service's was put forward by %.3f s", *jump)
+            log.warning(
+                "the system clock %s; %s",
+                f"went {'back' if jump.wall_s < 0 else 'forward'} {span(abs(jump.wall_s))}",
+                f"{span(jump.stepped_s)} are not counted as run time, as nothing ran here meanwhile"
+                if jump.stepped_s
+                else f"times may be {span(self.clock.ahead_s)} late until it catches up",
+            )
             self.leases.extend(jump.stepped_s, self.clock.now_s())
+            if jump.stepped_s:
+                self.scheduler.sleep(jump.stepped_s)
 
     def _status_of(self, number: int) -> str | None:
         """How a job that is over ended, from the store."""

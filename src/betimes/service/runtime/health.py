@@ -6,6 +6,7 @@ import asyncio
 
 from betimes import __version__
 from betimes.errors import StoreError
+from betimes.service.runtime.clock import span
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.readiness import Readiness
 from betimes.service.views.models import Health
@@ -27,6 +28,13 @@ async def health_of(controller: Controller, readiness: Readiness, uptime_s: floa
             f"{doing or f'compiling policy {scheduler.ledger.policy}'}; jobs are taken, and are promised an end and "
             "started after that"
         )
+    ahead_s = controller.clock.ahead_s
+    notes = []
+    if ahead_s:
+        away = span(ahead_s)
+        notes.append(
+            f"The system clock went back {away}. Times shown may be {away} late until it catches up."
+        )
     return Health(
         ready=not problems and not controller.stopping,
         version=__version__,
@@ -38,4 +46,6 @@ async def health_of(controller: Controller, readiness: Readiness, uptime_s: floa
         archived_upto=readiness.archived_upto,
         compiling=kernels.compiling if kernels is not None else None,
         problems=problems,
+        notes=notes,
+        clock_ahead_s=ahead_s,
     )

@@ -26,7 +26,7 @@ VARIABLES = {
     "BETIMES_UNITS": "how many units it holds",
     "BETIMES_ATTEMPT": "1 in its first run, 2 in the next, ...",
     "BETIMES_CHECKPOINT_DIR": "a folder that all of its runs share: what it resumes from belongs there",
-    "BETIMES_RUN_DIR": "a folder of this run alone; the service keeps the log and the exit status there",
+    "BETIMES_RUN_DIR": "a folder of this run alone, empty when it begins",
     "BETIMES_GRACE_S": "seconds from SIGTERM until it is killed",
     "BETIMES_CPUS": "the cores that it is pinned to, as in `0,1`; only where it is",
     "CUDA_VISIBLE_DEVICES": "its GPUs; empty for none; only on nodes that have some",
@@ -70,7 +70,6 @@ class Launches:
             "BETIMES_UNITS": str(run.units),
             "BETIMES_ATTEMPT": str(run.number),
             "BETIMES_CHECKPOINT_DIR": checkpoints,
-            "BETIMES_RUN_DIR": str(folder),
             "BETIMES_GRACE_S": f"{spec.grace_s:g}",
             "BETIMES_URL": self.url,
             "BETIMES_RUN_TOKEN": self.issue_token(job.job_id, run.number),
@@ -83,6 +82,7 @@ class Launches:
             if spec.demand and (needed := spec.unit.on(nodes[node].family)) is not None
         }
         gpu, cpu, memory_gib = next(iter(unit_on.values()), spec.unit.everywhere)
+        identity = self._identity(job, run.number)
         return Launch(
             run=RunId(job.job_id, run.number),
             command=tuple(spec.command),
@@ -99,8 +99,8 @@ class Launches:
             checkpoint_dir=checkpoints,
             # Not in the run's folder, of which the job is told: who reads all that is there would hang on it, and
             # swallow what the service has to say.
-            control=str(self.state / "control" / f"{job.job_id}-{run.number}"),
-            identity=self._identity(job, run.number),
+            control=str(self.state / "control" / f"{job.job_id}-{run.number}-{identity[:8]}"),
+            identity=identity,
             time_limit_s=spec.time_limit_s,
             warn_s=spec.warn_s,
             archive=str(archive_path(self.state, spec.upload)) if spec.upload is not None else None,

@@ -289,12 +289,16 @@ def _launched(ledger: Ledger, event: Event, job: Job) -> None:
 
 
 def _started(ledger: Ledger, event: Event, job: Job) -> None:
+    _note_start(ledger, job, event.data.get("started_at", event.at_s))
+
+
+def _note_start(ledger: Ledger, job: Job, at: float) -> None:
     if job.run is not None:
-        job.run.started_at = event.at_s
+        job.run.started_at = at
     if job.started_at is None:
-        job.started_at = event.at_s
+        job.started_at = at
     if (whole := set_of(ledger.jobs, job)) is not None and whole.job.started_at is None:
-        whole.job.started_at = event.at_s
+        whole.job.started_at = at
 
 
 def _restarted(ledger: Ledger, event: Event, job: Job) -> None:
@@ -310,7 +314,11 @@ def _resized(_: Ledger, event: Event, job: Job) -> None:
 
 def _ended(ledger: Ledger, event: Event, job: Job) -> None:
     """The job's run has ended; what becomes of the job is another event."""
-    job.ran_s = job.has_run_s(event.at_s)
+    data = event.data
+    job.left_at = data.get("ended_at")
+    if "started_at" in data:  # the service was gone before it knew that it ran
+        _note_start(ledger, job, data["started_at"])
+    job.ran_s = job.ran_s + data["run_s"] if "run_s" in data else job.has_run_s(job.left_at or event.at_s)
     if job.run is not None and (whole := set_of(ledger.jobs, job)) is not None:
         whole.trials.running -= 1
     if job.next_move is not None:
@@ -328,7 +336,7 @@ def _waits(ledger: Ledger, event: Event, job: Job) -> None:
         job.units, job.places, job.run, job.restarting_since_at = 0, [], None, None
     elif job.units:
         job.run = Run(job.attempt + 1, job.units, job.places, event.at_s)
-    job.reason = event.data.get("reason")
+    job.reason, job.left_at = event.data.get("reason"), None
     rest(ledger.jobs, job)
 
 
@@ -337,14 +345,14 @@ def _retries(ledger: Ledger, event: Event, job: Job) -> None:
     job.units, job.places, job.account, job.rental = 0, [], None, None
     job.failures += 1
     job.not_before_at = event.data["not_before_at"]
-    job.reason = event.data["reason"]
+    job.reason, job.left_at = event.data["reason"], None
     rest(ledger.jobs, job)
 
 
 def _over(step: Transition) -> Change:
     def change(ledger: Ledger, event: Event, job: Job) -> None:
         job.status = next_status(job.status, step)
-        job.finished_at = event.at_s
+        job.finished_at = event.at_s if job.left_at is None else job.left_at
         if step is Transition.FINISH and job.units > 0 and job.trials is None:
             since_at = event.at_s if job.started_at is None else job.started_at
             tasks = max(1, job.units // max(1, job.units_per_task))

@@ -7,7 +7,7 @@ be stored, and of effects, to be carried out once they are: the ledger has seen 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from betimes.cluster import Offer
@@ -219,8 +219,28 @@ class Scheduler:
         self._state.now_at = max(self.now_at, now_at)
         self._decisions.apply(self._engine.catch_up())
 
-    def turn(self) -> None:
-        """Let the policy decide about what has happened."""
+    def sleep(self, for_s: float) -> None:
+        """The machine of the service sleeps from now on, for so long: what runs on it comes no further meanwhile."""
+        asleep: set[int] = set()
+        for job in self.ledger.jobs.values():
+            run = job.run
+            if (
+                run is None
+                or run.started_at is None
+                or run.stopping is not None
+                or not self._engine.knows(job)
+            ):
+                continue
+            if any(self.ledger.nodes[name].machine.kind != "local" for name, _ in run.places):
+                continue  # another machine goes on
+            rate = self._engine.speed(job) if self._engine.is_pool else 1.0
+            self._engine.believe(job.job_id, self._engine.believed_left_s(job) + for_s * rate)
+            asleep.add(job.job_id)
+        if asleep:
+            self.turn(asleep)
+
+    def turn(self, asleep: Collection[int] = ()) -> None:
+        """Let the policy decide about what has happened; asleep: jobs that take longer, as their machine slept."""
         self._jobs.admit_delayed()
         self.nodes.retire_drained()
         self.machines.give_back_unmanaged()
@@ -239,6 +259,12 @@ class Scheduler:
             if number in self.ledger.jobs:
                 account, run = self._engine.account_row(number), self.ledger.jobs[number].run
                 ends = run is not None and run.stopping == "cancelled"
+                if number in asleep:
+                    basis = self.ledger.jobs[number].basis
+                    self._state.log(
+                        "estimate-changed", "timer", number, account=account, basis=basis, slept=True
+                    )
+                    continue
                 cause, basis = ("timer", "grace") if ends else ("progress", "progress")
                 self._state.log("estimate-changed", cause, number, account=account, basis=basis)
         for number in what.gone:

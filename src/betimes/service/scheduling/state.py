@@ -87,9 +87,14 @@ class SchedulerState:
         self._changed[job.job_id] = job
 
     def note_run(
-        self, job: Job, report: Ended | None = None, outcome: str | None = None, limited_by: str | None = None
+        self,
+        job: Job,
+        report: Ended | None = None,
+        outcome: str | None = None,
+        limited_by: str | None = None,
+        ended_at: float | None = None,
     ) -> None:
-        """The row of a job's present run is to be stored; report, outcome: how it has ended."""
+        """The row of a job's present run is to be stored; report, outcome, ended_at: how it has ended, and when."""
         run = job.run
         if run is None:
             return
@@ -101,7 +106,7 @@ class SchedulerState:
                 "units": run.units,
                 "places": [list(place) for place in run.places],
                 "started_at": run.started_at or run.decided_at,
-                "ended_at": self.now_at if report else None,
+                "ended_at": ended_at,
                 "outcome": outcome,
                 "exit_code": report.exit_code if report else None,
                 "signal": report.signal if report else None,

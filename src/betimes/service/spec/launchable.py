@@ -128,4 +128,5 @@ def _interpreter_of(file: Path) -> str | None:
     except OSError:  # what may be executed need not be readable
         return None
     words = line.removeprefix(b"#!").split() if line.startswith(b"#!") else []
-    return os.fsdecode(words[0]) if words else None
+    end = "\r" if line.endswith(b"\r\n") else ""  # the kernel takes it for a part of the name, or `env` does
+    return f"{os.fsdecode(words[0])}{end}" if words else None

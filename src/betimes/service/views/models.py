@@ -477,3 +477,7 @@ class Health(View):
     archived_upto: int = 0  # the newest that is kept in a file only
     compiling: str | None = None  # the policy that is being compiled, in force or to be
     problems: list[str] = []  # "the disk is full: ..."
+    notes: list[str] = []  # what is no problem, and good to know
+    clock_ahead_s: float = (
+        0.0  # of the machine's clock, which was put back; the service's own never goes back
+    )

@@ -10,6 +10,8 @@ from betimes.cli.render.tables import Column
 from betimes.cli.verbs import Json, Output, State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from betimes.service.spec.family_demand import FamilyDemand
     from betimes.service.spec.job_spec import JobSpec
     from betimes.service.views.models import JobStory, JobView, Quote, RunView
@@ -42,32 +44,32 @@ def job(ids: Ids, output: Output = None, state: State = None, as_json: Json = Fa
 
     With --json an object; an array of them where several jobs are named.
     """
-    from betimes.cli.live.connection import connect
+    from betimes.cli.live.connection import connect, service_now
     from betimes.cli.live.jobs.ids import resolve
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say
 
     with connect(state) as service:
         stories = [service.job(job_id) for job_id in resolve(service, ids)]
+        latest_at = max((event.at for story in stories for event in story.events), default=None)
+        at_now, notes = service_now(service, latest_at)
     if as_json:
         print_json(stories if len(stories) > 1 else stories[0])
         return
     for number, story in enumerate(stories):
         say(*[""] * (number > 0))
-        _show(story, wide=output is not None)
+        _show(story, at_now, notes, wide=output is not None)
 
 
-def _show(story: JobStory, *, wide: bool) -> None:
+def _show(story: JobStory, at_now: float, notes: Sequence[str], *, wide: bool) -> None:
     from betimes.cli.live.events import EVENT_COLUMNS, event_row, worth_a_line
     from betimes.cli.render.jobs import job_name, option_pairs
     from betimes.cli.render.preemptions import show_preemptions
     from betimes.cli.render.tables import say, show, show_pairs
-    from betimes.cli.render.times import now
 
-    at_now = now()
     one = story.job
     say(f"Job {one.job_id}, {job_name(one)}: {_where_it_stands(one, at_now)}")
-    show_pairs([*_state(one, story, at_now), *_asked(story)])
+    show_pairs([*_state(one, story, at_now), *_asked(story), *(("note", note) for note in notes)])
     if story.quotes:
         say("", "Promises")
         held_at = max((event.at for event in story.events if event.kind == "held"), default=-math.inf)

@@ -93,7 +93,7 @@ def jobs(
 ) -> None:
     """List jobs, newest first: what they hold, when they will be done, and why they wait."""
     from betimes.cli.duration_options import parse_option
-    from betimes.cli.live.connection import connect
+    from betimes.cli.live.connection import connect, service_now
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say, show
 
@@ -107,10 +107,13 @@ def jobs(
         return
     with connect(state) as service:
         found, is_all = fetch(service, wanted, limit)
+        at_now, notes = service_now(service, _latest_at(found))
+    for note in notes:
+        print(f"betimes: note: {note}", file=sys.stderr)
     if as_json:
         print_json(found)
     elif found:
-        show(COLUMNS, rows(found), wide=output is not None)
+        show(COLUMNS, rows(found, at_now), wide=output is not None)
     else:
         say(_none(wanted, status is None and not everything))
     if not is_all:
@@ -179,31 +182,38 @@ def _none(wanted: Conditions, only_active: bool) -> str:
 
 def _watch(wanted: Conditions, limit: int, every_s: float, state: str | None) -> None:
     """Draw the table again and again; where standard output is no terminal, print it whenever it has changed."""
-    from betimes.cli.live.connection import connect
+    from betimes.cli.live.connection import connect, service_now
     from betimes.cli.live.following import pause, until_interrupted
     from betimes.cli.live.watching import Screen
     from betimes.errors import NotReachable, Unavailable
 
     with until_interrupted(), connect(state) as service, Screen() as screen:
         found, is_all = fetch(service, wanted, limit)
+        at_now, notes = service_now(service, _latest_at(found))
         trouble = ""
         while True:
             note = "" if is_all else f"the newest {limit} are listed"
-            screen.draw(COLUMNS, rows(found), [each for each in (trouble, note) if each])
+            screen.draw(COLUMNS, rows(found, at_now), [each for each in (trouble, note, *notes) if each])
             pause(every_s)
             try:
                 found, is_all = fetch(service, wanted, limit)
+                at_now, notes = service_now(service, _latest_at(found))
                 trouble = ""
             except (NotReachable, Unavailable) as error:
                 trouble = f"no answer ({error}); as it was before"
 
 
-def rows(found: Sequence[JobView]) -> list[list[str]]:
+def _latest_at(found: Sequence[JobView]) -> float | None:
+    """The latest instant that has passed, by the service's clock."""
+    passed = (at for job in found for at in (job.submitted_at, job.started_at, job.finished_at))
+    return max((at for at in passed if at is not None), default=None)
+
+
+def rows(found: Sequence[JobView], at_now: float) -> list[list[str]]:
     """The cells of `COLUMNS`, a row a job."""
     from betimes.cli.render.jobs import job_name
-    from betimes.cli.render.times import both, length, now, sentence
+    from betimes.cli.render.times import both, length, sentence
 
-    at_now = now()
     users, classes = {job.user for job in found}, {job.qos for job in found}
     table = []
     for job in found:

@@ -124,7 +124,7 @@ def quote(
         print_json(promise)
         return
     say(f"{_title(fields)}, if it were submitted now")
-    show_pairs([*quote_pairs(promise, _widest(fields), now()), *note_pairs(promise)])
+    show_pairs([*quote_pairs(promise, _widest(fields), now(promise.made_at)), *note_pairs(promise)])
 
 
 def _over(service: PlainClient, job_ids: Sequence[int]) -> list[JobView]:
@@ -343,7 +343,7 @@ def _show(specs: Sequence[Fields], submitted: Sequence[Submitted]) -> None:
     from betimes.cli.render.tables import Column, say, show, show_pairs
     from betimes.cli.render.times import both, length, now, sentence
 
-    at_now = now()
+    at_now = now(max((one.quote.made_at for one in submitted if one.quote is not None), default=None))
     if len(submitted) == 1:
         say(title(submitted[0].job_ids, _title(specs[0])))
         show_pairs(promise_pairs(submitted[0], _widest(specs[0]), at_now))

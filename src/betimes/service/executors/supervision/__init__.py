@@ -7,9 +7,10 @@ A run's folder, and who writes what::
 
     launch.json  the service, before it starts a shim      shim.json  the shim, before it lets the command begin
     lock         held by the shim for life (flock)          exit.json  the shim, when nothing of the command is left
-    log, log.1, ...  what the command printed               handlers/, units.json  see `betimes.resizing`
+    log, log.1, ...  what the command printed
     shim.err     what went wrong in the shim itself         log.lost  how many bytes of the output are not kept so far
     exit.reserved  room for exit.json on the disk, taken before the command begins and written in place
+    job/         the command's own, BETIMES_RUN_DIR: handlers/ and units.json of `betimes.resizing` are there
 
 Beside the runs' folders, and named by launch.json, is a FIFO a run: "stop GRACE_S", "signal NUMBER", and "memory BYTES"
 for another limit.

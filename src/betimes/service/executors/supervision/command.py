@@ -67,6 +67,21 @@ def _input(launch: dict[str, Any]) -> int:
     return file
 
 
+def _of_interpreter(path: str, program: str) -> str:
+    """Why the interpreter of a script that is there is not."""
+    try:
+        with open(encoded(path), "rb") as script:
+            first = script.readline(4096)
+    except OSError:  # not ours to read
+        first = b""
+    if first.endswith(b"\r\n"):
+        return (
+            "its first line ends with a carriage return, as on Windows, so that no such interpreter is found; "
+            f"remove them: sed -i 's/\\r$//' {program}"
+        )
+    return "the interpreter that its first line names does not exist"
+
+
 def encoded(text: str) -> bytes:
     """A text as the kernel takes it: UTF-8, whatever the service's locale; undecodable bytes as they came."""
     return text.encode("utf-8", "surrogateescape")
@@ -101,7 +116,7 @@ def describe(step: str, number: int, text: str, launch: dict[str, Any]) -> str:
                 "path, or hand over your PATH (--env PATH)"
             )
         if os.path.exists(encoded(os.path.join(workdir, program))):
-            return f"the command {program!r} cannot run: the interpreter that its first line names does not exist"
+            return f"the command {program!r} cannot run: {_of_interpreter(os.path.join(workdir, program), program)}"
         return f"the command {program!r} does not exist (seen from the working directory {workdir!r})"
     found = {
         errno.EACCES: "is not executable; make it so (chmod +x), or give it to its interpreter",

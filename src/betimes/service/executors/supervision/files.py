@@ -16,6 +16,7 @@ LOG = "log"
 ERRORS = "shim.err"
 RESERVED = "exit.reserved"
 INPUT = "stdin"  # what came with the job for its standard input
+JOB_FOLDER = "job"  # BETIMES_RUN_DIR
 COPY = "upload"  # of the directory that was sent along with the job, in which it runs
 
 BELL_FD = 3  # of a shim: the end of a pipe, closed once exit.json can be read
@@ -98,13 +99,29 @@ def write_exit(folder: str, text: str) -> None:
     """
     reserved = os.path.join(folder, RESERVED)
     try:
-        descriptor = os.open(reserved, os.O_WRONLY | os.O_CLOEXEC)
-    except FileNotFoundError:  # it was never reserved, or was removed
+        descriptor = os.open(reserved, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:  # it was never reserved, or was removed, or is something else by now
+        if error.errno not in (errno.ENOENT, errno.EISDIR, errno.ELOOP, errno.ENXIO):
+            raise
         return write_atomically(os.path.join(folder, EXIT), text)
     with open(descriptor, "wb") as file:
         file.write(text.encode("ascii"))
         file.truncate()
     return os.replace(reserved, os.path.join(folder, EXIT))
+
+
+def clear_way(folder: str, error: OSError) -> bool:
+    """Remove what a job has put in the way of exit.json; False: it is nothing of that kind."""
+    try:
+        if error.errno == errno.EISDIR:
+            os.rename(os.path.join(folder, EXIT), os.path.join(folder, f"{EXIT}.{time.time():.6f}"))
+        elif error.errno == errno.EACCES and os.stat(folder).st_mode & 0o700 != 0o700:
+            os.chmod(folder, 0o700)
+        else:
+            return False
+    except OSError:
+        return False
+    return True
 
 
 def sync_exit(folder: str) -> None:

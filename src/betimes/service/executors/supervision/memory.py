@@ -1,7 +1,7 @@
 """The memory limit of a run: a control group of its own where there can be one, else its processes are looked at.
 
-Without a control group the kernel limits each process (a resource limit), and the shim, which looks again and again,
-the sum over all of them.
+The limit is of what is resident, of all processes together; what is only reserved is free. Where the system does not
+tell what a process uses there is a resource limit of each process instead.
 """
 
 from __future__ import annotations
@@ -12,13 +12,9 @@ import sys
 
 from .processes import descendants, proportional_bytes, resident_bytes
 
-_LOOK_S = 0.5  # between two looks at what all processes of a run use
-# Of each process. RLIMIT_DATA counts what a process may write, RLIMIT_AS all it has reserved: CUDA reserves far more
-# than there is.
-LIMIT = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
-LIMIT_NAME = "RLIMIT_DATA" if sys.platform == "linux" else "RLIMIT_AS"
+_LOOK_S = 0.2  # between two looks at what all processes of a run use
 _POLLS = sys.platform == "linux"  # elsewhere nothing tells what a process uses
-_WITHOUT_GROUP = f"polling, and {LIMIT_NAME} of each process" if _POLLS else f"{LIMIT_NAME} of each process"
+_WITHOUT_GROUP = "polling" if _POLLS else "RLIMIT_AS of each process"
 
 
 class Memory:
@@ -34,13 +30,13 @@ class Memory:
 
     @property
     def is_left_to_command(self) -> bool:
-        """Whether the new process has to limit itself: there is a limit, and no control group."""
-        return self.by.startswith(_WITHOUT_GROUP)
+        """Whether the new process has to limit itself: there is a limit, and nothing else to enforce it."""
+        return not _POLLS and self.by.startswith(_WITHOUT_GROUP)
 
     @property
     def look_s(self) -> float:
         """How long until what the run uses has to be looked at again; infinity: the kernel sees to it."""
-        return _LOOK_S if self.is_left_to_command and _POLLS else float("inf")
+        return _LOOK_S if _POLLS and self.by.startswith(_WITHOUT_GROUP) else float("inf")
 
     def is_exceeded(self, shim: int) -> bool:
         """Whether the processes of a run use more than its limit together, pages that they share counted once."""
@@ -74,11 +70,9 @@ class Memory:
 
     def limit_self(self) -> None:
         """The resource limit, in the process that is about to become the command."""
-        _, most = resource.getrlimit(LIMIT)
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
         limit = self.limit_bytes if most == resource.RLIM_INFINITY else min(self.limit_bytes, most)
-        resource.setrlimit(
-            LIMIT, (limit, most)
-        )  # soft: against mistakes, and it can be raised when the run grows
+        resource.setrlimit(resource.RLIMIT_AS, (limit, most))  # soft: against mistakes
 
     def kill(self) -> None:
         """Kill all that is in the control group, if there is one."""

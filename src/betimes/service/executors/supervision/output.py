@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 
+# A FIFO that a job has put there keeps nobody waiting.
+_AT_ONCE = os.O_NONBLOCK | os.O_CLOEXEC
 LOST = ".lost"  # of the file that says how many bytes of a log that goes on are lost
 
 
 def lost_bytes(path: str | os.PathLike[str]) -> int:
     """How much of a log that goes on is not kept, as far as was reported; 0 where nothing was."""
     try:
-        with open(f"{os.fspath(path)}{LOST}", encoding="ascii") as file:
-            return int(file.read())
-    except (FileNotFoundError, ValueError):  # nothing is lost, or it is being written
+        told = os.open(f"{os.fspath(path)}{LOST}", os.O_RDONLY | _AT_ONCE)
+    except OSError:  # nothing is lost, or a job has put something else there
         return 0
+    try:
+        return max(0, int(os.read(told, 20)))
+    except (OSError, ValueError):  # it is being written
+        return 0
+    finally:
+        os.close(told)
 
 
 class Log:
@@ -47,7 +54,7 @@ class Log:
 
     def _open(self) -> int:
         if self._file is None:
-            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _AT_ONCE, 0o600)
             self._size = os.fstat(self._file).st_size
         return self._file
 
@@ -82,7 +89,7 @@ class Log:
     def _tell_lost(self) -> None:
         """Say in a file how much is lost so far: exit.json says it only in the end."""
         try:
-            told = os.open(self.path + LOST, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            told = os.open(self.path + LOST, os.O_WRONLY | os.O_CREAT | _AT_ONCE, 0o600)
         except OSError:  # no room for a name: it is said in the end
             return
         try:

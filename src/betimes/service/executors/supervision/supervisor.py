@@ -19,6 +19,7 @@ from .files import (
     RUNS,
     SHIM,
     as_json,
+    clear_way,
     is_full,
     reserve_exit,
     sync_exit,
@@ -52,7 +53,7 @@ def main(folder: str, launch: dict[str, Any]) -> int:
     if lock is None:
         return BUSY
     os.chdir(folder)  # which may be set aside while it runs, as that of another log
-    return Supervisor(os.curdir, launch).run()
+    return Supervisor(os.curdir, launch, lock).run()
 
 
 class _NoRoom(Exception):
@@ -62,8 +63,9 @@ class _NoRoom(Exception):
 class Supervisor:
     """One run. The command's process stays unreaped to the end, so that its group's number remains its own."""
 
-    def __init__(self, folder: str, launch: dict[str, Any]) -> None:
+    def __init__(self, folder: str, launch: dict[str, Any], lock: int) -> None:
         self.folder, self.launch = folder, launch
+        self.held = [lock]  # descriptors by which others know that how it ends is still to be written
         self.log = Log(os.path.join(folder, LOG), launch["log_bytes"], launch["log_files"])
         self.memory = Memory(launch["memory_bytes"], launch["cgroup"])
         self.pid = 0  # of the command, and so of its group and session
@@ -94,6 +96,7 @@ class Supervisor:
             self._kill_all()
             self.memory.leave()
             self._complain(str(full))
+            self._let_go()
             return NO_ROOM
         except BaseException as error:
             self._kill_all()
@@ -112,6 +115,7 @@ class Supervisor:
             reserve_exit(self.folder)
             making = self.launch["control"]
             self.control = open_fifo(making)
+            self.held.append(self.control)
         except OSError as error:
             return self._cannot_write(making, error)
         self.log.write(b"")
@@ -180,10 +184,10 @@ class Supervisor:
             "pgid": self.pid,
             "command_start_ticks": command_start_ticks,
             "started_at_s": self.started_s,
+            "started_steady_s": self.started,
             "cpus": cpus,
             "pinning": pinning,
             "gpus": self.launch["gpus"],
-            "control": self.launch["control"],
             "memory_bytes": self.launch["memory_bytes"],
             "memory_limited_by": self.memory.by,
             "cgroup": self.memory.group,
@@ -292,7 +296,11 @@ class Supervisor:
                     self._signal(int(amount))
                 elif what == b"memory":
                     self.memory.allow(int(amount))
-            except (OSError, ValueError) as error:  # a process that can write here can write anything
+            except (
+                OSError,
+                ValueError,
+                OverflowError,
+            ) as error:  # a process that can write here can write anything
                 self._complain(f"ignored {request!r}: {error}")
 
     def _signal(self, number: int) -> None:
@@ -300,7 +308,13 @@ class Supervisor:
             send(pid, number)
 
     def _stop(self, why: str, grace_s: float) -> None:
-        """SIGTERM, and an end to the grace period; asked again, only an earlier end counts."""
+        """SIGTERM, and an end to the grace period; asked again, only an earlier end counts.
+
+        A command that has ended by itself has done its work, though nobody may have looked yet.
+        """
+        self._reap()
+        if self.ended and self.why is None:
+            return
         if self.why is None:
             self.why = why
             for number in (signal.SIGTERM, signal.SIGCONT):  # what is suspended could not act on it
@@ -359,12 +373,18 @@ class Supervisor:
         """
         code = None if self.status is None or trouble else os.waitstatus_to_exitcode(self.status)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        was_killed = code == -signal.SIGKILL and not self.killed
-        if self.is_out_of_memory or (was_killed and self.memory.ran_out()):
+        rss_bytes = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        peak_bytes = self.memory.peak_bytes() or rss_bytes
+        if (
+            code == -signal.SIGKILL and not self.killed
+        ):  # perhaps by the kernel, which may be quicker than a look
+            is_above = 0 < self.memory.limit_bytes < max(peak_bytes, rss_bytes)
+            self.is_out_of_memory = self.is_out_of_memory or is_above or self.memory.ran_out()
+        if self.is_out_of_memory:
             self.why = self.why or "out-of-memory"
+            self.memory.used_bytes = max(self.memory.used_bytes, peak_bytes)
         if self.has_lost_node and self.why is None:
             self.why = "node-lost"
-        rss_bytes = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         text = as_json(
             {
                 "why": why_trouble if trouble else self.why or "exited",
@@ -374,7 +394,7 @@ class Supervisor:
                 "started_at_s": self.started_s,
                 "ended_at_s": time.time(),
                 "run_s": time.monotonic() - self.started,
-                "max_rss_gib": (self.memory.peak_bytes() or rss_bytes) / 2**30,
+                "max_rss_gib": peak_bytes / 2**30,
                 "cpu_s": used.ru_utime + used.ru_stime,
                 "memory_limited_by": self.memory.by,
                 "log_lost_bytes": self.log.lost_bytes,
@@ -389,7 +409,9 @@ class Supervisor:
                 return
             except OSError as error:
                 self._complain(f"cannot write {EXIT}, will try again: {error}")
-                time.sleep(1.0)
+                if not clear_way(self.folder, error):
+                    time.sleep(1.0)
+        self._let_go()
         os.close(BELL_FD)
         try:
             sync_exit(self.folder)
@@ -397,6 +419,11 @@ class Supervisor:
             return
         except OSError as error:
             self._complain(f"{EXIT} may not survive a power failure: {error}")
+
+    def _let_go(self) -> None:
+        """Nothing more is to be written."""
+        for descriptor in self.held:
+            os.close(descriptor)
 
     def _complain(self, text: str) -> None:
         """Say in shim.err what went wrong, once until something else does."""
@@ -418,12 +445,11 @@ class Supervisor:
             parts.append(
                 f"it was killed, as its grace period of {self.grace_s:g} s was not enough for it to end"
             )
-        limit = f"{_amount(self.memory.limit_bytes)} of memory"
+        limit = f"limit {_amount(self.memory.limit_bytes)}"
         if self.is_out_of_memory:
-            used = f"its processes used {_amount(self.memory.used_bytes)} together"
-            parts.append(f"it was killed for using more than its {limit}: {used}")
+            parts.append(f"out of memory: used {_amount(self.memory.used_bytes)}, {limit}")
         elif self.memory.ran_out():
-            parts.append(f"it was killed for using more than its {limit}")
+            parts.append(f"one of its processes was killed: out of memory, {limit}")
         if self.log.dropped_bytes:
             kept = f"{self.log.files} files of {self.log.most_bytes} bytes are kept"
             parts.append(f"{self.log.dropped_bytes} bytes of its oldest output were dropped, as {kept}")

@@ -111,6 +111,9 @@ class Job:
     not_before_at: float = 0.0
     started_at: float | None = None
     finished_at: float | None = None
+    left_at: float | None = (
+        None  # its last run has ended, before the service knew; null: when the service knew
+    )
     restarting_since_at: float | None = (
         None  # told to stop, to go on at once at another width; null: it gets on
     )

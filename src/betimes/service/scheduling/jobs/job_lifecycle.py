@@ -86,14 +86,18 @@ class JobLifecycle:
 
     # --- when it is over --------------------------------------------------------------------------------------
 
-    def finish(self, job: Job) -> None:
-        """Its command has succeeded; what it took on max_units is what the next one like it is believed to take."""
+    def finish(self, job: Job, slack_s: float = 0.0) -> None:
+        """Its command has succeeded; what it took on max_units is what the next one like it is believed to take.
+
+        slack_s: of the time that its account counts, in which it did not run.
+        """
         if job.set_id is not None:
             self._log_finished(job, job.ran_s)
             return
         full = self._engine.speed(job, job.spec.max_units) if self._engine.is_pool else 1.0
         account = self._engine.account(job.job_id)
-        run_s = max(0.0, account.size_s - self._engine.believed_left_s(job)) / full
+        slack = slack_s * (self._engine.speed(job, job.units) if self._engine.is_pool else 1.0)
+        run_s = max(0.0, account.size_s - self._engine.believed_left_s(job) - slack) / full
         self._engine.withdraw(job)
         self._state.log("finished", "executor", job.job_id, run_s=run_s)
         user, key = job.user, job.spec.history_key

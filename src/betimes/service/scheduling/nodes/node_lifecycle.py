@@ -208,8 +208,10 @@ class NodeLifecycle:
             if job is None or job.run is None:
                 continue
             asked = job.run.stopping
-            state.note_run(job, Ended(run, state.now_at, None, why="lost"), "node-lost")
-            cost = self._costs.of_leaving(job, worked_on=False)
+            state.note_run(
+                job, Ended(run, state.now_at, None, why="lost"), "node-lost", ended_at=state.now_at
+            )
+            cost = self._costs.of_leaving(job, state.now_at, worked_on=False)
             state.log("ended", cause, job.job_id, number=run.number, outcome="node-lost", **cost)
             self._runs.log_move_over(job)
             self._runs.release(run)

@@ -26,12 +26,12 @@ class PreemptionCosts:
         found = Preemption(run.number, tuple(by), ledger.policy, self._state.now_at, grace_s, nodes)
         return {"preemption": found.to_json()}
 
-    def of_leaving(self, job: Job, *, worked_on: bool) -> dict[str, Any]:
+    def of_leaving(self, job: Job, at: float, *, worked_on: bool) -> dict[str, Any]:
         """A run has ended; worked_on: by itself, so that no time was wasted."""
         found = job.preemption
         if found is None or job.run is None or found.run != job.run.number or found.left_at is not None:
             return {}
-        return {"preemption": found.left(self._state.now_at, job.progress_frac, worked_on).to_json()}
+        return {"preemption": found.left(at, job.progress_frac, worked_on).to_json()}
 
     def of_resuming(self, job: Job, places: Places) -> dict[str, Any]:
         """The run that follows a preempted one is launched."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from betimes.errors import Conflict
 from betimes.service.scheduling.beliefs.interference import SAME_FRAC, RelativeThroughput
@@ -10,7 +11,7 @@ from betimes.service.scheduling.beliefs.progress_rate import ProgressRate, diffe
 from betimes.service.scheduling.decisions.engine_renewal import EngineRenewal
 from betimes.service.scheduling.decisions.policy_engine import PolicyEngine
 from betimes.service.scheduling.jobs import reasons
-from betimes.service.scheduling.jobs.job import SPECULATED, Job, Places
+from betimes.service.scheduling.jobs.job import SPECULATED, Job, Places, Run
 from betimes.service.scheduling.jobs.job_lifecycle import JobLifecycle
 from betimes.service.scheduling.runs.preemption_costs import PreemptionCosts
 from betimes.service.scheduling.runs.run_reports import Ended, Report, RunId, Started, Trouble
@@ -20,6 +21,7 @@ from betimes.service.scheduling.trials.trial_sets import TrialSets
 from betimes.service.views.models import Status
 
 MOST_LOSSES = 10  # of a job's runs, one after the other, each with the machine that it ran on
+NOTICED_S = 1.0  # by which the service's clock and a supervisor's may differ without a word
 LEAST_PROGRESS_FRAC = 0.001  # that is worth a row
 
 
@@ -56,7 +58,12 @@ class ReportHandling:
         job = self._state.job_of(report.run)
         if job is None or job.run is None or job.run.started_at is not None:
             return
-        self._state.log("started", "executor", job.job_id, number=report.run.number, adopted=report.adopted)
+        more: dict[str, Any] = {}
+        if report.ago_s >= NOTICED_S:
+            more["started_at"] = max(job.run.decided_at, self._state.now_at - report.ago_s)
+        self._state.log(
+            "started", "executor", job.job_id, number=report.run.number, adopted=report.adopted, **more
+        )
         self._rate_of(job.job_id).begin(self._state.now_at, self._engine.speed(job))
         self._state.note_run(job, limited_by=report.memory_limited_by)
         if job.progress_frac is None:  # else it gets on when it reports how far it is
@@ -69,7 +76,8 @@ class ReportHandling:
             return
         run, asked = job.run, job.run.stopping
         outcome = {"stopped": asked or "stopped"}.get(report.why, report.why)
-        self._state.note_run(job, report, outcome)
+        ended_at, slack_s, more = self._when(run, report)
+        self._state.note_run(job, report, outcome, ended_at=ended_at)
         self._state.log(
             "ended",
             "executor",
@@ -79,11 +87,34 @@ class ReportHandling:
             exit_code=report.exit_code,
             signal=report.signal,
             message=report.message,
-            **self._costs.of_leaving(job, worked_on=report.why == "exited"),
+            **more,
+            **self._costs.of_leaving(job, ended_at, worked_on=report.why == "exited"),
         )
         self._runs.log_move_over(job)
         self._runs.release(report.run)
-        self._go_on(job, report, asked)
+        self._go_on(job, report, asked, slack_s)
+
+    def _when(self, run: Run, report: Ended) -> tuple[float, float, dict[str, Any]]:
+        """When a run has ended, how much less than the service's clock tells it has run, and what its event says of it.
+
+        What its supervisor has written down counts where that is noticeably something else.
+        """
+        now_at, more = self._state.now_at, dict[str, Any]()
+        ended_at = now_at
+        if report.ago_s >= NOTICED_S:
+            if run.started_at is None and report.run_s is not None:
+                run.started_at = more["started_at"] = max(
+                    run.decided_at, now_at - report.ago_s - report.run_s
+                )
+            took_s = report.run_s or 0.0  # it began a little before the service knew
+            least_at = min(now_at, (run.started_at or run.decided_at) + took_s)
+            ended_at = more["ended_at"] = max(least_at, now_at - report.ago_s)
+        if report.run_s is None or run.started_at is None:
+            return ended_at, now_at - ended_at, more
+        slack_s = now_at - run.started_at - report.run_s
+        if slack_s < NOTICED_S:
+            return ended_at, 0.0, more
+        return ended_at, slack_s, more | {"run_s": report.run_s}
 
     def troubled(self, report: Trouble) -> None:
         """Something of a run belongs into its job's story."""
@@ -149,8 +180,8 @@ class ReportHandling:
     def _rate_of(self, number: int) -> ProgressRate:
         return self._rates.setdefault(number, ProgressRate())
 
-    def _go_on(self, job: Job, report: Ended, asked: str | None) -> None:
-        """What becomes of a job whose run has ended; asked: why it was told to stop, if it was."""
+    def _go_on(self, job: Job, report: Ended, asked: str | None, slack_s: float) -> None:
+        """What becomes of a job whose run has ended; asked: why it was told to stop, if it was; slack_s: of `_when`."""
         why, jobs = report.why, self._jobs
         if asked == "cancelled":
             jobs.end_cancelled(job)
@@ -165,7 +196,7 @@ class ReportHandling:
         elif why == "stopped" or (asked is not None and why in ("lost", "node-lost")):
             jobs.stopped(job)
         elif report.exit_code == 0 and why == "exited":
-            jobs.finish(job)
+            jobs.finish(job, slack_s)
         elif why == "lost" and not (job.spec.requeue and job.failures < job.spec.retries):
             jobs.end(job, "failed", reasons.unknown_end(report.message, job.spec.requeue))
         elif why in ("exited", "out-of-memory", "lost") and job.failures < job.spec.retries:

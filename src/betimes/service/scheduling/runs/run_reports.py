@@ -20,6 +20,7 @@ class Started:
     run: RunId
     at_s: float  # seconds since 1970, by the executor's clock
     adopted: bool = False  # it ran already when the service came back
+    ago_s: float = 0.0  # it has run so long when this is reported
     memory_limited_by: str | None = None  # null: it has no limit
 
 
@@ -36,6 +37,8 @@ class Ended:
     max_rss_gib: float | None = None
     cpu_s: float | None = None
     log_lost_bytes: int | None = None  # of its output, which is not kept
+    ago_s: float = 0.0  # it had ended so long when this is reported
+    run_s: float | None = None  # it has run, by a clock that stands still while its machine sleeps
 
 
 ENDS = {
