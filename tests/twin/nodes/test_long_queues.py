@@ -11,8 +11,8 @@ import pytest
 
 from betimes import Workload
 from betimes.cluster import Cluster
-from betimes.core.nodes import snapshot
-from betimes.core.nodes.columns import room_to_play
+from betimes.core.nodes import external_events, snapshot
+from betimes.core.nodes.columns import GROUP, NodesState, room_to_play
 from betimes.core.nodes.invariants import check
 from betimes.kernels import as_array, entry
 from betimes.policies import parse_nodes_policy
@@ -21,6 +21,7 @@ from betimes.twin.nodes.trace_loop import run_rows
 from betimes.twin.sizes import parse_sizes
 
 copy_into = entry(snapshot.copy_into)
+believe = entry(external_events.believe, NodesState, int, float)
 
 JOBS = 4000
 CLUSTER = Cluster.uniform(1, gpu=1, cpu=1, memory_gib=1)
@@ -93,6 +94,34 @@ def test_a_copy_of_a_long_queue_goes_on_as_it_does(row: int) -> None:
         check(state)
     assert aside.finished[0] == original.finished[0] == row > before
     assert as_array(aside.outcomes).tobytes() == as_array(original.outcomes).tobytes()
+
+
+@pytest.mark.parametrize("backfill", ["easy", "skip-over"])
+def test_what_a_pass_steps_over_could_not_have_started(backfill: str) -> None:
+    """A window that is never reached has blocks looked at one by one; without one, groups of them are stepped over."""
+    rng = np.random.default_rng(3)
+    run_s = rng.integers(1, 300, 9000).astype(float)
+    workload = Workload.from_columns(
+        submit_s=np.sort(rng.integers(0, 2000, 9000)).astype(float),
+        work_s=run_s,
+        cpu=2.0 ** rng.integers(0, 7, 9000),
+        estimate_s=run_s * rng.choice([1.0, 2.0, 10.0], 9000),
+    )
+    narrow = int(np.flatnonzero(workload.cpu[:8000] == 1.0)[-1])
+    came = list[list[float]]()
+    for policy in (f"{backfill}:order=widest", f"{backfill}:order=widest,window=100000"):
+        cluster = Cluster.uniform(3, cpu=64)
+        run = NodesSimulation(workload, parse_nodes_policy(policy), cluster, sizes=parse_sizes("estimate"))
+        run.advance_rows(8500)
+        check(run.state)
+        assert run.state.cluster[0].blocks > 2 * GROUP
+        slot = int(np.flatnonzero(as_array(run.state.progress)["row"] == narrow)[0])
+        assert run.state.needs[slot].holder < 0
+        believe(run.state, slot, 0.5)
+        check(run.state)
+        run.run()
+        came.append(run.result().jobs.start_s.tolist())
+    assert came[0] == came[1]
 
 
 def cut(records: Any, length: int) -> Any:

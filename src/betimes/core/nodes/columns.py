@@ -14,7 +14,7 @@ back a million times never drifts.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,15 @@ AUTO, NEVER, NOW = range(3)
 BLOCK = 64
 """Entries in a block of the queue: a change moves at most half as many."""
 
+GROUP = 64
+"""Places of the queue's directory whose blocks are looked at together first."""
+
+SIZES = 15
+"""Classes of amounts that demands are told apart by, each twice the one before (`directory.class_of`)."""
+
+CLASSES = 4 * SIZES
+"""Classes of demand: bits of a whole number that is not negative."""
+
 FEATURE_COLUMNS = 11
 """Of `State.features` (`wait_features`)."""
 
@@ -47,11 +56,13 @@ class Need:
     memory: int  # MiB
     demands: int  # the first of its rows of `State.demands`, one a family; 0: the same on all of them
     tasks: int  # start together, end together
+    size_class: int  # of what it needs (`directory.class_of`), while it is in the queue
     labels: int  # a bit for each label that its nodes must have (`cluster.labels`)
     freed_seen: int  # length of the ring of freed nodes when it last did not fit, -1: not tried yet
     placed: int  # its first placement, -1: none
     bound: int  # the first placement of where it is to go, -1: none
     holder: int  # its place in `State.holders`, -1: holds nothing
+    leaver: int  # its place in `State.leavers`, -1: holds nothing
     vacated_s: float  # when it last vacated; NaN: it has not been preempted, or runs again
     vacate_at: float  # infinity: it has not been told to leave
     preemptor: int  # slot of the job that it makes room for, -1: none
@@ -157,6 +168,15 @@ class Fence:
     block: int  # its number
 
 
+class Bounds(Protocol):
+    """What the jobs of a part of the queue need at least."""
+
+    gpu: int
+    cpu: int
+    memory: int
+    classes: int
+
+
 class Block:
     """A stretch of the queue."""
 
@@ -166,6 +186,38 @@ class Block:
     gpu: int  # no task of any entry needs less than this
     cpu: int
     memory: int
+    classes: int  # a bit for each class of demand that there may be (`directory.class_of`)
+
+
+class Group:
+    """The blocks at GROUP places of the directory, one after another; its bounds are as theirs."""
+
+    known: int  # 1: its bounds hold; 2: also its row of `State.group_least_s`
+    gpu: int
+    cpu: int
+    memory: int
+    classes: int
+
+
+class Tally:
+    """Bounds on what a walk has passed over."""
+
+    gpu: int
+    cpu: int
+    memory: int
+    classes: int
+
+
+class Room:
+    """What nodes have free, as far as single numbers show it."""
+
+    gpu: int  # the most on any node
+    cpu: int
+    memory: int
+    all_gpu: int  # on all nodes together
+    all_cpu: int
+    all_memory: int
+    classes: int  # a bit for each class of demand of which a job may fit
 
 
 class Choice:
@@ -275,6 +327,7 @@ class Cluster:
     unused_head: int  # head of the list of unused placements, -1: none
     unused: int  # their number
     timers: int  # entries of `State.timers`
+    leavers: int  # entries of `State.leavers`, as many as hold nodes; -1: they are not kept
     leases: int  # length of `State.leases`
     logged: int  # length of `State.log`
     ticks: int  # `provisioning.NOT_DUE`, `DUE` or `ORDERED`
@@ -352,10 +405,14 @@ class NodesState(Struct):
     holders: Ints  # (slots,) those that run or are vacating, in no order
     free: Ints  # (slots,) stack of unused slots
     timers: Records[Timer]  # (slots + nodes + 1,) heap
+    leavers: Records[End]  # (slots,) heap of when holders are believed to end (`believed_ends`)
     timer_of: Ints  # of each owner, where in the heap its own stands, -1: it has none
     queue: Records[Entry]  # (BLOCK * blocks,)
     blocks: Records[Block]
     directory: Records[Fence]  # (blocks,) those in use in order, then the others
+    block_least_s: FloatTable  # (blocks, CLASSES) no entry of the class is believed to run shorter
+    groups: Records[Group]  # a group for each GROUP places of the directory
+    group_least_s: FloatTable  # (groups, CLASSES) as of its blocks
     vacated: Ints  # (nodes,) the last nodes that had something freed, a ring
     newcomers: Ints  # (slots,)
     segments: Records[Segment]  # of length 0 where none are recorded
@@ -381,6 +438,9 @@ class NodesState(Struct):
     sketch: Records[Node]  # (nodes,) the nodes as they would be
     beside: Records[Node]  # (nodes,) what a job may take that outlasts the reservation
     aside: Records[Node]  # (nodes,) what a user's hook is shown of them
+    rooms: Records[Room]  # (2,) what is free now, and what of it a job may take that outlasts the reservation
+    tally: Records[Tally]  # (2,) of the block that a walk is in, and of the whole queue up to there
+    tally_least_s: Floats  # (CLASSES,) of the block
     plan: Records[Choice]  # (nodes,)
     fitting: Ints  # (nodes,)
     chosen: Ints  # (slots,)
@@ -470,6 +530,7 @@ def new_nodes_state(
     cluster.level_mask = -1 if by_priority else 1
     cluster.seen_change = cluster.seen_freed = cluster.reserved = -1
     cluster.select_s = math.inf
+    cluster.leavers = -1
     cluster.unused = placements
     cluster.quota = quota
     cluster.observed = int(observed)
@@ -560,6 +621,7 @@ def _blank_state(
 ) -> NodesState:
     """Columns of this length in which there is nothing, with lists of what is not in use."""
     room = _blocks_for(slots)
+    groups = room // GROUP + 1
     spare = blank(Residence, placements)
     as_array(spare)["follows"] = np.append(np.arange(1, placements), -1)
     progress = blank(Progress, slots)
@@ -579,6 +641,12 @@ def _blank_state(
         queue=blank(Entry, BLOCK * room),
         blocks=blank(Block, room),
         directory=_fences(room),
+        block_least_s=np.full((room, CLASSES), math.inf),
+        groups=blank(Group, groups),
+        group_least_s=np.full((groups, CLASSES), math.inf),
+        rooms=blank(Room, 2),
+        tally=blank(Tally, 2),
+        tally_least_s=np.zeros(CLASSES),
         newcomers=_whole(slots),
         segments=blank(Segment, 0),
         absences=blank(Absence, 0),
@@ -592,6 +660,7 @@ def _blank_state(
         demands=blank(TaskDemand, 0),
         chosen=_whole(slots),
         ends=blank(End, 2 * slots),
+        leavers=blank(End, slots),
         steps=blank(Step, steps),
     )
 

@@ -1,14 +1,20 @@
 """The directory of the queue's blocks: a fence for each in use, in order, and where a job's block is found.
 
 What is not in use stands before and behind: the first block is opened and closed without moving any other.
+
+A walk steps over blocks, and over groups of them, in which no job can start. Each has bounds on what its jobs need, and
+by class of demand on how long they are believed to run: one bound on each alone would mix the narrow with the short.
 """
 
 from __future__ import annotations
 
-from betimes.core.nodes.columns import NodesState
+import math
+
+from betimes.core.nodes.columns import CLASSES, GROUP, SIZES, Bounds, Need, NodesState, Room
 from betimes.kernels import kernel
 
 FULL_MILLI = 1 << 62
+SMALLEST_MILLI = 256  # demands below it are of one class
 
 
 @kernel
@@ -47,10 +53,12 @@ def open_block(state: NodesState, at: int, key: float, seq: int) -> None:
         for other in range(cluster.front, cluster.front + at):
             directory[other - 1] = directory[other]
         cluster.front -= 1
+        forget_groups(state, cluster.front, cluster.front + at)
     else:
         number = directory[end].block
         for other in range(end, cluster.front + at, -1):
             directory[other] = directory[other - 1]
+        forget_groups(state, cluster.front + at, end)
     cluster.blocks += 1
     fence = directory[cluster.front + at]
     fence.key = key
@@ -59,7 +67,9 @@ def open_block(state: NodesState, at: int, key: float, seq: int) -> None:
     block.head = 0
     block.tail = 0
     block.seq = seq
-    note_least(state, number, FULL_MILLI, FULL_MILLI, FULL_MILLI)
+    open_bounds(block)
+    for kind in range(CLASSES):
+        state.block_least_s[number, kind] = math.inf
 
 
 @kernel
@@ -69,24 +79,17 @@ def close_block(state: NodesState, at: int) -> None:
     place = cluster.front + at
     number = directory[place].block
     if at < cluster.blocks - at:
+        forget_groups(state, cluster.front, place)
         for other in range(place, cluster.front, -1):
             directory[other] = directory[other - 1]
         directory[cluster.front].block = number
         cluster.front += 1
     else:
+        forget_groups(state, place, cluster.front + cluster.blocks - 1)
         for other in range(place, cluster.front + cluster.blocks - 1):
             directory[other] = directory[other + 1]
         directory[cluster.front + cluster.blocks - 1].block = number
     cluster.blocks -= 1
-
-
-@kernel
-def note_least(state: NodesState, number: int, gpu: int, cpu: int, memory: int) -> None:
-    """No task of any entry of this block needs less than so much."""
-    block = state.blocks[number]
-    block.gpu = gpu
-    block.cpu = cpu
-    block.memory = memory
 
 
 @kernel
@@ -96,3 +99,131 @@ def note_least_of_all(state: NodesState, gpu: int, cpu: int, memory: int) -> Non
     cluster.least_gpu = gpu
     cluster.least_cpu = cpu
     cluster.least_memory = memory
+
+
+@kernel
+def class_of(need: Need) -> int:
+    """The class of a job's demand: its GPUs, else its cores, rounded down to a power of two; a gang's of all its tasks.
+
+    It says of what the job can at most do without: a job of the class fits nowhere where `classes_within` lacks it.
+    """
+    amount = need.gpu if need.gpu > 0 else need.cpu
+    if need.tasks > 1:
+        amount *= need.tasks
+    amount //= SMALLEST_MILLI
+    size = 0
+    while amount > 0 and size < SIZES - 1:
+        amount //= 2
+        size += 1
+    return size + SIZES * (int(need.tasks > 1) + 2 * int(need.gpu > 0))
+
+
+@kernel
+def classes_within(room: Room) -> int:
+    """A bit for each class of demand of which a job may fit into this room."""
+    classes, least = 0, 0
+    for size in range(SIZES):
+        for kind, there in enumerate((room.cpu, room.all_cpu, room.gpu, room.all_gpu)):
+            if least <= there:
+                classes |= 1 << (size + SIZES * kind)
+        least = max(SMALLEST_MILLI, 2 * least)
+    return classes
+
+
+@kernel
+def open_bounds(bounds: Bounds) -> None:
+    """There is no entry yet."""
+    bounds.gpu = bounds.cpu = bounds.memory = FULL_MILLI
+    bounds.classes = 0
+
+
+@kernel
+def widen(bounds: Bounds, gpu: int, cpu: int, memory: int, classes: int) -> None:
+    """There may also be entries that need no more than this."""
+    bounds.gpu = min(bounds.gpu, gpu)
+    bounds.cpu = min(bounds.cpu, cpu)
+    bounds.memory = min(bounds.memory, memory)
+    bounds.classes |= classes
+
+
+@kernel
+def note_entry(state: NodesState, at: int, slot: int) -> None:
+    """The job is in the block that is `at` in the directory, or is believed to run shorter than it was."""
+    place, need = state.cluster[0].front + at, state.needs[slot]
+    number, group, kind = state.directory[place].block, place // GROUP, need.size_class
+    left_s = state.progress[slot].believed_left
+    widen(state.blocks[number], need.gpu, need.cpu, need.memory, 1 << kind)
+    widen(state.groups[group], need.gpu, need.cpu, need.memory, 1 << kind)
+    state.block_least_s[number, kind] = min(state.block_least_s[number, kind], left_s)
+    state.group_least_s[group, kind] = min(state.group_least_s[group, kind], left_s)
+
+
+@kernel
+def forget_groups(state: NodesState, first: int, last: int) -> None:
+    """Blocks at these places of the directory have moved, or changed: what their groups know is no more true."""
+    for group in range(first // GROUP, last // GROUP + 1):
+        state.groups[group].known = 0
+
+
+@kernel
+def survey(state: NodesState, number: int, with_s: bool) -> None:
+    """Let a group know its bounds, with the least that entries are believed to run where that is asked for."""
+    group, cluster = state.groups[number], state.cluster[0]
+    if group.known > int(with_s):
+        return
+    open_bounds(group)
+    if with_s:
+        for kind in range(CLASSES):
+            state.group_least_s[number, kind] = math.inf
+    first = max(number * GROUP, cluster.front)
+    for place in range(first, min((number + 1) * GROUP, cluster.front + cluster.blocks)):
+        other = state.directory[place].block
+        block = state.blocks[other]
+        widen(group, block.gpu, block.cpu, block.memory, block.classes)
+        if with_s:
+            for kind in range(CLASSES):
+                state.group_least_s[number, kind] = min(
+                    state.group_least_s[number, kind], state.block_least_s[other, kind]
+                )
+    group.known = 1 + int(with_s)
+
+
+@kernel
+def begin_tally(state: NodesState) -> None:
+    """A walk comes to the first entry of a block."""
+    open_bounds(state.tally[0])
+    for kind in range(CLASSES):
+        state.tally_least_s[kind] = math.inf
+
+
+@kernel
+def tally(state: NodesState, slot: int, with_s: bool) -> None:
+    """A walk has passed over this entry."""
+    need = state.needs[slot]
+    widen(state.tally[0], need.gpu, need.cpu, need.memory, 1 << need.size_class)
+    if with_s:
+        kind, left_s = need.size_class, state.progress[slot].believed_left
+        state.tally_least_s[kind] = min(state.tally_least_s[kind], left_s)
+
+
+@kernel
+def end_tally(state: NodesState, at: int, with_s: bool) -> None:
+    """A walk has come to the end of the block that is `at` in the directory: its bounds are exact."""
+    number, seen = block_at(state, at), state.tally[0]
+    block = state.blocks[number]
+    widen(state.tally[1], seen.gpu, seen.cpu, seen.memory, seen.classes)
+    changes = (block.gpu, block.cpu, block.memory, block.classes) != (
+        seen.gpu, seen.cpu, seen.memory, seen.classes,
+    )  # fmt: skip
+    if changes:
+        open_bounds(block)
+        widen(block, seen.gpu, seen.cpu, seen.memory, seen.classes)
+    if with_s:
+        for kind in range(CLASSES):
+            least_s = state.tally_least_s[kind]
+            changes = changes or state.block_least_s[number, kind] != least_s
+            state.block_least_s[number, kind] = least_s
+    if changes:
+        place = state.cluster[0].front + at
+        forget_groups(state, place, place)
+    begin_tally(state)

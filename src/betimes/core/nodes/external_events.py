@@ -10,6 +10,7 @@ import math
 from betimes.core.instruction import CLOSE, OPEN
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.demands import demand_on, take_on
+from betimes.core.nodes.directory import block_of, note_entry
 from betimes.core.nodes.holders import add_holder, is_owed
 from betimes.core.nodes.log import note
 from betimes.core.nodes.machines.rented import note_vacated
@@ -160,6 +161,8 @@ def believe(state: NodesState, slot: int, left_s: float) -> None:
     if works:
         set_to_work(state, slot, progress.rate, now)
         set_job_timer(state, slot)
+    elif state.cluster[0].blocks > 0:  # where it stands if it is in the queue
+        note_entry(state, block_of(state, job.key, job.seq), slot)
     state.cluster[0].changed += 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from betimes.core.nodes.believed_ends import forget_end
 from betimes.core.nodes.columns import NodesState, Residence
 from betimes.core.nodes.timers import clear_job_timer
 from betimes.kernels import kernel
@@ -29,6 +30,7 @@ def drop_holder(state: NodesState, slot: int) -> None:
         state.holders[holder] = moved
         state.needs[moved].holder = holder
     clear_job_timer(state, slot)
+    forget_end(state, slot)
 
 
 @kernel

@@ -11,13 +11,15 @@ from collections import defaultdict
 from typing import Any
 
 from betimes.core.job_states import JobState, state_on_nodes
-from betimes.core.nodes.columns import BLOCK, Need, NodesState
+from betimes.core.nodes.believed_ends import believed_end
+from betimes.core.nodes.columns import BLOCK, GROUP, Need, NodesState
 from betimes.core.nodes.machines.rented import UNUSED
 from betimes.core.nodes.timers import FINISH, KIND, OUTRUN, POLICY, VACATE
 from betimes.core.pool.invariants import BrokenInvariant
-from betimes.kernels import as_array
+from betimes.kernels import as_array, entry
 
 Amount = tuple[int, int, int]
+_believed_end = entry(believed_end, NodesState, int)
 
 
 def check(state: NodesState) -> None:
@@ -73,6 +75,7 @@ def _check_queue(state: NodesState) -> set[int]:
     fences = as_array(state.directory)
     if sorted(fences["block"].tolist()) != list(range(len(fences))):
         raise _broken("directory", "it does not name every block once")
+    place_of = {int(number): place for place, number in enumerate(fences["block"])}
     bounds: list[tuple[float, int]] = []
     for key, number in fences[cluster.front : cluster.front + cluster.blocks].tolist():
         block = state.blocks[number]
@@ -82,18 +85,37 @@ def _check_queue(state: NodesState) -> set[int]:
         if not before < bounds[-1] and found:
             raise _broken("block", f"{number} may begin at {bounds[-1]}, behind {before}")
         for place in range(number * BLOCK + block.head, number * BLOCK + block.tail):
-            entry = state.queue[place]
-            job, need = state.jobs[entry.slot], state.needs[entry.slot]
-            if (entry.key, entry.seq) != (job.key, job.seq):
-                raise _broken("queue", f"slot {entry.slot} ranks otherwise than its job")
-            if (entry.key, entry.seq) < bounds[-1]:
-                raise _broken("queue", f"slot {entry.slot} ranks before its block begins")
-            if not before < (entry.key, entry.seq):
-                raise _broken("queue", f"slot {entry.slot} ranks {(entry.key, entry.seq)}, behind {before}")
+            queued = state.queue[place]
+            job, need = state.jobs[queued.slot], state.needs[queued.slot]
+            if (queued.key, queued.seq) != (job.key, job.seq):
+                raise _broken("queue", f"slot {queued.slot} ranks otherwise than its job")
+            if (queued.key, queued.seq) < bounds[-1]:
+                raise _broken("queue", f"slot {queued.slot} ranks before its block begins")
+            if not before < (queued.key, queued.seq):
+                raise _broken(
+                    "queue", f"slot {queued.slot} ranks {(queued.key, queued.seq)}, behind {before}"
+                )
             if need.gpu < block.gpu or need.cpu < block.cpu or need.memory < block.memory:
-                raise _broken("block", f"{number} denies the small demand of slot {entry.slot}")
-            before = max(before, (float(entry.key), int(entry.seq)))
-            found.append(int(entry.slot))
+                raise _broken("block", f"{number} denies the small demand of slot {queued.slot}")
+            left_s, kind = state.progress[queued.slot].believed_left, need.size_class
+            if block.classes >> kind & 1 == 0 or left_s < state.block_least_s[number, kind]:
+                raise _broken("block", f"{number} denies the class or the short run of slot {queued.slot}")
+            group = state.groups[place_of[number] // GROUP]
+            if group.known >= 1 and (
+                need.gpu < group.gpu
+                or need.cpu < group.cpu
+                or need.memory < group.memory
+                or group.classes >> kind & 1 == 0
+            ):
+                raise _broken(
+                    "group", f"{place_of[number] // GROUP} denies the small demand of slot {queued.slot}"
+                )
+            if group.known == 2 and left_s < state.group_least_s[place_of[number] // GROUP, kind]:
+                raise _broken(
+                    "group", f"{place_of[number] // GROUP} denies the short run of slot {queued.slot}"
+                )
+            before = max(before, (float(queued.key), int(queued.seq)))
+            found.append(int(queued.slot))
     if len(found) != cluster.waiting:
         raise _broken("queue", f"{len(found)} jobs stand in it, {cluster.waiting} are counted")
     return set(found)
@@ -105,6 +127,14 @@ def _check_holders(state: NodesState) -> set[int]:
     for at, slot in enumerate(listed):
         if state.needs[slot].holder != at:
             raise _broken("holders", f"slot {slot} is listed at {at}, and says {state.needs[slot].holder}")
+    ends = [state.leavers[at] for at in range(state.cluster[0].leavers)]
+    if ends and sorted(int(end.slot) for end in ends) != sorted(listed):
+        raise _broken("leavers", "they are others than those that hold nodes")
+    for at, end in enumerate(ends):
+        if state.needs[end.slot].leaver != at or end.at_s != _believed_end(state, int(end.slot)):
+            raise _broken("leavers", f"slot {end.slot} is at {at}, to end at {end.at_s}, and that is not so")
+        if at > 0 and (end.at_s, end.rank) < (ends[(at - 1) // 2].at_s, ends[(at - 1) // 2].rank):
+            raise _broken("leavers", f"{at} is before the one above it")
     return set(listed)
 
 

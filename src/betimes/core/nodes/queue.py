@@ -1,21 +1,22 @@
 """The jobs that wait, ranked by (key, seq): a tree of two levels, sorted blocks of entries in the order of a directory.
 
-A change moves entries of one block only. A walk reads memory in order, and the least demand noted for each block lets
-it step over blocks in which nothing can fit.
+A change moves entries of one block only. A walk reads memory in order, and steps over what cannot start (`directory`).
 """
 
 from __future__ import annotations
 
-from betimes.core.nodes.columns import BLOCK, Entry, NodesState
+from betimes.core.nodes.columns import BLOCK, CLASSES, Entry, NodesState
 from betimes.core.nodes.directory import (
     FULL_MILLI,
     begins_by,
     block_at,
     block_of,
+    class_of,
     close_block,
-    note_least,
+    note_entry,
     note_least_of_all,
     open_block,
+    widen,
 )
 from betimes.core.nodes.wait_features import count_waiting
 from betimes.kernels import Floats, Ints, Records, kernel
@@ -35,6 +36,7 @@ def insert(state: NodesState, slot: int) -> None:
         note_least_of_all(state, FULL_MILLI, FULL_MILLI, FULL_MILLI)
         open_block(state, 0, key, seq)
     need = state.needs[slot]
+    need.size_class = class_of(need)
     note_least_of_all(
         state,
         min(cluster.least_gpu, need.gpu),
@@ -66,7 +68,7 @@ def _insert_into(state: NodesState, at: int, key: float, seq: int, slot: int) ->
             _move(state, other - 1, other)
         block.tail += 1
     _write(state.queue, base + place, key, seq, slot)
-    _note_need(state, number, slot)
+    note_entry(state, at, slot)
     if place == block.head and not begins_by(state, at, key, seq):  # it ranks before the whole queue
         state.directory[state.cluster[0].front].key = key
         block.seq = seq
@@ -182,7 +184,7 @@ def _fill(state: NodesState, slots: Ints, count: int) -> None:
         block = state.blocks[number]
         _write(state.queue, number * BLOCK + block.tail, job.key, job.seq, slot)
         block.tail += 1
-        _note_need(state, number, slot)
+        note_entry(state, cluster.blocks - 1, slot)
 
 
 @kernel
@@ -227,15 +229,10 @@ def _make_room(state: NodesState, at: int, key: float, seq: int) -> int:
     number = block_at(state, at + 1)
     for place in range(half, BLOCK):
         _move(state, base + place, number * BLOCK + place - half)
-    note_least(state, number, state.blocks[full].gpu, state.blocks[full].cpu, state.blocks[full].memory)
+    bounds = state.blocks[full]
+    widen(state.blocks[number], bounds.gpu, bounds.cpu, bounds.memory, bounds.classes)
+    for kind in range(CLASSES):
+        state.block_least_s[number, kind] = state.block_least_s[full, kind]
     state.blocks[number].tail = BLOCK - half
     state.blocks[full].tail = half
     return at + 1 if begins_by(state, at + 1, key, seq) else at
-
-
-@kernel
-def _note_need(state: NodesState, number: int, slot: int) -> None:
-    block, need = state.blocks[number], state.needs[slot]
-    block.gpu = min(block.gpu, need.gpu)
-    block.cpu = min(block.cpu, need.cpu)
-    block.memory = min(block.memory, need.memory)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from betimes.core.estimates import SMALLEST_BELIEF_S
-from betimes.core.nodes.columns import BLOCK, FEATURE_COLUMNS, NodesState
-from betimes.core.nodes.directory import block_at
+from betimes.core.nodes.columns import BLOCK, CLASSES, FEATURE_COLUMNS, NodesState
+from betimes.core.nodes.directory import block_at, forget_groups
 from betimes.core.nodes.timers import SPECULATED, set_job_timer
 from betimes.core.work import attained, believed_left
 from betimes.kernels import kernel
@@ -21,6 +21,7 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
     """
     copy.pool[0] = state.pool[0]
     copy.cluster[0] = state.cluster[0]
+    copy.cluster[0].leavers = -1
     cluster = state.cluster[0]
     for number in range(len(state.nodes)):
         copy.nodes[number] = state.nodes[number]
@@ -40,8 +41,11 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
         number = block_at(state, at)
         block = state.blocks[number]
         copy.blocks[number] = block
+        for kind in range(CLASSES):
+            copy.block_least_s[number, kind] = state.block_least_s[number, kind]
         for place in range(number * BLOCK + block.head, number * BLOCK + block.tail):
             copy.queue[place] = state.queue[place]
+    forget_groups(copy, 0, len(state.directory) - 1)
     for at in range(state.pool[0].holders):
         copy.holders[at] = state.holders[at]
     copy.timer_of[0] = state.timer_of[0]

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.nodes.believed_ends import note_end
 from betimes.core.nodes.columns import NodesState, Timer
 from betimes.kernels import kernel
 
@@ -63,7 +64,7 @@ def machine_of(owner: int) -> int:
 
 @kernel
 def set_job_timer(state: NodesState, slot: int) -> None:
-    """Note what is due next for a job, if anything is."""
+    """Note what is due next for a job, if anything is, and when it is believed to end if it holds resources."""
     need, progress = state.needs[slot], state.progress[slot]
     if need.holder < 0:
         at_s, kind = math.inf, FINISH
@@ -76,6 +77,8 @@ def set_job_timer(state: NodesState, slot: int) -> None:
     if need.alarm_s < at_s or (need.alarm_s == at_s and need.alarm < kind):
         at_s, kind = need.alarm_s, need.alarm
     _set(state, 1 + 2 * slot, at_s, kind * KIND + state.jobs[slot].seq)
+    if need.holder >= 0:
+        note_end(state, slot)
 
 
 @kernel

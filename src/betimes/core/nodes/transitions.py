@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 from betimes.core.instruction import BIND, PREEMPT, RESERVE, START
-from betimes.core.nodes.columns import AUTO, Choice, Need, NodesState, NodesView
+from betimes.core.nodes.believed_ends import believed_end
+from betimes.core.nodes.columns import AUTO, Choice, Need, NodesState
 from betimes.core.nodes.demands import count_held, count_in, demand_on, give_on, take_on
 from betimes.core.nodes.holders import add_holder, drop_holder, is_owed
 from betimes.core.nodes.log import note, note_places
@@ -74,6 +75,7 @@ def submit(
     need.vacated_s = math.nan
     need.preemptor = -1
     need.holder = -1
+    need.leaver = -1
     need.freed_seen = -1
     return slot
 
@@ -226,19 +228,6 @@ def give_all(state: NodesState, nodes: Records[Node], slot: int, first: int = 0)
         node = nodes[first + placement.node]
         give_on(state, node, placement.node, state.needs[slot], placement.tasks)
         at = placement.follows
-
-
-@kernel
-def believed_end(state: NodesState | NodesView, slot: int) -> float:
-    """When a job that holds resources is expected to give them up, s."""
-    need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
-    if need.vacate_at < math.inf:
-        return need.vacate_at
-    if progress.believed_per_work != 1.0:  # belief runs out with the work, however fast it shrinks
-        return (
-            now + max(0.0, progress.since + progress.stall - now) + max(0.0, believed_left(state, slot, now))
-        )
-    return progress.since + progress.stall + progress.believed_left / progress.rate
 
 
 @kernel

@@ -10,8 +10,6 @@ import numpy as np
 
 from betimes.kernels import Floats, Ints
 
-moocore: Any = import_module("moocore")  # it comes without types
-
 ROOM = 0.1  # beyond the worst cost, so that a point at the edge of the box counts for something
 
 
@@ -39,7 +37,10 @@ class Box:
         best, reference = np.array(self.best), np.array(self.reference)
         scaled = (costs - best) / (reference - best)
         inside = scaled[(scaled < 1.0).all(axis=1)]
-        return float(moocore.hypervolume(inside, ref=np.ones(len(best)))) if len(inside) else 0.0
+        if not len(inside):
+            return 0.0
+        moocore: Any = import_module("moocore")  # without types; a service starts without it
+        return float(moocore.hypervolume(inside, ref=np.ones(len(best))))
 
 
 def front_of(costs: Floats) -> Ints:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from betimes.core.nodes.believed_ends import believed_end
 from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.demands import demand_in
 from betimes.core.nodes.machines.rented import BOOTING, RUNNING, SETTING_UP, paid_until_s
-from betimes.core.nodes.transitions import believed_end
 from betimes.core.placements import Node
 from betimes.core.work import believed_left
 from betimes.kernels import Floats, Ints, Records, kernel

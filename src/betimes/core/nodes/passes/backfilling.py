@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.nodes.believed_ends import believed_end, keep_ends
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.demands import take_on, task_fits
 from betimes.core.nodes.passes.ends import pop_end, push_end
 from betimes.core.nodes.passes.find_nodes import find_room, has_room
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.transitions import believed_end, give_all
+from betimes.core.nodes.transitions import give_all
 from betimes.kernels import kernel
 
 
@@ -23,10 +24,9 @@ def reserve(state: NodesState, rules: NodesRules, slot: int) -> int:
     Returns the number of nodes it will use; what `room.find_room` says if there is none.
     """
     cluster, need, nodes = state.cluster[0], state.needs[slot], state.sketch
-    length = 0
-    for at in range(state.pool[0].holders):
-        holder = state.holders[at]
-        length = push_end(state.ends, length, believed_end(state, holder), state.jobs[holder].seq, holder)
+    holders, length = keep_ends(state), 0
+    if holders > 0:
+        length = _await(state, length, 0)
     for number in range(len(nodes)):
         nodes[number] = state.nodes[number]
         state.beside[number] = state.nodes[number]
@@ -35,7 +35,10 @@ def reserve(state: NodesState, rules: NodesRules, slot: int) -> int:
         shadow_s = state.ends[0].at_s
         while length > 0 and state.ends[0].at_s == shadow_s:
             length = pop_end(state.ends, length)
-            leaver = state.ends[length].slot
+            place = state.ends[length].slot
+            leaver = state.leavers[place].slot
+            for child in range(2 * place + 1, min(2 * place + 3, holders)):
+                length = _await(state, length, child)
             give_all(state, nodes, leaver)
             fitting = fitting or _fits_where(state, leaver, slot)
         if fitting and need.tasks > 1:
@@ -54,6 +57,16 @@ def reserve(state: NodesState, rules: NodesRules, slot: int) -> int:
         node.free_cpu = min(node.free_cpu, left.free_cpu)
         node.free_memory = min(node.free_memory, left.free_memory)
     return count
+
+
+@kernel
+def _await(state: NodesState, length: int, place: int) -> int:
+    """Add the leaver at `place` of their heap to those that may be next, state.ends; returns how many these are.
+
+    They are the next of all once those above them in the heap have gone.
+    """
+    leaver = state.leavers[place]
+    return push_end(state.ends, length, leaver.at_s, leaver.rank, place)
 
 
 @kernel

@@ -11,10 +11,11 @@ import math
 
 import numpy as np
 
+from betimes.core.nodes.believed_ends import believed_end
 from betimes.core.nodes.columns import Need, NodesState
 from betimes.core.nodes.demands import take_on, tasks_within
 from betimes.core.nodes.passes.ends import pop_end, push_end
-from betimes.core.nodes.transitions import believed_end, restart_s
+from betimes.core.nodes.transitions import restart_s
 from betimes.core.placements import takes
 from betimes.core.work import believed_left
 from betimes.kernels import Ints, kernel

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.nodes.columns import BLOCK, NodesState, view_of
-from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least, note_least_of_all
+from betimes.core.nodes.columns import BLOCK, GROUP, Bounds, Need, NodesState, Room, view_of
+from betimes.core.nodes.directory import (
+    begin_tally,
+    block_at,
+    classes_within,
+    end_tally,
+    note_least_of_all,
+    open_bounds,
+    survey,
+    tally,
+    widen,
+)
 from betimes.core.nodes.log import has_room_for_a_pass
 from betimes.core.nodes.machines.dedicated import decide_waits
 from betimes.core.nodes.passes.backfilling import note_start, reserve
@@ -29,6 +39,7 @@ from betimes.core.nodes.queue import (
 )
 from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
 from betimes.core.nodes.transitions import start, unbook, would_end
+from betimes.core.placements import Amounts, Node
 from betimes.core.pool.order import goes_before
 from betimes.core.status import (
     BAD_KEY,
@@ -40,7 +51,7 @@ from betimes.core.status import (
     NEED_STEPS,
     REFUSED,
 )
-from betimes.kernels import kernel
+from betimes.kernels import FloatTable, Records, kernel
 
 FEW = 8  # newcomers that are tried by themselves, and jobs that are looked for in a queue without order
 
@@ -106,7 +117,7 @@ def change_rules(state: NodesState, rules: NodesRules) -> int:
     until when jobs wait for the cluster's own machines. Returns DONE, or why an answer cannot be used.
     """
     cluster = state.cluster[0]
-    cluster.seen_change = cluster.seen_freed = cluster.reserved = -1
+    cluster.seen_change = cluster.seen_freed = cluster.reserved = cluster.leavers = -1
     count = all_waiting(state, state.chosen)
     for k in range(count):
         if state.needs[state.chosen[k]].reservation >= 0:
@@ -257,45 +268,31 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
     if cluster.planning == 0:
         cluster.reserved = -1
     cluster.planning = 0
-    most_gpu, most_cpu, most_memory = 0, 0, 0
-    least_gpu, least_cpu, least_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI  # in this block, so far
-    least_of_all_gpu, least_of_all_cpu, least_of_all_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI
+    open_bounds(state.tally[1])
+    begin_tally(state)
     passed, at, spot = 0, 0, state.blocks[block_at(state, 0)].head
     while at < cluster.blocks and (rules.window == 0 or passed < rules.window):
         number = block_at(state, at)
-        block = state.blocks[number]
-        if spot >= block.tail:
-            note_least(state, number, least_gpu, least_cpu, least_memory)
-            least_of_all_gpu = min(least_of_all_gpu, least_gpu)
-            least_of_all_cpu = min(least_of_all_cpu, least_cpu)
-            least_of_all_memory = min(least_of_all_memory, least_memory)
-            least_gpu, least_cpu, least_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI
-            at += 1
+        if spot >= state.blocks[number].tail:
+            end_tally(state, at, rules.backfill == EASY)
+            at, passed = _step_over(state, rules, at + 1, passed)
             if at < cluster.blocks:
-                block = state.blocks[block_at(state, at)]
-                spot = block.head
-                if block.gpu > most_gpu or block.cpu > most_cpu or block.memory > most_memory:
-                    passed += block.tail - spot
-                    least_gpu, least_cpu, least_memory = block.gpu, block.cpu, block.memory
-                    spot = block.tail
+                spot = state.blocks[block_at(state, at)].head
             continue
         if cluster.unused < len(state.nodes) or not has_room_for_a_pass(state):
             cluster.planning = 1
             return NEED_PLACEMENTS
         slot = state.queue[number * BLOCK + spot].slot
         need = state.needs[slot]
-        if passed > 0 and (need.gpu > most_gpu or need.cpu > most_cpu or need.memory > most_memory):
-            count = 0
-        else:
-            count = _room_for(state, rules, slot)
+        count = 0 if passed > 0 and _fits_nowhere(state, rules, slot) else _room_for(state, rules, slot)
         if count < 0:
             return _refuse(state, slot, count)
         if count > 0:
             spot = remove_at(state, at, spot)
             _start_here(state, slot, count)
             if passed > 0:  # what it took, no later job has: mostly nothing is left for any
-                most_gpu, most_cpu, most_memory = _most_free(state)
-                if _can_none_fit(state, rules, most_gpu, most_cpu, most_memory):
+                _measure_room(state)
+                if _can_none_fit(state, rules):
                     return _complete(state)
             continue
         if rules.preempts and (cluster.level_mask < 0 or need.trial == 1):
@@ -308,29 +305,109 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
                 spot = remove_at(state, at, spot)
                 continue
         if passed == 0 and rules.window != 1:
-            most_gpu, most_cpu, most_memory = _most_free(state)
             if rules.backfill == EASY and cluster.reserved != slot:
                 found = reserve(state, rules, slot)
                 if found < 0:
                     return _refuse(state, slot, found)
-            if _can_none_fit(state, rules, most_gpu, most_cpu, most_memory):
+            _measure_room(state)
+            if _can_none_fit(state, rules):
                 return _complete(state)
-        least_gpu = min(least_gpu, need.gpu)
-        least_cpu = min(least_cpu, need.cpu)
-        least_memory = min(least_memory, need.memory)
+        tally(state, slot, rules.backfill == EASY)
         passed += 1
         spot += 1
     if at == cluster.blocks:
-        note_least_of_all(state, least_of_all_gpu, least_of_all_cpu, least_of_all_memory)
+        least = state.tally[1]
+        note_least_of_all(state, least.gpu, least.cpu, least.memory)
     return _complete(state)
 
 
 @kernel
-def _can_none_fit(state: NodesState, rules: NodesRules, gpu: int, cpu: int, memory: int) -> bool:
-    """Whether every job of the queue needs more of something than any node has free, and no job is preempted."""
+def _step_over(state: NodesState, rules: NodesRules, at: int, passed: int) -> tuple[int, int]:
+    """The next place of the directory, from `at` on, with a block in which a job may start; and jobs passed over."""
     cluster = state.cluster[0]
+    while at < cluster.blocks and (rules.window == 0 or passed < rules.window):
+        place = cluster.front + at
+        if rules.window == 0 and place % GROUP == 0:
+            group = place // GROUP
+            survey(state, group, cluster.reserved >= 0)
+            bounds = state.groups[group]
+            if not _may_start(state, rules, bounds, state.group_least_s, group):
+                widen(state.tally[1], bounds.gpu, bounds.cpu, bounds.memory, bounds.classes)
+                at += GROUP
+                continue
+        number = state.directory[place].block
+        block = state.blocks[number]
+        if _may_start(state, rules, block, state.block_least_s, number):
+            break
+        widen(state.tally[1], block.gpu, block.cpu, block.memory, block.classes)
+        passed += block.tail - block.head
+        at += 1
+    return min(at, cluster.blocks), passed
+
+
+@kernel
+def _may_start(
+    state: NodesState, rules: NodesRules, bounds: Bounds, least_s: FloatTable, number: int
+) -> bool:
+    """Whether a job within these bounds, of which least_s[number] is one, may start beside a reservation."""
+    cluster = state.cluster[0]
+    if not _has_room(state.rooms[0], bounds):
+        return False
+    if rules.preempts:
+        return True
+    classes = bounds.classes & state.rooms[0].classes
+    if classes == 0:
+        return False
+    if cluster.reserved < 0 or (_has_room(state.rooms[1], bounds) and classes & state.rooms[1].classes != 0):
+        return True
+    kind = 0
+    while classes > 0:
+        if classes & 1 == 1 and state.pool[0].now + least_s[number, kind] <= cluster.shadow_s:
+            return True
+        classes //= 2
+        kind += 1
+    return False
+
+
+@kernel
+def _fits_nowhere(state: NodesState, rules: NodesRules, slot: int) -> bool:
+    """Whether some resource alone shows that the job cannot start, beside the reservation if there is one."""
+    need, cluster = state.needs[slot], state.cluster[0]
+    if not _has_room(state.rooms[0], need):
+        return True
+    if rules.preempts:
+        return False
+    if need.tasks > 1 and not _has_room_for_all(state.rooms[0], need):
+        return True
+    return (
+        cluster.reserved >= 0
+        and not (_has_room(state.rooms[1], need) and _has_room_for_all(state.rooms[1], need))
+        and would_end(state, slot) > cluster.shadow_s
+    )
+
+
+@kernel
+def _has_room(room: Room, least: Amounts) -> bool:
+    """Whether no resource of a task is more than any node has free."""
+    return least.gpu <= room.gpu and least.cpu <= room.cpu and least.memory <= room.memory
+
+
+@kernel
+def _has_room_for_all(room: Room, need: Need) -> bool:
+    """Whether no resource of all tasks is more than all nodes have free."""
+    return (
+        need.tasks * need.gpu <= room.all_gpu
+        and need.tasks * need.cpu <= room.all_cpu
+        and need.tasks * need.memory <= room.all_memory
+    )
+
+
+@kernel
+def _can_none_fit(state: NodesState, rules: NodesRules) -> bool:
+    """Whether every job of the queue needs more of something than any node has free, and no job is preempted."""
+    cluster, room = state.cluster[0], state.rooms[0]
     return not rules.preempts and (
-        cluster.least_gpu > gpu or cluster.least_cpu > cpu or cluster.least_memory > memory
+        cluster.least_gpu > room.gpu or cluster.least_cpu > room.cpu or cluster.least_memory > room.memory
     )
 
 
@@ -357,13 +434,27 @@ def _start_here(state: NodesState, slot: int, count: int) -> None:
 
 
 @kernel
-def _most_free(state: NodesState) -> tuple[int, int, int]:
-    """Of each resource, the most that any node has free."""
+def _measure_room(state: NodesState) -> None:
+    """Let state.rooms be what is free on the nodes that are up, and beside the reservation if there is one."""
+    _measure(state.nodes, state.rooms[0])
+    if state.cluster[0].reserved >= 0:
+        _measure(state.beside, state.rooms[1])
+
+
+@kernel
+def _measure(nodes: Records[Node], room: Room) -> None:
     gpu, cpu, memory = 0, 0, 0
-    for number in range(len(state.nodes)):
-        node = state.nodes[number]
+    all_gpu, all_cpu, all_memory = 0, 0, 0
+    for number in range(len(nodes)):
+        node = nodes[number]
         if node.up == 1:
-            gpu = max(gpu, node.free_gpu)
-            cpu = max(cpu, node.free_cpu)
-            memory = max(memory, node.free_memory)
-    return gpu, cpu, memory
+            free_gpu, free_cpu, free_memory = (
+                max(0, node.free_gpu),
+                max(0, node.free_cpu),
+                max(0, node.free_memory),
+            )
+            gpu, cpu, memory = max(gpu, free_gpu), max(cpu, free_cpu), max(memory, free_memory)
+            all_gpu, all_cpu, all_memory = all_gpu + free_gpu, all_cpu + free_cpu, all_memory + free_memory
+    room.gpu, room.cpu, room.memory = gpu, cpu, memory
+    room.all_gpu, room.all_cpu, room.all_memory = all_gpu, all_cpu, all_memory
+    room.classes = classes_within(room)

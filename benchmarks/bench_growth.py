@@ -1,19 +1,27 @@
-"""An event on nodes costs as much with more jobs, some more in long queues, and grows slower than the nodes.
+"""A job costs as much in a log of a million as in one of ten thousand; some more in long queues and on more nodes.
 
-Four parts: FitGpp's mixture with ever more jobs on 84 nodes; the same number of its jobs on ever more nodes, at
-the same load, so that more run and more wait at once; and a queue that stays as long as it is, 1,000 to 100,000
-jobs, in orders that are fixed once a job is submitted. There all jobs run equally long on equal shares of 84 nodes,
-and one is submitted whenever one ends: what happens when is the same under every policy and with every queue, who
-starts is not. The last part is FitGpp's mixture again, at ever higher loads, so that ever more of its jobs wait.
+First come logs: every policy on ever more jobs for research (`bench_waiting.research`) at a load of 0.9, and all of
+RICC (447,794 jobs, up to 92,000 of them waiting) under four. The aim is 1.3 times as long a job at most. What would
+take longer than LONGEST_S is left out. Some policies grow with what waits or runs at once, however long the log,
+since that is what they are: dynamic orders (wfp3, unicef, slowdown) and policies that rent at ticks look at all that
+wait in every pass; conservative lets all that wait try to move up whenever a job ends early; on a pool shares
+(themis, max-min, afs) look at all active jobs at every event; planners (eva and its rivals) are Python, and plan for
+all that is there.
+
+Then four parts about nodes: FitGpp's mixture with ever more jobs on 84 nodes; the same number of its jobs on ever
+more nodes, at the same load, so that more run and more wait at once; and a queue that stays as long as it is, 1,000
+to 100,000 jobs, in orders that are fixed once a job is submitted. There all jobs run equally long on equal shares of
+84 nodes, and one is submitted whenever one ends: what happens when is the same under every policy and with every
+queue, who starts is not. The last part is FitGpp's mixture again, at ever higher loads, so that ever more of its jobs
+wait.
 
 The aim is a fifth more an event with 100,000 waiting than with 1,000. Where nothing but the queue is at work fifo has
-1.0, widest 1.05 and sjf 1.1. What is added is for memory, some 0.01 us an event: who starts next, and where a newcomer
-belongs, can be anywhere in it. Neighbours who use the processor's last cache make it more; all lengths take turns, so
-that they meet each.
+1.0, widest 1.05 and sjf 1.1. What is added is for memory, some 0.01 us an event: who starts next, and where a
+newcomer belongs, can be anywhere in it. Neighbours who use the processor's last cache make it more; all lengths take
+turns, so that they meet each.
 
-EASY backfilling grows most, some 90 times for 100 times as many nodes: at every end it works out anew the reservation
-of the first that waits, from all that run, and looks at all who wait behind it; both grow with the nodes. The head of
-the workload has to do for it, on 1,000 nodes at most.
+EASY backfilling grows most with the nodes: at every end it works out anew the reservation of the first that waits, on
+a copy of all nodes. The head of the workload has to do for it, on 1,000 nodes at most.
 
 CPU time of the event loop an event; the ratio is to the first line of the same policy.
 """
@@ -23,16 +31,29 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from measuring import Table, arguments, introduce
+from bench_waiting import owned, research
+from measuring import Table, arguments, introduce, traces_at
 from measuring_nodes import built, calibrated, mixture, nodes_of_fitgpp, on_nodes, warm_up
 
+from betimes import read_trace, simulate
+from betimes.cluster import Cluster
+from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.policies import NODES_POLICIES
+from betimes.policies import POLICIES as POOL_POLICIES
 from betimes.twin.nodes.closed_loop import keep_loaded
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
 
+LENGTHS = (10_000, 100_000, 1_000_000)
+LOG_LOAD, LOG_MACHINES = 0.9, 15
+LONGEST_S = 600.0  # CPU seconds of a simulation
+RICC, RICC_CORES = "swf/RICC-2010-2.swf.gz", 8192
+RICC_POLICIES = ("fifo", "skip-over", "easy", "conservative")
+RICC_JOBS = (10_000, 100_000, 447_794)
 NODES = 84
 JOBS, QUICK_JOBS = 1 << 19, 1 << 15
 FEWEST_JOBS = 1 << 13
@@ -45,6 +66,45 @@ LOADS = (4.5, 32.0, 280.0)  # some 1,000, 8,000 and 70,000 of the mixture wait t
 JOBS_A_LOAD = 260  # of the mixture make up a load of 1 on NODES
 RUN_S = 600.0
 AT_ONCE = 4 * NODES  # running jobs: four on a node of eight GPUs, two each
+
+
+def with_length(most: int) -> None:
+    """Every policy on ever longer logs of the same jobs."""
+    print(f"by length of the log, {LOG_MACHINES} machines at a load of {LOG_LOAD:g}")
+    logs = [research(jobs, LOG_LOAD, LOG_MACHINES) for jobs in LENGTHS if jobs <= most] or [
+        research(most, LOG_LOAD, LOG_MACHINES)
+    ]
+    cluster = owned(LOG_MACHINES)
+    for policy in NODES_POLICIES:
+        grow(policy, logs, lambda jobs, policy=policy: simulate_nodes(jobs, policy, cluster=cluster))
+    for policy in POOL_POLICIES:
+        grow(f"pool:{policy}", logs, lambda jobs, policy=policy: simulate(jobs, policy, units=cluster.units))
+
+
+def on_ricc(folder: Path, most: int) -> None:
+    print(f"\nRICC on {RICC_CORES:,} cores")
+    whole, cluster = read_trace(folder / RICC), Cluster.pool(RICC_CORES)
+    logs = [whole.head(jobs) for jobs in RICC_JOBS if jobs <= most] or [whole.head(most)]
+    for policy in RICC_POLICIES:
+        grow(policy, logs, lambda jobs, policy=policy: simulate_nodes(jobs, policy, cluster=cluster))
+
+
+def grow(label: str, logs: list[Workload], run: Callable[[Workload], object]) -> None:
+    """A line of CPU microseconds a job for each length, and the growth from the first to the last that was run."""
+    run(logs[0].head(200))  # compiled, or loaded
+    cells, costs = list[str](), list[float]()
+    for log in logs:
+        if costs and costs[-1] * len(log) > LONGEST_S:
+            cells.append(f"({costs[-1] * len(log):,.0f} s or more)")
+            break
+        started = time.process_time()
+        run(log)
+        costs.append((time.process_time() - started) / len(log))
+        cells.append(f"{len(log):,}: {1e6 * costs[-1]:.3g} us")
+    print(
+        f"{label:<24}" + "  ".join(f"{cell:<20}" for cell in cells) + f"  x {costs[-1] / costs[0]:.2f}",
+        flush=True,
+    )
 
 
 def with_jobs(most: int, repeats: int) -> None:
@@ -213,6 +273,9 @@ def with_load(jobs: int, repeats: int) -> None:
 def main() -> None:
     given = arguments(__doc__, jobs=(JOBS, QUICK_JOBS))
     introduce(__doc__)
+    with_length(LENGTHS[0] if given.quick else LENGTHS[-1])
+    if (folder := traces_at(given.data, RICC)) is not None:
+        on_ricc(folder, RICC_JOBS[0] if given.quick else RICC_JOBS[-1])
     warm_up()
     with_jobs(given.jobs, given.repeats)
     with_nodes(given.jobs // 4, given.repeats)
