@@ -6,7 +6,7 @@ import ast
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ _FOLDERS: list[Path | None] = []
 
 
 @contextmanager
-def only_policies_below(folder: Path | None) -> Iterator[None]:
+def only_policies_below(folder: Path | None) -> Generator[None]:
     """Load no policy files but those below `folder` while this is entered; None: none at all.
 
     It holds for the whole process, whatever names the file, so that a service runs no code that its operator has not

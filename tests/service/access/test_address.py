@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,25 @@ def test_a_token_that_no_request_can_carry_is_refused_and_not_shown(secret: str)
         with pytest.raises(InputError, match="is no token") as error:
             refused()
         assert secret not in str(error.value)
+
+
+def test_a_service_that_does_not_listen_yet_is_said_to_be_starting(state: Path) -> None:
+    def lock(pid: int, host: str = socket.gethostname()) -> None:
+        (state / "lock").write_text(f"{pid} {host} 2026-01-01T00:00:00+00:00\n")
+
+    lock(os.getppid())  # the address is that of the one before, which was killed
+    with pytest.raises(NotReachable, match=rf"is starting \(process {os.getppid()}\); try again in a moment"):
+        find_service(state=state, environ={})
+    assert find_service("http://127.0.0.1:1", state=state, environ={}).url == "http://127.0.0.1:1"
+    for pid, host in ((os.getpid(), socket.gethostname()), (os.getppid(), "another-host"), (2**22 + 1, "")):
+        lock(pid, host or socket.gethostname())
+        assert find_service(state=state, environ={}).url == "http://127.0.0.1:8123"
+    (state / "address").unlink()
+    with pytest.raises(NotReachable, match="no service runs with its state in"):
+        find_service(state=state, environ={})
+    lock(os.getpid())
+    with pytest.raises(NotReachable, match="is starting"):
+        find_service(state=state, environ={})
 
 
 def test_an_address_is_written_read_and_removed(tmp_path: Path) -> None:

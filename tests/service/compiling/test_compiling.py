@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ import pytest
 
 from betimes.client import AsyncClient
 from betimes.errors import PolicyError, Refused, ServiceError, Unavailable
+from betimes.service.compiling.kernels import Kernels
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.startup.bootstrap import Options, Service, running
 from betimes.service.views.models import JobStory
@@ -268,3 +270,19 @@ def test_a_service_stops_in_good_order_while_it_compiles(tmp_path: Path) -> None
             assert hand.asked == ["fifo"]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_compiling_is_spoken_of_only_where_something_is_compiled(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, is_cached: bool
+) -> None:
+    monkeypatch.setattr("betimes.service.compiling.kernels.NOTICED_S", 0.01)
+    caplog.set_level(logging.INFO, "betimes.service.compiling")
+
+    async def takes_a_while(_: str) -> None:
+        await asyncio.sleep(0.5)
+
+    asyncio.run(Kernels(takes_a_while, lambda _: is_cached, interpreted=False).compile("fifo"))
+
+    said = [record.getMessage() for record in caplog.records]
+    assert [text.partition(" policy")[0] for text in said] == ([] if is_cached else ["compiling", "compiled"])

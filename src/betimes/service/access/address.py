@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 ADDRESS_FILE = "address"
 PORT_FILE = "port"  # where it listened last; unlike the address it stays when the service stops
+LOCK_FILE = "lock"  # held by a service from its start to its end: `pid host started`
 TOKEN_FILE = "token"  # the operator's, in clear, mode 0600
 
 
@@ -108,12 +110,34 @@ def find_service(
     secret = _check_token(token, "token") or (
         _check_token(environ.get("BETIMES_TOKEN"), "BETIMES_TOKEN") if state is None else None
     )
+    if not given and (pid := _starting(folder, address)) is not None:
+        raise NotReachable(
+            f"the service with its state in {folder} is starting (process {pid}); try again in a moment"
+        )
     if not given and address is None:
         raise NotReachable(f"no service runs with its state in {folder}; start one with `betimes up`")
     where = (given or (address.url if address else "")).rstrip("/")
     if not secret and address is not None and where == address.url.rstrip("/"):
         secret = _token_of(folder)
     return Found(where, secret or "", None if given else folder)
+
+
+def _starting(state: Path, address: Address | None) -> int | None:
+    """The process that has a state directory and does not listen yet; None: there is none on this machine."""
+    try:
+        number, host, *_ = (state / LOCK_FILE).read_text(encoding="utf-8").split()
+        pid = int(number)
+    except (OSError, ValueError):
+        return None
+    if host != socket.gethostname() or (address is not None and address.pid == pid):
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:  # it is another user's
+        pass
+    return pid
 
 
 def check_url(url: str | None, what: str) -> str | None:

@@ -47,9 +47,9 @@ class Promises:
         self.latest: Forecast | None = None
         self.version = -1  # of the state that it is of
         self.usual_s = math.inf  # processor time of the last play-out
-        self.holds_until_at = (
-            math.inf
-        )  # unless something happens before: a grace period ends then, or a node is up
+        # Unless something happens before: a grace period ends then, or a node is up.
+        self.holds_until_at = math.inf
+        self.is_behind = False  # jobs may have been left without a promise
         self.playing = asyncio.Lock()
         controller.listeners.append(self._heed)
         controller.promise = self.promise_newcomers
@@ -177,7 +177,12 @@ class Promises:
             elements=1 if spec.array else None,
         )
 
-    def _heed(self, events: list[Event]) -> None:
+    def catch_up(self) -> None:
+        """Promise what was not promised: the service has ended, or failed, between a submission and its promise."""
+        self.is_behind = True
+        self._heed([])
+
+    def _heed(self, events: Sequence[Event]) -> None:
         """A job that has outrun what was believed is promised anew; one of a trace, when it is submitted.
 
         One that could not queue when it was submitted is promised an end when it does.
@@ -188,12 +193,19 @@ class Promises:
         source = self.controller.source
         replayed = source.to_promise(events) if source is not None else []
         numbers = [number for number in (*outrun, *self._late(events), *replayed) if number is not None]
+        if self.is_behind and not self.controller.scheduler.stands_by:
+            self.is_behind = False
+            jobs = self.controller.scheduler.ledger.jobs.values()
+            missing = [
+                job.job_id for job in jobs if job.account is not None and job.promised_finish_at is None
+            ]
+            numbers += sorted(set(missing).difference(numbers))
         if numbers:
             held = ExitStack()
             held.enter_context(self.controller.clock.hold())  # a promise must not know what comes next
             self.controller.background.go(self._make_holding(numbers, held))
 
-    def _late(self, events: list[Event]) -> list[int]:
+    def _late(self, events: Sequence[Event]) -> list[int]:
         """Those that queue now, were submitted before, and have no promise."""
         jobs = self.controller.scheduler.ledger.jobs
         queued = [
@@ -211,4 +223,10 @@ class Promises:
 
     async def _make_holding(self, numbers: Sequence[int], held: ExitStack) -> None:
         with held:
-            await self.make(numbers)
+            try:
+                await self.make(numbers)
+            except (
+                BetimesError
+            ):  # nothing could be stored, or played out; when something has happened it is tried again
+                self.is_behind = True
+                raise

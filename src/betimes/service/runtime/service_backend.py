@@ -169,7 +169,8 @@ class ServiceBackend:
             try:
                 made = await self.promises.make(newcomers.numbers, newcomers.options)
             except BetimesError as error:
-                log.warning("no promise for the jobs just taken: %s", error)
+                log.warning("no promise yet for the jobs just taken: %s", error)
+                self.promises.is_behind = True
         made = made or []
         quotes = {quote.job_id: quote for quote in made}
         return [
@@ -327,6 +328,7 @@ class ServiceBackend:
             displaced=displaced,
             trials=trials,
             quote_error_s=off_s,
+            no_quote=None if quotes else _no_quote(view),
         )
 
     async def _trials(self, number: int, waiting: WaitReasons) -> list[JobView]:
@@ -511,6 +513,15 @@ def _texts(specs: Sequence[JobSpec]) -> list[dict[str, Any]]:
 
 def _is_set(row: Mapping[str, Any]) -> bool:
     return row["array_id"] == row["job_id"] and row["array_index"] is None
+
+
+def _no_quote(job: JobView) -> Reason:
+    """Why a job has not been promised an end."""
+    if job.started_at is not None and job.status.is_over:
+        return Reason(code="ended-first", text="it ended before its promise was worked out")
+    if job.status.is_over:
+        return Reason(code="ended-first", text="it ended before it could start")
+    return job.reason or Reason(code="not-yet", text="it is being worked out")
 
 
 def _engine(policy: str) -> Any:

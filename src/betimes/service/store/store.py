@@ -13,6 +13,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from betimes.errors import StoreError, StoreRefused, StoreUnreachable
+from betimes.service.access.address import LOCK_FILE
 from betimes.service.scheduling.event_log import Event
 from betimes.service.store.archiving import Archive
 from betimes.service.store.batch import Batch, Row, Snapshot
@@ -90,7 +91,7 @@ class Store:
         folder = Path(folder).absolute()
         database = _database(url, folder, busy_s)
         with database.faults.told():
-            lock = FileLock(folder / "lock", str(folder), folder)
+            lock = FileLock(folder / LOCK_FILE, str(folder), folder)
         noted: LastEvent | None = None
         try:
             with database.faults.told():

@@ -228,6 +228,7 @@ class JobStory(View):
     spec: JobSpec
     runs: list[RunView]
     quotes: list[Quote]
+    no_quote: Reason | None = None  # why there is none
     events: list[EventView]
     preempted: list[PreemptionView] = []  # its own runs that made room for others
     displaced: list[PreemptionView] = []  # the runs of others that made room for it

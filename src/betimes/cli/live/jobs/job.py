@@ -124,6 +124,8 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
         if story.quote_error_s is not None:
             text += f"; it was done {off_by(story.quote_error_s)}"
         pairs.append(("promised", text))
+    elif story.no_quote is not None:
+        pairs.append(("promised", f"nothing: {story.no_quote.text}"))
     pairs.append(("submitted", f"{both(one.submitted_at, at_now)}, by {one.user}"))
     if one.started_at is not None:
         pairs.append(("started", both(one.started_at, at_now)))

@@ -215,6 +215,7 @@ async def _serving(
         launches.url = listening.result()
         if known:
             await controller.adopt()
+            promises.catch_up()
         if cluster is not None and ray is not None:
             _follow(cluster, controller, ray)
         controller.background.go(

@@ -81,7 +81,7 @@ class Rental:
         return len(self.units)
 
 
-@dataclass
+@dataclass(slots=True)  # a dictionary of so many attributes takes four times the room
 class Job:
     """A job that is not over, or has just ended."""
 
