@@ -25,40 +25,31 @@ def jobs(**columns: Any) -> Workload:
     )
 
 
-def test_the_engine_is_named_or_follows_from_the_policies() -> None:
-    assert engine_for(["fifo"]) == engine_for(["fifo", "srsf"]) == "pool"
-    assert engine_for(["fifo", "easy"]) == engine_for(["fifo"], "nodes") == "nodes"
-    assert engine_for(["fifo"], nodes_because="a cluster is given") == "nodes"
-    assert engine_for(["srsf"], "pool", nodes_because="a cluster is given") == "pool"
-    assert engine_for([parse_nodes_policy("fifo:placement=first")]) == "nodes"
-    assert engine_for([parse_policy("fifo")]) == "pool"
+def test_the_engine_is_named_or_follows_from_the_policy() -> None:
+    assert engine_for("fifo") == engine_for("pool:fifo", cluster=True) == "pool"
+    assert engine_for("fifo", "nodes") == engine_for("easy") == engine_for("nodes:fifo") == "nodes"
+    assert engine_for("fifo", cluster=True) == engine_for("fifo", nodes_because="it is for nodes") == "nodes"
+    assert engine_for("srsf", cluster=True) == engine_for("srsf", "pool", "it is for nodes") == "pool"
+    assert engine_for(parse_nodes_policy("fifo:placement=first")) == "nodes"
+    assert engine_for(parse_policy("fifo")) == "pool"
     assert engines_of("fifo") == ("pool", "nodes")
 
 
 @pytest.mark.parametrize(
-    ("policies", "engine", "because", "message"),
+    ("policy", "engine", "because", "message"),
     [
-        (
-            ["srsf", "easy"],
-            "auto",
-            "",
-            "policy srsf is for a pool, but easy is for nodes; choose among fifo, sk",
-        ),
-        (["srsf"], "auto", "a cluster is given", "policy srsf is for a pool, but a cluster is given"),
-        (
-            ["easy"],
-            "pool",
-            "",
-            "policy easy is for nodes, but --engine pool is given; choose among fifo, srsf",
-        ),
-        (["fifo"], "both", "", "--engine both: choose auto, pool, nodes"),
-        (["essy"], "auto", "", "unknown policy 'essy'; did you mean 'easy'?"),
-        (["./nowhere.py:mine"], "auto", "", "policy file ./nowhere.py: there is no such file"),
+        ("srsf", "auto", "the jobs are for nodes", "policy srsf is for a pool, but the jobs are for nodes"),
+        ("easy", "pool", "", "policy easy is for nodes, but --engine pool is given; choose among fifo, srsf"),
+        ("nodes:fifo", "pool", "", "policy nodes:fifo: --engine pool is given too; leave one of them out"),
+        ("nodes:srsf", "auto", "", "policy nodes:srsf: there is no srsf for nodes"),
+        ("fifo", "both", "", "--engine both: choose auto, pool, nodes"),
+        ("essy", "auto", "", "unknown policy 'essy'; did you mean 'easy'?"),
+        ("./nowhere.py:mine", "auto", "", "policy file ./nowhere.py: there is no such file"),
     ],
 )
-def test_what_is_at_odds_is_named(policies: list[str], engine: str, because: str, message: str) -> None:
+def test_what_is_at_odds_is_named(policy: str, engine: str, because: str, message: str) -> None:
     with pytest.raises(BetimesError) as caught:
-        engine_for(policies, engine, because)
+        engine_for(policy, engine, because)
     assert str(caught.value).startswith(message)
 
 
@@ -89,9 +80,8 @@ def test_where_jobs_run_from_python() -> None:
     on_units = betimes.simulate(jobs(), "easy", units=2)
     assert [(each.name, each.total) for each in on_units.resources] == [("cpu", 2.0)]
     assert betimes.simulate(jobs(), "easy").resources[0].total == 4.0  # the traced machine
-    assert betimes.simulate(jobs(), "fifo", engine="nodes", units=2) != betimes.simulate(
-        jobs(), "fifo", units=2
-    )
+    on_nodes = betimes.simulate(jobs(), "nodes:fifo", units=2)
+    assert on_nodes.resources == betimes.simulate(jobs(), "fifo", engine="nodes", units=2).resources != ()
     assert betimes.simulate(jobs(), "fifo", units=2).resources == ()
     with pytest.raises(InputError, match="does not say how large its machine is; give --cluster"):
         betimes.simulate(jobs(machine_units=None), "easy")

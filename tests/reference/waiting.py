@@ -137,14 +137,15 @@ def simulate(jobs: Sequence[Job], machines: int, cores: int, rules: Rules) -> li
     def rent(waiter: Waiter, now: float) -> None:
         number, at = waiter.number, waiter.since if rules.foresees else now
         job, one = jobs[number], came[number]
+        limit = rules.t / job.cores if rules.length == "core_time" else rules.t
         if (
             rules.knows_short
             and rules.lengths == "speculate"
             and number not in speculated
-            and job.run > rules.t
+            and job.run > limit
         ):
-            one.stays.append((at, at + rules.t))
-            speculating.append((at + rules.t, number))
+            one.stays.append((at, at + limit))
+            speculating.append((at + limit, number))
             return
         one.start, one.finish, one.rented = at, at + job.run, True
         one.stays.append((at, at + job.run))

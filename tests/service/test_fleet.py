@@ -9,7 +9,7 @@ import pytest
 
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.errors import PolicyError
-from betimes.service.engines.move_savings import parts_usd_per_h
+from betimes.service.engines.move_savings import alone_usd_per_h
 from betimes.service.engines.named_policies import check_live
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.machine import Machine
@@ -106,9 +106,14 @@ def test_a_move_is_logged_with_what_it_is_to_save_and_then_with_what_it_has_save
         assert record.cost_usd == pytest.approx(0.18 * (launched.at - first.at) / 3600)
 
 
-def test_a_moved_job_pays_its_part_of_a_machine_that_it_shares() -> None:
-    both = {1: [("m", 0.5)], 2: [("m", 0.25), ("n", 1.0)]}
-    assert parts_usd_per_h(both, {"m": 0.3, "n": 0.1}) == pytest.approx({1: 0.2, 2: 0.2})
+def test_a_move_saves_the_bill_of_the_plan_without_it_less_that_with_it() -> None:
+    """Job 2 leaves a machine that is given back for one that job 1 keeps: all that the former costs is saved."""
+    price = {"m": 15.3, "n": 6.12}
+    planned = {1: ["m"], 2: ["m"]}
+    assert alone_usd_per_h(2, ["n"], planned, price) == 6.12, "it alone would keep n"
+    assert alone_usd_per_h(2, ["m"], planned, price) == 0.0, "job 1 keeps m in any case"
+    assert alone_usd_per_h(2, ["m", "n"], {1: ["m"], 2: ["m", "n"]}, price) == 6.12
+    assert alone_usd_per_h(2, ["own"], {1: ["m"], 2: ["own"]}, price) == 0.0, "it has no price"
 
 
 def report(service: InMemoryService, until_s: float, steps_per_s: float, *jobs: int) -> None:

@@ -54,8 +54,9 @@ Engine = Annotated[
     Literal["auto", "pool", "nodes"],
     typer.Option(
         "--engine",
-        help="Elastic jobs on a pool (with --cluster, on its nodes), or rigid ones on nodes; auto: nodes with "
-        "--cluster, or with a policy or generator for them.",
+        help="Elastic jobs on a pool (with --cluster, on its nodes), or rigid ones on nodes; auto: what the policy is "
+        "for, and for fifo, which is for both, nodes with --cluster or a generator for them (or say pool:fifo, "
+        "nodes:fifo).",
     ),
 ]
 Trial = Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,24 +19,26 @@ Told = Callable[[str, float], object]
 
 
 def compile_kernels(
-    policies: Sequence[AnyChosen], predict: bool, display: Display, told: Told | None = None
+    policies: Mapping[str, AnyChosen], predict: bool, display: Display, told: Told | None = None
 ) -> dict[str, float]:
     """Compile or load what simulations under these policies need, each on the engine that it is for.
 
     told hears each part and the seconds it took. Returns the seconds that one simulation under a policy had to
-    wait for its parts, by the policy's full name.
+    wait for its parts, by the names in `policies`.
     """
     from betimes.policies import Policy
 
     took: dict[str, float] = {}
     for kind in (True, False):
-        chosen = [policy for policy in policies if isinstance(policy.policy, Policy) == kind]
-        if chosen:
+        named = {
+            name: policy for name, policy in policies.items() if isinstance(policy.policy, Policy) == kind
+        }
+        if chosen := list(named.values()):
             shared = _compiled(_of_pool(predict) if kind else _of_nodes(predict), display, told)
             hooks: Parts = {_named(policy): _hooks(policy) for policy in chosen}
             hooks |= _of_planners(chosen) | _of_portfolios(chosen)
             own = _compiled(hooks, display, told)
-            took |= {str(policy): sum(shared.values()) + own[_named(policy)] for policy in chosen}
+            took |= {name: sum(shared.values()) + own[_named(policy)] for name, policy in named.items()}
     return took
 
 
@@ -80,7 +82,7 @@ def _compiling_half() -> Do:
 def _all_of_pools(display: Display, told: Told) -> None:
     from betimes.policies import POLICIES, parse_policy
 
-    policies = [parse_policy(name) for name in POLICIES]
+    policies = {name: parse_policy(name) for name in POLICIES}
     compile_kernels(policies, True, display, told)
     _compiled({"the service on a pool": _of_service(f"pool:{policy}" for policy in policies)}, display, told)
 
@@ -90,7 +92,7 @@ def _all_of_nodes(display: Display, told: Told) -> None:
     from betimes.policies.nodes.placement import RULES
 
     named = [*NODES_POLICIES, *(f"fifo:placement={rule}" for rule in RULES)]
-    policies = [parse_nodes_policy(name) for name in named]
+    policies = {name: parse_nodes_policy(name) for name in named}
     compile_kernels(policies, True, display, told)
     compile_closed_loop(display, told)
     _compiled({"the service on nodes": _of_service(f"nodes:{policy}" for policy in policies)}, display, told)

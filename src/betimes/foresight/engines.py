@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 from betimes.errors import InputError, PolicyError
@@ -19,37 +18,51 @@ ENGINES = ("auto", POOL, NODES)
 AnyChosen = ChosenPolicy[Policy] | ChosenPolicy[NodesPolicy]
 
 
-def engine_for(policies: Sequence[str | AnyChosen], engine: str = "auto", nodes_because: str = "") -> Engine:
-    """The engine for all of these policies: the one named, else nodes if there is a reason, else the pool.
+def engine_for(
+    policy: str | AnyChosen, engine: str = "auto", nodes_because: str = "", *, cluster: bool = False
+) -> Engine:
+    """The engine that a policy is for; of several the one asked for, else nodes where there are some, else the pool.
 
-    nodes_because: why it is nodes, in a few words, "" for no reason; a policy that exists only there is one. A pool
-    that is asked for by name may be on nodes too.
-    Raises PolicyError naming the policy at odds with it, and InputError for another engine.
+    engine: what is asked for; so does the policy's text, as in `nodes:fifo`. nodes_because: why it is to be nodes, in a
+    few words, "" for no reason. cluster: there are nodes, which a pool may be on, too.
+    Raises PolicyError where the policy is not for that engine, and InputError for another engine.
     """
     if engine not in ENGINES:
         raise InputError(f"--engine {engine}: choose {', '.join(ENGINES)}")
-    homes = {str(policy): engines_of(policy) for policy in policies}
+    named, plain = named_engine(policy) if isinstance(policy, str) else (None, policy)
+    homes = engines_of(plain)
+    if named is not None:
+        if engine not in ("auto", named):
+            raise PolicyError(f"policy {policy}: --engine {engine} is given too; leave one of them out")
+        return named
+    chosen, why = homes[-1] if cluster else homes[0], ""
     if engine != "auto":
-        chosen: Engine = "pool" if engine == POOL else "nodes"
-        why = f"--engine {engine} is given"
+        chosen, why = POOL if engine == POOL else NODES, f"--engine {engine} is given"
     elif nodes_because:
         chosen, why = NODES, nodes_because
-    else:
-        only = next((name for name, found in homes.items() if found == (NODES,)), None)
-        chosen, why = (POOL, "") if only is None else (NODES, f"{only} is for nodes")
-    for name, found in homes.items():
-        if chosen not in found:
-            there = ", ".join(NODES_POLICIES if chosen == NODES else POLICIES)
-            kind = "a pool" if found == (POOL,) else "nodes"
-            place = (
-                "; or give --engine pool" if chosen == NODES and nodes_because and engine == "auto" else ""
-            )
-            raise PolicyError(f"policy {name} is for {kind}, but {why}; choose among {there}{place}")
+    if chosen not in homes:
+        there = ", ".join(NODES_POLICIES if chosen == NODES else POLICIES)
+        kind = "a pool" if chosen == NODES else "nodes"
+        place = "; or give --engine pool" if nodes_because and engine == "auto" else ""
+        raise PolicyError(f"policy {policy} is for {kind}, but {why}; choose among {there}{place}")
     return chosen
 
 
+def named_engine(policy: str) -> tuple[Engine | None, str]:
+    """The engine that a policy's text begins with, as in `nodes:fifo`, and the rest; raises PolicyError."""
+    for engine in (POOL, NODES):
+        if policy.startswith(f"{engine}:"):
+            rest = policy.removeprefix(f"{engine}:")
+            if engine not in engines_of(rest):
+                raise PolicyError(
+                    f"policy {policy}: there is no {rest} for {engine}; `betimes policies` lists all"
+                )
+            return engine, rest
+    return None, policy
+
+
 def engines_of(policy: str | AnyChosen) -> tuple[Engine, ...]:
-    """The engines for which a policy exists; raises PolicyError for none."""
+    """The engines for which a policy exists, the pool first; raises PolicyError for none."""
     if isinstance(policy, ChosenPolicy):
         return (NODES,) if isinstance(policy.policy, NodesPolicy) else (POOL,)
     name, _, rest = policy.strip().partition(":")

@@ -59,9 +59,10 @@ def simulate(
 ) -> Result:
     """Run `workload` under `policy` on a pool of `units` identical units, or on the nodes of `cluster`, or of its file.
 
-    engine: `pool`, `nodes`, or by default nodes where a cluster is given, the workload was generated for one, or the
-    policy exists for nodes only. Where no cluster is given it is the one that the workload was generated for, or
-    one pool of `units` without walls; without units either, the trace's own machine. predict: promise a finish at
+    engine: `pool`, `nodes`, or by default what the policy is for; fifo, which is for both, runs on nodes where a
+    cluster is given or the workload was generated for one (`pool:fifo`, `nodes:fifo` say which). Where no cluster is
+    given it is the one that the workload was generated for, or one pool of `units` without walls; without units either,
+    the trace's own machine. predict: promise a finish at
     every submission, or at `predict_sample` of them drawn by `seed`. sizes: what the scheduler believes; by default
     the truth, on nodes the users' estimates where the trace has any. warn is told, in one line each, what was
     assumed or left out; progress the number of jobs submitted so far.
@@ -96,10 +97,9 @@ def simulate(
         "warn": warn,
         "progress": progress,
     }
-    because = "a cluster is given" if cluster is not None and engine != POOL else ""
-    if not because and engine == "auto" and noted_cluster(workload) is not None:
-        because = f"{workload.name} was generated for nodes"
-    if engine_for([policy], engine, because) == POOL:
+    noted = cluster is None and noted_cluster(workload) is not None
+    because = f"{workload.name} was generated for nodes" if noted else ""
+    if engine_for(policy, engine, because, cluster=cluster is not None) == POOL:
         if overrun is not None:
             raise InputError(
                 f"overrun {overrun}: jobs outrun their estimates on nodes only; give engine nodes"

@@ -1,4 +1,7 @@
-"""The published policies by text: `fifo`, `wfq:thresholds=1627+969473`, and users' own, `FILE.py:NAME`."""
+"""The published policies by text: `fifo`, `wfq:thresholds=1627+969473`, and users' own, `FILE.py:NAME`.
+
+The engine may stand before each, as in `nodes:fifo`.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ from betimes.policies.registry import POLICIES
 
 def parse_policy(text: str) -> ChosenPolicy[Policy]:
     """The policy for a pool that `text` names; raises PolicyError naming the policy or parameter at fault."""
-    return parsed(text, POLICIES, Policy)
+    return parsed(text.strip().removeprefix("pool:"), POLICIES, Policy)
 
 
 def parse_nodes_policy(text: str) -> ChosenPolicy[NodesPolicy]:
     """The policy for nodes that `text` names; raises PolicyError naming the policy or parameter at fault."""
-    return parsed(text, NODES_POLICIES, NodesPolicy)
+    return parsed(text.strip().removeprefix("nodes:"), NODES_POLICIES, NodesPolicy)
 
 
 def split_policies(text: str) -> list[str]:

@@ -79,8 +79,27 @@ def test_which_engine_runs(betimes: Call) -> None:
     assert killed("sample:tiny", "--policy", "fifo", "--cluster", "node.toml")
     assert killed(GENERATED, "--policy", "fifo")
     assert not killed(GENERATED, "--policy", "fifo", "--engine", "pool", "--units", "8")
-    rows = betimes("compare", "sample:rigid", "--policies", "fifo,easy", "--json").json()
-    assert ["killed" in row for row in rows] == [True, True]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("where", [("--units", "32"), ("--cluster", "wide.toml")])
+def test_compare_runs_each_policy_on_the_engine_that_it_is_for(betimes: Call, where: tuple[str, str]) -> None:
+    """As by itself, with the same jobs, and the table says which jobs are elastic."""
+    words = ("sample:elastic", *where, "--json")
+    said = betimes(
+        "compare", *words, "--policies", "pool:fifo,srsf,easy,nodes:fifo,nodes:fifo:placement=first"
+    )
+    rows = {row["policy"]: row for row in said.json()}
+    assert [row.pop("widths") for row in rows.values()] == ["elastic", "elastic", "rigid", "rigid", "rigid"]
+    assert "pool:fifo, srsf: elastic, jobs are resized on " in said.err
+    assert (
+        "easy, nodes:fifo, nodes:fifo:placement=first: rigid, jobs run at their full width on nodes"
+        in said.err
+    )
+    for policy, row in rows.items():
+        alone = betimes("simulate", *words, "--policy", policy).json()
+        assert without_timing(alone) == without_timing(row)
+    assert rows["pool:fifo"]["jct_mean_s"] < rows["nodes:fifo"]["jct_mean_s"]
 
 
 @pytest.mark.usefixtures("folder")
@@ -110,7 +129,6 @@ def test_a_pool_is_one_node_without_walls(betimes: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        (["--policy", "srsf", "--cluster", "node.toml"], ["policy srsf is for a pool", "--cluster", "easy"]),
         (["--policy", "srsf", "--engine", "nodes"], ["policy srsf is for a pool", "--engine nodes"]),
         (["--policy", "easy", "--engine", "pool"], ["policy easy is for nodes", "--engine pool", "srsf"]),
         (

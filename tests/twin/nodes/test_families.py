@@ -135,8 +135,6 @@ def test_owned_nodes_give_what_jobs_need_on_their_family(policy: str, workload: 
 @given(workload=workloads())
 def test_machines_are_rented_on_which_jobs_can_run(policy: str, workload: Workload) -> None:
     cluster = CLUSTER
-    if policy in AT_TICKS:  # which rent machines of the first offer only
-        cluster = replace(cluster, offers=cluster.offers[:1])
     if policy in ALONE:
         refused = tasks_on_owned_first(workload, cluster).refused
     else:

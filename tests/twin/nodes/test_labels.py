@@ -99,8 +99,6 @@ def test_no_job_is_on_a_rented_machine_without_its_labels(
     policy: str, workload: Workload, has: list[Labels]
 ) -> None:
     cluster = cluster_of(has)
-    if policy in AT_TICKS:  # which rent machines of the first offer only
-        cluster = replace(cluster, offers=cluster.offers[:1])
     tasks = (
         tasks_on_owned_first(workload, cluster)
         if policy in ALONE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,17 +125,43 @@ def test_machines_that_come_up_in_turn_under_a_short_minimum_are_used_before_the
     assert len(result.leases.requested_s) <= 5
 
 
-def test_only_the_first_offer_is_rented_and_tasks_are_split_for_its_machines() -> None:
-    """Of eight processors, two to a machine of the first offer; the second, which would hold all, is not rented."""
-    two, eight = (
-        replace(HOURLY, type=f"of-{cpu}", cpu=cpu, min_bill_s=0.0, bill_step_s=0.0) for cpu in (2.0, 8.0)
-    )
+def offers_of(*sizes: tuple[float, float], **terms: Any) -> tuple[Offer, ...]:
+    """Machines of so many processors at so much an hour, billed by the second."""
+    billed = {"min_bill_s": 0.0, "bill_step_s": 0.0, **terms}
+    return tuple(replace(HOURLY, type=f"of-{cpu:g}", cpu=cpu, usd_per_h=usd, **billed) for cpu, usd in sizes)
+
+
+@pytest.mark.parametrize("policy", ["oda", "odb", "ode", "odm", "odx", "portfolio"])
+def test_the_cheapest_offer_is_rented_that_holds_the_job(policy: str) -> None:
+    """Eight processors need the largest; the next job fits on all, and the cheapest is the second of the offers."""
+    cluster = Cluster("vms", (), offers=offers_of((8.0, 8.0), (2.0, 1.0), (1.0, 3.0)))
+    jobs = jobs_of((0.0, 8, 300.0), (5000.0, 1, 300.0))
+    leases = simulate_nodes(jobs, policy, cluster=cluster).leases
+    assert leases is not None
+    assert leases.instance_type.tolist() == ["of-8", "of-2"]
+
+
+def test_where_the_cheapest_offer_is_exhausted_the_next_is_rented() -> None:
+    cheap, dear = offers_of((1.0, 1.0), (2.0, 2.0))
+    cluster = Cluster("vms", (), offers=(dear, replace(cheap, capacity=2)))
+    jobs = jobs_of(*((0.0, 1, 300.0) for _ in range(4)))
+    leases = simulate_nodes(jobs, "oda", cluster=cluster).leases
+    assert leases is not None
+    assert sorted(leases.instance_type.tolist()) == ["of-1", "of-1", "of-2", "of-2"]
+
+
+@pytest.mark.parametrize("policy", ["oda", "odb", "ode", "odm", "odx"])
+@pytest.mark.parametrize("order", ["fifo", "unicef"])
+@pytest.mark.parametrize("bill_step_s", [0.0, 3600.0])
+def test_small_machines_do_not_use_up_the_quota_before_a_large_job(
+    policy: str, order: str, bill_step_s: float
+) -> None:
+    offers = offers_of((1.0, 1.0), (8.0, 8.0), bill_step_s=bill_step_s)
+    jobs = jobs_of((0.0, 8, 300.0), (0.0, 1, 300.0), (0.0, 1, 20.0), (10.0, 8, 30.0), (20.0, 1, 40.0))
     result = simulate_nodes(
-        jobs_of((0.0, 8, 300.0)), "oda:order=fifo", cluster=Cluster("vms", (), offers=(two, eight))
+        jobs, f"{policy}:order={order}", cluster=Cluster("vms", (), offers=offers, quota=1)
     )
-    assert result.leases is not None
-    assert result.leases.instance_type.tolist() == ["of-2.0"] * 4
-    assert result.jobs.start_s.tolist() == [120.0]
+    assert np.isfinite(result.jobs.finish_s).all()
 
 
 @pytest.mark.parametrize("policy", ["oda", "odb", "ode", "odm", "odx"])

@@ -20,9 +20,21 @@ def compare(
 ) -> None:
     """Run a workload under several policies, in parallel, and show them in one table, a row each.
 
-    The figures are those of `betimes simulate`, which takes the same options.
+    The figures are those of `betimes simulate`, which takes the same options. Each policy runs on the
+    engine that it is for, with the same jobs: those for a pool resize them (elastic), those for nodes run them at their
+    full width (rigid).
     """
     from betimes.cli.simulate.running import run, study
 
-    wanted, chosen = study(policies, simulation, several=True, timeline=bool(out or plots))
-    run(wanted, chosen, out=out, plots=plots, processes=processes, ray=ray, as_json=as_json, compared=True)
+    wanted, chosen, engines = study(policies, simulation, several=True, timeline=bool(out or plots))
+    run(
+        wanted,
+        chosen,
+        engines,
+        out=out,
+        plots=plots,
+        processes=processes,
+        ray=ray,
+        as_json=as_json,
+        compared=True,
+    )

@@ -16,31 +16,34 @@ if TYPE_CHECKING:
 
 def chosen_policies(
     text: str, *, several: bool, engine: str, cluster: str | None, file: str
-) -> tuple[list[AnyChosen], Engine]:
-    """The policies that an option names, and the engine for all of them.
+) -> tuple[dict[str, AnyChosen], dict[str, Engine]]:
+    """The policies that an option names, and the engine that each is for, by what they are called.
 
     Raises PolicyError for unknown ones, one named twice, or one that is for the other engine.
     """
     from betimes.cli.simulate.sources import is_for_nodes
-    from betimes.foresight.engines import NODES, POOL, engine_for
+    from betimes.foresight.engines import NODES, engine_for, named_engine
     from betimes.policies import parse_nodes_policy, parse_policy, split_policies
 
-    because = "--cluster is given" if cluster is not None and engine != POOL else ""
-    if not because and engine == "auto" and is_for_nodes(file):
-        because = f"{file.partition(':')[0]} makes jobs for nodes"
+    for_nodes = engine == "auto" and cluster is None and is_for_nodes(file)
+    because = f"{file.partition(':')[0]} makes jobs for nodes" if for_nodes else ""
     texts = split_policies(text)
     if not several and len(texts) > 1:
         raise PolicyError(
             f"--policy {text}: this names {len(texts)} policies; `betimes compare` takes several"
         )
+    chosen: dict[str, AnyChosen] = {}
+    engines: dict[str, Engine] = {}
     with redirect_stdout(sys.stderr):  # a user's file may print
-        found = engine_for(texts, engine, because)
-        chosen = [parse_nodes_policy(one) if found == NODES else parse_policy(one) for one in texts]
-    names = [str(policy) for policy in chosen]
-    for name in names:
-        if names.count(name) > 1:
-            raise PolicyError(f"--policies: {name} is named {names.count(name)} times; name it once")
-    return chosen, found
+        for one in texts:
+            found = engine_for(one, engine, because, cluster=cluster is not None)
+            policy = parse_nodes_policy(one) if found == NODES else parse_policy(one)
+            name = f"{found}:{policy}" if named_engine(one)[0] else str(policy)
+            for other, known in chosen.items():
+                if str(known) == str(policy) and engines[other] == found:
+                    raise PolicyError(f"--policies: {policy} is named 2 times; name it once")
+            chosen[name], engines[name] = policy, found
+    return chosen, engines
 
 
 def check_engine(engine: Engine, options: SimulationOptions) -> None:

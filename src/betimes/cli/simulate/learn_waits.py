@@ -60,7 +60,7 @@ def learn_waits(
     with display.shown():
         workload = read(file, None, seed, form, on_bad_rows, nodes)
         workload = workload if jobs is None else workload.head(jobs)
-        compile_kernels([chosen], False, display)
+        compile_kernels({policy: chosen}, False, display)
         made, found = learn(workload, chosen, nodes, model, train)
         made.save(Path(out))
     display.say_notes()

@@ -43,10 +43,10 @@ class Outcomes:
             early, self._early = self._early, []
             for other, its_result in early:
                 self.take(other, its_result, fair=True)
-        elif fair and run.seed not in self._fair:
+        elif fair and run.engine == "pool" and run.seed not in self._fair:
             self._early.append((run, result))
         else:
-            if self.study.engine == "pool":
+            if run.engine == "pool":
                 result = replace(result, fair_finish_s=self._fair_finish(run, result))
             self._settle(run, result)
 
@@ -126,7 +126,7 @@ class Outcomes:
         for metric, name in CDFS.items():
             if metric.startswith("prediction") and not study.predicts:
                 continue
-            if metric.startswith("unfairness") and study.engine != "pool":
+            if metric.startswith("unfairness") and "pool" not in study.engines:
                 continue
             known = [
                 result

@@ -13,14 +13,14 @@ from betimes.cli.simulate.engine_choice import check_engine, chosen_policies, pa
 from betimes.cli.simulate.outcomes import Outcomes
 from betimes.cli.simulate.simulation_options import SimulationOptions
 from betimes.cli.simulate.sources import is_for_nodes
-from betimes.cli.simulate.study import FAIR, Run, Study, load, notes_of, wants_fair
+from betimes.cli.simulate.study import FAIR, Loaded, Run, Study, load, notes_of, wants_fair
 from betimes.cli.simulate.workers import results
 from betimes.cli.warming import compile_closed_loop, compile_kernels
 from betimes.errors import InputError
 from betimes.processes import cpus
 
 if TYPE_CHECKING:
-    from betimes.foresight.engines import AnyChosen
+    from betimes.foresight.engines import AnyChosen, Engine
     from betimes.outcome import Result
 
 MOST_JOBS_HERE = 20_000
@@ -29,8 +29,8 @@ MOST_JOBS_HERE = 20_000
 
 def study(
     policies: str, options: SimulationOptions, *, several: bool, timeline: bool
-) -> tuple[Study, list[AnyChosen]]:
-    """The options as a `Study`, and the policies, refused here where they can be without the trace.
+) -> tuple[Study, dict[str, AnyChosen], dict[str, Engine]]:
+    """The options as a `Study`, the policies and their engines; refused here where they can be without the trace.
 
     Raises InputError and its children.
     """
@@ -40,10 +40,12 @@ def study(
     from betimes.workload.speedup import SpeedupTable
 
     load, restart_s, interval_s = options.load, options.restart_s, options.resize_interval
-    chosen, engine = chosen_policies(
+    chosen, engines = chosen_policies(
         policies, several=several, engine=options.engine, cluster=options.cluster, file=options.file
     )
-    check_engine(engine, options)
+    used = tuple(dict.fromkeys(engines.values()))
+    for engine in used:
+        check_engine(engine, options)
     if options.cluster is not None and options.units is not None:
         raise InputError(
             f"--cluster {options.cluster}: --units {options.units} is given too; leave one of them out"
@@ -58,7 +60,7 @@ def study(
         )
     wanted = Study(
         options=options,
-        engine=engine,
+        engines=used,
         cluster=read_cluster(options.cluster) if options.cluster is not None else None,
         curves=SpeedupTable.read_csv(options.curves) if options.curves is not None else None,
         measure=parse_measure(options.measure),
@@ -66,12 +68,13 @@ def study(
         grace=parse_grace(options.grace) if options.grace is not None else None,
         timeline=timeline,
     )
-    return wanted, chosen
+    return wanted, chosen, engines
 
 
 def run(
     wanted: Study,
-    policies: list[AnyChosen],
+    policies: dict[str, AnyChosen],
+    engines: dict[str, Engine],
     *,
     out: str | None,
     plots: str | None,
@@ -83,7 +86,7 @@ def run(
     """Make all runs, write the files asked for and print the figures: `compared`, as one of several."""
     from betimes.outcome import show, to_json
 
-    names = [str(policy) for policy in policies]
+    names = list(policies)
     if out is not None:
         folders.check_results(out, several=len(policies) > 1 or wanted.options.seeds is not None)
     if plots is not None:
@@ -96,21 +99,25 @@ def run(
         display.finish("reading")
         for note in notes_of(loaded.workload):
             display.note(note)
-        if wanted.options.seeds is not None and not (wanted.is_random() or any(map(_may_draw, policies))):
+        if wanted.options.seeds is not None and not (
+            wanted.is_random() or any(map(_may_draw, policies.values()))
+        ):
             display.note(
                 f"every seed gives the same result: nothing is drawn at random with {wanted.options.file}"
             )
         fair = wants_fair(wanted, len(loaded.workload))
-        needed = list(policies)
+        if compared and len(wanted.engines) > 1:
+            display.note(_widths(engines, loaded))
+        needed = dict(policies)
         if fair:
             from betimes.policies import parse_policy
 
-            needed.append(parse_policy(FAIR))
+            needed.setdefault(FAIR, parse_policy(FAIR))
         took = compile_kernels(needed, wanted.predicts, display)
         stages = [stack.enter_context(folders.staged(path)) if path else None for path in (out, plots)]
         outcomes = Outcomes(wanted, names, *stages)
-        runs = [Run(FAIR, seed, fair=True) for seed in wanted.all_seeds() if fair]
-        runs += [Run(name, seed) for seed in wanted.all_seeds() for name in names]
+        runs = [Run(FAIR, seed, "pool", fair=True) for seed in wanted.all_seeds() if fair]
+        runs += [Run(name, seed, engines[name]) for seed in wanted.all_seeds() for name in names]
         bars = {run: _bar(run, names) for run in runs}
         for each in runs:
             display.expect(bars[each], len(loaded.workload))
@@ -130,9 +137,22 @@ def run(
     display.say_notes()
     rows = outcomes.rows()
     if as_json:
+        if compared and len(wanted.engines) > 1:
+            widths = {"pool": "elastic", "nodes": "rigid"}
+            rows = [{**row, "widths": widths[engines[row["policy"]]]} for row in rows]
         print(to_json(rows if compared else rows[0]))
     else:
         show(outcomes.shown())
+
+
+def _widths(engines: dict[str, Engine], loaded: Loaded) -> str:
+    """What the policies of the two engines do with the same jobs."""
+    pool, nodes = (", ".join(name for name in engines if engines[name] == each) for each in ("pool", "nodes"))
+    machine = loaded.placed["pool"][1]
+    where = f"{machine} units" if isinstance(machine, int) else f"the units of {machine.name}"
+    return (
+        f"{pool}: elastic, jobs are resized on {where}; {nodes}: rigid, jobs run at their full width on nodes"
+    )
 
 
 def _with_compilation(result: Result, seconds: float) -> Result:

@@ -26,10 +26,21 @@ def simulate(
     """
     from betimes.cli.simulate.running import run, study
 
-    wanted, chosen = study(policy, simulation, several=False, timeline=bool(out or plots))
+    wanted, chosen, engines = study(policy, simulation, several=False, timeline=bool(out or plots))
     if stream:
         from betimes.cli.simulate.streaming import run_in_chunks
 
-        run_in_chunks(wanted, chosen[0], out=out, plots=plots, processes=processes, ray=ray, as_json=as_json)
+        (only,) = chosen.values()
+        run_in_chunks(wanted, only, out=out, plots=plots, processes=processes, ray=ray, as_json=as_json)
         return
-    run(wanted, chosen, out=out, plots=plots, processes=processes, ray=ray, as_json=as_json, compared=False)
+    run(
+        wanted,
+        chosen,
+        engines,
+        out=out,
+        plots=plots,
+        processes=processes,
+        ray=ray,
+        as_json=as_json,
+        compared=False,
+    )

@@ -82,7 +82,7 @@ def size_fleet(
     with display.shown():
         workload = read(file, None, seed, form, on_bad_rows, nodes)
         workload = workload if jobs is None else workload.head(jobs)
-        compile_kernels([chosen], False, display)
+        compile_kernels({policy: chosen}, False, display)
         if processes is None and not ray:
             processes = cpus() if RUNS * len(workload) > MOST_JOBS_HERE else 1
         found = search(

@@ -35,7 +35,7 @@ def run_in_chunks(
     from betimes.twin.sizes import parse_sizes
 
     options = wanted.options
-    if wanted.engine != "nodes":
+    if wanted.engines != ("nodes",):
         raise InputError("--stream: jobs in chunks run on nodes; give --cluster, or leave --stream out")
     for name, given in {
         "out": out,
@@ -56,7 +56,7 @@ def run_in_chunks(
         chunks, jobs, cluster, estimated = _chunks(wanted, display.note)
         display.finish("reading")
         load_s = time.perf_counter() - started
-        compile_s = compile_kernels([policy], False, display)[str(policy)]
+        compile_s = compile_kernels({"": policy}, False, display)[""]
         sizes = wanted.sizes or ("estimate" if estimated else "true")
         run = StreamedSimulation(
             chunks,

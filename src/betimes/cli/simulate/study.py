@@ -29,7 +29,7 @@ class Study:
     """The options, and what was read from them; checked as far as they can be without the trace."""
 
     options: SimulationOptions
-    engine: Engine  # of those that the option leaves open
+    engines: tuple[Engine, ...]  # those that the policies are for
     cluster: Cluster | None
     curves: SpeedupTable | None
     grace: tuple[float, float | None] | None
@@ -62,10 +62,13 @@ class Study:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A workload ready to run on the units of a pool or on the nodes of a cluster, and how long getting it took (s)."""
+    """A workload, as it is ready to run on each engine, and its machine; how long getting it took (s).
+
+    placed: the jobs with the units of a pool, or the nodes of a cluster.
+    """
 
     workload: Workload
-    machine: int | Cluster
+    placed: dict[Engine, tuple[Workload, int | Cluster]]
     load_s: float
 
 
@@ -75,13 +78,14 @@ class Run:
 
     policy: str
     seed: int
+    engine: Engine
     fair: bool = False
 
 
 def load(study: Study, seed: int) -> Loaded:
     """Read or generate the workload, keep its first jobs, mark trials, rescale its load; raises InputError."""
     started = time.perf_counter()
-    nothing_named = study.engine == "pool" and study.options.units is None and study.cluster is None
+    nothing_named = "pool" in study.engines and study.options.units is None and study.cluster is None
     units = GENERATED_UNITS if nothing_named else study.options.units
     workload = read(
         study.options.file, units, seed, study.options.form, study.options.on_bad_rows, study.cluster
@@ -93,9 +97,12 @@ def load(study: Study, seed: int) -> Loaded:
         left_out = f" ({skipped:,} rows were left out: see `betimes trace info`)" if skipped else ""
         raise InputError(f"{study.options.file}: there is no job to simulate{left_out}")
     workload = _marked(study, workload, seed)
-    make = _on_pool if study.engine == "pool" else _on_nodes
-    workload, machine = make(study, workload)
-    return Loaded(workload, machine, time.perf_counter() - started)
+    placed: dict[Engine, tuple[Workload, int | Cluster]] = {}
+    for engine in study.engines:  # the load is that of the first, so that all run the same jobs
+        load_frac = None if placed else study.options.load
+        placed[engine] = (_on_pool if engine == "pool" else _on_nodes)(study, workload, load_frac)
+        workload, _ = placed[engine]
+    return Loaded(workload, placed, time.perf_counter() - started)
 
 
 def _marked(study: Study, workload: Workload, seed: int) -> Workload:
@@ -112,7 +119,7 @@ def _marked(study: Study, workload: Workload, seed: int) -> Workload:
     return workload
 
 
-def _on_nodes(study: Study, workload: Workload) -> tuple[Workload, Cluster]:
+def _on_nodes(study: Study, workload: Workload, load_frac: float | None) -> tuple[Workload, Cluster]:
     from betimes.foresight.simulate import check_wide, cluster_for
     from betimes.twin.nodes.offered import scaled_to
 
@@ -120,12 +127,12 @@ def _on_nodes(study: Study, workload: Workload) -> tuple[Workload, Cluster]:
     check_wide(
         workload, cluster, study.options.on_wide, rents=bool(cluster.offers)
     )  # refuses now what any policy would refuse later
-    if study.options.load is not None:
-        workload = scaled_to(workload, cluster, study.options.load, study.curves)
+    if load_frac is not None:
+        workload = scaled_to(workload, cluster, load_frac, study.curves)
     return workload, cluster
 
 
-def _on_pool(study: Study, workload: Workload) -> tuple[Workload, int | Cluster]:
+def _on_pool(study: Study, workload: Workload, load_frac: float | None) -> tuple[Workload, int | Cluster]:
     from betimes.twin.generate import noted_cluster
     from betimes.twin.pool.simulation import fit
 
@@ -135,14 +142,14 @@ def _on_pool(study: Study, workload: Workload) -> tuple[Workload, int | Cluster]
         )
     units = study.cluster.units if study.cluster is not None else _units(study, workload)
     fitted = fit(workload, units, study.options.on_wide or "refuse", study.cluster).workload
-    if study.options.load is not None:
-        workload = _rescaled(workload, fitted, units, study.options.load, study.curves)
+    if load_frac is not None:
+        workload = _rescaled(workload, fitted, units, load_frac, study.curves)
     return workload, study.cluster or units
 
 
 def wants_fair(study: Study, jobs: int) -> bool:
     """Whether a max-min run is made for comparison."""
-    if study.engine != "pool":
+    if "pool" not in study.engines:
         return False
     return (
         study.options.fair
@@ -161,9 +168,10 @@ def simulate(
     """Make one run."""
     from betimes.foresight.simulate import simulate as run_policy
 
+    workload, machine = loaded.placed[run.engine]
     common: dict[str, Any] = {
-        "engine": study.engine,
-        "units" if isinstance(loaded.machine, int) else "cluster": loaded.machine,
+        "engine": run.engine,
+        "units" if isinstance(machine, int) else "cluster": machine,
         "fractional": study.options.fractional,
         "curves": study.curves,
         "seed": run.seed,
@@ -171,9 +179,9 @@ def simulate(
         "as_trials": study.options.as_trials,
     }
     if run.fair:
-        return run_policy(loaded.workload, FAIR, progress=progress, **common)
+        return run_policy(workload, FAIR, progress=progress, **common)
     result = run_policy(
-        loaded.workload,
+        workload,
         run.policy,
         predict=study.predicts,
         predict_sample=study.options.predict_sample,
@@ -187,7 +195,7 @@ def simulate(
         progress=progress,
         **common,
     )
-    return replace(result, timing=replace(result.timing, load_s=loaded.load_s))
+    return replace(result, policy=run.policy, timing=replace(result.timing, load_s=loaded.load_s))
 
 
 def notes_of(workload: Workload) -> list[str]:

@@ -227,7 +227,9 @@ def _searched(study: Study, objectives: list[str], search: Search, display: Disp
     display.finish("reading")
     for note in notes_of(loaded.workload):
         display.note(note)
-    compile_kernels([parse_policy(name) for name in ("wfq", *search.baselines)], study.predicts, display)
+    compile_kernels(
+        {name: parse_policy(name) for name in ("wfq", *search.baselines)}, study.predicts, display
+    )
     if search.processes is None and not search.ray:
         jobs = min(search.jobs or len(loaded.workload), len(loaded.workload) // 2)
         is_long = search.evaluations * jobs > MOST_HERE and (search.budget_s or SHORT_S) >= SHORT_S

@@ -421,7 +421,7 @@ class NodesState(Struct):
     offers: Records[Terms]
     features: FloatTable  # (slots, FEATURE_COLUMNS) when the job began to wait (`wait_features`)
     fates: Records[Fate]  # a ring for each offer, of as many; of length 0 where nothing is drawn
-    orders: Ints  # (offers,) machines of each that a policy has ordered and that are still to be rented
+    orders: Ints  # (2 x offers,) machines of each that a policy has ordered and that are still to be rented; to compare
     leases: Records[Lease]
     log: Records[Instruction]  # of length 0 where it is not read
     interference: (
@@ -504,7 +504,7 @@ def new_nodes_state(
         absences=blank(Absence, absences),
         offers=terms,
         fates=blank(Fate, fates * len(terms)),
-        orders=_whole(len(terms)),
+        orders=_whole(2 * len(terms)),
         leases=blank(Lease, leases),
         log=blank(Instruction, log),
         interference=np.zeros((0, 0)) if interference is None else interference,

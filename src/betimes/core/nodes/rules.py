@@ -37,6 +37,7 @@ class NodesRules(Struct):
     seen: FloatTable
     requeues_last: bool  # a job that has run on machines of its own in vain goes to the end of the queue
     speculate_s: float  # < infinity: jobs run on rented machines for so long before they may wait for others
+    by_core_time: bool  # so long over the number of their units
     learns: bool  # beliefs come from the user's last two jobs
     rank: Callable[[NodesView, float, Ints, Floats], None]
     place: Callable[[NodesView, Records[Node], int, Ints, Floats], None]

@@ -95,23 +95,30 @@ def with_same_placement(members: int) -> int:
 
 @kernel
 def with_same_orders(view: NodesView, now: float, waiting: Ints, orders: Ints, members: int) -> int:
-    """Those of the set that order as many machines as its first member does, which is orders[0] afterwards.
+    """Those of the set that order the same machines as its first member does, which are the orders afterwards.
 
     Orders for more machines than there are to be rented are alike.
     """
-    first, same, asked = first_of(members) // PLACEMENTS, 0, 0
-    terms, cluster = view.offers[0], view.cluster[0]
-    most = min(terms.capacity - terms.rented, cluster.quota - cluster.rented)
+    first, same, cluster = first_of(members) // PLACEMENTS, 0, view.cluster[0]
+    offers = len(view.offers)
     for number in range(first, NUMBER):
         of_this = members & (OF_ONE_PROVISIONING << number * PLACEMENTS)
         if of_this != 0:
+            for offer in range(offers):
+                orders[offer] = 0
             _order(view, now, waiting, orders, number)
-            wanted = min(max(orders[0], 0), most)
-            if number == first:
-                asked = wanted
-            if wanted == asked:
+            is_same = True
+            for offer in range(offers):
+                terms = view.offers[offer]
+                most = min(terms.capacity - terms.rented, cluster.quota - cluster.rented)
+                wanted = min(max(orders[offer], 0), most)
+                if number == first:
+                    orders[offers + offer] = wanted
+                is_same = is_same and wanted == orders[offers + offer]
+            if is_same:
                 same |= of_this
-    orders[0] = asked
+    for offer in range(offers):
+        orders[offer] = orders[offers + offer]
     return same
 
 

@@ -158,6 +158,7 @@ class NodesPolicy:
             **no_predictor(),
             requeues_last=values.get("requeue") == "tail",
             speculate_s=self._seconds(values, "t") if values.get("lengths") == "speculate" else math.inf,
+            by_core_time=values.get("length") == "core_time",
             learns=learns,
             later_first=self.later_first,
             **{name: compiled(self.name, function, NodesRules, name) for name, function in hooks.items()},

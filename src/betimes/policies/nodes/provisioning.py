@@ -1,6 +1,8 @@
 """Provisioning policies: how many machines to rent for the jobs that wait, decided at ticks.
 
-Machines are those of the first offer. Source: Deng et al., portfolio scheduling (JSSPP 2013); spec/portfolio.md C.3.
+Each task that waits is to have a machine of the cheapest offer that holds it. Orders are counted for each offer: below
+0 there are more machines than are needed. Source: Deng et al., portfolio scheduling (JSSPP 2013);
+spec/portfolio.md C.3.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from typing import Any
 
 from betimes.core.nodes.believed_ends import believed_end
 from betimes.core.nodes.columns import NodesView
-from betimes.core.nodes.demands import demand_in
+from betimes.core.nodes.machines.provisioning import holds_a_task
 from betimes.core.nodes.machines.rented import BOOTING, RUNNING, SETTING_UP, paid_until_s
 from betimes.core.placements import Node
 from betimes.core.work import believed_left
@@ -48,78 +50,94 @@ def score_by_paid_time(view: NodesView, fitting: Ints, score: Floats, which: int
 
 
 @kernel
-def machines_wanted(view: NodesView, slot: int) -> int:
-    """Machines that a job needs: one for each task; none if those of the offer do not hold one."""
-    need, terms = view.needs[slot], view.offers[0]
-    gpu, cpu, memory = demand_in(view, need, terms.family)
-    holds_one = gpu <= terms.gpu and cpu <= terms.cpu and memory <= terms.memory
-    return need.tasks if holds_one and need.labels & ~terms.labels == 0 else 0
+def cheapest_for(view: NodesView, slot: int, orders: Ints) -> int:
+    """The cheapest offer that holds a task of the job and of which there are more machines than these orders; or -1."""
+    best = -1
+    for offer in range(len(view.offers)):
+        terms = view.offers[offer]
+        if orders[offer] < terms.capacity - terms.rented and holds_a_task(view, offer, slot):
+            if best < 0 or terms.usd_per_h < view.offers[best].usd_per_h:
+                best = offer
+    return best
 
 
 @kernel
-def wanted(view: NodesView, waiting: Ints) -> int:
-    """Machines that all waiting jobs together need."""
-    count = 0
-    for k in range(len(waiting)):
-        count += machines_wanted(view, waiting[k])
-    return count
+def order_for(view: NodesView, slot: int, orders: Ints) -> None:
+    """A machine for each task of the job: of the cheapest offer while there are any left of it, then of the next."""
+    left = view.needs[slot].tasks
+    while left > 0:
+        offer = cheapest_for(view, slot, orders)
+        if offer < 0:
+            return
+        terms = view.offers[offer]
+        count = min(left, terms.capacity - terms.rented - orders[offer])
+        orders[offer] += count
+        left -= count
 
 
 @kernel
-def not_busy(view: NodesView) -> int:
-    """Rented machines that are idle, or on their way."""
-    count = 0
+def without_idle(view: NodesView, orders: Ints) -> None:
+    """Of each offer, minus the rented machines that are idle, or on their way."""
     for number in range(len(view.machines)):
         machine = view.machines[number]
         if machine.offer >= 0 and (
             machine.state in (BOOTING, SETTING_UP) or (machine.state == RUNNING and machine.residents < 0)
         ):
-            count += 1
-    return count
+            orders[machine.offer] -= 1
 
 
 @kernel
 def order_for_all(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
     """Provision: a machine for every task that waits."""
-    orders[0] = wanted(view, waiting) - not_busy(view)
+    without_idle(view, orders)
+    for k in range(len(waiting)):
+        order_for(view, waiting[k], orders)
 
 
 @kernel
 def order_balance(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
     """Provision: as many machines in all as tasks wait."""
-    orders[0] = wanted(view, waiting) - view.cluster[0].rented
+    for offer in range(len(view.offers)):
+        orders[offer] = -view.offers[offer].rented
+    for k in range(len(waiting)):
+        order_for(view, waiting[k], orders)
 
 
 @kernel
 def order_by_ends(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
     """Provision: for every task that waits, less what is believed to end before a machine could be up."""
-    soon_s, ending = now + view.offers[0].boot_s + view.offers[0].setup_s, 0
+    without_idle(view, orders)
     for at in range(view.pool[0].holders):
         slot = view.holders[at]
-        if believed_end(view, slot) <= soon_s:
-            ending += view.needs[slot].tasks
-    orders[0] = wanted(view, waiting) - not_busy(view) - ending
+        offer = max(0, cheapest_for(view, slot, orders))
+        if believed_end(view, slot) <= now + view.offers[offer].boot_s + view.offers[offer].setup_s:
+            orders[offer] -= view.needs[slot].tasks
+    for k in range(len(waiting)):
+        order_for(view, waiting[k], orders)
 
 
 @kernel
 def order_for_largest(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
     """Provision: for the largest job that waits."""
-    largest = 0
+    largest, tasks = -1, 0
     for k in range(len(waiting)):
-        largest = max(largest, machines_wanted(view, waiting[k]))
-    orders[0] = largest - not_busy(view)
+        slot = waiting[k]
+        if view.needs[slot].tasks > tasks and cheapest_for(view, slot, orders) >= 0:
+            largest, tasks = slot, view.needs[slot].tasks
+    without_idle(view, orders)
+    if largest >= 0:
+        order_for(view, largest, orders)
 
 
 @kernel
 def order_for_urgent(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
     """Provision: for the jobs whose bounded slowdown is above `URGENT`, if they started now."""
-    count = 0
+    without_idle(view, orders)
     for k in range(len(waiting)):
         slot = waiting[k]
         run_s = max(believed_left(view, slot, now), LEAST_RUN_S)
         if (now - view.jobs[slot].submit_s + run_s) / run_s > URGENT:
-            count += machines_wanted(view, slot)
-    orders[0] = count - not_busy(view)
+            order_for(view, slot, orders)
 
 
 def _policy(name: str, summary: str, question: str, hook: Any) -> NodesPolicy:

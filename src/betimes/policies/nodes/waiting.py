@@ -49,7 +49,8 @@ USES_OWNED = Parameter(
 )
 LENGTH = Parameter(
     "length",
-    "the length of a job: its run time, or that times its units",
+    "the length of a job: its run time (as in the paper's simulator), or that times its units (as in its text): with "
+    "lengths=speculate a job then runs for t over its units",
     "run_time",
     choices=("run_time", "core_time"),
 )

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from betimes.cluster import Offer
-from betimes.errors import ClusterError, PolicyError
-from betimes.foresight.engines import NODES, POOL, AnyChosen, Engine, engines_of
+from betimes.errors import PolicyError
+from betimes.foresight.engines import NODES, POOL, AnyChosen, Engine, engines_of, named_engine
 from betimes.foresight.portfolio.driver import Settings
 from betimes.foresight.portfolio.lookahead import ENTRIES as SELECTION_ENTRIES
 from betimes.kernels import Entry
@@ -26,15 +26,8 @@ def kind_of(policy: str) -> tuple[Engine, str]:
 
     Raises PolicyError for a name that is none.
     """
-    for kind in (POOL, NODES):
-        if policy.startswith(f"{kind}:"):
-            rest = policy.removeprefix(f"{kind}:")
-            if kind not in engines_of(rest):
-                raise ClusterError(
-                    f"policy {policy}: there is no {rest} for {kind}; `betimes policies` lists all"
-                )
-            return kind, rest
-    return engines_of(policy)[0], policy
+    named, plain = named_engine(policy)
+    return named or engines_of(plain)[0], plain
 
 
 def check_live(policy: str, offers: Sequence[Offer]) -> None:
@@ -85,14 +78,8 @@ def rents_for_jobs(policy: str) -> bool:
 
 
 def shared_offers(policy: str, offers: Sequence[Offer]) -> tuple[Offer, ...]:
-    """Of what is on offer, what a policy rents for whatever it places on the machines; none: it rents nothing so.
-
-    A policy that decides at ticks rents machines of the first offer only.
-    """
-    traits = _traits(policy) if policy else _Traits()
-    if not traits.shares_rented:
-        return ()
-    return tuple(offers) if traits.plans else tuple(offers[:1])
+    """What is on offer, if a policy rents it for whatever it places on the machines; none: it rents nothing so."""
+    return tuple(offers) if policy and _traits(policy).shares_rented else ()
 
 
 @dataclass(frozen=True)

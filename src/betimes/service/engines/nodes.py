@@ -365,7 +365,8 @@ class LiveNodes:
         self.booting.discard(job)
         if abs(progress.since + progress.stall - now_s) > EARLY_OR_LATE_S:
             self.state.pool[0].now = now_s
-            entries.start_alone(self.state, slot, self.rules.speculate_s)
+            units = float(self.state.jobs[slot].max_units) if self.rules.by_core_time else 1.0
+            entries.start_alone(self.state, slot, self.rules.speculate_s / units)
         return float(self.state.needs[slot].alarm_s)
 
     def open_node(self, number: int, is_up: bool) -> None:
@@ -716,8 +717,7 @@ class LiveNodes:
             )
         ]
         quota = int(self.state.cluster[0].quota)
-        # At ticks no other is rented.
-        for offer, machine in zip(self.offers[:1], self.offered[:1], strict=True):
+        for offer, machine in zip(self.offers, self.offered, strict=True):
             held.append((machine, float(min(quota, offer.capacity or quota))))
         terms = live_terms(self.offers)
         as_array(terms)["labels"] = as_array(self.state.offers)["labels"]

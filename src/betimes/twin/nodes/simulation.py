@@ -156,9 +156,6 @@ class NodesSimulation:
             if values.get("spot") == "true":
                 self.cluster = cluster = with_spot(cluster)
             tasks = tasks or tasks_on_owned_first(workload, cluster)
-        elif rents and not plans:
-            # At ticks no other offer is rented, so that tasks are split for the machines of the first.
-            self.cluster = cluster = replace(cluster, offers=cluster.offers[:1])
         self.tasks: Tasks = tasks or tasks_of(workload, cluster, rents=rents)
         self.machines = cluster.shapes(rents=rents)[0]
         self.kept = np.flatnonzero(~self.tasks.refused)

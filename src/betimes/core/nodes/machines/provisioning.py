@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.nodes.columns import NodesState, view_of
+from betimes.core.nodes.columns import NodesState, NodesView, view_of
+from betimes.core.nodes.demands import demand_in
 from betimes.core.nodes.machines.rented import RUNNING, paid_until_s, release, rent
 from betimes.core.nodes.passes.find_nodes import may_any_fit
 from betimes.core.nodes.queue import all_waiting
@@ -32,6 +33,15 @@ def first_tick(tick_s: float, at_s: float) -> float:
 
 
 @kernel
+def holds_a_task(view: NodesView, offer: int, slot: int) -> bool:
+    """Whether a machine of this offer holds a task of the job."""
+    need, terms = view.needs[slot], view.offers[offer]
+    gpu, cpu, memory = demand_in(view, need, terms.family)
+    holds = gpu <= terms.gpu and cpu <= terms.cpu and memory <= terms.memory
+    return holds and need.labels & ~terms.labels == 0
+
+
+@kernel
 def order_machines(state: NodesState, rules: NodesRules) -> int:
     """Rent what the policy orders for those that wait, and give back what is idle and about to cost again.
 
@@ -41,7 +51,8 @@ def order_machines(state: NodesState, rules: NodesRules) -> int:
     if cluster.ticks == DUE:
         for offer in range(len(state.offers)):
             state.orders[offer] = 0
-        if cluster.waiting > 0 and _can_rent(state):
+        # Of several types one may have to go for another, so that orders say more than whether there is room for them.
+        if cluster.waiting > 0 and (_can_rent(state) or len(state.offers) > 1):
             count = all_waiting(state, state.chosen)
             rules.provision(view_of(state), now, state.chosen[:count], state.orders)
             for offer in range(len(state.offers)):
@@ -49,11 +60,14 @@ def order_machines(state: NodesState, rules: NodesRules) -> int:
                     state.pool[0].offender = state.chosen[0]
                     return REFUSED + BAD_ORDERS
         cluster.ticks = ORDERED
-    for offer in range(len(state.offers)):
-        while state.orders[offer] > 0:
+    first, is_short = _offer_to_begin_with(state, rules), False
+    for k in range(-1, len(state.offers)):
+        offer = k if k >= 0 else first
+        while offer >= 0 and state.orders[offer] > 0:
             number = rent(state, offer)
             if number == NEED_NODES or number == NEED_FATES:
                 return number
+            is_short = is_short or (number < 0 and offer == first)
             state.orders[offer] = state.orders[offer] - 1 if number >= 0 else 0
     next_s = math.inf  # whatever else happens sets another tick
     if cluster.waiting > 0:
@@ -66,7 +80,10 @@ def order_machines(state: NodesState, rules: NodesRules) -> int:
             until_s = paid_until_s(state, number)
             # One that has not been used yet was rented for jobs that still wait. Given back now, it would be rented
             # again at the next tick: under short billing steps without end, where machines come up one after another.
-            is_for_waiting = cluster.waiting > 0 and machine.task_s == 0.0
+            # But it must not keep the job that is next from a machine that it fits on.
+            is_for_waiting = (
+                cluster.waiting > 0 and machine.task_s == 0.0 and not (is_short and machine.offer != first)
+            )
             if until_s - now <= rules.tick_s and not is_for_waiting:
                 release(state, number)
             else:
@@ -76,6 +93,34 @@ def order_machines(state: NodesState, rules: NodesRules) -> int:
     cluster.ticks = NOT_DUE
     set_policy_timer(state, next_s if next_s == math.inf else first_tick(rules.tick_s, next_s), TICK)
     return DONE
+
+
+@kernel
+def _offer_to_begin_with(state: NodesState, rules: NodesRules) -> int:
+    """The offer of the job that is next, where the quota does not allow for all orders: it holds up all others.
+
+    -1: there is one offer only, all may be rented, or none holds it.
+    """
+    cluster, wanted = state.cluster[0], 0
+    for offer in range(len(state.offers)):
+        wanted += max(0, state.orders[offer])
+    if len(state.offers) < 2 or cluster.waiting == 0 or cluster.rented + wanted <= cluster.quota:
+        return -1
+    count, view, next_one = all_waiting(state, state.chosen), view_of(state), 0
+    if rules.dynamic:  # they stand in any order
+        rules.rank(view, state.pool[0].now, state.chosen[:count], state.score[:count])
+        for k in range(1, count):
+            if state.score[k] < state.score[next_one] or (
+                state.score[k] == state.score[next_one]
+                and state.jobs[state.chosen[k]].seq < state.jobs[state.chosen[next_one]].seq
+            ):
+                next_one = k
+    best = -1
+    for offer in range(len(state.offers)):
+        if state.orders[offer] > 0 and holds_a_task(view, offer, state.chosen[next_one]):
+            if best < 0 or state.offers[offer].usd_per_h < state.offers[best].usd_per_h:
+                best = offer
+    return best
 
 
 @kernel

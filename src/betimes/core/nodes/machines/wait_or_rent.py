@@ -74,5 +74,6 @@ def stop_waiting(state: NodesState, rules: NodesRules, slot: int) -> int:
         pool.now = now
         return RAN_ALONE
     speculates = need.speculated == 0 and need.fits_no_owned == 0 and need.choice != NOW
-    rent_alone(state, slot, offer, rules.speculate_s if speculates else math.inf)
+    units = float(state.jobs[slot].max_units) if rules.by_core_time else 1.0
+    rent_alone(state, slot, offer, rules.speculate_s / units if speculates else math.inf)
     return DONE

@@ -1,11 +1,10 @@
-"""The part of their machines' price that moved jobs pay, counted whenever who runs on these machines changes."""
+"""The price of the machines that moved jobs alone keep, counted whenever who runs on these machines changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from betimes.service.engines.move_savings import largest_share, parts_usd_per_h
-from betimes.service.scheduling.decisions.engine_job import held_by
+from betimes.service.engines.move_savings import alone_usd_per_h
 from betimes.service.scheduling.jobs.job import Job
 from betimes.service.scheduling.nodes.node import Node
 from betimes.service.scheduling.runs.move_record import MoveRecord
@@ -31,16 +30,13 @@ def paid_until(
     if not paying:
         return []
     prices = {name: node.machine.usd_per_h or 0.0 for name, node in nodes.items()}
-    running = (job for job in jobs.values() if job.run is not None and job.run.launched)
-    parts = parts_usd_per_h({job.job_id: _shares(job, nodes) for job in running}, prices)
+    held = {
+        job.job_id: [name for name, _ in job.run.places]
+        for job in jobs.values()
+        if job.run is not None and job.run.launched
+    }
     return [
-        (job, job.move.paid(parts[job.job_id], at))
+        (job, job.move.paid(alone_usd_per_h(job.job_id, held[job.job_id], held, prices), at))
         for job in paying
-        if job.move is not None and job.job_id in parts
+        if job.move is not None and job.job_id in held
     ]
-
-
-def _shares(job: Job, nodes: Mapping[str, Node]) -> list[tuple[str, float]]:
-    places = [] if job.run is None else [place for place in job.run.places if place[0] in nodes]
-    held = held_by(job.spec, places, job.units_per_task, nodes)
-    return [(name, largest_share(amounts, nodes[name].capacity)) for name, amounts in held]

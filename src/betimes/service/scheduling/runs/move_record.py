@@ -1,6 +1,6 @@
 """What a move of a job to other machines was expected to save, and what it saved until the run that followed ended.
 
-Both are the job's part of what its machines cost, as `engines.move_savings` divides a machine's price.
+Both are the price of the machines that the job alone keeps, as in `engines.move_savings`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ class MoveRecord:
     """A move that a planner has decided. Null: not known yet, or it never came to that."""
 
     decided_at: float
-    before_usd_per_h: float  # the job's part of what its machines cost
-    after_usd_per_h: float  # that part where it goes, as planned
+    before_usd_per_h: float  # the price of what it alone would keep if it stayed
+    after_usd_per_h: float  # of what it alone needs where it goes, as planned
     expected_cost_usd: float  # of its pause, and of the boot of new machines
     left_at: float | None = None
     resumed_at: float | None = None
-    paid_usd: float = 0.0  # its part since then
+    paid_usd: float = 0.0  # for what it alone has kept since then
     paid_until_at: float = 0.0
 
     @property
@@ -36,12 +36,12 @@ class MoveRecord:
 
     @property
     def saving_usd_per_h(self) -> float | None:
-        """What came of it: the part before less the mean part since; null: it has not run since."""
+        """What came of it: the price before less the mean price since; null: it has not run since."""
         return self.before_usd_per_h - self.paid_usd / self.hours if self.hours > 0 else None
 
     @property
     def cost_usd(self) -> float | None:
-        """What the pause has cost, at the part before; null: it is not over."""
+        """What the pause has cost, at the price before; null: it is not over."""
         if self.left_at is None or self.resumed_at is None:
             return None
         return (self.resumed_at - self.left_at) / S_PER_H * self.before_usd_per_h
@@ -55,7 +55,7 @@ class MoveRecord:
         return replace(self, resumed_at=at, paid_until_at=at)
 
     def paid(self, usd_per_h: float, until_at: float) -> MoveRecord:
-        """The job's part has been this since it was counted last."""
+        """The price of what the job alone keeps has been this since it was counted last."""
         usd = usd_per_h * (until_at - self.paid_until_at) / S_PER_H
         return replace(self, paid_usd=self.paid_usd + usd, paid_until_at=until_at)
 
