@@ -155,7 +155,7 @@ class WaitReasons:
             text = f"needs {needed:g} {name}" + (f", {spare:g} free" if left else "")
             return self._short(job, text, missing=amount, resource=NAMES[at])
         if isinstance(engine, LivePool) and (few := units - engine.free_units) > 0:
-            text = f"needs {units} of the pool's {engine.units} units"
+            text = f"needs {units} of the pool's {engine.units} unit{'' if engine.units == 1 else 's'}"
             at = pool_resource(nodes.values())
             if there[family][0][1][at] < PER_UNIT[at]:
                 text += f" (each a whole {NAMES[at]})"
