@@ -19,7 +19,7 @@ def test_a_job_whose_processes_exceed_its_limit_together_says_so(tmp_path: Path)
         until(lambda: service.ask("GET", f"/jobs/{job}")["job"]["status"] == "failed")
         story = service.ask("GET", f"/jobs/{job}")
         assert story["job"]["reason"]["code"] == "out-of-memory"
-        assert "more than its 205 MiB of memory: its processes used" in story["job"]["reason"]["text"]
+        assert "MiB, limit 205 MiB" in story["job"]["reason"]["text"]
         (run,) = story["runs"]
         assert run["outcome"] == "out-of-memory"
         assert run["memory_limit_gib"] == 0.2
