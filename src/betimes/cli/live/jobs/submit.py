@@ -71,7 +71,8 @@ def submit(
 ) -> None:
     """Submit a command, or the jobs of a file, and print what is promised: when it starts, and when it is done.
 
-    Options given beside a FILE hold for all of its jobs.
+    Options given beside a FILE hold for all of its jobs. What is piped into the submission of a command is kept with
+    the job, up to 64 KiB of text, and is what the command reads.
     """
     from betimes.cli.live.connection import connect
     from betimes.cli.live.jobs.wait import say_and_judge
