@@ -1,4 +1,4 @@
-"""A job costs as much in a log of a million as in one of ten thousand; some more in long queues and on more nodes.
+"""How the cost of a job grows from logs of ten thousand to a million, and that of an event with queues and nodes.
 
 First come logs: every policy on ever more jobs for research (`bench_waiting.research`) at a load of 0.9, and all of
 RICC (447,794 jobs, up to 92,000 of them waiting) under four. The aim is 1.3 times as long a job at most. What would
