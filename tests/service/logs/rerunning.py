@@ -123,9 +123,14 @@ class Rerun:
 
 
 def same(logged: Any, now: Any) -> bool:
-    """Whether what is logged is still so; there may be more to it now. Numbers may differ in the last bits."""
+    """Whether what is logged is still so; there may be more to it now. Numbers may differ in the last bits.
+
+    Sentences for people may differ: programs go by codes and evidence, which stand beside them.
+    """
     if isinstance(logged, dict) and isinstance(now, dict):
-        return all(name in now and same(value, now[name]) for name, value in logged.items())
+        return all(
+            name in now and (name == "text" or same(value, now[name])) for name, value in logged.items()
+        )
     if isinstance(logged, list) and isinstance(now, list):
         return len(logged) == len(now) and all(map(same, logged, now))
     if isinstance(logged, float) and isinstance(now, int | float):
