@@ -106,7 +106,7 @@ def _chunks(wanted: Study, note: Callable[[str], Any]) -> tuple[Iterator[Workloa
         made = generate_in_chunks(options.file, units=units, seed=options.seed)
     if made is None:
         loaded = load(wanted, options.seed)
-        workload, cluster = loaded.workload, loaded.machine
+        workload, cluster = loaded.placed["nodes"]
         assert not isinstance(cluster, int)
         for each in notes_of(workload):
             note(each)

@@ -171,7 +171,7 @@ def tune(
         baselines=() if baselines in {"", "none"} else tuple(split_policies(baselines)),
         cached=cached,
     )
-    wanted, _ = study(
+    wanted, _, _ = study(
         "wfq",
         SimulationOptions(
             file=file,
@@ -241,7 +241,7 @@ def _searched(study: Study, objectives: list[str], search: Search, display: Disp
         label = f"{progress.doing}: {progress.front} on the front{volume}"
         display.at("search", label, progress.done, progress.of)
 
-    machine = loaded.machine
+    _, machine = loaded.placed["pool"]
     front = search_front(
         loaded.workload,
         objectives,

@@ -19,6 +19,8 @@ FALLBACK = 2  # place of the parameter among the numbers: s, P, fallback
 def least_score(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
     """Size over the largest size, plus s times grace period over the longest; only who makes room alone.
 
+    A size is over the capacity of the largest node; the paper says of "the node", and its nodes are equal.
+
     The maxima are over all running best-effort jobs, also those that cannot be taken (equation 2). Where no
     single job makes room, victims are drawn at random, or none is taken if the fallback is off.
     """

@@ -251,7 +251,8 @@ wfq = Policy(
         ),
         Parameter(
             "W",
-            "without weights: class i weighs e^(-iW); not given: 2, or less where a class would have less than 1/1000",
+            "without weights: class i weighs e^(-iW), rounded to a thousandth as in the published code (not in the "
+            "paper); one so steep that a class would have less is refused; not given: 2, or less where that were so",
             None,
             low=-10.0,
             high=10.0,
