@@ -11,6 +11,7 @@ from betimes.service.scheduling.runs.run_reports import Ended, RunId
 from tests.service.reliability.cluster import EPOCH_AT, Cluster, spec
 
 POLICIES = ["easy", "fifo"]  # on nodes, and in a pool
+KEY = spec().history_key  # of the next like them
 
 
 def late(cluster: Cluster, number: int, **said: Any) -> None:
@@ -39,7 +40,7 @@ def test_a_job_that_ended_while_the_service_was_down_ended_then_and_took_what_it
     assert cluster.runs[RunId(job, 1)]["ended_at"] == began_at + 5.0
     ledger = Ledger.recovered(None, cluster.log)
     for known in (cluster.ledger, ledger):
-        assert known.runtime_estimates.believed("ann", "job").seconds == pytest.approx(5.0)
+        assert known.runtime_estimates.learnt("ann", KEY).seconds == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_the_time_for_which_a_machine_slept_is_no_run_time(policy: str) -> None:
     late(cluster, job, ago_s=0.0)
 
     assert cluster.rows[job]["finished_at"] == began_at + 39.0
-    assert cluster.ledger.runtime_estimates.believed("ann", "job").seconds == pytest.approx(5.0)
+    assert cluster.ledger.runtime_estimates.learnt("ann", KEY).seconds == pytest.approx(5.0)
 
 
 def test_a_clock_that_disagrees_moves_no_end_before_its_beginning() -> None:
@@ -116,4 +117,4 @@ def test_a_job_has_as_much_left_after_its_machine_has_slept_as_before(policy: st
     cluster.go_on(30.0)
     cluster.scheduler.reports.ended(Ended(run, cluster.now_at, 0, run_s=60.0))
     cluster.turn()
-    assert cluster.ledger.runtime_estimates.believed("ann", "job").seconds == pytest.approx(60.0)
+    assert cluster.ledger.runtime_estimates.learnt("ann", KEY).seconds == pytest.approx(60.0)

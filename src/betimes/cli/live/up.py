@@ -9,6 +9,7 @@ import typer
 
 from betimes.cli import options
 from betimes.cli.live.jobs.completing import complete_policy
+from betimes.cli.live.policy.policy import from_anywhere
 from betimes.cli.verbs import Json
 from betimes.errors import InputError
 
@@ -310,7 +311,7 @@ def up(
         host=listen or "127.0.0.1",
         port=port,
         listen=listen is not None,
-        policy=options.from_anywhere(policy) if policy is not None else None,
+        policy=from_anywhere(policy) if policy is not None else None,
         policy_files=policy_files,
         machines=machines_of_cluster(owned) if owned is not None else None,
         cloud=offered,

@@ -60,7 +60,7 @@ def look(folder: str, control: str, identity: str) -> Fate:
     """
     if is_of_another(folder, identity):
         what = "is of a run of another log, or of a job that this one has lost"
-        _log.warning("%s %s: now %s", folder, what, _set_aside(folder))
+        _log.warning("%s %s: now %s", folder, what, set_aside(folder))
     if (aside := Path(_aside(folder, identity))).exists() and not Path(folder).exists():
         aside.rename(folder)
     try:
@@ -121,7 +121,7 @@ def is_of_another(folder: str, identity: str) -> bool:
     return any(record.get("identity") != identity for record, _ in found if record is not None)
 
 
-def _set_aside(folder: str) -> str:
+def set_aside(folder: str) -> str:
     """Give a run's folder the name of what it is of, in which its supervisor goes on; the name."""
     (launch, _), (shim, _) = _tolerant(folder, files.LAUNCH), _tolerant(folder, files.SHIM)
     aside = _aside(folder, str((launch or shim or {}).get("identity")))

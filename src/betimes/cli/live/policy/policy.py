@@ -43,11 +43,11 @@ def put(
     from betimes.cli.live.connection import connect
 
     with connect(state) as service, _patience():
-        found = service.set_policy(_from_anywhere(text))
+        found = service.set_policy(from_anywhere(text))
     _print(found, as_json)
 
 
-def _from_anywhere(policy: str) -> str:
+def from_anywhere(policy: str) -> str:
     """A policy with the full names of its files: the service works in another folder."""
     return re.sub(r"[^:=+,]+\.py(?=:)", lambda file: str(Path(file[0]).expanduser().absolute()), policy)
 
