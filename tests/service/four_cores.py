@@ -11,8 +11,8 @@ from betimes.service.executors.virtual import WORK
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.runtime.service_backend import ServiceBackend
-from betimes.service.runtime.startup.in_memory import assembled
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.startup.in_memory import assembled
 
 RUN_S = 100.0
 

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from betimes.service.access.auth import MemoryTokens, Tokens
 from betimes.service.api import Limits, create_app
-from betimes.service.runtime.startup.server import serve
+from betimes.service.startup.server import serve
 from tests.service.fake_backend import FakeBackend
 
 PATIENCE_S = 60  # of a test, for what takes a moment

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Sequence
 
 TIME_UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
+
+
+def instant(at: float) -> str:
+    """An instant, s since 1970, in UTC, for sentences whose readers have another zone: `2026-11-25T13:22:34Z`."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(round(at)))
 
 
 def humanise_s(seconds: float | None) -> str:

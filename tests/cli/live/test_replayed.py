@@ -12,7 +12,7 @@ import pytest
 from betimes.cli.live.replayed import told_as_it_goes
 from betimes.cli.render.jobs import standing
 from betimes.service.runtime.replaying.replay import Arrivals, cluster_for, machines_for
-from betimes.service.runtime.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import Options, running
 from betimes.workload import Workload
 from betimes.workload.generators import generate
 from tests.service.serving import PATIENCE_S

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import Options, running
 
 
 @pytest.mark.parametrize(("mode", "mentioned"), [(0o755, True), (0o710, True), (0o700, False)])

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.service.api.log_files import LogCursor
+from betimes.service.executors.log_files import LogCursor
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import Status
 from tests.service.api.test_routes import ask
 from tests.service.serving import PATIENCE_S, Fake, fake, served, until
 

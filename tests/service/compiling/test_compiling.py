@@ -16,7 +16,7 @@ from betimes.client import AsyncClient
 from betimes.errors import PolicyError, Refused, ServiceError, Unavailable
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.startup.bootstrap import Options, Service, running
+from betimes.service.startup.bootstrap import Options, Service, running
 from betimes.service.views.models import JobStory
 from tests.service.compiling.by_hand import ByHand, before_listening
 from tests.service.serving import PATIENCE_S, until

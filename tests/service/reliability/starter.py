@@ -18,7 +18,7 @@ from typing import Any
 from betimes.errors import BetimesError
 from betimes.service.executors.ray.joining import RayOptions
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.startup.bootstrap import Options, Service, running
+from betimes.service.startup.bootstrap import Options, Service, running
 from tests.service.compiling.by_hand import ByHand
 
 

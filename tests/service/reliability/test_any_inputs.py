@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from betimes.errors import InputError
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.scheduling.nodes.node import BOOTING
-from betimes.service.views.models import Status
 from tests.service.reliability.cluster import Cluster, machine, spec
 
 POOL = ("fifo", "srsf", "max-min", "las", "wfq:thresholds=20+100,weights=3/5+3/10+1/10", "afs", "themis")

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from betimes.service.scheduling.jobs.job_states import LEGAL, Transition
+from betimes.service.scheduling.jobs.job_states import LEGAL, Status, Transition
 from betimes.service.scheduling.runs.report_handling import MOST_LOSSES
 from betimes.service.scheduling.runs.run_reports import Ended, RunId
-from betimes.service.views.models import Status
 from tests.service.reliability.cluster import Cluster, spec
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.commands import ChangeMembers
-from betimes.service.runtime.startup.bootstrap import Options, running
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.startup.bootstrap import Options, running
 from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import until
 

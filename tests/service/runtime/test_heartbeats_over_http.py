@@ -10,7 +10,7 @@ import pytest
 from betimes.client import AsyncClient
 from betimes.errors import Conflict, Unknown
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import Options, running
 from betimes.service.views.models import JobStory
 from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import PATIENCE_S

@@ -11,7 +11,7 @@ from betimes.client import AsyncClient
 from betimes.errors import InputError, PolicyError
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import Options, running
 
 MACHINE = Machine("n-0", "virtual", "n", 4.0, 8.0, 0.0)
 WAYS = ("{}", "pool:{}", "nodes:{}", "portfolio:members=fifo+{}", "nodes:portfolio:members={}")

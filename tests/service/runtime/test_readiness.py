@@ -13,7 +13,7 @@ from betimes.client import AsyncClient
 from betimes.errors import StoreFull
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.readiness import Readiness
-from betimes.service.runtime.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import Options, running
 from betimes.service.store.memory import MemoryStore
 from tests.service.store.conftest import postgres_server, postgres_url
 from tests.service.store.relay import Relay

@@ -17,10 +17,11 @@ from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
 from betimes.service.machines.scenario import Outage, Reclaim, SetPrice, Slow, Step
 from betimes.service.runtime.clock import VirtualClock
-from betimes.service.runtime.startup.in_memory import assembled
 from betimes.service.scheduling.decisions.engine_factory import Settings
+from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.startup.in_memory import assembled
 from betimes.service.store.memory import MemoryStore
-from betimes.service.views.models import JobFilter, NodeSpec, NodeView, Status
+from betimes.service.views.models import JobFilter, NodeSpec, NodeView
 from tests.service.machines.kinds import kind
 from tests.service.reliability.cluster import spec
 

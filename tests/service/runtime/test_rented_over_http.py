@@ -11,7 +11,7 @@ from betimes.client import AsyncClient
 from betimes.errors import Conflict
 from betimes.service.machines.cloud_file import read_cloud
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import Options, running
 from betimes.service.views.models import NodeSpec
 from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import PATIENCE_S

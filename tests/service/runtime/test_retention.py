@@ -13,8 +13,8 @@ from betimes.client import AsyncClient
 from betimes.errors import Refused, Unknown
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.retention import Keeping
-from betimes.service.runtime.startup.bootstrap import Options, running
 from betimes.service.scheduling.ledger import Ledger
+from betimes.service.startup.bootstrap import Options, running
 from betimes.service.store.event_file import archives, read_archive
 from tests.service.compiling.by_hand import before_listening
 from tests.service.reliability.cluster import seen

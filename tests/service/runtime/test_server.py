@@ -22,8 +22,8 @@ import pytest
 
 from betimes.errors import InputError, ServiceError
 from betimes.service.access.address import read_address
-from betimes.service.runtime.startup import server
-from betimes.service.runtime.startup.server import serve
+from betimes.service.startup import server
+from betimes.service.startup.server import serve
 from tests.service.serving import PATIENCE_S, fake, served, until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,8 +31,8 @@ ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import asyncio, signal, sys
 from pathlib import Path
-from betimes.service.runtime.startup import server
-from betimes.service.runtime.startup.server import serve
+from betimes.service.startup import server
+from betimes.service.startup.server import serve
 from tests.service.serving import fake
 
 async def main():

@@ -16,7 +16,7 @@ from betimes.client import AsyncClient
 from betimes.errors import InputError, Refused
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.retention import tidy_uploads
-from betimes.service.runtime.startup.bootstrap import Options, Service, running
+from betimes.service.startup.bootstrap import Options, Service, running
 from betimes.service.uploads.archive import MIB
 from betimes.service.uploads.kept import UNUSED_S, Uploads
 from tests.service.compiling.by_hand import before_listening

@@ -9,10 +9,10 @@ import pytest
 
 from betimes.client import AsyncClient
 from betimes.service.machines.machine import Machine
-from betimes.service.promises.forecasts import Forecast
 from betimes.service.runtime.commands import CancelJobs
-from betimes.service.runtime.startup.bootstrap import Options, running
+from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.startup.bootstrap import Options, running
 from betimes.testing import InMemoryService
 from tests.service.compiling.by_hand import before_listening
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.store import Batch, MemoryStore, Store, default_url
 from betimes.service.store.listing import listing
-from betimes.service.views.models import JobFilter, Status
+from betimes.service.views.models import JobFilter
 from tests.service.store.conftest import Opening
 from tests.service.store.rows import job
 

@@ -13,11 +13,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, create_engine, make_url, text
 
 from betimes.errors import StoreError, StoreTooNew
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.store import Store, default_url
 from betimes.service.store.databases import schema
 from betimes.service.store.opening import MIGRATIONS, configuration
 from betimes.service.store.renamed_kinds import RENAMED
-from betimes.service.views.models import JobFilter, Status
+from betimes.service.views.models import JobFilter
 from tests.service.store.conftest import Opening
 from tests.service.store.rows import event, job
 

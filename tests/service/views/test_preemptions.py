@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from betimes.service.runtime.views.preemption_story import displaced_by, preemptions_of
 from betimes.service.scheduling.runs.run_reports import Ended, RunId
 from betimes.service.store.batch import Batch
 from betimes.service.store.memory import MemoryStore
 from betimes.service.views.models import PreemptionView
-from betimes.service.views.preemption_story import displaced_by, preemptions_of
 from tests.service.reliability.cluster import Cluster, spec
 
 # A node has 2 cores. A job of 2 cores holds a node, is told to leave at 20 s, and leaves after 3 s.

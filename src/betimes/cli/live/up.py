@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from betimes.cluster import Cluster
     from betimes.service.executors.ray.joining import RayOptions
     from betimes.service.machines.provider import OpenCloud
-    from betimes.service.runtime.startup.bootstrap import Options, Service
+    from betimes.service.startup.bootstrap import Options, Service
 
 
 SEED = 1  # of a generated trace
@@ -296,8 +296,8 @@ def up(
     from betimes.service.machines.budgets import parse_budgets
     from betimes.service.machines.files import machines_of_cluster
     from betimes.service.runtime.retention import Keeping
-    from betimes.service.runtime.startup.bootstrap import Options, speed_of
     from betimes.service.scheduling.decisions.engine_factory import Settings
+    from betimes.service.startup.bootstrap import Options, speed_of
     from betimes.service.tuning.retune import parse_retune
 
     logging.basicConfig(level=logging.WARNING, format="betimes: %(message)s")
@@ -409,7 +409,7 @@ def _replayed(
     """Add a trace and its machine: the one that is named, or else its own."""
     from betimes.cli.simulate.sources import GENERATED_UNITS, is_generated, read
     from betimes.service.runtime.replaying.replay import Arrivals, cluster_for, machines_for
-    from betimes.service.runtime.startup.bootstrap import DEFAULT_POLICY
+    from betimes.service.startup.bootstrap import DEFAULT_POLICY
 
     if cluster is None and units is None and is_generated(trace):
         units = GENERATED_UNITS
@@ -429,7 +429,7 @@ async def _serve(chosen: Options, as_json: bool) -> None:
     from contextlib import AsyncExitStack
 
     from betimes.cli.live.replayed import told_as_it_goes
-    from betimes.service.runtime.startup.bootstrap import running
+    from betimes.service.startup.bootstrap import running
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
-from betimes.service.api.log_files import LogReader
+from betimes.service.executors.log_files import LogReader
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
 from betimes.service.views.models import (

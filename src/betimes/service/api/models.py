@@ -14,8 +14,9 @@ from betimes.service.api.limits import (
     MOST_TAIL,
     MOST_WAIT_S,
 )
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.spec.job_spec import WHOLE, JobSpec, in_schema
-from betimes.service.views.models import JobFilter, JobView, NodeView, Status, Submitted, View
+from betimes.service.views.models import JobFilter, JobView, NodeView, Submitted, View
 
 JobNumber = Annotated[int, Field(ge=1, le=MOST_JOB_NUMBER), WHOLE]
 EventNumber = Annotated[int, Field(ge=0, le=MOST_EVENT_NUMBER)]

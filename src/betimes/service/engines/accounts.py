@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,37 @@ from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.timers import EXPIRED
 from betimes.core.work import Accounts
 from betimes.kernels import as_array
-from betimes.service.scheduling.jobs.job import Account
+
+
+@dataclass
+class Account:
+    """How far a job has come, as its engine has it: true at `since_s`, when its units last changed."""
+
+    since_s: float
+    left_s: float  # work left as believed, seconds on one unit (on nodes: seconds)
+    size_s: float  # work in all as believed, likewise
+    attained: float  # unit-seconds held before
+    stall_s: float  # of a restart, before work goes on
+    entered_s: float  # when it first entered its engine
+    seq: int  # order of entering: the tie-break everywhere
+    preemptions: int = 0  # as the core counts them: what is decided twice within an instant counts once
+    resizes: int = 0
+    waits_until_s: float | None = None  # then a machine is rented for it alone; null: none is
+    speculated: bool = False  # it has run on one for as long as a short job may
+    # In a pool, as of when this was written: events that it has seen, and the jobs active at each, summed up.
+    seen_events: float = 0.0
+    seen_active: float = 0.0
+
+    def row(self) -> dict[str, Any]:
+        """As it stands in events and snapshots: what only some policies know of a job only where they know anything."""
+        found = dict(vars(self))
+        if self.waits_until_s is None:
+            del found["waits_until_s"]
+        if not self.speculated:
+            del found["speculated"]
+        if self.seen_events == 0.0:
+            del found["seen_events"], found["seen_active"]
+        return found
 
 
 def account_of(state: Accounts, slot: int, resizes: int) -> Account:

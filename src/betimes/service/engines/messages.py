@@ -13,9 +13,9 @@ from betimes.cluster.tasks import PACK, SPREAD
 from betimes.cluster.unit_demand import Natural, UnitDemand
 from betimes.core.nodes.columns import AUTO
 from betimes.kernels import Floats
+from betimes.service.engines.accounts import Account
 from betimes.service.engines.move_savings import ExpectedSaving
 from betimes.service.engines.plans import Plan
-from betimes.service.scheduling.jobs.job import Account
 
 
 class Asked(NamedTuple):

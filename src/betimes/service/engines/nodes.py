@@ -58,6 +58,7 @@ from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import rented_machines
 from betimes.service.engines.accounts import (
+    Account,
     account_of,
     give_account,
     start_and_finish,
@@ -98,7 +99,6 @@ from betimes.service.engines.planner_rounds import PlannerRounds, planners_for
 from betimes.service.engines.rented_machines import RentedMachines, with_longer_log, with_room_for_nodes
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.engines.snapshot_rounds import SnapshotRounds
-from betimes.service.scheduling.jobs.job import Account
 from betimes.twin.nodes import entries
 from betimes.twin.nodes.event_loop import EVERYTHING, Arrival, Outcome, Trace
 from betimes.twin.nodes.splitting import split_anew

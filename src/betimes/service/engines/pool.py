@@ -34,7 +34,7 @@ from betimes.kernels import Floats, as_array, blank, entry
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import ASK, IN_ORDER, Prepared
 from betimes.policies.violations import violation
-from betimes.service.engines.accounts import account_of, give_account, start_and_finish
+from betimes.service.engines.accounts import Account, account_of, give_account, start_and_finish
 from betimes.service.engines.messages import (
     Allocation,
     Decisions,
@@ -49,7 +49,6 @@ from betimes.service.engines.messages import (
     Restored,
 )
 from betimes.service.engines.speedups import Speedups, speed
-from betimes.service.scheduling.jobs.job import Account
 from betimes.twin.pool import entries
 from betimes.twin.pool.event_loop import Outcome, Trace
 from betimes.twin.pool.trace_loop import new_trace

@@ -7,8 +7,7 @@ from typing import Any
 
 from betimes.errors import Conflict, Unknown
 from betimes.service.machines.machine import Machine, machines_of
-from betimes.service.machines.mixed_nodes import kind_to_add
-from betimes.service.promises.quotes import promise
+from betimes.service.runtime.admission.mixed_nodes import kind_to_add
 from betimes.service.runtime.commands import (
     AddNodes,
     AdvanceCloud,
@@ -34,6 +33,7 @@ from betimes.service.runtime.commands import (
     TakeReport,
     TakeSelection,
 )
+from betimes.service.runtime.promises.quotes import promise
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.jobs.job_control import Action
 from betimes.service.scheduling.nodes.node import LOST

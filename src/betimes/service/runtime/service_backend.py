@@ -18,10 +18,10 @@ from betimes.errors import (
     Unknown,
 )
 from betimes.service.access.auth import RunTokens
-from betimes.service.api.log_files import LocalLog, LogReader
 from betimes.service.engines.named_policies import kind_of
-from betimes.service.promises.forecasts import Forecast
-from betimes.service.promises.play_out import Promises
+from betimes.service.executors.log_files import LocalLog, LogReader
+from betimes.service.runtime.admission.launchable import can_be_known, check_launchable, check_sent
+from betimes.service.runtime.admission.whole_units import rounding_note
 from betimes.service.runtime.commands import (
     AddNodes,
     CancelJobs,
@@ -36,21 +36,32 @@ from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.health import health_of
 from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
 from betimes.service.runtime.locks import Locks
+from betimes.service.runtime.promises.play_out import Promises
 from betimes.service.runtime.readiness import Readiness
+from betimes.service.runtime.tuner import LiveTuner
+from betimes.service.runtime.views.fleet import ask_plan, fleet, fleet_plan
+from betimes.service.runtime.views.portfolio_history import selections
+from betimes.service.runtime.views.preemption_story import displaced_by, preemptions_of
+from betimes.service.runtime.views.to_views import (
+    event_view,
+    job_view,
+    node_view,
+    quote_view,
+    run_views,
+    submitted_view,
+)
 from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.jobs.admission import made_up_note
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.scheduling.jobs.reasons import compiling, in_vain
 from betimes.service.scheduling.jobs.wait_reasons import WaitReasons
 from betimes.service.scheduling.nodes.node import DRAINED, DRAINING, UP
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec, split_after
-from betimes.service.spec.launchable import can_be_known, check_launchable, check_sent
 from betimes.service.spec.pipelines import check_names
-from betimes.service.spec.whole_units import rounding_note
-from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.tuning.view import TuningView
 from betimes.service.uploads.kept import Uploads
-from betimes.service.views.fleet import ask_plan, fleet, fleet_plan
 from betimes.service.views.models import (
     EventView,
     FleetPlanView,
@@ -68,21 +79,10 @@ from betimes.service.views.models import (
     Quote,
     QuoteOption,
     Reason,
-    Status,
     Submitted,
     TuneSpec,
     UploadLimits,
     UploadView,
-)
-from betimes.service.views.portfolio_history import selections
-from betimes.service.views.preemption_story import displaced_by, preemptions_of
-from betimes.service.views.to_views import (
-    event_view,
-    job_view,
-    node_view,
-    quote_view,
-    run_views,
-    submitted_view,
 )
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from betimes.service.scheduling.beliefs.siblings import apply_learnt
 from betimes.service.scheduling.decisions.policy_record import PolicyRecord
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.jobs.job import Job, Rental, Run
-from betimes.service.scheduling.jobs.job_states import Transition, next_status
+from betimes.service.scheduling.jobs.job_states import Status, Transition, next_status
 from betimes.service.scheduling.nodes.node import UP, Node
 from betimes.service.scheduling.runs.move_accounts import count_moved
 from betimes.service.scheduling.runs.move_record import MoveRecord
@@ -26,7 +26,6 @@ from betimes.service.scheduling.runs.preemption_record import Preemption
 from betimes.service.scheduling.trials.trial_index import rest, set_of
 from betimes.service.scheduling.trials.trial_set import TrialSet
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import Status
 
 FORMAT = 1  # of a snapshot
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from betimes.cluster import Offer
 from betimes.service.engines.messages import Foreseen, Play
-from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.beliefs.learnt_runtimes import LearntRuntimes
 from betimes.service.scheduling.decisions.apply_decisions import DecisionApplier
 from betimes.service.scheduling.decisions.engine_factory import Settings
@@ -22,6 +21,7 @@ from betimes.service.scheduling.decisions.member_selection import MemberSelectio
 from betimes.service.scheduling.decisions.planner_answers import PlannerAnswers
 from betimes.service.scheduling.decisions.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.jobs.job import Job
 from betimes.service.scheduling.jobs.job_control import JobControl
 from betimes.service.scheduling.jobs.job_lifecycle import JobLifecycle

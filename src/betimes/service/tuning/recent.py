@@ -14,11 +14,12 @@ from betimes.errors import Conflict
 from betimes.service.engines.speedups import speed
 from betimes.service.scheduling.beliefs.runtime_estimates import LEAST_S
 from betimes.service.scheduling.decisions.engine_job import wanted_for
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.storage import Storage
 from betimes.service.store.times import last_before
 from betimes.service.tuning.as_workload import as_workload
-from betimes.service.views.models import JobFilter, Status
+from betimes.service.views.models import JobFilter
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, bind
 

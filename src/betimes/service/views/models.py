@@ -5,36 +5,15 @@ Instants are seconds since 1970 (`_at`), durations seconds (`_s`), both floats; 
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.spec.family_demand import Amount
 from betimes.service.spec.job_spec import WHOLE, Family, JobSpec, Label, NodeLabels, Seconds, in_schema
 
 T = TypeVar("T")
-
-
-class Status(StrEnum):
-    """Where a job is in its life; `service.scheduling.jobs.job_states` has the table of legal moves."""
-
-    HELD = "held"  # by a user, until it is released
-    BLOCKED = "blocked"  # waits for another job, for its turn in an array, or for the delay before a retry
-    QUEUED = "queued"  # the policy may start it
-    RUNNING = "running"
-    STOPPING = "stopping"  # told to stop; it still holds its units
-    FINISHED = "finished"  # its command exited with 0
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more will happen to the job."""
-        return self in _OVER
-
-
-_OVER = (Status.FINISHED, Status.FAILED, Status.CANCELLED)
 
 
 class View(BaseModel):

@@ -13,8 +13,9 @@ from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.scheduling.beliefs.runtime_estimates import RuntimeEstimates
 from betimes.service.scheduling.beliefs.siblings import MOST_A_TURN, SHARE, Siblings, ranges
 from betimes.service.scheduling.jobs.job import Job
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import JobFilter, Status
+from betimes.service.views.models import JobFilter
 from tests.service.four_cores import on_four_cores, over
 from tests.service.reliability.cluster import Cluster, spec
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from betimes.service.promises.forecasts import Forecast, forecast
-from betimes.service.views.models import Status
+from betimes.service.scheduling.forecasts import Forecast, forecast
+from betimes.service.scheduling.jobs.job_states import Status
 from tests.service.reliability.cluster import Cluster, spec
 
 

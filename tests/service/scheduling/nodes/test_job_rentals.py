@@ -16,7 +16,7 @@ from betimes.service.machines.provider import OpenCloud
 from betimes.service.machines.scenario import Outage, Reclaim, SetCapacity
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.decisions.engine_factory import Settings
-from betimes.service.views.models import Status
+from betimes.service.scheduling.jobs.job_states import Status
 from tests.service.reliability.cluster import spec
 from tests.service.runtime.test_rentals import BIG, House, clouds
 

@@ -14,7 +14,7 @@ from betimes.errors import Refused
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.scenario import Outage, Reclaim
 from betimes.service.runtime.commands import SetPolicy
-from betimes.service.views.models import Status
+from betimes.service.scheduling.jobs.job_states import Status
 from tests.service.machines.kinds import kind
 from tests.service.reliability.cluster import spec
 from tests.service.runtime.test_rentals import House, clouds, play

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from betimes.errors import Conflict, Refused
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import Status
 from tests.service.reliability.cluster import Cluster, spec
 
 

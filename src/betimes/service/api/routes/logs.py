@@ -11,10 +11,11 @@ from fastapi import APIRouter, Query
 from betimes.errors import Unknown
 from betimes.service.api.context import Context, Here, User
 from betimes.service.api.document import PREFIX, JobId, failing
-from betimes.service.api.log_files import LogReader
 from betimes.service.api.models import LogQuery
 from betimes.service.api.streams import Stream
-from betimes.service.views.models import JobFilter, Status
+from betimes.service.executors.log_files import LogReader
+from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.views.models import JobFilter
 
 router = APIRouter(prefix=PREFIX, tags=["jobs"])
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from betimes.errors import Unavailable, Unknown
-from betimes.service.api.log_files import LocalLog, LogReader
+from betimes.service.executors.log_files import LocalLog, LogReader
 from betimes.service.executors.protocol import Launch, Listener, Place
 from betimes.service.executors.ray.connection import Agents
 from betimes.service.executors.ray.gang import Gang, folder_of, members

@@ -9,8 +9,8 @@ from betimes.service.scheduling.beliefs.runtime_estimates import RuntimeEstimate
 from betimes.service.scheduling.beliefs.siblings import ranges
 from betimes.service.scheduling.decisions.policy_engine import PolicyEngine
 from betimes.service.scheduling.jobs.job import Job
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.views.models import Status
 
 Account = tuple[
     float, float, float

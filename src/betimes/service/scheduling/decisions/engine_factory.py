@@ -14,6 +14,7 @@ from betimes.cluster.shapes import Shapes, distinct_shapes
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
+from betimes.service.engines.accounts import Account
 from betimes.service.engines.dedicated_machines import shapes_of
 from betimes.service.engines.messages import Allocation, Alone, Restored
 from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
@@ -23,7 +24,7 @@ from betimes.service.engines.speedups import speed
 from betimes.service.machines.budgets import Budgets
 from betimes.service.scheduling.decisions.engine_job import at_width, held_by, wanted_of
 from betimes.service.scheduling.decisions.standby import Standby
-from betimes.service.scheduling.jobs.job import SPECULATED, Account, Job
+from betimes.service.scheduling.jobs.job import SPECULATED, Job
 from betimes.service.scheduling.nodes.node import BOOTING, UP, Node
 
 SIZES_WITHOUT_JOBS = (3600.0,)  # what a policy that looks at the workload sees of none

@@ -12,6 +12,7 @@ import numpy as np
 from betimes.cluster import Offer
 from betimes.errors import Conflict, Unavailable
 from betimes.foresight.engines import NODES, POOL
+from betimes.service.engines.accounts import Account
 from betimes.service.engines.messages import (
     Allocation,
     Decisions,
@@ -41,7 +42,7 @@ from betimes.service.scheduling.decisions.engine_factory import (
 )
 from betimes.service.scheduling.decisions.engine_job import wanted_of
 from betimes.service.scheduling.decisions.standby import Standby
-from betimes.service.scheduling.jobs.job import Account, Job, Places
+from betimes.service.scheduling.jobs.job import Job, Places
 from betimes.service.scheduling.nodes.node import BOOTING, UP, Node
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trials.trial_work import TrialWork

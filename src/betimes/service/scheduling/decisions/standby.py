@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from betimes.service.engines.accounts import Account
 from betimes.service.engines.messages import Decisions, Inputs, Restored
 from betimes.service.engines.speedups import speed
-from betimes.service.scheduling.jobs.job import Account
 
 
 @dataclass

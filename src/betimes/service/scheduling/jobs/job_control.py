@@ -9,9 +9,9 @@ from betimes.service.scheduling.decisions.policy_engine import PolicyEngine
 from betimes.service.scheduling.jobs import reasons
 from betimes.service.scheduling.jobs.job import Job
 from betimes.service.scheduling.jobs.job_lifecycle import JobLifecycle
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.scheduling.runs.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.views.models import Status
 
 Action = Literal["cancel", "hold", "release"]
 _DONE: dict[Action, str] = {"cancel": "cancelled", "hold": "held", "release": "released"}

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from betimes.service.scheduling.jobs.job import Job
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.spec.job_spec import parse_after
-from betimes.service.views.models import Status
 
 BUSY = (Status.QUEUED, Status.RUNNING, Status.STOPPING)
 

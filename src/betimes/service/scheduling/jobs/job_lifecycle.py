@@ -7,10 +7,10 @@ from typing import Any
 from betimes.service.scheduling.decisions.policy_engine import PolicyEngine
 from betimes.service.scheduling.jobs import reasons
 from betimes.service.scheduling.jobs.job import Job
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.scheduling.runs.run_reports import Ended
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_spec import parse_after
-from betimes.service.views.models import Status
 
 
 class JobLifecycle:

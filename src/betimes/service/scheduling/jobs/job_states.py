@@ -9,7 +9,27 @@ from __future__ import annotations
 from enum import StrEnum
 
 from betimes.errors import IllegalMove
-from betimes.service.views.models import Status
+
+
+class Status(StrEnum):
+    """Where a job is in its life."""
+
+    HELD = "held"  # by a user, until it is released
+    BLOCKED = "blocked"  # waits for another job, for its turn in an array, or for the delay before a retry
+    QUEUED = "queued"  # the policy may start it
+    RUNNING = "running"
+    STOPPING = "stopping"  # told to stop; it still holds its units
+    FINISHED = "finished"  # its command exited with 0
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen to the job."""
+        return self in _OVER
+
+
+_OVER = (Status.FINISHED, Status.FAILED, Status.CANCELLED)
 
 
 class Transition(StrEnum):

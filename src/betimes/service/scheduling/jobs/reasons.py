@@ -9,8 +9,8 @@ import signal as signals
 from collections.abc import Sequence
 from typing import Any
 
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.scheduling.trials.trial_set import TrialSet
-from betimes.service.views.models import Status
 
 CODES = {
     "compiling": "the policy in force is still being compiled",

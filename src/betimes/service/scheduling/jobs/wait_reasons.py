@@ -8,18 +8,18 @@ from typing import Any
 
 from betimes.cluster.labels import as_texts, suits, why_none_suits
 from betimes.cluster.resources import PER_UNIT, Amounts
+from betimes.outcome.units import instant
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
-from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.decisions.engine_factory import pool_resource
 from betimes.service.scheduling.decisions.policy_engine import PolicyEngine
+from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.jobs.job import Job
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.scheduling.jobs.reasons import booting, compiling, named, reason
 from betimes.service.scheduling.nodes.node import BOOTING, UP
 from betimes.service.scheduling.runs.occupancy import most
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.views.instants import instant
-from betimes.service.views.models import Status
 
 NAMES = ("GPU", "core", "GiB of memory")
 BOOT_SAME_S = 2.0  # between a start and a node's being up: a forecast and a reason are not of one instant

@@ -13,12 +13,12 @@ from betimes.service.scheduling.decisions.policy_engine import PolicyEngine
 from betimes.service.scheduling.jobs import reasons
 from betimes.service.scheduling.jobs.job import SPECULATED, Job, Places, Run
 from betimes.service.scheduling.jobs.job_lifecycle import JobLifecycle
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.scheduling.runs.preemption_costs import PreemptionCosts
 from betimes.service.scheduling.runs.run_reports import Ended, Report, RunId, Started, Trouble
 from betimes.service.scheduling.runs.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trials.trial_sets import TrialSets
-from betimes.service.views.models import Status
 
 MOST_LOSSES = 10  # of a job's runs, one after the other, each with the machine that it ran on
 NOTICED_S = 1.0  # by which the service's clock and a supervisor's may differ without a word

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from betimes.service.scheduling.jobs.job import Job
-from betimes.service.scheduling.jobs.job_states import Transition, next_status
+from betimes.service.scheduling.jobs.job_states import Status, Transition, next_status
 from betimes.service.scheduling.trials.trial_set import TrialSet
-from betimes.service.views.models import Status
 
 ABLE = (Status.QUEUED, Status.RUNNING, Status.STOPPING)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from betimes.service.executors.protocol import FORCE_AFTER_S
-from betimes.service.promises.forecasts import Forecast, forecast
-from betimes.service.promises.leaving_runs import Leaving, leaving
+from betimes.service.runtime.promises.leaving_runs import Leaving, leaving
+from betimes.service.scheduling.forecasts import Forecast, forecast
 from betimes.testing import InMemoryService
 from tests.service.reliability.cluster import Cluster, spec
 

@@ -11,9 +11,9 @@ import pytest
 from betimes.client import AsyncClient
 from betimes.errors import Conflict
 from betimes.service.machines.machine import Machine
-from betimes.service.machines.mixed_nodes import check_start
-from betimes.service.runtime.startup.bootstrap import Options, running
+from betimes.service.runtime.admission.mixed_nodes import check_start
 from betimes.service.scheduling.nodes.node import Node
+from betimes.service.startup.bootstrap import Options, running
 from betimes.service.views.models import NodeSpec, NodeView
 
 HERE = Machine("here", "local", "cpu", 1.0, 8.0, 0.0)

@@ -14,7 +14,6 @@ from betimes.kernels import Floats
 from betimes.service.engines.messages import Foreseen
 from betimes.service.scheduling.nodes.node import LOST, Node
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import Estimate
 
 
 @dataclass(frozen=True)
@@ -37,13 +36,6 @@ class Forecast:
         if row is None:
             return None, None
         return _known(float(self.start_at[row])), _known(float(self.finish_at[row]))
-
-    def estimate(self, job: int, basis: str) -> Estimate | None:
-        """The estimate of a job; null: it was not there then."""
-        if not self.knows(job):
-            return None
-        start_at, finish_at = self.times(job)
-        return Estimate(as_of_at=self.as_of_at, start_at=start_at, finish_at=finish_at, basis=basis)
 
     def starting_before(self, at: float, most: int) -> tuple[int, list[int]]:
         """How many of those that wait start before an instant, and the first of them."""

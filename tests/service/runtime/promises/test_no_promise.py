@@ -10,8 +10,8 @@ import pytest
 from betimes.client import AsyncClient
 from betimes.errors import StoreFull
 from betimes.service.machines.machine import Machine
-from betimes.service.promises.play_out import Promises
-from betimes.service.runtime.startup.bootstrap import Options, Service, running
+from betimes.service.runtime.promises.play_out import Promises
+from betimes.service.startup.bootstrap import Options, Service, running
 from betimes.testing import InMemoryService
 from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import PATIENCE_S

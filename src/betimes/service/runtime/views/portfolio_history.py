@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from betimes.service.scheduling.decisions.policy_record import bounded_slowdown
 from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.store.storage import Row, Storage
-from betimes.service.views.models import SelectionView, Status
+from betimes.service.views.models import SelectionView
 
 KINDS = ("selected", "not-selected")
 A_PAGE = 1000

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from betimes.service.executors.protocol import FORCE_AFTER_S
-from betimes.service.promises.forecasts import Forecast
+from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.jobs.job import Job
 
 _SAME_S = 1e-3  # instants of one play-out that are no further apart are one

@@ -26,29 +26,29 @@ from betimes.service.executors.ray.joining import JoinedCluster, RayOptions, joi
 from betimes.service.executors.ray.membership import Change
 from betimes.service.machines.local import discover
 from betimes.service.machines.machine import Machine
-from betimes.service.machines.mixed_nodes import check_start
 from betimes.service.machines.provider import OpenCloud
-from betimes.service.promises.play_out import Promises
+from betimes.service.runtime.admission.mixed_nodes import check_start
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.commands import ChangeMembers
 from betimes.service.runtime.controller import LEASE_S, Controller
 from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.promises.play_out import Promises
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replaying.trace_source import Source
 from betimes.service.runtime.retention import Keeping, keep_up, keep_uploads
 from betimes.service.runtime.service_backend import ServiceBackend
-from betimes.service.runtime.startup.in_memory import admit_virtual_nodes
-from betimes.service.runtime.startup.server import serve
+from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.decisions.engine_factory import Settings
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.scheduling.runs.run_reports import Ended, RunId
 from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.startup.in_memory import admit_virtual_nodes
+from betimes.service.startup.server import serve
 from betimes.service.store.batch import Batch
 from betimes.service.store.belonging import COPIED
 from betimes.service.store.store import Store, default_url
 from betimes.service.tuning.retune import Retune
-from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.uploads.kept import DEFAULT_BYTES, Uploads, uploads_of
-from betimes.service.views.models import Status
 
 if TYPE_CHECKING:
     from betimes.service.runtime.replaying.replay import Arrivals

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from betimes.errors import BetimesError
 from betimes.service.engines.messages import Foreseen, Play
-from betimes.service.promises.forecasts import Forecast, cost_usd, forecast
-from betimes.service.promises.leaving_runs import Leaving, leaving
-from betimes.service.promises.quotes import promise
-from betimes.service.promises.wait_or_rent import find_options
 from betimes.service.runtime.commands import PromiseJobs
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.inbox import Newcomers
+from betimes.service.runtime.promises.leaving_runs import Leaving, leaving
+from betimes.service.runtime.promises.quotes import promise
+from betimes.service.runtime.promises.wait_or_rent import find_options
 from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.forecasts import Forecast, cost_usd, forecast
 from betimes.service.scheduling.trials.trial_set import full_run_s, set_spec
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Quote, QuoteOption

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from betimes.service.machines.machine import Machine
-from betimes.service.promises.forecasts import Forecast
-from betimes.service.runtime.startup.bootstrap import Options, running
+from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.startup.bootstrap import Options, running
 from betimes.service.views.models import JobFilter
 from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import until

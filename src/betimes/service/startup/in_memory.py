@@ -16,19 +16,19 @@ from betimes.service.access.auth import RunTokens
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
-from betimes.service.promises.play_out import Promises
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.controller import LEASE_S, Controller
 from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.promises.play_out import Promises
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replaying.trace_source import Source
 from betimes.service.runtime.service_backend import ServiceBackend
+from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.memory import MemoryStore
 from betimes.service.tuning.process import SearchFor, search_in_process
 from betimes.service.tuning.retune import Retune
-from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.uploads.kept import Uploads, uploads_of
 
 DEFAULT_RUN_S = 3600.0

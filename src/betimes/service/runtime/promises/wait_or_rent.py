@@ -9,7 +9,7 @@ from typing import Literal
 from betimes.cluster import Offer
 from betimes.errors import Refused
 from betimes.service.engines.messages import Foreseen, Play
-from betimes.service.promises.forecasts import cost_usd
+from betimes.service.scheduling.forecasts import cost_usd
 from betimes.service.scheduling.jobs.spending import rented_usd
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec

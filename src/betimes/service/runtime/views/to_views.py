@@ -10,10 +10,12 @@ from betimes.cluster.resources import PER_UNIT
 from betimes.service.executors.supervision.files import LOG
 from betimes.service.executors.supervision.output import lost_bytes
 from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.scheduling.jobs.wait_reasons import WaitReasons
 from betimes.service.scheduling.nodes.node import Node
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.views.models import (
+    Estimate,
     EventView,
     JobView,
     NodeView,
@@ -21,7 +23,6 @@ from betimes.service.views.models import (
     Quote,
     Reason,
     RunView,
-    Status,
     Submitted,
 )
 
@@ -35,8 +36,9 @@ def job_view(row: Mapping[str, Any], waiting: WaitReasons) -> JobView:
     reason, estimate = row["reason"], None
     if live is not None and (live.status is Status.QUEUED or waiting.is_for_the_policy(live)):
         reason = waiting.why(live)
-    if live is not None and found is not None and live.account is not None:
-        estimate = found.estimate(live.job_id, live.basis)
+    if live is not None and found is not None and live.account is not None and found.knows(live.job_id):
+        start_at, finish_at = found.times(live.job_id)
+        estimate = Estimate(as_of_at=found.as_of_at, start_at=start_at, finish_at=finish_at, basis=live.basis)
     return JobView(**fields, reason=Reason(**reason) if reason else None, estimate=estimate)
 
 

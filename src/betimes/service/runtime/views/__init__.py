@@ -1,0 +1,1 @@
+"""Answers made from the scheduler's state and the store, as `service.views` models them."""
