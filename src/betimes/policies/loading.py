@@ -68,7 +68,7 @@ def load_policy(path: str, name: str, kind: type[AnyPolicy]) -> AnyPolicy:
     except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, an unknown ~user
         reason = error.strerror if isinstance(error, OSError) else error
         raise PolicyError(
-            f"policy file {path[:80]!r}: cannot be read ({reason}); name a Python file"
+            f"policy file {path[:200]!r}: cannot be read ({reason}); name a Python file"
         ) from error
     module = _execute(path, file, f"betimes_user_{code}_{int(checked)}", checked)
     policy = getattr(module, name, None)

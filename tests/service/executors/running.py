@@ -40,7 +40,7 @@ def a_launch(at: Path, *command: str, run: RunId = RUN, **changes: Any) -> Launc
         "grace_s": 20.0,
         "folder": str(at / "runs" / str(run.job) / str(run.number)),
         "checkpoint_dir": str(at / "checkpoints" / str(run.job)),
-        "control": str(at / "control" / f"{run.job}-{run.number}"),
+        "control": str(at / "control" / f"{run.job}-{run.number}-{changes.get('identity', 'own')}"),
         "identity": f"submission of {run.job}, run {run.number}",
     }
     return Launch(**{**given, **changes})

@@ -28,6 +28,8 @@ def events_of(name: str) -> list[Event]:
 def test_a_log_leads_to_the_recorded_state(name: str) -> None:
     recorded = json.loads(gzip.decompress((LOGS / name / "end.json.gz").read_bytes()))
     folded = json.loads(Ledger.recovered(None, events_of(name)).to_bytes())
+    # Histories have a title and a count by now, too.
+    folded["run_times"] = [history[:3] for history in folded["run_times"]]
     for part, value in recorded.items():
         assert same(value, folded.get(part)), f"log {name} leads to another state: {part}; {AGAIN}"
 

@@ -114,7 +114,7 @@ def test_a_rented_node_boots_runs_jobs_and_is_given_back(tmp_path: Path, policy:
         waiting = (await house.backend.job(job)).job
         assert (waiting.status, waiting.attempt) == (Status.QUEUED, 0)
         assert waiting.reason is not None
-        assert "node big-0 is booting" in waiting.reason.text
+        assert "when node big-0 is up" in waiting.reason.text
         await house.at(59.0)
         assert await house.statuses() == {"own-0": "up", "big-0": "booting"}
         await house.at(60.0)

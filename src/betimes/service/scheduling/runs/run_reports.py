@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -20,7 +20,7 @@ class Started:
     run: RunId
     at_s: float  # seconds since 1970, by the executor's clock
     adopted: bool = False  # it ran already when the service came back
-    ago_s: float = 0.0  # it has run so long when this is reported
+    ago_s: float = field(default=0.0, compare=False)  # it has run so long when this is reported
     memory_limited_by: str | None = None  # null: it has no limit
 
 
@@ -37,7 +37,7 @@ class Ended:
     max_rss_gib: float | None = None
     cpu_s: float | None = None
     log_lost_bytes: int | None = None  # of its output, which is not kept
-    ago_s: float = 0.0  # it had ended so long when this is reported
+    ago_s: float = field(default=0.0, compare=False)  # it had ended so long when this is reported
     run_s: float | None = None  # it has run, by a clock that stands still while its machine sleeps
 
 
