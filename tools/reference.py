@@ -99,8 +99,9 @@ def nodes_policies_page() -> str:
             "Values of the parameter `order`:",
             _table(("order", "who goes first"), orders),
             "## Placement",
-            "Values of the parameter `placement`. What a node would have left is taken resource by resource, over the "
-            "capacity of the largest node; the scalar is the Euclidean norm of that. Equals: the node with the lower "
+            "Values of the parameter `placement`. For `best` and `worst`, what a node would have left is taken "
+            "resource by resource, over the capacity of the largest node; the scalar is the Euclidean norm of that. "
+            "`best-cores` is what the waiting policies do unless told otherwise. Equals: the node with the lower "
             "number.",
             _table(("placement", "which of the nodes with room"), rules),
         )

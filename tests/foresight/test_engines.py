@@ -127,8 +127,10 @@ def test_jobs_that_no_node_can_run_are_counted_or_an_error() -> None:
     result = betimes.simulate(workload, "easy", cluster=CLUSTER, warn=notes.append)
     assert result.jobs.state.tolist() == [JobState.REFUSED, JobState.FINISHED]
     assert len(notes) == 1
-    assert "job 0, field gpu: expected at most 4 GPUs a unit" in notes[0]
-    with pytest.raises(BetimesError, match="job 0, field gpu: expected at most 4 GPUs"):
+    assert "job 0, field gpu: a unit asks for 5 GPUs, the largest node has 4" in notes[0]
+    with pytest.raises(
+        BetimesError, match="job 0, field gpu: a unit asks for 5 GPUs, the largest node has 4"
+    ):
         betimes.simulate(workload, "easy", cluster=CLUSTER, on_wide="refuse")
 
 
@@ -138,7 +140,11 @@ def test_machines_on_offer_count_where_the_policy_rents() -> None:
     workload = jobs(gpu=[5.0, 1.0])
     result = betimes.simulate(workload, "njw", cluster=mixed, on_wide="refuse")
     assert result.jobs.state.tolist() == [JobState.FINISHED] * 2
-    with pytest.raises(BetimesError, match="job 0, field gpu: expected at most 4 GPUs"):
+    with pytest.raises(
+        BetimesError, match="job 0, field gpu: a unit asks for 5 GPUs, the largest node has 4"
+    ):
         betimes.simulate(workload, "easy", cluster=mixed, on_wide="refuse")
-    with pytest.raises(BetimesError, match=r"job 0, field gpu: expected at most 6 GPUs.*1 such job"):
+    with pytest.raises(
+        BetimesError, match=r"field gpu: a unit asks for 7 GPUs, the largest node has 6.*1 such job"
+    ):
         betimes.simulate(jobs(gpu=[7.0, 1.0]), "njw", cluster=mixed, on_wide="refuse")

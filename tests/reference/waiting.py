@@ -39,7 +39,7 @@ class Rules:
     length: str = "run_time"
     order: str = "fifo"
     backfill: str = "skip-over"
-    placement: str = "best"
+    placement: str = "best-cores"
 
     @property
     def knows_short(self) -> bool:
@@ -111,7 +111,7 @@ class Pool:
         fitting = [number for number, idle in enumerate(self.idle) if idle >= cores]
         if not fitting:
             return None
-        sign = {"first": 0, "best": 1, "worst": -1}[rule]
+        sign = {"first": 0, "best": 1, "best-cores": 1, "worst": -1}[rule]
         return min(fitting, key=lambda number: (sign * self.idle[number], number))
 
 

@@ -15,7 +15,7 @@ from tests.reference.nodes.placement import largest_of, most_tasks, place
 
 ORDERS = ("fifo", "sjf", "ljf", "widest", "slowdown", "wfp3", "unicef")
 BACKFILLINGS = ("strict", "skip-over", "easy", "conservative")
-PLACEMENTS = ("first", "best", "worst")
+PLACEMENTS = ("first", "best", "worst", "best-cores")
 PREEMPTIONS = ("fitgpp", "lrtp", "rand", "youngest", "lowest-priority")
 
 

@@ -55,7 +55,7 @@ class Policy:
     order: Literal["fifo", "sjf", "ljf", "widest", "slowdown", "wfp3", "unicef"] = "fifo"
     backfilling: Literal["strict", "skip-over", "easy", "conservative"] = "strict"
     window: int = 0  # of skip-over: how many jobs may be passed over; 0: no limit
-    placement: Literal["first", "best", "worst"] = "best"
+    placement: Literal["first", "best", "worst", "best-cores"] = "best"
     restart_s: Number = 0
     overrun: Literal["extend", "kill"] = "extend"
     grace_limit_s: Number = 3600

@@ -57,5 +57,8 @@ def squared_norm(amount: Resources, largest: Resources) -> Fraction:
 def _score(rule: str, node: int, demand: Resources, room: Resources, largest: Resources) -> Fraction:
     if rule == "first":
         return Fraction(node)
+    if rule == "best-cores":
+        gpu, cpu, _ = minus(room, demand)
+        return Fraction(gpu * (largest[1] + 1) + cpu)
     left_over = squared_norm(minus(room, demand), largest)
     return left_over if rule == "best" else -left_over

@@ -195,6 +195,7 @@ def test_a_restart_that_is_cut_short_made_no_progress():
     [
         ("first", 3, ((0, 2), (1, 1))),
         ("best", 3, ((1, 1), (2, 2))),
+        ("best-cores", 3, ((0, 2), (1, 1))),
         ("worst", 3, ((0, 1), (1, 1), (2, 1))),
         ("worst", 4, ((0, 2), (1, 1), (2, 1))),
         ("worst", 2, ((0, 1), (2, 1))),

@@ -27,6 +27,7 @@ RUN = RunId(1, 1)
 
 def a_launch(at: Path, *command: str, run: RunId = RUN, **changes: Any) -> Launch:
     """A launch of this command with a minimal environment, its folders below `at`."""
+    identity = changes.get("identity", f"submission of {run.job}, run {run.number}")
     given: dict[str, Any] = {
         "run": run,
         "command": command,
@@ -40,8 +41,8 @@ def a_launch(at: Path, *command: str, run: RunId = RUN, **changes: Any) -> Launc
         "grace_s": 20.0,
         "folder": str(at / "runs" / str(run.job) / str(run.number)),
         "checkpoint_dir": str(at / "checkpoints" / str(run.job)),
-        "control": str(at / "control" / f"{run.job}-{run.number}-{changes.get('identity', 'own')}"),
-        "identity": f"submission of {run.job}, run {run.number}",
+        "control": str(at / "control" / f"{run.job}-{run.number}-{identity}"),
+        "identity": identity,
     }
     return Launch(**{**given, **changes})
 

@@ -490,6 +490,7 @@ def test_what_a_run_of_another_log_has_left_is_set_aside_and_goes_on_there(at: P
         async with executing() as (executor, heard):
             await executor.adopt([own])
             assert not (await heard.started()).adopted
+            await until(lambda: log_of(own) != "")
             await executor.stop(RUN, 60.0)
             assert (await heard.ended()).why == "stopped"
 
@@ -522,3 +523,28 @@ def test_what_was_set_aside_is_taken_back_by_the_log_that_it_is_of(at: Path) -> 
 
     play(scenario())
     assert begun(at, 1) == 1
+
+
+def test_who_ends_what_a_run_has_left_spares_the_run_that_was_set_aside_from_its_folder(at: Path) -> None:
+    gate, child = at / "gate", at / "child"
+    forks_late = f"until [ -e {gate} ]; do sleep 0.02; done; sleep 600 & echo $! >{child}; wait"
+    own = a_launch(at, "sleep", "600", identity="own")
+    other = a_launch(at, "sh", "-c", forks_late, identity="other")
+
+    async def scenario() -> None:
+        async with executing() as (former, heard):
+            await former.start(other)
+            await heard.started()
+        async with executing() as (executor, heard):
+            await executor.adopt([own])
+            await heard.started()
+            gate.touch()
+            await until(lambda: child.exists() and child.read_text() != "")
+            os.kill(shim_of(own)["pid"], signal.SIGKILL)
+            assert (await heard.ended()).why == "lost"
+
+    play(scenario())
+    try:
+        assert alive(int(child.read_text()))
+    finally:
+        os.kill(int(child.read_text()), signal.SIGKILL)

@@ -104,6 +104,7 @@ def test_the_environment_is_what_was_given_and_what_the_executor_knows(at: Path)
     assert found == {
         **given,
         "BETIMES_RUN_DIR": f"{launch.folder}/job",
+        "BETIMES_RUN_ID": launch.identity,
         "BETIMES_CPUS": "0",
         "CUDA_VISIBLE_DEVICES": "GPU-a",
     }

@@ -134,9 +134,13 @@ def test_a_job_that_is_too_large_for_the_nodes_that_suit_says_which_are_meant() 
     cluster = replace(cluster_of([ZONES[1], ZONES[2], (), ()]), offers=())
     jobs = Workload.from_columns(submit_s=[0.0, 1.0], work_s=4.0, cpu=3.0, require=["zone=b", "zone=a"])
     [reason] = tasks_of(jobs, cluster).reasons
-    assert reason.startswith(
-        "job 1, field cpu: expected at most 2 cores a unit, as on the largest node with zone=a, found 3"
-    )
+    assert reason.startswith("job 1, field cpu: a unit asks for 3 cores, the largest node with zone=a has 2;")
+
+
+def test_a_job_that_asks_for_what_no_node_has_is_told_so() -> None:
+    jobs = Workload.from_columns(submit_s=[0.0], work_s=4.0, gpu=1.0)
+    [reason] = tasks_of(jobs, Cluster.uniform(1, cpu=4)).reasons
+    assert reason == "job 0, field gpu: a unit asks for 1 GPU, no node has any; 1 such job is refused"
 
 
 @pytest.mark.parametrize("policy", ["srsf", "fifo", "eva"])

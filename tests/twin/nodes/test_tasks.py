@@ -113,19 +113,17 @@ REFUSED = [
     (
         jobs([1, 1, 2], gpu=[8, 9, 10]),
         [False, True, True],
-        "job 1, field gpu: expected at most 8 GPUs a unit, as on the largest node, found 9; 2 such jobs are refused",
+        "job 1, field gpu: a unit asks for 9 GPUs, the largest node has 8; 2 such jobs are refused",
     ),
     (
         jobs([1], cpu=32.5),
         [True],
-        "job 0, field cpu: expected at most 32 cores a unit, as on the largest node, found 32.5; "
-        "1 such job is refused",
+        "job 0, field cpu: a unit asks for 32.5 cores, the largest node has 32; 1 such job is refused",
     ),
     (
         jobs([1], memory_gib=1e300),
         [True],
-        "job 0, field memory_gib: expected at most 256 GiB a unit, as on the largest node, found 1e+300; "
-        "1 such job is refused",
+        "job 0, field memory_gib: a unit asks for 1e+300 GiB, the largest node has 256; 1 such job is refused",
     ),
     (
         jobs([1, 1], gpu=[1, 8], cpu=[16, 16]),

@@ -91,7 +91,7 @@ RULES = st.builds(
     length=st.sampled_from(["run_time", "core_time"]),
     order=st.sampled_from(["fifo", "sjf"]),
     backfill=st.sampled_from(["strict", "skip-over"]),
-    placement=st.sampled_from(["first", "best", "worst"]),
+    placement=st.sampled_from(["first", "best", "worst", "best-cores"]),
 )
 
 

@@ -81,7 +81,10 @@ def test_a3(backfill: str, waits: list[float]) -> None:
     assert run(jobs, f"ajw:backfill={backfill}", owned(1, 4.0))[0] == waits
 
 
-@pytest.mark.parametrize(("placement", "waits"), [("first", [0, 0, 0, 97]), ("best", [0, 0, 0, 0])])
+@pytest.mark.parametrize(
+    ("placement", "waits"),
+    [("first", [0, 0, 0, 97]), ("best", [0, 0, 0, 0]), ("best-cores", [0, 0, 0, 0])],
+)
 def test_a4(placement: str, waits: list[float]) -> None:
     jobs = jobs_of((0.0, 2, 100.0), (1.0, 3, 100.0), (2.0, 1, 100.0), (3.0, 2, 100.0))
     assert run(jobs, f"ajw:placement={placement}", owned(2, 4.0))[0] == waits

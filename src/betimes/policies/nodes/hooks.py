@@ -51,7 +51,7 @@ MOST = 1e9  # jobs in a window, preemptions of a job
 ORDER = Parameter("order", "which waiting job goes first", "fifo", choices=tuple(ORDERS))
 PLACEMENT = Parameter(
     "placement",
-    "which of the nodes with room: the first, the fullest or the emptiest",
+    "which of the nodes with room: the first, the fullest (by all resources, or by GPUs, then cores) or the emptiest",
     "best",
     choices=tuple(RULES),
 )

@@ -2,7 +2,8 @@
 
 The scalar is the squared Euclidean norm of what a node would have left, each resource over the largest node's
 capacity (FitGpp's specification, B.2), so that nodes of different sizes compare by what they have, not by how
-full they are.
+full they are. `best-cores` is what the waiting policies' paper does
+(Waiting Game, SC 2020: "a best-fit policy based on cores"); GPUs, where nodes have any, are scarcer and come first.
 """
 
 from __future__ import annotations
@@ -52,6 +53,16 @@ def best_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, sc
 
 
 @kernel
+def best_fit_by_cores(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
+    """The node that has the fewest GPUs left, of these the one with the fewest cores left."""
+    for k in range(len(fitting)):
+        node = nodes[fitting[k]]
+        needed_gpu, needed_cpu, _ = demand_on(view, view.needs[slot], fitting[k])
+        left_gpu, left_cpu = float(node.free_gpu - needed_gpu), float(node.free_cpu - needed_cpu)
+        score[k] = left_gpu * (view.cluster[0].most_cpu + 1.0) + left_cpu
+
+
+@kernel
 def worst_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
     """The node that has most left."""
     for k in range(len(fitting)):
@@ -64,5 +75,6 @@ RULES: dict[str, Rule] = {
         Rule("first", "the node with the lowest number", first_fit),
         Rule("best", "the node that has least left", best_fit),
         Rule("worst", "the node that has most left", worst_fit, spreads=True),
+        Rule("best-cores", "the node that has fewest GPUs left, then fewest cores", best_fit_by_cores),
     )
 }

@@ -8,6 +8,7 @@ the others.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from betimes.core.nodes.columns import NodesView
 from betimes.kernels import kernel
@@ -73,7 +74,7 @@ BACKFILL = Parameter(
     choices=("strict", "skip-over", "easy"),
 )
 
-QUEUE = (ORDER, BACKFILL, PLACEMENT)
+QUEUE = (ORDER, BACKFILL, replace(PLACEMENT, default="best-cores"))
 ORACLE, ESTIMATE, SPECULATE = 0, 1, 2
 
 

@@ -64,15 +64,15 @@ def look(folder: str, control: str, identity: str) -> Fate:
     if (aside := Path(_aside(folder, identity))).exists() and not Path(folder).exists():
         aside.rename(folder)
     try:
-        return _look(folder, control)
+        return _look(folder, control, identity)
     except Damaged as damaged:
         if is_heard(control):
             return Starting(str(damaged))
-        kill_leftovers({}, folder)
+        kill_leftovers({}, folder, identity)
         return Over({"why": "lost", "message": str(damaged)})
 
 
-def _look(folder: str, control: str) -> Fate:
+def _look(folder: str, control: str, identity: str) -> Fate:
     try:
         Path(folder, files.LAUNCH).stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -97,12 +97,12 @@ def _look(folder: str, control: str) -> Fate:
         ):  # what is damaged was not on the disk then
             return Over(_lose(folder, shim, "node-lost", "the machine restarted while it ran"))
         if damage is not None:
-            kill_leftovers(shim or {}, folder)
+            kill_leftovers(shim or {}, folder, identity)
             return Over({"why": "lost", "message": damage})
         shim = read(folder, files.SHIM)
         if shim is None:
             return Never()
-        killed, left = kill_leftovers(shim, folder)
+        killed, left = kill_leftovers(shim, folder, identity)
         message = f"its supervisor (process {shim['pid']}) was killed from outside"
         if killed:
             message += f"; {killed} processes of the command went on, and were killed"

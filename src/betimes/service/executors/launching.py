@@ -67,7 +67,7 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
         return found
     own = Path(job_folder(launch.folder))
     _make_private(own)
-    env = {**launch.env, "BETIMES_RUN_DIR": str(own)}
+    env = {**launch.env, "BETIMES_RUN_DIR": str(own), "BETIMES_RUN_ID": launch.identity}
     if assigned.cpus:
         env["BETIMES_CPUS"] = ",".join(map(str, assigned.cpus))
     if has_gpus:

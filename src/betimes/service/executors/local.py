@@ -395,7 +395,7 @@ class LocalExecutor:
         self._tell_trouble(run, f"its supervisor had not stopped it {after}; the service kills its processes")
         with contextlib.suppress(Unavailable):  # so that it knows why they have ended, if it can still read
             write_request(run.launch.control, "stop 0")
-        await self._aside(kill_leftovers, run.shim or {}, run.launch.folder)
+        await self._aside(kill_leftovers, run.shim or {}, run.launch.folder, run.launch.identity)
         if run.watch is not None:
             run.watch.send(signal.SIGCONT)
         await asyncio.sleep(self._force_after_s)

@@ -27,6 +27,7 @@ VARIABLES = {
     "BETIMES_ATTEMPT": "1 in its first run, 2 in the next, ...",
     "BETIMES_CHECKPOINT_DIR": "a folder that all of its runs share: what it resumes from belongs there",
     "BETIMES_RUN_DIR": "a folder of this run alone, empty when it begins",
+    "BETIMES_RUN_ID": "of this run alone, in every service that there ever is",
     "BETIMES_GRACE_S": "seconds from SIGTERM until it is killed",
     "BETIMES_CPUS": "the cores that it is pinned to, as in `0,1`; only where it is",
     "CUDA_VISIBLE_DEVICES": "its GPUs; empty for none; only on nodes that have some",

@@ -269,9 +269,11 @@ def _too_large(
             row = int(rows[0])
             limit, labelled = _plain(largest[row, at] / PER_UNIT[at]), required.of(row)
             which = f" with {' and '.join(as_texts(labelled))}" if labelled else ""
-            expected = f"expected at most {limit} {name} a unit, as on the largest node{which}"
-            found = f"found {_plain(unit[row, at])}{_such(len(rows))}"
-            reasons.append(f"job {workload.job_id[row]}, field {field}: {expected}, {found}")
+            kind = name.removesuffix("s") if unit[row, at] == 1.0 else name
+            asked = f"a unit asks for {_plain(unit[row, at])} {kind}"
+            there = "no node{} has any" if largest[row, at] == 0 else f"the largest node{{}} has {limit}"
+            told = f"{asked}, {there.format(which)}{_such(len(rows))}"
+            reasons.append(f"job {workload.job_id[row]}, field {field}: {told}")
     rows = np.flatnonzero(left)
     if len(rows):
         row = int(rows[0])
