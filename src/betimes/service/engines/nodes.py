@@ -241,6 +241,7 @@ class LiveNodes:
         self.largest: list[int] = largest.tolist()
         self.promised: dict[int, Promise] = {}  # by job, the reservation that was reported last
         self.changed = False  # nodes were opened or closed, and no pass has followed yet
+        self._carried_row = new_trace(1, 1)  # which every job that is restored is written into, in turn
 
     def next_timer_s(self) -> float:
         """When the next belief is outrun, or a victim should have left."""
@@ -638,7 +639,7 @@ class LiveNodes:
         pool = self.state.pool[0]
         pool.now, pool.submitted = now_s, carried.account.seq  # the order is that in which they came
         pool.events = max(pool.events, pool.submitted)
-        trace = new_trace(1, 1)
+        trace = self._carried_row
         self._learn_labels([carried.wanted.require])
         tasks = self._held_tasks(carried) if carried.units else self._split(carried.wanted.asked)
         self._learn_demands([tasks])
