@@ -85,6 +85,14 @@ def test_uploads_are_those_that_jobs_name(store: Store) -> None:
     assert store.uploads() == {"5f" * 32, "a0" * 32}
 
 
+def test_rows_of_many_jobs_are_those_of_each(store: Store) -> None:
+    store.commit(Batch(jobs=[job(number) for number in range(1, 2501)]))
+    wanted = [2500, 7, *range(100, 1300), 9999]
+    found = store.jobs_of(wanted)
+    assert set(found) == set(wanted) - {9999}
+    assert all(found[number] == store.job(number) for number in (7, 100, 1299, 2500))
+
+
 def test_live_jobs_are_those_that_are_not_over(store: Store) -> None:
     statuses = list(Status)
     store.commit(Batch(jobs=[job(at, status=status) for at, status in enumerate(statuses, start=1)]))

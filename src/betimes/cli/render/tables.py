@@ -86,9 +86,10 @@ def show(
 
     wide: nothing is cut, however narrow the terminal is.
     """
-    made = table(columns, rows, None if wide else width(), sections)
+    room = None if wide else width()
+    made = table(columns, rows, room, sections)
     _write(made.lines)
-    return len(table(columns, rows, None).columns) - len(made.columns)
+    return 0 if room is None else len(table(columns, rows, None).columns) - len(made.columns)
 
 
 def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:
@@ -140,6 +141,8 @@ def say(*lines: str) -> None:
 
 def printable(text: str) -> str:
     """A text with control characters as escapes: another user's job name must not command the terminal."""
+    if text.isprintable():
+        return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
@@ -190,8 +193,9 @@ def _line(
 
 def styled(text: str, style: str) -> str:
     """A text in a colour, where standard output is a terminal that has some."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in (None, "dumb") or not sys.stdout.isatty()
-    return text if plain or not style else f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
+    if not style or os.environ.get("NO_COLOR") or os.environ.get("TERM") in (None, "dumb"):
+        return text
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if sys.stdout.isatty() else text
 
 
 def _cut(text: str, room: int) -> str:

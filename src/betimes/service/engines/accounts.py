@@ -102,11 +102,13 @@ def start_and_finish(state: Accounts, slot: int) -> tuple[float, float] | None:
 
 def give_account(state: Accounts, slot: int, account: Account, is_held: bool) -> None:
     """Write an account into the columns of a slot that has just been filled."""
-    job, progress = state.jobs[slot], state.progress[slot]
-    job.submit_s, job.size_s, job.remaining_s = account.entered_s, account.size_s, account.left_s
-    job.attained = progress.attained = account.attained
-    progress.row, progress.since, progress.stall = slot, account.since_s, account.stall_s
-    progress.believed_left = account.left_s
-    progress.preemptions = account.preemptions
+    # Items, for to set an attribute of a record takes several times as long, and a restart does this for every job.
+    job: Any = state.jobs[slot]
+    progress: Any = state.progress[slot]
+    job["submit_s"], job["size_s"], job["remaining_s"] = account.entered_s, account.size_s, account.left_s
+    job["attained"] = progress["attained"] = account.attained
+    progress["row"], progress["since"], progress["stall"] = slot, account.since_s, account.stall_s
+    progress["believed_left"] = account.left_s
+    progress["preemptions"] = account.preemptions
     if is_held or account.attained > 0.0 or account.preemptions > 0 or account.resizes > 0:
-        progress.started_s = account.entered_s
+        progress["started_s"] = account.entered_s

@@ -275,8 +275,8 @@ class ServiceBackend:
     async def _views(self, numbers: Sequence[int]) -> list[JobView]:
         """Jobs as they are after a change."""
         store, waiting = self.controller.store, self.scheduler.wait_reasons(None)
-        rows = await asyncio.to_thread(lambda: [store.job(number) or {} for number in numbers])
-        return [job_view(row, waiting) for row in rows]
+        rows = await asyncio.to_thread(store.jobs_of, numbers)
+        return [job_view(rows[number], waiting) for number in numbers]
 
     async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
         """How far a run has come."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -206,6 +206,10 @@ class MemoryStore:
         """The jobs that meet every condition of `wanted`, newest first, at most `wanted.limit`."""
         found = [row for row in reversed(self._rows(JOBS)) if _meets(row, wanted)]
         return found[: wanted.limit]
+
+    def jobs_of(self, job_ids: Sequence[int]) -> dict[int, Row]:
+        """The rows of jobs, by their numbers; those that there are."""
+        return {job_id: row for job_id in job_ids if (row := self.job(job_id)) is not None}
 
     def live_jobs(self) -> list[Row]:
         """The jobs that are not over, oldest first."""

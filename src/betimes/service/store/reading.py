@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Select, Text, cast, func, select, true
@@ -95,6 +95,15 @@ class Reader:
     def jobs(self, wanted: JobFilter) -> list[Row]:
         """The jobs that meet every condition, newest first."""
         return self._rows(JOBS, listing(wanted))
+
+    def jobs_of(self, job_ids: Sequence[int]) -> dict[int, Row]:
+        """The rows of jobs, by their numbers."""
+        found: dict[int, Row] = {}
+        for at in range(0, len(job_ids), _JOBS_AT_ONCE):
+            some = job_ids[at : at + _JOBS_AT_ONCE]
+            for row in self._rows(JOBS, select(_JOBS).where(_JOBS.c.job_id.in_(some))):
+                found[row["job_id"]] = row
+        return found
 
     def live_jobs(self) -> list[Row]:
         """The jobs that are not over, oldest first."""

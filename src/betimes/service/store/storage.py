@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -73,6 +73,10 @@ class Storage(Protocol):
 
     def uploads(self) -> set[str]:
         """The SHA-256 of every directory that a job names which the store knows."""
+        ...
+
+    def jobs_of(self, job_ids: Sequence[int]) -> dict[int, Row]:
+        """The rows of jobs, by their numbers; those that there are."""
         ...
 
     def live_jobs(self) -> list[Row]:

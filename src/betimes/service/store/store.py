@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -221,6 +221,10 @@ class Store:
     def jobs(self, wanted: JobFilter) -> list[Row]:
         """The jobs that meet every condition of `wanted`, newest first, at most `wanted.limit`."""
         return self._reader.jobs(wanted)
+
+    def jobs_of(self, job_ids: Sequence[int]) -> dict[int, Row]:
+        """The rows of jobs, by their numbers; those that there are."""
+        return self._reader.jobs_of(job_ids)
 
     def live_jobs(self) -> list[Row]:
         """The jobs that are not over, oldest first."""
