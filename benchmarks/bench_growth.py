@@ -41,6 +41,7 @@ from measuring_nodes import built, calibrated, mixture, nodes_of_fitgpp, on_node
 
 from betimes import read_trace, simulate
 from betimes.cluster import Cluster
+from betimes.errors import PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.policies import NODES_POLICIES
 from betimes.policies import POLICIES as POOL_POLICIES
@@ -71,9 +72,7 @@ AT_ONCE = 4 * NODES  # running jobs: four on a node of eight GPUs, two each
 def with_length(most: int) -> None:
     """Every policy on ever longer logs of the same jobs."""
     print(f"by length of the log, {LOG_MACHINES} machines at a load of {LOG_LOAD:g}")
-    logs = [research(jobs, LOG_LOAD, LOG_MACHINES) for jobs in LENGTHS if jobs <= most] or [
-        research(most, LOG_LOAD, LOG_MACHINES)
-    ]
+    logs = [research(jobs, LOG_LOAD, LOG_MACHINES) for jobs in LENGTHS if jobs <= most]
     cluster = owned(LOG_MACHINES)
     for policy in NODES_POLICIES:
         grow(policy, logs, lambda jobs, policy=policy: simulate_nodes(jobs, policy, cluster=cluster))
@@ -84,14 +83,18 @@ def with_length(most: int) -> None:
 def on_ricc(folder: Path, most: int) -> None:
     print(f"\nRICC on {RICC_CORES:,} cores")
     whole, cluster = read_trace(folder / RICC), Cluster.pool(RICC_CORES)
-    logs = [whole.head(jobs) for jobs in RICC_JOBS if jobs <= most] or [whole.head(most)]
+    logs = [whole.head(jobs) for jobs in RICC_JOBS if jobs <= most]
     for policy in RICC_POLICIES:
         grow(policy, logs, lambda jobs, policy=policy: simulate_nodes(jobs, policy, cluster=cluster))
 
 
 def grow(label: str, logs: list[Workload], run: Callable[[Workload], object]) -> None:
     """A line of CPU microseconds a job for each length, and the growth from the first to the last that was run."""
-    run(logs[0].head(200))  # compiled, or loaded
+    try:
+        run(logs[0].head(200))  # compiled, or loaded
+    except PolicyError as error:
+        print(f"{label:<24}(left out: {error})", flush=True)
+        return
     cells, costs = list[str](), list[float]()
     for log in logs:
         if costs and costs[-1] * len(log) > LONGEST_S:

@@ -46,6 +46,7 @@ class NodesRules(Struct):
     wait: Callable[[NodesView, float, int], float]
     # Parts of the engine that only some policies need, so that the others need not compile them.
     preempt: Callable[[NodesState, NodesRules, int], int]  # `passes.preemption`, where it preempts
+    reserve: Callable[[NodesState, NodesRules, int], int]  # `passes.backfilling`, where it is EASY
     # `passes.reservations`, where it is CONSERVATIVE
     start_as_reserved: Callable[[NodesState, NodesRules], int]
     order_machines: Callable[[NodesState, NodesRules], int]  # `machines.provisioning`, where it has ticks

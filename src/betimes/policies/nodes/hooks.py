@@ -32,6 +32,7 @@ from betimes.cluster import Cluster
 from betimes.core.nodes.columns import NodesState, NodesView
 from betimes.core.nodes.machines.provisioning import order_machines
 from betimes.core.nodes.machines.wait_or_rent import begin_to_wait, stop_waiting
+from betimes.core.nodes.passes.backfilling import reserve
 from betimes.core.nodes.passes.preemption import NO_PLAN, preempt
 from betimes.core.nodes.passes.reservations import start_as_reserved
 from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
@@ -223,10 +224,11 @@ class NodesPolicy:
         }
 
     def _parts(self, values: dict[str, Value | None]) -> dict[str, Any]:
-        is_conservative = values.get("backfill", self.backfill) == "conservative"
+        backfill = values.get("backfill", self.backfill)
         return {
             "preempt": preempt if self.evict is not None else no_room_made,
-            "start_as_reserved": start_as_reserved if is_conservative else nothing_to_do,
+            "start_as_reserved": start_as_reserved if backfill == "conservative" else nothing_to_do,
+            "reserve": reserve if backfill == "easy" else no_room_made,
             "order_machines": order_machines if self.provision is not None else nothing_to_do,
             "begin_to_wait": begin_to_wait if self.wait is not None else never_waits,
             "stop_waiting": stop_waiting if self.wait is not None else never_waits,
@@ -382,7 +384,7 @@ def forever(view: NodesView, now: float, slot: int) -> float:
 
 @kernel
 def no_room_made(state: NodesState, rules: NodesRules, slot: int) -> int:
-    """Preempt: for a policy that does not."""
+    """Preempt, or reserve: for a policy that does not."""
     return NO_PLAN
 
 

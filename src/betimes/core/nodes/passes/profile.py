@@ -90,11 +90,39 @@ def claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
 
 
 @kernel
+def must_stay(state: NodesState, slot: int, begin_s: float) -> bool:
+    """Whether the job keeps its reservation at `begin_s`, for there is no room before; False: it has to be tried.
+
+    It says so for one task, while its reservation is in the plan: most jobs stay, and these leave the plan as it is.
+    """
+    need = state.needs[slot]
+    own = state.placements[need.reservation].node
+    if need.tasks > 1 or not takes(state.nodes[own], need):
+        return False
+    if _earliest_of_one(state, slot, begin_s, own) < math.inf:
+        return False
+    steps, number = state.steps, _step_at(state, own, begin_s)
+    ends_s = begin_s + _lasts_s(state, slot)
+    while number >= 0 and steps[number].at_s < ends_s:
+        if min(steps[number].free_gpu, steps[number].free_cpu, steps[number].free_memory) < 0:
+            return False
+        number = steps[number].follows
+    return True
+
+
+@kernel
 def earliest_s(state: NodesState, slot: int, before_s: float) -> float:
     """The first instant before `before_s` from which there is room for the job as long as it takes; else infinity."""
-    need, lasts_s = state.needs[slot], _lasts_s(state, slot)
+    need = state.needs[slot]
     if need.tasks > 1:
-        return _earliest_of_gang(state, need, lasts_s, before_s)
+        return _earliest_of_gang(state, need, _lasts_s(state, slot), before_s)
+    return _earliest_of_one(state, slot, before_s, -1)
+
+
+@kernel
+def _earliest_of_one(state: NodesState, slot: int, before_s: float, own: int) -> float:
+    """As `earliest_s`, for one task; on its `own` node there is room from `before_s` on."""
+    need, lasts_s = state.needs[slot], _lasts_s(state, slot)
     steps, best_s = state.steps, before_s
     for node in range(len(state.nodes)):
         number = node if takes(state.nodes[node], need) else -1
@@ -103,13 +131,14 @@ def earliest_s(state: NodesState, slot: int, before_s: float) -> float:
             number = steps[number].follows
             if not within:
                 continue
+            ends_s = min(begin_s + lasts_s, before_s) if node == own else begin_s + lasts_s
             while (
                 number >= 0
-                and steps[number].at_s < begin_s + lasts_s
+                and steps[number].at_s < ends_s
                 and tasks_within(state, steps[number], node, need) > 0
             ):
                 number = steps[number].follows
-            if number < 0 or steps[number].at_s >= begin_s + lasts_s:
+            if number < 0 or steps[number].at_s >= ends_s:
                 best_s = begin_s
     return best_s if best_s < before_s else math.inf
 

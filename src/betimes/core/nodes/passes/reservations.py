@@ -23,6 +23,7 @@ from betimes.core.nodes.passes.profile import (
     earliest_s,
     is_kept,
     make_plan,
+    must_stay,
     sketch_from,
 )
 from betimes.core.nodes.queue import all_waiting, remove
@@ -81,6 +82,10 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
         begin_s = math.inf
         if need.reservation >= 0:
             stands_s = max(need.reserved_s, pool.now)
+            if must_stay(state, slot, stands_s):
+                if stands_s == pool.now and _begin(state, slot):
+                    booked -= 1
+                continue
             claim(state, slot, stands_s, -1)
             begin_s = earliest_s(state, slot, stands_s)
             if begin_s == math.inf and is_kept(state, slot, stands_s):

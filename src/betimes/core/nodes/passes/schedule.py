@@ -18,7 +18,7 @@ from betimes.core.nodes.directory import (
 )
 from betimes.core.nodes.log import has_room_for_a_pass
 from betimes.core.nodes.machines.dedicated import decide_waits
-from betimes.core.nodes.passes.backfilling import note_start, reserve
+from betimes.core.nodes.passes.backfilling import note_start
 from betimes.core.nodes.passes.ends import make_heap, pop_end, put_end, take_first_end
 from betimes.core.nodes.passes.find_nodes import (
     BAD_SCORE,
@@ -306,7 +306,7 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
                 continue
         if passed == 0 and rules.window != 1:
             if rules.backfill == EASY and cluster.reserved != slot:
-                found = reserve(state, rules, slot)
+                found = rules.reserve(state, rules, slot)
                 if found < 0:
                     return _refuse(state, slot, found)
             _measure_room(state)
