@@ -26,5 +26,5 @@ def test_a_job_finds_what_is_described_and_what_it_asked_for(tmp_path: Path) -> 
     assert launch.env["PATH"] == "/bin"
     assert launch.env["LANG"] == "C"
     assert "SECRET" not in launch.env
-    by_executor = {"BETIMES_CPUS", "BETIMES_RUN_DIR", "CUDA_VISIBLE_DEVICES"}
+    by_executor = {"BETIMES_CPUS", "BETIMES_RUN_DIR", "BETIMES_RUN_ID", "CUDA_VISIBLE_DEVICES"}
     assert set(launch.env) - {*KEPT, "MINE"} == set(VARIABLES) - by_executor

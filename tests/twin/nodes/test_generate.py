@@ -43,7 +43,9 @@ def test_other_generators_are_as_they_were() -> None:
     assert betimes.generate("demo:jobs=30", cluster=betimes.Cluster.pool(8)).machine_units == 8
     with pytest.raises(InputError, match="generator demo: say for how many units"):
         betimes.generate("demo")
-    with pytest.raises(InputError, match=r"job \d+, field gpu: expected at most 1 GPUs"):
+    with pytest.raises(
+        InputError, match=r"job \d+, field gpu: a unit asks for 2 GPUs, the largest node has 1"
+    ):
         betimes.generate("fitgpp:jobs=50,node_gpu=1")
 
 
