@@ -81,7 +81,8 @@ def test_what_ran_when_the_service_was_killed_is_adopted(tmp_path: Path) -> None
 def test_a_policy_that_does_not_compile_ends_the_service_with_one_line(tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text(BROKEN, encoding="utf-8")
-    service = up(tmp_path / "state", "--policy", f"{file}:broken", NUMBA_DISABLE_JIT="0")
+    named = ("--policy-files", str(tmp_path), "--policy", f"{file}:broken")
+    service = up(tmp_path / "state", *named, NUMBA_DISABLE_JIT="0")
     assert ready(service)["compiling"]
     _, trouble = service.communicate(timeout=PATIENCE_S)
     assert service.returncode == 2

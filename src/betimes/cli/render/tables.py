@@ -162,7 +162,9 @@ def _table(
 ) -> Table:
     headings = [column.heading.split("\n") for column in columns]
     height = max(map(len, headings), default=0)
-    above = [[heading[n] if n < len(heading) else "" for heading in headings] for n in range(height)]
+    # The last line of each stands just above the rule.
+    padded = [[""] * (height - len(heading)) + heading for heading in headings]
+    above = [[heading[n] for heading in padded] for n in range(height)]
     rows = [
         [cell if most is None else _cut(cell, max(1, most)) for cell, most in zip(row, room, strict=True)]
         for row in rows

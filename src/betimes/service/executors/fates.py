@@ -148,9 +148,10 @@ def _with_supervisor(folder: str) -> Fate:
 def _is_supervisor(pid: int) -> bool:
     """Whether a process is one of those that `forker` starts, as far as /proc tells."""
     try:
-        return b"shim.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:  # it has just ended, or this is no Linux
         return True
+    return not words or b"shim.py" in words  # none: it ends at this moment
 
 
 def _tolerant(folder: str, name: str) -> tuple[dict[str, Any] | None, str | None]:
