@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from betimes.client import calls
 from betimes.client.sse import EventReader
-from betimes.client.way import may_repeat
+from betimes.client.way import Lost, may_repeat
 from betimes.errors import NotReachable, Unavailable, Unknown
 
 if TYPE_CHECKING:
@@ -195,13 +195,22 @@ def followed_log(way: Way, number: int, attempt: int | None, tail: int | None, r
                 yield Emit(piece[skip:])
             skip = max(0, skip - len(piece))
         yield Shut(reply)
-        if piece is None:  # the run is over, or the service is about to stop
-            story = yield from ask(way, calls.job(number))
-            of_it = [each for each in story.runs if each.number == (run or 1)]
-            is_over = story.job.attempt > (run or 1) or any(each.ended_at is not None for each in of_it)
-            if is_over or story.job.status in OVER:
-                return
-        yield from _try_again(way, call, piece or NotReachable("the service has stopped"), pauses)
+        if piece is None:  # the run is over, or the service is about to stop; one that is back later cannot tell which
+            about = calls.job(number)
+            reply = yield Send(about)
+            try:
+                if isinstance(reply, Exception):
+                    raise reply
+                story = way.answer(about, reply)
+            except (Lost, NotReachable, Unavailable) as error:
+                piece = error
+            else:
+                of_it = [each for each in story.runs if each.number == (run or 1)]
+                is_over = story.job.attempt > (run or 1) or any(each.ended_at is not None for each in of_it)
+                if is_over or story.job.status in OVER:
+                    return
+                piece = NotReachable("the service has stopped")
+        yield from _try_again(way, call, piece, pauses)
         if story.job.attempt or run or seen:
             run = run or 1
         call = calls.log(number, run, True, None if tail is None else 0, rank)
