@@ -195,7 +195,9 @@ def followed_log(way: Way, number: int, attempt: int | None, tail: int | None, r
                 yield Emit(piece[skip:])
             skip = max(0, skip - len(piece))
         yield Shut(reply)
-        if piece is None:  # the run is over, or the service is about to stop; one that is back later cannot tell which
+        if (
+            piece is None
+        ):  # the run is over, or the service is about to stop; one that is back later cannot tell which
             about = calls.job(number)
             reply = yield Send(about)
             try:
