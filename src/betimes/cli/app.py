@@ -47,6 +47,7 @@ def _add(name: str, short_help: str, verb: Callable[..., None]) -> None:
 
 
 _add("up", "Start the service: run jobs on this machine.", up.up)
+_add("config", "Show the settings of a service, and where each was set.", up.show_config)
 _add("demo", "See a service run three jobs, and go on with it.", demo.demo)
 _groups: dict[str, typer.Typer] = {}
 for _name, _verb in VERBS.items():

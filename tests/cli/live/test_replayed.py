@@ -12,7 +12,8 @@ import pytest
 from betimes.cli.live.replayed import told_as_it_goes
 from betimes.cli.render.jobs import standing
 from betimes.service.runtime.replaying.replay import Arrivals, cluster_for, machines_for
-from betimes.service.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import running
+from betimes.service.startup.config import ServiceConfig
 from betimes.workload import Workload
 from betimes.workload.generators import generate
 from tests.service.serving import PATIENCE_S
@@ -25,7 +26,7 @@ def replayed(
 ) -> tuple[str, str]:
     """What is printed until all of the jobs have run."""
     cluster = cluster_for(units, None)
-    options = Options(folder, machines=machines_for(cluster), speed=speed)
+    options = ServiceConfig(state=folder, machines=machines_for(cluster), speed=speed)
     options = replace(options, arrivals=Arrivals(workload, cluster, "fifo"))
     out = err = ""
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from betimes.service.machines.machine import Machine
-from betimes.service.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import running
+from betimes.service.startup.config import ServiceConfig
 
 
 @pytest.mark.parametrize(("mode", "mentioned"), [(0o755, True), (0o710, True), (0o700, False)])
@@ -20,7 +21,9 @@ def test_a_state_directory_that_is_open_to_others_is_mentioned(
     state.chmod(mode)
 
     async def start() -> None:
-        async with running(Options(state, machines=[Machine("n-0", "virtual", "n", 1.0, 1.0, 0.0)])):
+        async with running(
+            ServiceConfig(state=state, machines=[Machine("n-0", "virtual", "n", 1.0, 1.0, 0.0)])
+        ):
             pass
 
     asyncio.run(start())

@@ -16,7 +16,8 @@ from betimes.client import AsyncClient
 from betimes.errors import PolicyError, Refused, ServiceError, Unavailable
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.machines.machine import Machine
-from betimes.service.startup.bootstrap import Options, Service, running
+from betimes.service.startup.bootstrap import Service, running
+from betimes.service.startup.config import ServiceConfig
 from betimes.service.views.models import JobStory
 from tests.service.compiling.by_hand import ByHand, before_listening
 from tests.service.serving import PATIENCE_S, until
@@ -24,12 +25,12 @@ from tests.service.serving import PATIENCE_S, until
 MACHINE = Machine("n-0", "virtual", "n", 2.0, 8.0, 0.0)
 
 
-def options(state: Path, hand: ByHand, policy: str | None = None) -> Options:
-    return Options(state, machines=[MACHINE], kernels=hand.kernels(), policy=policy)
+def options(state: Path, hand: ByHand, policy: str | None = None) -> ServiceConfig:
+    return ServiceConfig(state=state, machines=[MACHINE], kernels=hand.kernels(), policy=policy)
 
 
 @asynccontextmanager
-async def asked(chosen: Options) -> AsyncIterator[tuple[Service, AsyncClient]]:
+async def asked(chosen: ServiceConfig) -> AsyncIterator[tuple[Service, AsyncClient]]:
     async with running(chosen) as service, AsyncClient(service.url, service.token) as client:
         yield service, client
 
@@ -160,7 +161,10 @@ def test_a_service_whose_policy_cannot_be_compiled_ends_and_keeps_its_jobs(
         asyncio.run(main())
 
     async def again() -> None:
-        async with asked(Options(tmp_path, machines=[MACHINE], kernels=before_listening())) as (_, client):
+        async with asked(ServiceConfig(state=tmp_path, machines=[MACHINE], kernels=before_listening())) as (
+            _,
+            client,
+        ):
             await promised(client, 1)
             await is_in(client, 1, "running")
 

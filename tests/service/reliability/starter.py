@@ -1,6 +1,6 @@
 """Starts real services as children, each as `betimes up` does, without paying for the imports every time.
 
-A line of JSON on standard input: the fields of `Options`, of which `ray` is the address of a cluster. On standard
+A line of JSON on standard input: the fields of `ServiceConfig`, of which `ray` is the address of a cluster. On standard
 output, for each: {"begun": pid}, and {"pid", "url", ...} once it is ready, or {"pid", "error"} with the exit code.
 """
 
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from betimes.errors import BetimesError
-from betimes.service.executors.ray.joining import RayOptions
 from betimes.service.machines.machine import Machine
-from betimes.service.startup.bootstrap import Options, Service, running
+from betimes.service.startup.bootstrap import Service, running
+from betimes.service.startup.config import ServiceConfig
 from tests.service.compiling.by_hand import ByHand
 
 
@@ -26,7 +26,7 @@ def say(**what: Any) -> None:
     os.write(1, json.dumps({"pid": os.getpid(), **what}).encode() + b"\n")
 
 
-async def serve(options: Options) -> None:
+async def serve(options: ServiceConfig) -> None:
     async with running(options) as service:
         ready(service)
         await asyncio.wait((service.failed,))
@@ -46,14 +46,13 @@ def child(asked: dict[str, Any]) -> None:
     if asked.pop("compiles", False):  # for as long as it lives
         asked["kernels"] = ByHand().kernels()
     if "ray" in asked:
-        asked["ray"] = RayOptions(asked["ray"])
         machines = None
     else:
         kind = "virtual" if virtual else "local"
         machines = [Machine(kind, kind, kind, cpus, 64.0, 0.0)]
     asked["state"] = Path(asked["state"])
     try:
-        asyncio.run(serve(Options(machines=machines, **asked)))
+        asyncio.run(serve(ServiceConfig(machines=machines, **asked)))
     except BetimesError as error:
         say(error=str(error), exit_code=error.exit_code)
         os._exit(error.exit_code)

@@ -8,7 +8,8 @@ from pathlib import Path
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.commands import ChangeMembers
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import running
+from betimes.service.startup.config import ServiceConfig
 from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import until
 
@@ -17,7 +18,7 @@ SMALL, LARGE = (Machine(name, "virtual", "n", cpu, 8.0, 0.0) for name, cpu in ((
 
 def test_members_come_and_go(tmp_path: Path) -> None:
     async def main() -> None:
-        options = Options(tmp_path, machines=[SMALL], kernels=before_listening())
+        options = ServiceConfig(state=tmp_path, machines=[SMALL], kernels=before_listening())
         async with running(options) as service:
             backend, ask = service.backend, service.controller.ask
             for _ in range(2):  # told again, it changes nothing

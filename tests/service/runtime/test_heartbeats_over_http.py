@@ -10,7 +10,8 @@ import pytest
 from betimes.client import AsyncClient
 from betimes.errors import Conflict, Unknown
 from betimes.service.machines.machine import Machine
-from betimes.service.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import running
+from betimes.service.startup.config import ServiceConfig
 from betimes.service.views.models import JobStory
 from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import PATIENCE_S
@@ -18,9 +19,9 @@ from tests.service.serving import PATIENCE_S
 LEASE_S = 0.5
 
 
-def options(state: Path) -> Options:
+def options(state: Path) -> ServiceConfig:
     machines = [Machine(f"n-{number}", "virtual", "n", 1.0, 8.0, 0.0) for number in range(2)]
-    return Options(state, machines=machines, lease_s=LEASE_S, kernels=before_listening())
+    return ServiceConfig(state=state, machines=machines, lease_s=LEASE_S, kernels=before_listening())
 
 
 async def statuses(client: AsyncClient) -> dict[str, str]:
@@ -93,7 +94,7 @@ def test_who_needs_none(tmp_path: Path) -> None:
     async def main() -> None:
         own = Machine("here", "local", "cpu", 1.0, 8.0, 0.0)
         async with (
-            running(Options(tmp_path, machines=[own])) as service,
+            running(ServiceConfig(state=tmp_path, machines=[own])) as service,
             AsyncClient(service.url, service.token) as client,
         ):
             with pytest.raises(Conflict, match="node here is the service's own machine"):

@@ -13,7 +13,8 @@ from betimes.errors import Conflict
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.admission.mixed_nodes import check_start
 from betimes.service.scheduling.nodes.node import Node
-from betimes.service.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import running
+from betimes.service.startup.config import ServiceConfig
 from betimes.service.views.models import NodeSpec, NodeView
 
 HERE = Machine("here", "local", "cpu", 1.0, 8.0, 0.0)
@@ -21,7 +22,7 @@ VIRTUAL = Machine("n-0", "virtual", "n", 1.0, 8.0, 0.0)
 OF_RAY = Machine("gpu-1f", "ray", "A100", 8.0, 8.0, 1.0)
 
 
-def added(options: Options, *specs: NodeSpec) -> list[NodeView]:
+def added(options: ServiceConfig, *specs: NodeSpec) -> list[NodeView]:
     """The nodes of a service once these have been added."""
 
     async def main() -> list[NodeView]:
@@ -34,7 +35,7 @@ def added(options: Options, *specs: NodeSpec) -> list[NodeView]:
 
 
 def test_a_service_that_runs_commands_gets_virtual_nodes_by_name_only(tmp_path: Path) -> None:
-    options = Options(tmp_path, machines=[HERE])
+    options = ServiceConfig(state=tmp_path, machines=[HERE])
     wanted = NodeSpec(type="big", cpu=8, memory_gib=8)
     with pytest.raises(
         Conflict, match=r"runs commands on node here; .* `--kind virtual` adds one all the same"
@@ -47,7 +48,9 @@ def test_a_service_that_runs_commands_gets_virtual_nodes_by_name_only(tmp_path: 
 
 
 def test_a_service_of_virtual_nodes_gets_more_of_them(tmp_path: Path) -> None:
-    nodes = added(Options(tmp_path, machines=[VIRTUAL]), NodeSpec(type="big", cpu=8, memory_gib=8))
+    nodes = added(
+        ServiceConfig(state=tmp_path, machines=[VIRTUAL]), NodeSpec(type="big", cpu=8, memory_gib=8)
+    )
     assert [(node.name, node.kind) for node in nodes] == [("n-0", "virtual"), ("big-0", "virtual")]
 
 
@@ -60,7 +63,7 @@ def test_a_service_of_virtual_nodes_gets_more_of_them(tmp_path: Path) -> None:
     ids=["virtual-later", "real-later"],
 )
 def test_a_start_does_not_mix_them(tmp_path: Path, before: Machine, after: Machine, said: str) -> None:
-    options = Options(tmp_path, machines=[before])
+    options = ServiceConfig(state=tmp_path, machines=[before])
     added(options)
     with pytest.raises(Conflict, match=said):
         added(replace(options, machines=[after]))

@@ -11,7 +11,8 @@ from betimes.client import AsyncClient
 from betimes.errors import InputError, PolicyError
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.machines.machine import Machine
-from betimes.service.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import running
+from betimes.service.startup.config import ServiceConfig
 
 MACHINE = Machine("n-0", "virtual", "n", 4.0, 8.0, 0.0)
 WAYS = ("{}", "pool:{}", "nodes:{}", "portfolio:members=fifo+{}", "nodes:portfolio:members={}")
@@ -41,13 +42,13 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def options(tmp_path: Path, folder: Path | None, policy: str | None = None) -> Options:
+def options(tmp_path: Path, folder: Path | None, policy: str | None = None) -> ServiceConfig:
     async def compiled(policy: str) -> None:
         """Whether one may be put in force does not hang on its machine code."""
 
     kernels = Kernels(compiled, is_cached=bool)
-    return Options(
-        tmp_path / "state", machines=[MACHINE], policy=policy, policy_files=folder, kernels=kernels
+    return ServiceConfig(
+        state=tmp_path / "state", machines=[MACHINE], policy=policy, policy_files=folder, kernels=kernels
     )
 
 

@@ -13,7 +13,8 @@ from betimes.client import AsyncClient
 from betimes.errors import StoreFull
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.readiness import Readiness
-from betimes.service.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import running
+from betimes.service.startup.config import ServiceConfig
 from betimes.service.store.memory import MemoryStore
 from tests.service.store.conftest import postgres_server, postgres_url
 from tests.service.store.relay import Relay
@@ -83,7 +84,7 @@ def test_a_store_that_does_not_answer_is_not_ready(monkeypatch: pytest.MonkeyPat
 
 def test_a_server_that_was_restarted_is_not_noticed(postgres_url: str, tmp_path: Path) -> None:
     async def main() -> None:
-        options = Options(tmp_path, database=postgres_url, machines=[MACHINE])
+        options = ServiceConfig(state=tmp_path, database=postgres_url, machines=[MACHINE])
         async with running(options) as service, AsyncClient(service.url, service.token) as client:
             await asyncio.to_thread(end_sessions, postgres_url)
             taken = await client.submit(command=["x"], env={"VIRTUAL_WORK_S": "1000"})
@@ -98,7 +99,9 @@ def test_a_server_that_was_restarted_is_not_noticed(postgres_url: str, tmp_path:
 def test_a_server_that_is_away_is_noticed_before_a_request_fails(postgres_url: str, tmp_path: Path) -> None:
     async def main(relay: Relay) -> None:
         url = make_url(postgres_url).update_query_dict({"host": str(relay.folder)})
-        options = Options(tmp_path, database=url.render_as_string(hide_password=False), machines=[MACHINE])
+        options = ServiceConfig(
+            state=tmp_path, database=url.render_as_string(hide_password=False), machines=[MACHINE]
+        )
         async with running(options) as service, AsyncClient(service.url, service.token) as client:
             assert (await client.health()).ready
             relay.shut_out()

@@ -9,9 +9,9 @@ import pytest
 
 from betimes.client import AsyncClient
 from betimes.errors import Conflict
-from betimes.service.machines.cloud_file import read_cloud
 from betimes.service.machines.machine import Machine
-from betimes.service.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import running
+from betimes.service.startup.config import ServiceConfig
 from betimes.service.views.models import NodeSpec
 from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import PATIENCE_S
@@ -27,7 +27,9 @@ def test_rented_nodes_of_a_real_service(tmp_path: Path) -> None:
     file = tmp_path / "cloud.toml"
     file.write_text(CLOUD)
     own = Machine("own-0", "virtual", "own", 1.0, 8.0, 0.0)
-    options = Options(tmp_path / "state", machines=[own], cloud=read_cloud(file), kernels=before_listening())
+    options = ServiceConfig(
+        state=tmp_path / "state", machines=[own], cloud=str(file), kernels=before_listening()
+    )
 
     async def first() -> None:
         async with running(options) as service, AsyncClient(service.url, service.token) as client:
@@ -55,7 +57,7 @@ def test_rented_nodes_of_a_real_service(tmp_path: Path) -> None:
                     await asyncio.sleep(0.02)
 
     async def without_the_cloud() -> None:
-        async with running(Options(options.state, machines=[own])):
+        async with running(ServiceConfig(state=options.state, machines=[own])):
             pass
 
     asyncio.run(first())

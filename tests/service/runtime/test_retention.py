@@ -12,9 +12,9 @@ import pytest
 from betimes.client import AsyncClient
 from betimes.errors import Refused, Unknown
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.retention import Keeping
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import running
+from betimes.service.startup.config import ServiceConfig
 from betimes.service.store.event_file import archives, read_archive
 from tests.service.compiling.by_hand import before_listening
 from tests.service.reliability.cluster import seen
@@ -24,9 +24,15 @@ JOBS = 12
 SOON_S = 0.3
 
 
-def options(state: Path, keeping: Keeping) -> Options:
+def options(state: Path, finished_s: float | None = None, events_s: float | None = None) -> ServiceConfig:
     machines = [Machine("n-0", "virtual", "n", 4.0, 8.0, 0.0)]
-    return Options(state, machines=machines, keeping=keeping, kernels=before_listening())
+    return ServiceConfig(
+        state=state,
+        machines=machines,
+        keep_finished_s=finished_s,
+        keep_events_s=events_s,
+        kernels=before_listening(),
+    )
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -48,7 +54,7 @@ async def some_jobs(client: AsyncClient) -> tuple[list[int], int]:
 def test_old_events_go_to_files_and_the_state_stays(tmp_path: Path) -> None:
     async def first() -> None:
         async with (
-            running(options(tmp_path, Keeping(events_s=SOON_S))) as service,
+            running(options(tmp_path, events_s=SOON_S)) as service,
             AsyncClient(service.url, service.token) as client,
         ):
             quick, slow = await some_jobs(client)
@@ -73,7 +79,7 @@ def test_old_events_go_to_files_and_the_state_stays(tmp_path: Path) -> None:
     assert [event.job for event in events if event.kind == "finished"] == [*range(1, JOBS + 1)]
 
     async def again() -> None:
-        async with running(options(tmp_path, Keeping())) as service:
+        async with running(options(tmp_path)) as service:
             ledger = service.controller.scheduler.ledger
             await until(lambda: service.store.last_event_id() == ledger.next_event - 1)
             # An archive that the stop has cut short may have its file already, and its events in the database still.
@@ -88,7 +94,7 @@ def test_old_events_go_to_files_and_the_state_stays(tmp_path: Path) -> None:
 def test_jobs_that_have_been_over_for_long_are_forgotten(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
-            running(options(tmp_path, Keeping(finished_s=SOON_S))) as service,
+            running(options(tmp_path, finished_s=SOON_S)) as service,
             AsyncClient(service.url, service.token) as client,
         ):
             output = tmp_path / "runs" / "1" / "1"
@@ -113,7 +119,7 @@ def test_output_that_cannot_be_removed_is_in_nobodys_way(
 ) -> None:
     async def main() -> None:
         async with (
-            running(options(tmp_path, Keeping(finished_s=SOON_S))) as service,
+            running(options(tmp_path, finished_s=SOON_S)) as service,
             AsyncClient(service.url, service.token) as client,
         ):
             (tmp_path / "runs").mkdir()
@@ -132,7 +138,7 @@ def test_output_that_cannot_be_removed_is_in_nobodys_way(
 def test_what_is_young_stays(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
-            running(options(tmp_path, Keeping(1e6, 1e6))) as service,
+            running(options(tmp_path, finished_s=1e6, events_s=1e6)) as service,
             AsyncClient(service.url, service.token) as client,
         ):
             quick, _ = await some_jobs(client)

@@ -16,7 +16,8 @@ from betimes.client import AsyncClient
 from betimes.errors import InputError, Refused
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.retention import tidy_uploads
-from betimes.service.startup.bootstrap import Options, Service, running
+from betimes.service.startup.bootstrap import Service, running
+from betimes.service.startup.config import ServiceConfig
 from betimes.service.uploads.archive import MIB
 from betimes.service.uploads.kept import UNUSED_S, Uploads
 from tests.service.compiling.by_hand import before_listening
@@ -28,7 +29,7 @@ from tests.service.uploads.packing import some_code
 @asynccontextmanager
 async def served(state: Path, **given: Any) -> AsyncIterator[tuple[Service, AsyncClient]]:
     machines = [Machine("here", "local", "here", 1.0, 1.0, 0.0)]
-    options = Options(state, **{"machines": machines, "kernels": before_listening(), **given})
+    options = ServiceConfig(state=state, **{"machines": machines, "kernels": before_listening(), **given})
     try:
         async with running(options) as service, AsyncClient(service.url, service.token) as client:
             yield service, client

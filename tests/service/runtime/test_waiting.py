@@ -12,7 +12,8 @@ from betimes.service.machines.machine import Machine
 from betimes.service.runtime.commands import CancelJobs
 from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import running
+from betimes.service.startup.config import ServiceConfig
 from betimes.testing import InMemoryService
 from tests.service.compiling.by_hand import before_listening
 
@@ -24,7 +25,7 @@ def test_a_job_that_ends_while_its_story_is_read_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        options = Options(tmp_path, machines=[MACHINE], kernels=before_listening())
+        options = ServiceConfig(state=tmp_path, machines=[MACHINE], kernels=before_listening())
         async with running(options) as service, AsyncClient(service.url, service.token) as client:
             backend = service.backend
             [told] = await backend.submit([JobSpec(command=["x"], hold=True)], "ada")

@@ -1,135 +1,63 @@
-"""`betimes up`: the service."""
+"""`betimes up`: the service; `betimes config`: how it is set up."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from betimes.cli import options
 from betimes.cli.live.jobs.completing import complete_policy
-from betimes.cli.live.policy.policy import from_anywhere
-from betimes.cli.verbs import Json
-from betimes.errors import InputError
+from betimes.cli.verbs import Json, Option, Several
+from betimes.service.access.address import default_state
+from betimes.service.startup.config import SETTINGS, ServiceConfig, read_settings
 
 if TYPE_CHECKING:
-    from betimes.cluster import Cluster
-    from betimes.service.executors.ray.joining import RayOptions
-    from betimes.service.machines.provider import OpenCloud
-    from betimes.service.startup.bootstrap import Options, Service
+    from betimes.service.startup.bootstrap import Service
 
 
 SEED = 1  # of a generated trace
 
 
+def _flags() -> dict[str, Any]:
+    """An option for each setting of a service."""
+    repeated = {"retune", "retune_objective", "retune_apply", "budget"}
+    switches = {"ray_open", "resize_gain"}
+    return {
+        setting.name: Annotated[
+            list[str] | None
+            if setting.name in repeated
+            else bool | None
+            if setting.name in switches
+            else str | None,
+            Option(
+                setting.flag,
+                metavar=setting.metavar,
+                help=setting.help + (f" Default: {setting.default}." if setting.default is not None else ""),
+                show_default=False,
+                autocompletion=complete_policy if setting.name == "policy" else None,
+            ),
+        ]
+        for setting in SETTINGS.values()
+    }
+
+
+Settings = Annotated[dict[str, Any], Several(_flags())]
+ConfigFile = Annotated[
+    Path | None,
+    Option(
+        "--config",
+        metavar="FILE.toml",
+        help="Settings, as `betimes config` shows them; by default config.toml in the state directory, if it is there.",
+        show_default=False,
+    ),
+]
+
+
 def up(
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            "--state",
-            metavar="DIR",
-            help="Where everything is kept; by default BETIMES_STATE, or your own.",
-            show_default=False,
-        ),
-    ] = None,
-    port: Annotated[
-        int, typer.Option("--port", help="0: that of the last time, or a free one.", min=0, max=65535)
-    ] = 0,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            "--listen",
-            metavar="ADDRESS",
-            help="Let others connect at this address; by default only this machine can.",
-            show_default=False,
-        ),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            metavar="NAME[:k=v,...]",
-            help="Who starts when; by default that of last time, or fifo. pool:fifo and nodes:fifo tell engines apart.",
-            autocompletion=complete_policy,
-            show_default=False,
-        ),
-    ] = None,
-    policy_files: Annotated[
-        Path | None,
-        typer.Option(
-            "--policy-files",
-            metavar="DIR",
-            help="The folder from which users may put policies of their own in force, as DIR/FILE.py:NAME; by default "
-            "none.",
-            show_default=False,
-        ),
-    ] = None,
-    nodes: Annotated[
-        Path | None,
-        typer.Option(
-            "--nodes",
-            metavar="FILE.toml",
-            help="Virtual nodes, whose jobs only take time; by default this machine.",
-            show_default=False,
-        ),
-    ] = None,
-    cloud: Annotated[
-        str | None,
-        typer.Option(
-            "--cloud",
-            metavar="FILE.toml",
-            help="A made-up cloud to rent nodes from, whose jobs only take time: the offers of a cluster file or of a "
-            "catalogue.",
-            show_default=False,
-        ),
-    ] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            "--cluster",
-            metavar="FILE.toml",
-            help="Both in one file: its nodes as --nodes, its offers as --cloud.",
-            show_default=False,
-        ),
-    ] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            "--ray",
-            metavar="auto|HOST:PORT",
-            help="Run jobs on the machines of a Ray cluster that this machine is a node of, instead of on this machine "
-            "alone; auto: the cluster that runs here.",
-            show_default=False,
-        ),
-    ] = None,
-    ray_share: Annotated[
-        float,
-        typer.Option(
-            "--ray-share",
-            metavar="FRACTION",
-            help="How much of each machine's cores, memory and GPUs jobs may use, where others use the cluster too.",
-        ),
-    ] = 1.0,
-    ray_open: Annotated[
-        bool,
-        typer.Option(
-            "--ray-open",
-            help="Join the cluster even if it has public addresses and asks for no token: a firewall closes its ports.",
-        ),
-    ] = False,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            "--database",
-            metavar="URL",
-            help="postgresql://...; by default SQLite in DIR.",
-            show_default=False,
-        ),
-    ] = None,
+    settings: Settings,
+    config: ConfigFile = None,
     as_copy: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--as-copy",
             help="Start a copy of another state directory: nothing that runs there is touched, and all unfinished jobs "
             "are held here.",
@@ -137,109 +65,14 @@ def up(
     ] = False,
     accept_loss: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--accept-loss",
             help="Start even if the database has lost events or jobs, of which DIR still shows that they existed.",
         ),
     ] = False,
-    usual: Annotated[
-        str,
-        typer.Option("--usual", metavar="TIME", help="Default run-time estimate for jobs without one."),
-    ] = "1h",
-    restart: Annotated[
-        str | None,
-        typer.Option(
-            "--restart",
-            metavar="TIME",
-            help="What a job loses when it is started again; by default what that has taken of late.",
-            show_default=False,
-        ),
-    ] = None,
-    resize_interval: Annotated[
-        str,
-        typer.Option(
-            "--resize-interval",
-            metavar="TIME",
-            help="A job in a pool keeps the width that it has got for so long, unless it is preempted.",
-        ),
-    ] = "0",
-    resize_gain: options.ResizeGain = False,
-    lease: Annotated[
-        str,
-        typer.Option(
-            "--lease",
-            metavar="TIME",
-            help="A node that sends heartbeats is lost if this passes without one.",
-        ),
-    ] = "30s",
-    keep_finished: Annotated[
-        str | None,
-        typer.Option(
-            "--keep-finished",
-            metavar="TIME",
-            help="Forget jobs, and what they printed, so long after their end; by default never.",
-            show_default=False,
-        ),
-    ] = None,
-    keep_events: Annotated[
-        str | None,
-        typer.Option(
-            "--keep-events",
-            metavar="TIME",
-            help="Move events that are older to files in DIR/archive; by default never.",
-            show_default=False,
-        ),
-    ] = None,
-    upload_limit: Annotated[
-        str,
-        typer.Option(
-            "--upload-limit",
-            metavar="SIZE",
-            help="The most that a directory may hold which is sent along with a job (submit --upload).",
-        ),
-    ] = "100MiB",
-    retune: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--retune",
-            metavar="TIME|drift",
-            help="Search for a Pareto front on the recent workload again and again: after so long, when workload or "
-            "prediction errors have drifted, or both (give it twice). What is found is proposed.",
-            show_default=False,
-        ),
-    ] = None,
-    retune_objective: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--retune-objective",
-            metavar="METRIC:MEASURE",
-            help="For what, once for each; by default those that --retune-apply bounds, else jct:avg and pred_err:avg.",
-            show_default=False,
-        ),
-    ] = None,
-    retune_jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--retune-jobs",
-            metavar="N",
-            help="On so many jobs, and as many after them to report on; by default 1,000.",
-            min=2,
-            show_default=False,
-        ),
-    ] = None,
-    retune_apply: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--retune-apply",
-            metavar="METRIC:MEASURE<=X",
-            help="Put the proposed point in force unasked if it keeps this, once for each objective: jct:avg<=1.05 "
-            "(times are factors of what the policy in force brings), pred_err:p99<=0.2, slowdown:p95<=1.1x.",
-            show_default=False,
-        ),
-    ] = None,
     replay: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--replay",
             metavar="TRACE",
             help="Submit the jobs of a trace at their times, on virtual nodes and a virtual clock that begins with the "
@@ -249,31 +82,19 @@ def up(
     ] = None,
     units: Annotated[
         int | None,
-        typer.Option("--units", metavar="N", help="The pool of a replay.", min=1, show_default=False),
+        Option("--units", metavar="N", help="The pool of a replay.", min=1, show_default=False),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            "--jobs", metavar="N", help="Keep the first N jobs of a replay.", min=1, show_default=False
-        ),
-    ] = None,
-    budget: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--budget",
-            metavar="USER=USD",
-            help="The most that a user's jobs may cost a month on machines that are rented for them; * is each user "
-            "else. By default any amount. Repeatable.",
-            show_default=False,
-        ),
+        Option("--jobs", metavar="N", help="Keep the first N jobs of a replay.", min=1, show_default=False),
     ] = None,
     speed: Annotated[
         str,
-        typer.Option("--speed", metavar="X", help="Seconds of a replay a second; max: as fast as it goes."),
+        Option("--speed", metavar="X", help="Seconds of a replay a second; max: as fast as it goes."),
     ] = "3600",
     promises: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--promises",
             metavar="N",
             help="Promise an end to N jobs of a replay, evenly spread; by default to all. Each takes a play-out.",
@@ -292,136 +113,81 @@ def up(
     import asyncio
     import logging
 
-    from betimes.service.access.address import default_state
-    from betimes.service.machines.budgets import parse_budgets
-    from betimes.service.machines.files import machines_of_cluster
-    from betimes.service.runtime.retention import Keeping
-    from betimes.service.scheduling.decisions.engine_factory import Settings
-    from betimes.service.startup.bootstrap import Options, speed_of
-    from betimes.service.tuning.retune import parse_retune
+    from betimes.service.startup.bootstrap import speed_of
 
     logging.basicConfig(level=logging.WARNING, format="betimes: %(message)s")
     logging.getLogger("betimes.service.compiling").setLevel(logging.INFO)
-    owned, offered = _described(cluster, nodes, cloud)
-    chosen = Options(
-        state=(state or default_state()).expanduser().absolute(),
-        database=database,
-        as_copy=as_copy,
-        accepts_loss=accept_loss,
-        host=listen or "127.0.0.1",
-        port=port,
-        listen=listen is not None,
-        policy=from_anywhere(policy) if policy is not None else None,
-        policy_files=policy_files,
-        machines=machines_of_cluster(owned) if owned is not None else None,
-        cloud=offered,
-        ray=_ray(ray, ray_share, ray_open, has_nodes=owned is not None or replay is not None),
-        default_run_s=_some_seconds("--usual", usual),
-        lease_s=_some_seconds("--lease", lease),
-        keeping=Keeping(
-            _some_seconds("--keep-finished", keep_finished) if keep_finished is not None else None,
-            _some_seconds("--keep-events", keep_events) if keep_events is not None else None,
-        ),
-        settings=Settings(
-            restart_s=_seconds("--restart", restart) if restart is not None else 0.0,
-            measures_restarts=restart is None,
-            resize_interval_s=_seconds("--resize-interval", resize_interval),
-            resize_gain=resize_gain,
-            budgets=parse_budgets(budget or ()),
-        ),
-        upload_bytes=_bytes("--upload-limit", upload_limit),
-        speed=speed_of(speed),
-        promises=promises,
-        retune=parse_retune(retune or (), retune_objective or (), retune_jobs, retune_apply or ()),
+    given = {at: each.value for at, each in read_settings(settings, config).items()}
+    chosen = ServiceConfig(
+        **given, as_copy=as_copy, accepts_loss=accept_loss, speed=speed_of(speed), promises=promises
     )
     if replay is not None:
-        _replayed(chosen, replay, units, jobs, owned)
+        chosen = _replayed(chosen, replay, units, jobs)
     asyncio.run(_serve(chosen, as_json))
 
 
-def _ray(address: str | None, share: float, allows_open: bool, *, has_nodes: bool) -> RayOptions | None:
-    """The Ray cluster that is asked for; null: none is. Raises InputError."""
-    from betimes.service.executors.ray.joining import RayOptions
+def show_config(settings: Settings, config: ConfigFile = None, as_json: Json = False) -> None:
+    """Show the settings with which `betimes up` would start the service, and where each was set.
 
-    if address is None:
-        if allows_open or share != 1.0:
-            raise InputError("--ray-share and --ray-open are about a Ray cluster; say which (--ray auto)")
-        return None
-    if has_nodes:
-        raise InputError(
-            f"--ray {address}: virtual nodes are given too; leave out --ray, or --nodes, --cluster and --replay"
+    What is printed is a file of settings: save it as config.toml in the state directory, and change what is to be
+    another. With --json an object: by setting its `value` (null: not set, and found at the start), `set_by` and `help`.
+    """
+    given = read_settings(settings, config)
+    ServiceConfig(**{at: each.value for at, each in given.items()})  # they must go together
+    if as_json:
+        from betimes.cli.render.as_json import print_json
+
+        print_json(
+            {
+                setting.name: {
+                    "value": given[at].written if at in given else setting.default,
+                    "set_by": given[at].where if at in given else "default",
+                    "help": setting.help,
+                }
+                for at, setting in SETTINGS.items()
+            }
         )
-    if not 0.0 < share <= 1.0:
-        raise InputError(f"--ray-share {share:g}: give a fraction above 0 and up to 1, such as 0.5")
-    return RayOptions(address, share, allows_open)
+        return
+    import json
+    import textwrap
+
+    for at, setting in SETTINGS.items():
+        print("\n".join(textwrap.wrap(setting.help, 100, initial_indent="# ", subsequent_indent="# ")))
+        each = given.get(at)
+        if setting.name == "state":
+            print(f"# (now {each.value if each is not None else default_state()}; not set in a file)\n")
+        elif each is None:
+            print(
+                f"# {setting.name} = {json.dumps(setting.default) if setting.default is not None else '...'}\n"
+            )
+        else:
+            print(f"{setting.name} = {json.dumps(each.written)}  # {each.where}\n")
 
 
-def _seconds(option: str, text: str) -> float:
-    """The time that an option gives. Raises InputError."""
-    from betimes.service.spec.parse_duration import parse_duration
+def _replayed(chosen: ServiceConfig, trace: str, units: int | None, jobs: int | None) -> ServiceConfig:
+    """With a trace and its machine: the one that is named, or else its own."""
+    from dataclasses import replace
 
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise InputError(f"{option}: {error}") from None
-
-
-def _some_seconds(option: str, text: str) -> float:
-    """The same, of a time that must pass."""
-    seconds = _seconds(option, text)
-    if seconds <= 0.0:
-        raise InputError(f"{option} {text}: give a time above 0, such as 30s")
-    return seconds
-
-
-def _bytes(option: str, text: str) -> int:
-    """The size that an option gives. Raises InputError."""
-    from betimes.service.spec.parse_memory import parse_gib
-
-    try:
-        return round(parse_gib(text) * 2**30)
-    except ValueError as error:
-        raise InputError(f"{option}: {error}") from None
-
-
-def _described(
-    cluster: str | None, nodes: Path | None, cloud: str | None
-) -> tuple[Cluster | None, OpenCloud | None]:
-    """The nodes that are there, and the cloud to rent from, of the files that are named. Raises InputError."""
-    from betimes.cluster import read_cluster
-    from betimes.service.machines.cloud_file import cloud_of, read_cloud
-
-    if cluster is None:
-        return (
-            read_cluster(nodes) if nodes is not None else None,
-            read_cloud(cloud) if cloud is not None else None,
-        )
-    if nodes is not None or cloud is not None:
-        option = "--nodes" if nodes is not None else "--cloud"
-        raise InputError(f"--cluster {cluster}: {option} is given too; leave one of them out")
-    found = read_cluster(cluster)
-    return found if found.groups else None, cloud_of(found) if found.offers else None
-
-
-def _replayed(
-    chosen: Options, trace: str, units: int | None, jobs: int | None, cluster: Cluster | None
-) -> None:
-    """Add a trace and its machine: the one that is named, or else its own."""
     from betimes.cli.simulate.sources import GENERATED_UNITS, is_generated, read
+    from betimes.cluster import read_cluster
     from betimes.service.runtime.replaying.replay import Arrivals, cluster_for, machines_for
     from betimes.service.startup.bootstrap import DEFAULT_POLICY
 
+    named = chosen.cluster or chosen.nodes
+    cluster = read_cluster(named) if named is not None else None
+    if cluster is not None and not cluster.groups:
+        cluster = None  # it has offers alone
     if cluster is None and units is None and is_generated(trace):
         units = GENERATED_UNITS
     workload = read(trace, units, SEED, cluster=cluster)
     cluster = cluster_for(units or workload.machine_units, cluster)
     if jobs is not None:
         workload = workload[:jobs]
-    chosen.machines = machines_for(cluster)
-    chosen.arrivals = Arrivals(workload, cluster, chosen.policy or DEFAULT_POLICY)
+    arrivals = Arrivals(workload, cluster, chosen.policy or DEFAULT_POLICY)
+    return replace(chosen, machines=machines_for(cluster), arrivals=arrivals)
 
 
-async def _serve(chosen: Options, as_json: bool) -> None:
+async def _serve(chosen: ServiceConfig, as_json: bool) -> None:
     """Until a signal; the second one ends it at once."""
     import asyncio
     import gc
@@ -457,7 +223,7 @@ async def _serve(chosen: Options, as_json: bool) -> None:
             service.failed.result()
 
 
-def _say(service: Service, chosen: Options, as_json: bool) -> None:
+def _say(service: Service, chosen: ServiceConfig, as_json: bool) -> None:
     """That it is ready, and how to go on."""
     import json
 

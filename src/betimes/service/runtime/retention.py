@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from betimes.errors import StoreError
@@ -20,28 +19,26 @@ LONGEST_PAUSE_S = 3600.0  # between two rounds
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Keeping:
-    """How long the database keeps what is over, s; null: for ever."""
-
-    finished_s: float | None = None  # after they have ended, with their runs, quotes and output
-    events_s: float | None = None
-
-    @property
-    def pause_s(self) -> float | None:
-        """How long to wait between two rounds; null: there is nothing to do, ever."""
-        spans = [span for span in (self.finished_s, self.events_s) if span is not None]
-        return min(LONGEST_PAUSE_S, min(spans) / 10) if spans else None
-
-
 async def keep_up(
-    store: Storage, runs: Path, keeping: Keeping, clock: Clock | VirtualClock, default_run_s: float
+    store: Storage,
+    runs: Path,
+    finished_s: float | None,
+    events_s: float | None,
+    clock: Clock | VirtualClock,
+    default_run_s: float,
 ) -> None:
-    """Round after round, beside everything else. A store that cannot be written is tried again in the next one."""
-    pause_s = keeping.pause_s
-    while pause_s is not None:
+    """Round after round, beside everything else. A store that cannot be written is tried again in the next one.
+
+    finished_s: how long jobs that are over are kept, with their runs, quotes and output; events_s: how long events are
+    kept in the database; null: for ever.
+    """
+    spans = [span for span in (finished_s, events_s) if span is not None]
+    if not spans:
+        return
+    pause_s = min(LONGEST_PAUSE_S, min(spans) / 10)
+    while True:
         try:
-            await asyncio.to_thread(tidy, store, runs, keeping, clock.now_s(), default_run_s)
+            await asyncio.to_thread(tidy, store, runs, finished_s, events_s, clock.now_s(), default_run_s)
         except StoreError as error:
             log.warning("what is old stays in the database for now: %s", error)
         await asyncio.sleep(pause_s)
@@ -63,12 +60,19 @@ def tidy_uploads(store: Storage, uploads: Uploads) -> None:
         uploads.remove(set(old) - store.uploads())
 
 
-def tidy(store: Storage, runs: Path, keeping: Keeping, now_at: float, default_run_s: float) -> None:
+def tidy(
+    store: Storage,
+    runs: Path,
+    finished_s: float | None,
+    events_s: float | None,
+    now_at: float,
+    default_run_s: float,
+) -> None:
     """One round; `runs` has a folder a job. Raises StoreError; may run in any thread."""
-    if keeping.finished_s is not None and store.retain(now_at - keeping.finished_s):
+    if finished_s is not None and store.retain(now_at - finished_s):
         _drop_output(store, runs)
-    if keeping.events_s is not None:
-        upto = last_before(store, now_at - keeping.events_s)
+    if events_s is not None:
+        upto = last_before(store, now_at - events_s)
         if upto > store.archived_upto:
             newest = store.latest_snapshot()
             if newest is None or newest.event_id < upto:

@@ -11,10 +11,9 @@ import stat
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
+from betimes.cluster import read_cluster
 from betimes.errors import Conflict, InputError, ServiceError
 from betimes.policies.loading import only_policies_below
 from betimes.service.access.auth import RunTokens, Tokens, operator_token
@@ -22,69 +21,41 @@ from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.ray.executor import RayExecutor
-from betimes.service.executors.ray.joining import JoinedCluster, RayOptions, join
+from betimes.service.executors.ray.joining import JoinedCluster, join
 from betimes.service.executors.ray.membership import Change
+from betimes.service.machines.budgets import parse_budgets
+from betimes.service.machines.cloud_file import cloud_of, read_cloud
+from betimes.service.machines.files import machines_of_cluster
 from betimes.service.machines.local import discover
 from betimes.service.machines.machine import Machine
-from betimes.service.machines.provider import OpenCloud
 from betimes.service.runtime.admission.mixed_nodes import check_start
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.commands import ChangeMembers
-from betimes.service.runtime.controller import LEASE_S, Controller
+from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.promises.play_out import Promises
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replaying.trace_source import Source
-from betimes.service.runtime.retention import Keeping, keep_up, keep_uploads
+from betimes.service.runtime.retention import keep_up, keep_uploads
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.scheduling.runs.run_reports import Ended, RunId
 from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.startup.config import ServiceConfig
 from betimes.service.startup.in_memory import admit_virtual_nodes
 from betimes.service.startup.server import serve
 from betimes.service.store.batch import Batch
 from betimes.service.store.belonging import COPIED
 from betimes.service.store.store import Store, default_url
-from betimes.service.tuning.retune import Retune
-from betimes.service.uploads.kept import DEFAULT_BYTES, Uploads, uploads_of
-
-if TYPE_CHECKING:
-    from betimes.service.runtime.replaying.replay import Arrivals
+from betimes.service.tuning.retune import Retune, parse_retune
+from betimes.service.uploads.kept import Uploads, uploads_of
 
 log = logging.getLogger(__name__)
 
 DEFAULT_POLICY = "fifo"
 SECRET = "run_secret"
-
-
-@dataclass
-class Options:
-    """How a service is set up; what is not given is found."""
-
-    state: Path
-    database: str | None = None
-    as_copy: bool = False  # the state is a copy of another one, which goes on
-    accepts_loss: bool = False  # start also where the log lacks what the state directory shows
-    host: str = "127.0.0.1"
-    port: int = 0
-    listen: bool = False
-    policy: str | None = None  # by default the one of last time, or fifo
-    policy_files: Path | None = None  # the folder of users' policies; by default none are taken
-    machines: list[Machine] | None = None  # virtual ones; by default this machine
-    ray: RayOptions | None = None  # the Ray cluster whose machines the nodes are
-    cloud: OpenCloud | None = None  # to rent from
-    default_run_s: float = 3600.0
-    lease_s: float = LEASE_S  # in which a node that sends signs of life must send another one
-    keeping: Keeping = field(default_factory=Keeping)
-    settings: Settings = field(default_factory=Settings)
-    kernels: Kernels = field(default_factory=Kernels)
-    arrivals: Arrivals | None = None  # of a replayed trace
-    speed: float = 3600.0  # of a replay; infinity: as fast as it goes
-    retune: Retune | None = None  # when to search for a front unasked
-    upload_bytes: int = DEFAULT_BYTES  # of the files of a directory that is sent along with a job
-    promises: int | None = None  # to so many of its jobs, evenly spread; by default to all
 
 
 @dataclass
@@ -100,39 +71,74 @@ class Service:
 
 
 @asynccontextmanager
-async def running(options: Options) -> AsyncIterator[Service]:
+async def running(config: ServiceConfig) -> AsyncIterator[Service]:
     """A service while this is entered; jobs go on when it is left. Raises InputError and ServiceError."""
-    options.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if (mode := stat.S_IMODE(options.state.stat().st_mode)) & 0o077:
+    config = _described(config)
+    settings, retune = _engine_settings(config), _retune(config)
+    kernels = config.kernels or Kernels()
+    config.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if (mode := stat.S_IMODE(config.state.stat().st_mode)) & 0o077:
         message = (
             "%s is open to others (mode %o); what jobs print and keep is not, but close it: chmod 700 %s"
         )
-        log.warning(message, options.state, mode, options.state)
+        log.warning(message, config.state, mode, config.state)
     store = await asyncio.to_thread(
         Store.open,
-        options.database or default_url(options.state),
-        options.state,
-        as_copy=options.as_copy,
-        accepts_loss=options.accepts_loss,
+        config.database or default_url(config.state),
+        config.state,
+        as_copy=config.as_copy,
+        accepts_loss=config.accepts_loss,
     )
     try:
-        with only_policies_below(options.policy_files):
-            async with _opened(store, options) as service:
+        with only_policies_below(config.policy_files):
+            async with _opened(store, config, settings, retune, kernels) as service:
                 yield service
     finally:
-        await options.kernels.close()
+        await kernels.close()
         await asyncio.to_thread(store.close)
 
 
+def _described(config: ServiceConfig) -> ServiceConfig:
+    """With the machines and the cloud of the files that it names. Raises ClusterError."""
+    if config.cluster is not None:
+        cluster = read_cluster(config.cluster)
+        if cluster.groups and config.machines is None:
+            config = replace(config, machines=machines_of_cluster(cluster))
+        return replace(config, rents_from=cloud_of(cluster)) if cluster.offers else config
+    if config.nodes is not None and config.machines is None:
+        config = replace(config, machines=machines_of_cluster(read_cluster(config.nodes)))
+    return config if config.cloud is None else replace(config, rents_from=read_cloud(config.cloud))
+
+
+def _engine_settings(config: ServiceConfig) -> Settings:
+    """What is the engines' of it. Raises InputError."""
+    return Settings(
+        restart_s=config.restart_s or 0.0,
+        measures_restarts=config.restart_s is None,
+        resize_interval_s=config.resize_interval_s,
+        resize_gain=config.resize_gain,
+        budgets=parse_budgets(config.budget),
+        plans_aside=config.arrivals is None,  # a replay comes to the same each time
+    )
+
+
+def _retune(config: ServiceConfig) -> Retune | None:
+    return parse_retune(config.retune, config.retune_objective, config.retune_jobs, config.retune_apply)
+
+
 @asynccontextmanager
-async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
+async def _opened(
+    store: Store, config: ServiceConfig, settings: Settings, retune: Retune | None, kernels: Kernels
+) -> AsyncIterator[Service]:
     secret = store.meta(SECRET)
     if secret is None or store.meta(COPIED):  # what runs in the original has its tokens
         secret = secrets.token_hex(32)
         store.commit(Batch(meta={SECRET: secret}))
-    cluster = await join(options.ray, secret) if options.ray is not None else None
+    cluster = None
+    if config.ray is not None:
+        cluster = await join(config.ray, config.ray_share_frac, config.ray_open, secret)
     try:
-        async with _serving(store, options, secret, cluster) as service:
+        async with _serving(store, config, settings, retune, kernels, secret, cluster) as service:
             yield service
     finally:
         if cluster is not None:
@@ -141,70 +147,73 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
 
 @asynccontextmanager
 async def _serving(
-    store: Store, options: Options, secret: str, cluster: JoinedCluster | None
+    store: Store,
+    config: ServiceConfig,
+    settings: Settings,
+    retune: Retune | None,
+    kernels: Kernels,
+    secret: str,
+    cluster: JoinedCluster | None,
 ) -> AsyncIterator[Service]:
     began = time.monotonic()
     run_tokens, tokens = RunTokens(bytes.fromhex(secret)), Tokens(store)
-    token = operator_token(tokens, options.state, getpass.getuser())
-    launches = Launches(options.state, store.log_id, run_tokens.issue)
-    replays = options.arrivals is not None
-    kernels = options.kernels
-    rentals = Rentals(options.cloud) if options.cloud is not None else None
+    token = operator_token(tokens, config.state, getpass.getuser())
+    launches = Launches(config.state, store.log_id, run_tokens.issue)
+    replays = config.arrivals is not None
+    rentals = Rentals(config.rents_from) if config.rents_from is not None else None
     controller = Controller(
         store,
         Clock(0.0),
         launches,
-        replace(options.settings, plans_aside=not replays),  # a replay comes to the same each time
-        options.default_run_s,
-        options.lease_s,
+        settings,
+        config.default_run_s,
+        config.lease_s,
         kernels,
         rentals,
     )
     known = await asyncio.to_thread(controller.recover)
     if known and replays:
-        raise Conflict(
-            f"{options.state} has a history; a replay needs a state directory of its own (--state)"
-        )
+        raise Conflict(f"{config.state} has a history; a replay needs a state directory of its own (--state)")
     ledger = controller.scheduler.ledger
     rented = [name for name, node in ledger.nodes.items() if node.rented_at is not None]
-    if rented and options.cloud is None:
+    if rented and rentals is None:
         raise Conflict(f"node {rented[0]} is rented; say from what cloud (--cloud FILE.toml), as last time")
-    policy = options.policy or ledger.policy or DEFAULT_POLICY
+    policy = config.policy or ledger.policy or DEFAULT_POLICY
     # A virtual clock would go on meanwhile; else it takes a moment only.
     if replays or kernels.are_cached(policy):
         await kernels.compile(policy)
-    if options.arrivals is not None:  # from the first submission on: a trace may begin at a Unix time
-        controller.clock = VirtualClock(options.arrivals.begin_s, options.speed)
+    if config.arrivals is not None:  # from the first submission on: a trace may begin at a Unix time
+        controller.clock = VirtualClock(config.arrivals.begin_s, config.speed)
     else:
         controller.clock = Clock(ledger.last_at)
     controller.scheduler.begin(controller.clock.now_s())
-    machines = cluster.machines if cluster is not None else options.machines
+    machines = cluster.machines if cluster is not None else config.machines
     if machines is None:
         machines = [await asyncio.to_thread(discover)]
     alive = cluster.alive if cluster is not None else frozenset[str]()
-    _begin(controller.scheduler, known, machines, alive, options, controller.clock.now_s())
+    _begin(controller.scheduler, known, machines, alive, config, controller.clock.now_s())
     if store.meta(COPIED):
         _hold_copied(controller)
-    _executors(controller, machines, options)
+    _executors(controller, machines, config)
     ray = _executor_of(cluster, controller) if cluster is not None else None
-    if options.arrivals is not None:
-        controller.source = Source(options.arrivals, promise_every=_every(options))
+    if config.arrivals is not None:
+        controller.source = Source(config.arrivals, promise_every=_every(config))
     controller.recovery_s = time.monotonic() - began
     promises = Promises(controller)
-    uploads = Uploads(uploads_of(options.state), options.upload_bytes)
+    uploads = Uploads(uploads_of(config.state), config.upload_bytes)
     backend = ServiceBackend(
-        controller, promises, run_tokens, LiveTuner(controller, options.state, options.retune), uploads
+        controller, promises, run_tokens, LiveTuner(controller, config.state, retune), uploads
     )
-    app = create_app(backend, tokens, hosts=[options.host] if options.listen else [])
+    app = create_app(backend, tokens, hosts=[config.listen] if config.listen else [])
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(
         serve(
             app,
-            options.host,
-            options.port,
-            state=options.state,
+            config.listen or "127.0.0.1",
+            config.port,
+            state=config.state,
             stop=stop,
-            listen=options.listen,
+            listen=config.listen is not None,
             listening=listening,
         )
     )
@@ -219,7 +228,14 @@ async def _serving(
         if cluster is not None and ray is not None:
             _follow(cluster, controller, ray)
         controller.background.go(
-            keep_up(store, launches.runs, options.keeping, controller.clock, options.default_run_s)
+            keep_up(
+                store,
+                launches.runs,
+                config.keep_finished_s,
+                config.keep_events_s,
+                controller.clock,
+                config.default_run_s,
+            )
         )
         controller.background.go(keep_uploads(store, uploads))
         deciding = asyncio.ensure_future(controller.run())
@@ -249,14 +265,14 @@ def _begin(
     known: bool,
     machines: list[Machine],
     alive: frozenset[str],
-    options: Options,
+    config: ServiceConfig,
     now_at: float,
 ) -> None:
     """Begin a history, or go on with the one that was recovered; alive: the nodes of a cluster that are still there."""
     if not known:
         for machine in machines:
             scheduler.nodes.add(machine, "operator")
-        scheduler.open(options.policy or DEFAULT_POLICY, now_at)
+        scheduler.open(config.policy or DEFAULT_POLICY, now_at)
         return
     check_start(machines, scheduler.ledger.nodes.values())
     scheduler.recover()
@@ -270,8 +286,8 @@ def _begin(
     for name, node in list(scheduler.ledger.nodes.items()):
         if node.machine.kind == "ray" and name not in alive:
             scheduler.nodes.left(name)
-    if options.policy is not None and options.policy != scheduler.ledger.policy:
-        scheduler.policy.set_policy(options.policy, "operator")
+    if config.policy is not None and config.policy != scheduler.ledger.policy:
+        scheduler.policy.set_policy(config.policy, "operator")
 
 
 def _hold_copied(controller: Controller) -> None:
@@ -297,7 +313,7 @@ def _hold_copied(controller: Controller) -> None:
     )
 
 
-def _executors(controller: Controller, machines: list[Machine], options: Options) -> None:
+def _executors(controller: Controller, machines: list[Machine], config: ServiceConfig) -> None:
     """An executor for the runs of every kind of node."""
     known = [
         node.machine for node in controller.scheduler.ledger.nodes.values()
@@ -307,7 +323,7 @@ def _executors(controller: Controller, machines: list[Machine], options: Options
         controller.effects.admit(
             "local", LocalExecutor(controller.inbox.hear, cpus=local.cores or None, gpus=local.gpu_ids)
         )
-    admit_virtual_nodes(controller, controller.scheduler.kind == "pool" and options.arrivals is not None)
+    admit_virtual_nodes(controller, controller.scheduler.kind == "pool" and config.arrivals is not None)
 
 
 def _executor_of(cluster: JoinedCluster, controller: Controller) -> RayExecutor:
@@ -341,11 +357,11 @@ def _follow(cluster: JoinedCluster, controller: Controller, executor: RayExecuto
     )
 
 
-def _every(options: Options) -> int:
+def _every(config: ServiceConfig) -> int:
     """One of how many replayed jobs is promised an end; 0: none is."""
-    if options.promises is None:
+    if config.promises is None:
         return 1
-    return math.ceil(len(options.arrivals or ()) / options.promises) if options.promises else 0
+    return math.ceil(len(config.arrivals or ()) / config.promises) if config.promises else 0
 
 
 def _first_failure(*tasks: asyncio.Future[None]) -> asyncio.Future[None]:

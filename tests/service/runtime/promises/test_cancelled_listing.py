@@ -10,7 +10,8 @@ import pytest
 from betimes.service.machines.machine import Machine
 from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.startup.bootstrap import Options, running
+from betimes.service.startup.bootstrap import running
+from betimes.service.startup.config import ServiceConfig
 from betimes.service.views.models import JobFilter
 from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import until
@@ -22,7 +23,9 @@ def test_a_forecast_that_is_ready_at_that_moment_loses_no_cancellation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        async with running(Options(tmp_path, machines=[MACHINE], kernels=before_listening())) as service:
+        async with running(
+            ServiceConfig(state=tmp_path, machines=[MACHINE], kernels=before_listening())
+        ) as service:
             backend = service.backend
             await backend.submit([JobSpec(command=["x"], env={"VIRTUAL_WORK_S": "1000"})], "ada")
             found = await backend.promises.forecast()

@@ -11,7 +11,8 @@ from betimes.client import AsyncClient
 from betimes.errors import StoreFull
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.promises.play_out import Promises
-from betimes.service.startup.bootstrap import Options, Service, running
+from betimes.service.startup.bootstrap import Service, running
+from betimes.service.startup.config import ServiceConfig
 from betimes.testing import InMemoryService
 from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import PATIENCE_S
@@ -19,8 +20,8 @@ from tests.service.serving import PATIENCE_S
 MACHINE = Machine("n-0", "virtual", "n", 4.0, 8.0, 0.0)
 
 
-def options(folder: Path) -> Options:
-    return Options(folder / "state", machines=[MACHINE], kernels=before_listening())
+def options(folder: Path) -> ServiceConfig:
+    return ServiceConfig(state=folder / "state", machines=[MACHINE], kernels=before_listening())
 
 
 async def promised(service: Service, job: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,15 +40,11 @@ def put(
 ) -> None:
     """Put another policy in force, while jobs run."""
     from betimes.cli.live.connection import connect
+    from betimes.service.startup.config import with_full_names
 
     with connect(state) as service, _patience():
-        found = service.set_policy(from_anywhere(text))
+        found = service.set_policy(with_full_names(text, Path()))
     _print(found, as_json)
-
-
-def from_anywhere(policy: str) -> str:
-    """A policy with the full names of its files: the service works in another folder."""
-    return re.sub(r"[^:=+,]+\.py(?=:)", lambda file: str(Path(file[0]).expanduser().absolute()), policy)
 
 
 def front(state: State = None, output: Output = None, as_json: Json = False) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from betimes.errors import InputError, Unavailable
 from betimes.service.executors.protocol import Listener
@@ -13,15 +12,6 @@ from betimes.service.executors.ray.connection import ClusterConnection
 from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.ray.membership import Change, Membership, asks_for_token, check_closed
 from betimes.service.machines.machine import Machine
-
-
-@dataclass(frozen=True)
-class RayOptions:
-    """Which cluster, and what of it the service may use."""
-
-    address: str = "auto"  # or HOST:PORT
-    share: float = 1.0  # of each node's cores, memory and GPUs
-    allows_open: bool = False  # also a cluster that has public addresses and asks for no token
 
 
 class JoinedCluster:
@@ -52,27 +42,30 @@ class JoinedCluster:
         await self.connection.close()
 
 
-async def join(asked: RayOptions, secret: str) -> JoinedCluster:
-    """Join a cluster. `secret`: the service's own, from which the name of its agents comes.
+async def join(address: str, share_frac: float, allows_open: bool, secret: str) -> JoinedCluster:
+    """Join a cluster.
+
+    address: HOST:PORT, or auto. share_frac: of each node's cores, memory and GPUs. allows_open: also a cluster that has
+    public addresses and asks for no token. secret: the service's own, from which the name of its agents comes.
 
     Raises InputError where that cannot be done, or where the cluster's ports are open to the world.
     """
     service = f"betimes-{hashlib.sha256(secret.encode()).hexdigest()[:12]}"
-    connection = ClusterConnection(asked.address, service)
+    connection = ClusterConnection(address, service)
     await connection.open()
     try:
         nodes = await connection.nodes()
-        check_closed(nodes, await asks_for_token(connection, nodes), asked.allows_open)
-        machines = list((await Membership(connection, asked.share, list).look()).joined)
+        check_closed(nodes, await asks_for_token(connection, nodes), allows_open)
+        machines = list((await Membership(connection, share_frac, list).look()).joined)
         if not machines:
             raise InputError(
-                f"--ray {asked.address}: none of the {len(nodes)} nodes of the cluster can run jobs: each needs "
+                f"--ray {address}: none of the {len(nodes)} nodes of the cluster can run jobs: each needs "
                 "betimes[ray] and a whole core for it (`ray start --num-cpus`, --ray-share); see `betimes doctor`"
             )
     except Unavailable as error:
         await connection.close()
-        raise InputError(f"--ray {asked.address}: {error}") from None
+        raise InputError(f"--ray {address}: {error}") from None
     except BaseException:
         await connection.close()
         raise
-    return JoinedCluster(connection, asked.share, machines, frozenset(node.name for node in nodes))
+    return JoinedCluster(connection, share_frac, machines, frozenset(node.name for node in nodes))

@@ -1,0 +1,456 @@
+"""What an operator may set of a service: one record, fed by flags, the environment, a file and Python alike.
+
+A flag counts before a variable of the environment (BETIMES_UP_KEEP_EVENTS), and that before the file, whose keys are
+the same names (`keep_events = "30d"`). The file is `config.toml` of the state directory, or the one that is named.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from betimes.errors import InputError
+from betimes.service.access.address import default_state
+from betimes.service.spec.parse_duration import parse_duration
+from betimes.service.spec.parse_memory import parse_gib
+
+if TYPE_CHECKING:
+    from betimes.service.compiling.kernels import Kernels
+    from betimes.service.machines.machine import Machine
+    from betimes.service.machines.provider import OpenCloud
+    from betimes.service.runtime.replaying.replay import Arrivals
+
+FILE = "config.toml"  # in the state directory
+PREFIX = "BETIMES_UP_"
+
+
+class Setting(NamedTuple):
+    """How text and tables give a field of `ServiceConfig`. `parse` raises ValueError, saying what to write."""
+
+    name: str
+    help: str
+    parse: Callable[[Any], Any]
+    metavar: str | None = None
+    default: str | None = None  # as a user would write it; null: the help says what is done then
+
+    @property
+    def flag(self) -> str:
+        """Its option of `betimes up`."""
+        return "--" + self.name.replace("_", "-")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("give a text")
+    return value
+
+
+def _path(value: Any) -> Path:
+    return Path(_text(value)).expanduser()
+
+
+def _yes(value: Any) -> bool:
+    answers = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if not isinstance(value, bool) and str(value).lower() not in answers:
+        raise ValueError("give true or false")
+    return value if isinstance(value, bool) else answers[str(value).lower()]
+
+
+def _whole(least: int, most: int | None = None) -> Callable[[Any], int]:
+    def parse(value: Any) -> int:
+        limits = f"from {least} to {most}" if most is not None else f"of at least {least}"
+        try:
+            number = least - 1 if isinstance(value, bool | float) else int(value)
+        except (TypeError, ValueError):
+            number = least - 1
+        if number < least or (most is not None and number > most):
+            raise ValueError(f"give a whole number {limits}")
+        return number
+
+    return parse
+
+
+def _frac(value: Any) -> float:
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        share = -1.0
+    if not 0.0 < share <= 1.0:
+        raise ValueError("give a fraction above 0 and up to 1, such as 0.5")
+    return share
+
+
+def _seconds(value: Any) -> float:
+    return parse_duration(_written(value))
+
+
+def _some_seconds(value: Any) -> float:
+    seconds = parse_duration(_written(value))
+    if seconds <= 0.0:
+        raise ValueError("give a time above 0, such as 30s")
+    return seconds
+
+
+def _bytes(value: Any) -> int:
+    return round(parse_gib(_written(value)) * 2**30)
+
+
+def _written(value: Any) -> str:
+    """A quantity as text: a file may give it as a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("give a text or a number")
+    return str(value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """Several: flags that are repeated, an array of the file, or in the environment separated by commas."""
+    found = value.split(",") if isinstance(value, str) else value
+    if not isinstance(found, list | tuple):
+        raise ValueError("give an array of texts")
+    return tuple(_text(each) for each in found)  # pyright: ignore[reportUnknownVariableType]
+
+
+def _told(
+    name: str,
+    help: str,  # noqa: A002
+    parse: Callable[[Any], Any] = _text,
+    metavar: str | None = None,
+    default: str | None = None,
+) -> dict[str, Setting]:
+    return {"setting": Setting(name, help, parse, metavar, default)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceConfig:
+    """How a service is set up; what is not given is found. The fields without a setting are for Python alone."""
+
+    state: Path = field(
+        default_factory=default_state,
+        metadata=_told(
+            "state", "Where everything is kept; by default BETIMES_STATE, or your own.", _path, "DIR"
+        ),
+    )
+    port: int = field(
+        default=0,
+        metadata=_told("port", "0: that of the last time, or a free one.", _whole(0, 65535), "N", "0"),
+    )
+    listen: str | None = field(
+        default=None,
+        metadata=_told(
+            "listen",
+            "Let others connect at this address; by default only this machine can.",
+            _text,
+            "ADDRESS",
+        ),
+    )
+    policy: str | None = field(
+        default=None,
+        metadata=_told(
+            "policy",
+            "Who starts when; by default that of last time, or fifo. pool:fifo and nodes:fifo tell engines apart.",
+            metavar="NAME[:k=v,...]",
+        ),
+    )
+    policy_files: Path | None = field(
+        default=None,
+        metadata=_told(
+            "policy_files",
+            "The folder from which users may put policies of their own in force, as DIR/FILE.py:NAME; by default none.",
+            _path,
+            "DIR",
+        ),
+    )
+    nodes: Path | None = field(
+        default=None,
+        metadata=_told(
+            "nodes", "Virtual nodes, whose jobs only take time; by default this machine.", _path, "FILE.toml"
+        ),
+    )
+    cloud: str | None = field(
+        default=None,
+        metadata=_told(
+            "cloud",
+            "A made-up cloud to rent nodes from, whose jobs only take time: the offers of a cluster file or of a "
+            "catalogue.",
+            metavar="FILE.toml",
+        ),
+    )
+    cluster: str | None = field(
+        default=None,
+        metadata=_told(
+            "cluster", "Both in one file: its nodes as --nodes, its offers as --cloud.", metavar="FILE.toml"
+        ),
+    )
+    ray: str | None = field(
+        default=None,
+        metadata=_told(
+            "ray",
+            "Run jobs on the machines of a Ray cluster that this machine is a node of, instead of on this machine "
+            "alone; auto: the cluster that runs here.",
+            metavar="auto|HOST:PORT",
+        ),
+    )
+    ray_share_frac: float = field(
+        default=1.0,
+        metadata=_told(
+            "ray_share",
+            "How much of each machine's cores, memory and GPUs jobs may use, where others use the cluster too.",
+            _frac,
+            "FRACTION",
+            "1.0",
+        ),
+    )
+    ray_open: bool = field(
+        default=False,
+        metadata=_told(
+            "ray_open",
+            "Join the cluster even if it has public addresses and asks for no token: a firewall closes its ports.",
+            _yes,
+        ),
+    )
+    database: str | None = field(
+        default=None, metadata=_told("database", "postgresql://...; by default SQLite in DIR.", metavar="URL")
+    )
+    default_run_s: float = field(
+        default=3600.0,
+        metadata=_told(
+            "usual", "Default run-time estimate for jobs without one.", _some_seconds, "TIME", "1h"
+        ),
+    )
+    restart_s: float | None = field(
+        default=None,
+        metadata=_told(
+            "restart",
+            "What a job loses when it is started again; by default what that has taken of late.",
+            _seconds,
+            "TIME",
+        ),
+    )
+    resize_interval_s: float = field(
+        default=0.0,
+        metadata=_told(
+            "resize_interval",
+            "A job in a pool keeps the width that it has got for so long, unless it is preempted.",
+            _seconds,
+            "TIME",
+            "0",
+        ),
+    )
+    resize_gain: bool = field(
+        default=False,
+        metadata=_told(
+            "resize_gain", "A job changes its width only where it gains more than the restart costs.", _yes
+        ),
+    )
+    lease_s: float = field(
+        default=30.0,
+        metadata=_told(
+            "lease",
+            "A node that sends heartbeats is lost if this passes without one.",
+            _some_seconds,
+            "TIME",
+            "30s",
+        ),
+    )
+    keep_finished_s: float | None = field(
+        default=None,
+        metadata=_told(
+            "keep_finished",
+            "Forget jobs, and what they printed, so long after their end; by default never.",
+            _some_seconds,
+            "TIME",
+        ),
+    )
+    keep_events_s: float | None = field(
+        default=None,
+        metadata=_told(
+            "keep_events",
+            "Move events that are older to files in DIR/archive; by default never.",
+            _some_seconds,
+            "TIME",
+        ),
+    )
+    upload_bytes: int = field(
+        default=100 << 20,
+        metadata=_told(
+            "upload_limit",
+            "The most that a directory may hold which is sent along with a job (submit --upload).",
+            _bytes,
+            "SIZE",
+            "100MiB",
+        ),
+    )
+    retune: tuple[str, ...] = field(
+        default=(),
+        metadata=_told(
+            "retune",
+            "Search for a Pareto front on the recent workload again and again: after so long, when workload or "
+            "prediction errors have drifted, or both (give it twice). What is found is proposed.",
+            _texts,
+            "TIME|drift",
+        ),
+    )
+    retune_objective: tuple[str, ...] = field(
+        default=(),
+        metadata=_told(
+            "retune_objective",
+            "For what, once for each; by default those that --retune-apply bounds, else jct:avg and pred_err:avg.",
+            _texts,
+            "METRIC:MEASURE",
+        ),
+    )
+    retune_jobs: int | None = field(
+        default=None,
+        metadata=_told(
+            "retune_jobs",
+            "On so many jobs, and as many after them to report on; by default 1,000.",
+            _whole(2),
+            "N",
+        ),
+    )
+    retune_apply: tuple[str, ...] = field(
+        default=(),
+        metadata=_told(
+            "retune_apply",
+            "Put the proposed point in force unasked if it keeps this, once for each objective: jct:avg<=1.05 (times "
+            "are factors of what the policy in force brings), pred_err:p99<=0.2, slowdown:p95<=1.1x.",
+            _texts,
+            "METRIC:MEASURE<=X",
+        ),
+    )
+    budget: tuple[str, ...] = field(
+        default=(),
+        metadata=_told(
+            "budget",
+            "The most that a user's jobs may cost a month on machines that are rented for them; * is each user else. "
+            "By default any amount. Repeatable.",
+            _texts,
+            "USER=USD",
+        ),
+    )
+
+    as_copy: bool = False  # the state is a copy of another one, which goes on
+    accepts_loss: bool = False  # start also where the log lacks what the state directory shows
+    machines: list[Machine] | None = (
+        None  # virtual ones, in place of those of `nodes`, `cluster` or this machine
+    )
+    rents_from: OpenCloud | None = None  # in place of `cloud`
+    kernels: Kernels | None = None
+    arrivals: Arrivals | None = None  # of a replayed trace
+    speed: float = 3600.0  # of a replay; infinity: as fast as it goes
+    promises: int | None = None  # to so many of its jobs, evenly spread; by default to all
+
+    def __post_init__(self) -> None:
+        if self.ray is None and (self.ray_open or self.ray_share_frac != 1.0):
+            raise InputError("--ray-share and --ray-open are about a Ray cluster; name it (--ray auto)")
+        if self.ray is not None and self.has_virtual_nodes:
+            raise InputError(
+                f"--ray {self.ray}: virtual nodes are given too; leave out --ray, or --nodes, --cluster and --replay"
+            )
+        if self.cluster is not None and (self.nodes is not None or self.cloud is not None):
+            option = "--nodes" if self.nodes is not None else "--cloud"
+            raise InputError(f"--cluster {self.cluster}: {option} is given too; leave one of them out")
+
+    @property
+    def has_virtual_nodes(self) -> bool:
+        """Whether the nodes are described, rather than found."""
+        return not (
+            self.machines is None and self.nodes is None and self.cluster is None and self.arrivals is None
+        )
+
+
+SETTINGS: dict[str, Setting] = {
+    each.name: each.metadata["setting"] for each in fields(ServiceConfig) if each.metadata
+}
+"""What text can set, by field of `ServiceConfig`."""
+
+
+class Given(NamedTuple):
+    """What a setting is to be, as it was written, and where."""
+
+    value: Any
+    written: Any
+    where: str
+
+
+def read_settings(
+    flags: Mapping[str, Any], file: Path | None = None, environ: Mapping[str, str] = os.environ
+) -> dict[str, Given]:
+    """What is set, by field of `ServiceConfig`.
+
+    flags: values of options by name of setting, null where they are not given. file: in place of `config.toml` in the
+    state directory, which need not exist. Raises InputError, naming the flag, variable, or file and key.
+    """
+    found: dict[str, Given] = {}
+    told = {PREFIX + setting.name.upper(): setting.name for setting in SETTINGS.values()}
+    for variable in (each for each in environ if each.startswith(PREFIX)):
+        if variable not in told:
+            raise InputError(
+                f"{variable}: no such setting{_near(variable, told)}; `betimes config` lists all"
+            )
+        _take(found, told[variable], environ[variable], variable, Path())
+    for name, value in flags.items():
+        if value not in (None, False, []):
+            _take(found, name, value, "--" + name.replace("_", "-"), Path())
+    state: Path = found["state"].value if "state" in found else default_state()
+    if file is None:
+        file = state / FILE
+        if not file.exists():
+            return found
+    for name, value in _table(file).items():
+        if name == "state":
+            raise InputError(
+                f"{file}: state: a state directory is named by --state or BETIMES_STATE; leave this out"
+            )
+        _take(found, name, value, f"{file}: {name}", file.absolute().parent, replaces=False)
+    return found
+
+
+def _take(
+    found: dict[str, Given], name: str, written: Any, where: str, folder: Path, replaces: bool = True
+) -> None:
+    """Read one setting; names of files are of `folder`."""
+    at = next((at for at, setting in SETTINGS.items() if setting.name == name), None)
+    if at is None:
+        raise InputError(
+            f"{where}: no such setting{_near(name, (each.name for each in SETTINGS.values()))}; "
+            "`betimes config` lists all"
+        )
+    try:
+        value = SETTINGS[at].parse(written)
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from None
+    if isinstance(value, Path):
+        value = (folder / value).absolute()
+    elif name == "policy":
+        value = with_full_names(value, folder)
+    elif name in ("cloud", "cluster") and (folder / value).is_file():
+        value = str((folder / value).absolute())  # else it is the name of a catalogue
+    if replaces or at not in found:
+        found[at] = Given(value, written, where)
+
+
+def _table(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{file}: cannot be read as TOML: {reason}") from None
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def with_full_names(policy: str, folder: Path) -> str:
+    """A policy with the full names of its files, which are of `folder`: the service works in another one."""
+    return re.sub(
+        r"[^:=+,]+\.py(?=:)", lambda file: str((folder / Path(file[0]).expanduser()).absolute()), policy
+    )

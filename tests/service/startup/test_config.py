@@ -1,0 +1,97 @@
+"""Where a setting counts from, what is refused, and that what `betimes config` prints is a file of settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from betimes.errors import InputError
+from betimes.service.startup.config import ServiceConfig, read_settings
+from tests.cli.conftest import program
+
+
+def config(state: Path, environ: dict[str, str] | None = None, **flags: object) -> ServiceConfig:
+    given = read_settings({"state": str(state), **flags}, environ=environ or {})
+    return ServiceConfig(**{at: each.value for at, each in given.items()})
+
+
+def test_a_flag_counts_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('usual = "3h"\nlease = "1m"\nkeep_events = 86400\n')
+    environ = {"BETIMES_UP_USUAL": "2h", "BETIMES_UP_LEASE": "2m", "BETIMES_STATE": "elsewhere"}
+    found = config(tmp_path, environ, usual="5m")
+    assert (found.default_run_s, found.lease_s, found.keep_events_s, found.keep_finished_s) == (
+        300,
+        120,
+        86400,
+        None,
+    )
+
+
+def test_names_of_files_are_those_of_the_folder_of_the_file_that_names_them(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").touch()
+    text = 'policy = "mine.py:best"\npolicy_files = "policies"\ncluster = "own.toml"\n'
+    (tmp_path / "config.toml").write_text(text)
+    found = config(tmp_path)
+    assert found.policy == f"{tmp_path}/mine.py:best"
+    assert (found.policy_files, found.cluster) == (tmp_path / "policies", str(tmp_path / "own.toml"))
+    (tmp_path / "config.toml").write_text('cloud = "m5"\n')
+    assert config(tmp_path).cloud == "m5"
+
+
+def test_lists_in_each_of_the_ways(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('budget = ["ada=20", "*=5"]\n')
+    assert config(tmp_path).budget == ("ada=20", "*=5")
+    assert config(tmp_path, {"BETIMES_UP_BUDGET": "ada=1,*=2"}).budget == ("ada=1", "*=2")
+    assert config(tmp_path, budget=["ada=3"]).budget == ("ada=3",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("usual = 0", "config.toml: usual: give a time above 0"),
+        ("usual = true", "config.toml: usual: give a text or a number"),
+        ("usual = 'soon'", "config.toml: usual: 'soon' is no duration"),
+        ("port = 70000", "config.toml: port: give a whole number from 0 to 65535"),
+        ("port = 1.5", "config.toml: port: give a whole number"),
+        ("resize_gain = 'maybe'", "config.toml: resize_gain: give true or false"),
+        ("ray_share = 2", "config.toml: ray_share: give a fraction above 0 and up to 1"),
+        ("budget = [3]", "config.toml: budget: give a text"),
+        ("keep_event = '1d'", r"config.toml: keep_event: no such setting \(did you mean keep_events\?\)"),
+        ("state = '/elsewhere'", "config.toml: state: .* leave this out"),
+        ("usual = ", "config.toml: cannot be read as TOML: Invalid value"),
+        ("ray_open = true", "--ray-share and --ray-open are about a Ray cluster"),
+        ("cluster = 'm5'\nnodes = 'x.toml'", "--cluster m5: --nodes is given too"),
+    ],
+)
+def test_what_a_file_cannot_set(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "config.toml").write_text(text)
+    with pytest.raises(InputError, match=message):
+        config(tmp_path)
+
+
+def test_a_variable_that_is_no_setting_is_not_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"BETIMES_UP_USUAL_S: no such setting \(did you mean BETIMES_UP_USUAL\?\)"
+    ):
+        config(tmp_path, {"BETIMES_UP_USUAL_S": "1h"})
+    with pytest.raises(InputError, match="BETIMES_UP_LEASE: 'x' is no duration"):
+        config(tmp_path, {"BETIMES_UP_LEASE": "x"})
+
+
+def test_a_named_file_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none.toml: cannot be read as TOML: No such file"):
+        read_settings({}, tmp_path / "none.toml", {})
+
+
+def test_what_is_shown_is_a_file_of_settings(tmp_path: Path) -> None:
+    state = str(tmp_path)
+    shown = program("config", "--state", state, "--usual", "2h", "--budget", "*=5", BETIMES_UP_LEASE="1m")
+    (tmp_path / "config.toml").write_text(shown.out)
+    found = program("config", "--state", state, "--json").json()
+    assert found["usual"]["value"] == "2h"
+    assert found["usual"]["set_by"] == f"{tmp_path}/config.toml: usual"
+    assert (found["budget"]["value"], found["lease"]["value"]) == (["*=5"], "1m")
+    assert (found["port"]["value"], found["port"]["set_by"]) == ("0", "default")
+    refused = program("config", "--state", state, "--usual", "soon")
+    assert (refused.code, "--usual: 'soon' is no duration" in refused.err) == (2, True)
