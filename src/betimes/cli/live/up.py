@@ -358,7 +358,7 @@ def _ray(address: str | None, share: float, allows_open: bool, *, has_nodes: boo
 
 def _seconds(option: str, text: str) -> float:
     """The time that an option gives. Raises InputError."""
-    from betimes.service.spec.parse_duration import parse_duration
+    from betimes.service.spec.spelling import parse_duration
 
     try:
         return parse_duration(text)
@@ -376,7 +376,7 @@ def _some_seconds(option: str, text: str) -> float:
 
 def _bytes(option: str, text: str) -> int:
     """The size that an option gives. Raises InputError."""
-    from betimes.service.spec.parse_memory import parse_gib
+    from betimes.service.spec.spelling import parse_gib
 
     try:
         return round(parse_gib(text) * 2**30)
