@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.executors import cgroups
-from betimes.service.executors.cgroups import allow_memory, find_group
+from betimes.service.executors import resources
+from betimes.service.executors.resources import allow_memory, find_group
 from tests.service.executors.running import (
     a_launch,
     log_of,
@@ -190,8 +190,8 @@ def test_the_own_group_is_found_below_where_groups_are_mounted(
     )
     (tmp_path / "mounts").write_text(f"25 30 0:23 / {tmp_path}/cg rw - cgroup2 cgroup2 rw\n")
     (tmp_path / "own").write_text("0::/a.service\n")
-    monkeypatch.setattr(cgroups, "_MOUNTS", tmp_path / "mounts")
-    monkeypatch.setattr(cgroups, "_OWN", tmp_path / "own")
+    monkeypatch.setattr(resources, "_MOUNTS", tmp_path / "mounts")
+    monkeypatch.setattr(resources, "_OWN_GROUP", tmp_path / "own")
 
     assert find_group() == group
     (tmp_path / "own").write_text("0::/a.service/service\n")  # where it has moved itself

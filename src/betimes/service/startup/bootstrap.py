@@ -22,8 +22,7 @@ from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.ray.executor import RayExecutor
-from betimes.service.executors.ray.joining import JoinedCluster, RayOptions, join
-from betimes.service.executors.ray.membership import Change
+from betimes.service.executors.ray.joining import Change, JoinedCluster, RayOptions, join
 from betimes.service.machines.local import discover
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud

@@ -19,10 +19,11 @@ from pathlib import Path
 
 from betimes import __version__
 from betimes.errors import Unavailable
-from betimes.service.executors.local import LocalExecutor, available_cpus
+from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.log_files import LogCursor
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.ray import shipping
+from betimes.service.executors.resources import available_cpus
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.gpus import find_gpus
 from betimes.service.scheduling.runs.run_reports import Ended, Report, RunId
