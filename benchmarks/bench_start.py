@@ -21,9 +21,9 @@ from bench_service import up
 from measuring import Table, arguments, introduce
 
 from betimes.client import JobSpec
+from betimes.service.executors.devices import Assigned
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.protocol import Launch, Place
-from betimes.service.executors.resources import Assigned
 from betimes.service.executors.run_folder import Keeping, write_launch
 from betimes.service.executors.supervisors import Forker
 from betimes.service.scheduling.runs.run_reports import Ended, Report, RunId, Started

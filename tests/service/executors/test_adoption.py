@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
+from betimes.service.executors.devices import Assigned
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.protocol import Launch
-from betimes.service.executors.resources import Assigned
 from betimes.service.executors.run_folder import Keeping, write_launch
 from betimes.service.executors.supervision import files
 from betimes.service.executors.supervisors import Forker

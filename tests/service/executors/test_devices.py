@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.service.executors.resources import Assigned, Devices
+from betimes.service.executors.devices import Assigned, Devices
 from betimes.service.scheduling.runs.run_reports import RunId
 
 A, B, C = RunId(1, 1), RunId(2, 1), RunId(3, 1)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from betimes.service.executors import supervisors as module
-from betimes.service.executors.resources import Assigned
+from betimes.service.executors.devices import Assigned
 from betimes.service.executors.run_folder import Keeping, write_launch
 from betimes.service.executors.supervision import files
 from betimes.service.executors.supervisors import Forker

@@ -18,9 +18,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from betimes.errors import Unavailable
 from betimes.service.executors import resizing
+from betimes.service.executors.devices import Devices
 from betimes.service.executors.protocol import FORCE_AFTER_S, Launch, Listener, Place
 from betimes.service.executors.records import last_error
-from betimes.service.executors.resources import Devices, available_cpus, find_group
 from betimes.service.executors.run_folder import (
     Fate,
     Keeping,
@@ -44,6 +44,8 @@ from betimes.service.executors.supervisors import (
     remove_control,
     write_request,
 )
+from betimes.service.machines.cgroups import find_group
+from betimes.service.machines.local import available_cores
 from betimes.service.scheduling.runs.run_reports import Ended, RunId, Started, Trouble
 from betimes.service.uploads.archive import DamagedArchive
 
@@ -108,7 +110,7 @@ class LocalExecutor:
         ends_with: int | None = None,
     ) -> None:
         self._listener = listener
-        self._devices = Devices(available_cpus() if cpus is None else cpus, gpus)
+        self._devices = Devices(available_cores() if cpus is None else cpus, gpus)
         found = find_group() if group == "find" else group
         began = processes.start_ticks(ends_with) if ends_with is not None else None
         self._keeping = Keeping(

@@ -12,8 +12,8 @@ from typing import Any
 
 from betimes.errors import Unavailable
 from betimes.resizing import HANDLERS, UNITS
+from betimes.service.executors.devices import Assigned
 from betimes.service.executors.records import Damaged, read_bytes
-from betimes.service.executors.resources import Assigned
 from betimes.service.executors.run_folder import job_folder
 from betimes.service.executors.supervision import files, memory, processes
 from betimes.service.executors.supervisors import write_request

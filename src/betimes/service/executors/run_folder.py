@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from betimes.resizing import UNITS
+from betimes.service.executors.devices import Assigned
 from betimes.service.executors.protocol import Launch
 from betimes.service.executors.records import Damaged, read
-from betimes.service.executors.resources import Assigned
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.supervision.processes import boot_id
 from betimes.service.executors.supervisors import is_heard, kill_leftovers

@@ -1,27 +1,13 @@
-"""What runs have of this machine: cores, GPUs, and a control group below which each can have its own."""
+"""Which cores and GPUs of this machine each run has."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from betimes.service.scheduling.runs.run_reports import RunId
 
 _WHOLE = 1e-6  # an amount so close to a whole number is one; the same for what is free of a GPU
-_MOUNTS = Path("/proc/self/mountinfo")
-_OWN_GROUP = Path("/proc/self/cgroup")
-_SERVICE_GROUP = (
-    "service"  # where the service itself moves to: a group with processes cannot have limited groups below it
-)
-
-
-def available_cpus() -> tuple[int, ...]:
-    """The numbers of the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return tuple(sorted(os.sched_getaffinity(0)))
-    return tuple(range(os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)
@@ -94,55 +80,3 @@ class Devices:
             shares[name] = share
             left -= share
         return {name: shares[name] for name in self.gpus if name in shares}
-
-
-def find_group() -> Path | None:
-    """The control group (v2) of this process, if groups with a memory limit can be made below it; else None.
-
-    A process that is alone in its group moves to one below, as the kernel demands; so it is with a systemd unit that
-    has `Delegate=yes`.
-    """
-    try:
-        mount = _mount_point(_MOUNTS.read_text(encoding="utf-8"))
-        own = next(
-            (
-                line[3:]
-                for line in _OWN_GROUP.read_text(encoding="utf-8").splitlines()
-                if line.startswith("0::")
-            ),
-            None,
-        )
-    except OSError:  # no Linux
-        return None
-    if mount is None or own is None:
-        return None
-    group = mount / own.lstrip("/")
-    if group.name == _SERVICE_GROUP and allow_memory(group.parent):  # it has moved before
-        return group.parent
-    return group if allow_memory(group) else None
-
-
-def allow_memory(group: Path) -> bool:
-    """Have the groups below this one limit memory; False: that is not possible."""
-    try:
-        if "memory" not in (group / "cgroup.controllers").read_text(encoding="ascii").split():
-            return False
-        below = group / "cgroup.subtree_control"
-        if "memory" in below.read_text(encoding="ascii").split():
-            return os.access(group, os.W_OK)
-        inside = (group / "cgroup.procs").read_text(encoding="ascii").split()
-        if inside == [str(os.getpid())]:
-            (group / _SERVICE_GROUP).mkdir(exist_ok=True)
-            (group / _SERVICE_GROUP / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
-        below.write_text("+memory", encoding="ascii")
-    except OSError:  # not ours to change, or others are inside: then runs are looked at
-        return False
-    return True
-
-
-def _mount_point(mounts: str) -> Path | None:
-    for line in mounts.splitlines():
-        before, _, after = line.partition(" - ")
-        if after.split(" ", 1)[0] == "cgroup2":
-            return Path(before.split(" ")[4])
-    return None
