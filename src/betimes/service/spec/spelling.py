@@ -10,20 +10,20 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from betimes.units import MEMORY_UNITS, TIME_UNITS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
 _PLAIN = re.compile(_NUMBER)
 _PARTS = re.compile(
-    rf"(?:(?P<d>{_NUMBER})d)?(?:(?P<h>{_NUMBER})h)?(?:(?P<m>{_NUMBER})(?:min|m))?(?:(?P<s>{_NUMBER})s)?"
+    rf"(?:(?P<d>{_NUMBER})d)?(?:(?P<h>{_NUMBER})h)?(?:(?P<min>{_NUMBER})(?:min|m))?(?:(?P<s>{_NUMBER})s)?"
 )
-_CLOCK = re.compile(r"(?:(?P<d>[0-9]{1,6})-)?(?P<h>[0-9]{1,6}):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9])")
-_SECONDS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_CLOCK = re.compile(r"(?:(?P<d>[0-9]{1,6})-)?(?P<h>[0-9]{1,6}):(?P<min>[0-5][0-9]):(?P<s>[0-5][0-9])")
 _DURATION = "write seconds, or a duration such as 90s, 2h, 1h30m, 1d, 12:00:00 or 1-12:00:00"
 
 _AMOUNT = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>[kmgt]?)(?P<binary>i?)(?P<byte>b?)")
-_GIB = {"k": 2.0**-20, "m": 2.0**-10, "g": 1.0, "t": 2.0**10}
 _MEMORY = "write GiB, or an amount such as 512MiB, 4GiB or 1.5TiB"
 
 _WIDTH = re.compile(r"(?P<least>[0-9]{1,9})(?:-(?P<most>[0-9]{1,9}))?")
@@ -38,7 +38,7 @@ def parse_duration(text: str) -> float:
     if found is None or not wanted:
         raise ValueError(f"{text[:40]!r} is no duration; {_DURATION}")
     seconds = math.fsum(
-        float(number) * _SECONDS[unit] for unit, number in found.groupdict().items() if number
+        float(number) * TIME_UNITS[unit] for unit, number in found.groupdict().items() if number
     )
     return float(seconds)
 
@@ -53,7 +53,7 @@ def parse_gib(text: str) -> float:
         raise ValueError(f"{text[:40]!r} is no amount of memory; {_MEMORY}")
     if found["byte"] and not found["binary"]:
         raise ValueError(f"{text[:40]!r} does not say whether kilo is 1000 or 1024; {_MEMORY}")
-    return float(found["number"]) * _GIB[found["unit"] or "g"]
+    return float(found["number"]) * MEMORY_UNITS[found["unit"] or "g"]
 
 
 def parse_units(text: str) -> tuple[int, int]:
