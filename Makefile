@@ -32,7 +32,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help run compare test test-slow test-failed lint types imports check bench docs format lock \
-  setup setup-development setup-ray clean again
+  client setup setup-development setup-ray clean again
 
 help: ## show this list
 	@echo "make TARGET, where TARGET is one of"
@@ -79,6 +79,9 @@ bench: $(DEVELOPMENT) ## measure the claims about speed
 
 docs: $(DEVELOPMENT) ## regenerate the reference pages from the code
 	@$(VENV)/bin/python -m tools.reference
+
+client: $(DEVELOPMENT) ## make the synchronous Python client from the asynchronous one
+	@$(VENV)/bin/python -m tools.synchronous_client
 
 format: $(DEVELOPMENT) ## put the style in order
 	@$(VENV)/bin/python -m ruff check --fix-only --quiet .

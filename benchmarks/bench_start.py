@@ -22,10 +22,10 @@ from measuring import Table, arguments, introduce
 
 from betimes.client import JobSpec
 from betimes.service.executors.devices import Assigned
-from betimes.service.executors.forker import Forker
-from betimes.service.executors.launching import Keeping, write_launch
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.protocol import Launch, Place
+from betimes.service.executors.run_folder import Keeping, write_launch
+from betimes.service.executors.supervisors import Forker
 from betimes.service.scheduling.runs.run_reports import Ended, Report, RunId, Started
 
 # `date` is the first instruction that can tell the time.

@@ -18,9 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any, Self, TypeVar, Unpack
 
-from betimes.client.calls import Conditions
+from betimes.client.calls import Conditions, uploaded
 from betimes.client.models import spec_of
-from betimes.client.protocol import uploaded
 from betimes.cluster import Cluster
 from betimes.errors import ServiceError, Unknown
 from betimes.service.executors.virtual import EXIT_CODE, WORK

@@ -146,7 +146,7 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [False, True])
-@pytest.mark.parametrize("step", ["_timeline_table", "_sha256", "_sync"])
+@pytest.mark.parametrize("step", ["_timeline_table", "_sha256", "sync"])
 def test_a_failure_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool, step: str
 ) -> None:

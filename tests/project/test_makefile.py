@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = (
     *("help", "run", "compare", "test", "test-slow", "lint", "types", "imports", "check"),
-    *("bench", "docs", "format", "lock", "setup", "setup-development", "setup-ray", "clean"),
+    *("bench", "docs", "client", "format", "lock", "setup", "setup-development", "setup-ray", "clean"),
 )
 USES = (
     "run",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import betimes
-from betimes.client import AsyncClient, Client
 from betimes.cluster import Spot, read_cluster
 from betimes.policies import NODES_POLICIES, Policy
 from betimes.policies.nodes.hooks import NodesPolicy
@@ -18,7 +16,14 @@ from betimes.policies.registry import POLICIES
 from betimes.service.spec.job_file import KNOWN, read_jobs
 from betimes.service.spec.job_spec import JobSpec
 from betimes.workload.readers.registry import FORMATS
-from tools import pictures, reference, reference_clusters, reference_live, reference_python
+from tools import (
+    pictures,
+    reference,
+    reference_clusters,
+    reference_live,
+    reference_python,
+    synchronous_client,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER, SOURCE = ROOT / "docs" / "reference", ROOT / "src" / "betimes"
@@ -31,12 +36,10 @@ def test_page_is_up_to_date(name: str) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == reference.pages()[name], "run `make docs`"
 
 
-def test_both_clients_have_the_same_methods() -> None:
-    one, other = (
-        {name: inspect.getdoc(found) for name, found in vars(client).items() if not name.startswith("_")}
-        for client in (Client, AsyncClient)
+def test_the_synchronous_client_is_up_to_date() -> None:
+    assert synchronous_client.MADE.read_text(encoding="utf-8") == synchronous_client.made(), (
+        "run `make client`"
     )
-    assert one == other
 
 
 def test_every_public_name_has_its_section() -> None:

@@ -1,7 +1,7 @@
 """The Python client of the live service, for programs that wait (`Client`) and for those that do not (`AsyncClient`).
 
-What they ask and understand is written once (`calls`, `protocol`); they differ in how bytes are moved and time passes.
-The command line has a third (`plain`), which needs the standard library alone.
+`AsyncClient` is written by hand, and `Client` made from it (`make client`). The command line's (`plain`) is a `Client`
+that needs the standard library alone.
 """
 
 from __future__ import annotations

@@ -1,46 +1,70 @@
-"""The client for programs that do other things while they wait for an answer."""
+"""The client, for both kinds of program: `synchronous.py` is made from `asynchronous.py` by `make client`.
+
+The command line uses the synchronous one with another transport (`plain`) and has no time for imports: what is imported
+here when the module is loaded is the standard library alone.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
+import json
+import math
+import os
+import time
+from asyncio import sleep
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, overload
+from urllib.parse import quote as quoted
 
-import httpx
-
-from betimes.client import calls, models, over_httpx, protocol
-from betimes.client.calls import Conditions
-from betimes.client.protocol import Aside, Emit, Pause, Read, Send, Shut
-from betimes.client.way import way_to
-from betimes.errors import NotReachable
-from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import (
-    EventView,
-    FleetPlanView,
-    FleetView,
-    Health,
-    JobStory,
-    JobView,
-    Lease,
-    NodeSpec,
-    NodeView,
-    Page,
-    PolicyView,
-    PortfolioView,
-    Quote,
-    Submitted,
-    TuneSpec,
-    Uploaded,
-)
+from betimes.client.calls import API, CONNECT_S, READ_S, Call, Lost, Way, in_thread, uploaded
+from betimes.client.sse import EventReader
+from betimes.errors import NotReachable, Unavailable, Unknown
+from betimes.service.access.address import check_url, find_service
 
 if TYPE_CHECKING:
-    from betimes.client.protocol import Feed, Step, Talk
+    from collections.abc import AsyncIterator, Iterator
+    from typing import IO, Self, Unpack
+
+    import httpx
+
+    from betimes.client.calls import Conditions
+    from betimes.service.spec.job_spec import JobSpec
     from betimes.service.tuning.view import TuningView
+    from betimes.service.views.models import (
+        EventView,
+        FleetPlanView,
+        FleetView,
+        Health,
+        JobStory,
+        JobView,
+        Lease,
+        NodeSpec,
+        NodeView,
+        Page,
+        PolicyView,
+        PortfolioView,
+        Quote,
+        Submitted,
+        TuneSpec,
+        Uploaded,
+    )
+
+OVER = ("finished", "failed", "cancelled")
+WAIT_S = 30.0  # of one request that waits
+COMPILE_S = 900.0  # until another policy is in force: its engine may have to be compiled first
+PAGE = 1000  # events
+PIECE_BYTES = 1 << 18  # of a file that is sent
 
 
 class AsyncClient:
-    """The same as `betimes.Client`, with methods to `await` and iterators for `async for`."""
+    """A live service, found by itself: `url`, else `state`, else BETIMES_URL, else BETIMES_STATE or the default.
+
+    Errors are those that the service raises: Refused, Unknown, Conflict, NotAllowed, Unavailable; NotReachable where no
+    service answers. A call that is lost on the way is made again for `patience_s` seconds if that does no harm. Close
+    the client, or use it in a `with` statement. `Client` may be shared by threads. `AsyncClient` has the same methods,
+    to `await`, and iterators for `async for`; it is used in an `async with` statement.
+    """
 
     def __init__(
         self,
@@ -51,8 +75,17 @@ class AsyncClient:
         patience_s: float = 10.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._way = way_to(models.decode, url, token, state, patience_s)
-        self._http = httpx.AsyncClient(transport=transport, **over_httpx.client_options(url))
+        import httpx
+
+        from betimes.client import models
+        from betimes.service.access.host_names import is_loopback
+
+        self._way = Way(partial(find_service, url, token, state), patience_s)
+        self._codec: Any = models
+        # The proxies of the environment are not for a service on this machine.
+        given = check_url(url, "url") or os.environ.get("BETIMES_URL")
+        elsewhere = given is not None and not is_loopback(httpx.URL(given).host)
+        self._http = httpx.AsyncClient(transport=transport, trust_env=elsewhere)
 
     async def __aenter__(self) -> Self:
         return self
@@ -83,12 +116,16 @@ class AsyncClient:
         that was used for other jobs.
         """
         if isinstance(spec, Sequence):
-            return await self._ask(calls.submit_all([models.job_body(one, {}) for one in spec], key))
-        return await self._ask(calls.submit(models.job_body(spec, fields), key))
+            body = b'{"jobs":[%s]}' % b",".join(self._codec.job_body(one, {}) for one in spec)
+            within = "jobs"
+        else:
+            body, within = self._codec.job_body(spec, fields), ""
+        headers = {"Idempotency-Key": key if key is not None else os.urandom(16).hex()}
+        return await self._ask(Call("POST", f"{API}/jobs", "Submitted", within, body=body, headers=headers))
 
     async def quote(self, spec: JobSpec | None = None, /, **fields: Any) -> Quote:
         """What a job would be promised if it were submitted now; nothing is stored. Raises Refused, Unknown."""
-        return await self._ask(calls.quote(models.job_body(spec, fields)))
+        return await self._ask(Call("POST", f"{API}/quote", "Quote", body=self._codec.job_body(spec, fields)))
 
     async def upload(self, folder: str | Path) -> Uploaded:
         """Send a directory, unless the service has it; jobs that name its `sha256` as `upload` run in copies of it.
@@ -96,19 +133,48 @@ class AsyncClient:
         Links may not lead out of it, and of permissions the executable bit is kept. Raises InputError for what cannot
         be sent, or is larger than the service takes; Unavailable where it has no room.
         """
-        return await self._carry_out(protocol.upload(self._way, Path(folder)))
+        import tempfile  # not for every command
+
+        from betimes.service.uploads.archive import pack
+
+        folder = Path(folder)
+        limits = await self._ask(Call("GET", f"{API}/uploads", "UploadLimits"))
+        with tempfile.TemporaryFile() as archive:
+            packed = await in_thread(pack, folder, archive, limits.most_bytes, limits.most_files)
+            path = f"{API}/uploads/{packed.sha256}"
+            sent = False
+            try:
+                await self._ask(Call("GET", path, "UploadView"))
+            except Unknown:
+                await self._ask(Call("PUT", path, "UploadView", body=archive))
+                sent = True
+        about = json.dumps(uploaded(folder, packed, sent)).encode()
+        return self._codec.decode("Uploaded", "", about, str(folder))
 
     async def jobs(self, **which: Unpack[Conditions]) -> Page[JobView]:
         """A page of jobs, newest first; `following` of the page, given as `after`, asks for the next."""
-        return await self._ask(calls.jobs(which))
+        params = [("status", str(each)) for each in which.get("status", ())]
+        params += [("label", f"{name}={value}") for name, value in which.get("label", {}).items()]
+        params += [
+            (name, str(value))
+            for name, value in which.items()
+            if name not in ("status", "label") and value is not None
+        ]
+        return await self._ask(Call("GET", f"{API}/jobs", "Page of JobView", params=params))
 
-    def iterate_jobs(self, **which: Unpack[Conditions]) -> AsyncIterator[JobView]:
+    async def iterate_jobs(self, **which: Unpack[Conditions]) -> AsyncIterator[JobView]:
         """All jobs that the conditions hold for, newest first; pages are fetched as they are needed."""
-        return self._feed(protocol.every_job(self._way, which))
+        while True:
+            page = await self.jobs(**which)
+            for job in page.items:
+                yield job
+            if page.following is None:
+                return
+            which["after"] = page.following
 
     async def job(self, job: int) -> JobStory:
         """A job with its promises, runs and events. Raises Unknown."""
-        return await self._ask(calls.job(job))
+        return await self._ask(_story(job))
 
     @overload
     async def cancel(self, jobs: int, /) -> JobView: ...
@@ -159,12 +225,29 @@ class AsyncClient:
         self, verb: str, jobs: int | Sequence[int], where_possible: bool
     ) -> JobView | list[JobView]:
         if isinstance(jobs, int):
-            return await self._ask(calls.steer(verb, jobs))
-        return await self._ask(calls.steer_all(verb, jobs, where_possible))
+            return await self._ask(Call("POST", f"{API}/jobs/{jobs}/{verb}", "JobView", repeatable=False))
+        which: dict[str, Any] = {"jobs": list(jobs)}
+        if where_possible:
+            which["where_possible"] = True
+        body = json.dumps(which).encode()
+        return await self._ask(
+            Call("POST", f"{API}/jobs/{verb}", "JobView", "jobs", body=body, repeatable=False)
+        )
 
     async def wait(self, job: int, timeout: float | None = None) -> JobView:
         """The job once it is over. Raises Unknown; TimeoutError after `timeout` seconds (None: wait for ever)."""
-        return await self._carry_out(protocol.wait(self._way, job, timeout))
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            wait_s = max(0.0, min(deadline - time.monotonic(), WAIT_S))
+            params = [("timeout_s", f"{wait_s:.3f}")]
+            path = f"{API}/jobs/{int(job)}/wait"
+            call = Call("GET", path, "JobView", params=params, read_s=wait_s + READ_S)
+            found = await self._ask(call, deadline)
+            if found.status in OVER:
+                return found
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"job {job} is still {found.status} after {timeout:g} s")
+            await sleep(0.1)  # a service that is about to stop answers at once
 
     def logs(
         self,
@@ -182,50 +265,51 @@ class AsyncClient:
         or rank that does not exist, a job that has not run, or output on a node that is gone.
         """
         if follow:
-            return self._feed(protocol.followed_log(self._way, job, attempt, tail, rank))
-        return self._feed(protocol.log(self._way, calls.log(job, attempt, follow, tail, rank)))
+            return self._followed_log(job, attempt, tail, rank)
+        return self._log(_output(job, attempt, False, tail, rank))
 
     async def nodes(self) -> list[NodeView]:
         """All nodes, also those that are lost."""
-        return await self._ask(calls.nodes())
+        return await self._ask(Call("GET", f"{API}/nodes", "NodeView", "nodes"))
 
     async def add_nodes(self, spec: NodeSpec) -> list[NodeView]:
         """Add nodes of one type, or rent them from the service's cloud. Raises Refused, Conflict."""
-        return await self._ask(calls.add_nodes(models.dump(spec)))
+        body = self._codec.nodes_body(spec)
+        return await self._ask(Call("POST", f"{API}/nodes", "NodeView", "nodes", body=body, repeatable=False))
 
     async def drain(self, node: str) -> NodeView:
         """Start nothing more on a node; what runs there goes on. Raises Unknown, Conflict."""
-        return await self._ask(calls.drain(node))
+        return await self._ask(Call("POST", f"{_node(node)}/drain", "NodeView", repeatable=False))
 
     async def undrain(self, node: str) -> NodeView:
         """Use a drained node again. Raises Unknown; Conflict for a node in another state."""
-        return await self._ask(calls.drain(node, back=True))
+        return await self._ask(Call("POST", f"{_node(node)}/undrain", "NodeView", repeatable=False))
 
     async def heartbeat(self, node: str) -> Lease:
         """Send a heartbeat of a node; the answer says by when the next is due.
 
         Without it the node is lost, and its jobs are requeued. Raises Unknown, Conflict.
         """
-        return await self._ask(calls.heartbeat(node))
+        return await self._ask(Call("POST", f"{_node(node)}/heartbeat", "Lease"))
 
     async def policy(self) -> PolicyView:
         """The policy in force, and why its last decision did nothing, if so."""
-        return await self._ask(calls.policy())
+        return await self._ask(Call("GET", f"{API}/policy", "PolicyView"))
 
     async def fleet(self) -> FleetView:
         """What is rented now, what it costs an hour, and what a machine for each task would cost."""
-        return await self._ask(calls.fleet())
+        return await self._ask(Call("GET", f"{API}/fleet", "FleetView"))
 
     async def fleet_plan(self) -> FleetPlanView:
         """What the policy in force would rent, give back and move now, with reasons; nothing is changed by that.
 
         Raises Conflict for a policy that does not plan in rounds.
         """
-        return await self._ask(calls.fleet_plan())
+        return await self._ask(Call("GET", f"{API}/fleet/plan", "FleetPlanView"))
 
     async def portfolio(self, last: int = 20) -> PortfolioView:
         """The newest selections of portfolios, newest first: what was chosen and expected, and what came of it."""
-        return await self._ask(calls.portfolio(last))
+        return await self._ask(Call("GET", f"{API}/portfolio?last={last}", "PortfolioView"))
 
     async def set_policy(self, policy: str) -> PolicyView:
         """Put another policy in force, while jobs run; `front:3`, `front:PCS-balanced`: a point of the latest front.
@@ -233,22 +317,24 @@ class AsyncClient:
         Returns once it is compiled, which can take minutes the first time. Raises Refused for a policy that is unknown
         or cannot be used here, Conflict.
         """
-        return await self._ask(calls.set_policy(policy))
+        body = json.dumps({"policy": policy}).encode()
+        return await self._ask(Call("PUT", f"{API}/policy", "PolicyView", body=body, read_s=COMPILE_S))
 
     async def tune(self, spec: TuneSpec | None = None, /, **fields: Any) -> TuningView:
         """Begin a search for a Pareto front on the service's recent jobs; it replaces one that is going on.
 
         Given as a TuneSpec or by its fields. Raises Refused, Conflict.
         """
-        return await self._ask(calls.tune(models.tune_body(spec, fields)))
+        body = self._codec.tune_body(spec, fields)
+        return await self._ask(Call("POST", f"{API}/tune", "TuningView", body=body, repeatable=False))
 
     async def tuning(self) -> TuningView:
         """The progress of the search, if one is going on, and the latest front."""
-        return await self._ask(calls.tuning())
+        return await self._ask(Call("GET", f"{API}/tune", "TuningView"))
 
     async def stop_tuning(self) -> TuningView:
         """End the search with the front so far; `tuning` says when it has ended. Raises Conflict if none goes on."""
-        return await self._ask(calls.stop_tuning())
+        return await self._ask(Call("DELETE", f"{API}/tune", "TuningView", repeatable=False))
 
     def events(
         self, after: int = 0, *, follow: bool = False, job: int | None = None, kinds: Sequence[str] = ()
@@ -257,67 +343,194 @@ class AsyncClient:
 
         follow: go on with new events, without end, and reconnect where the connection is lost.
         """
-        talk = protocol.followed_events if follow else protocol.logged_events
-        return self._feed(talk(self._way, after, job, tuple(kinds)))
+        which = [("job", str(job))] * (job is not None) + [("kind", kind) for kind in kinds]
+        return self._followed_events(after, which) if follow else self._logged_events(after, which)
 
     async def health(self) -> Health:
         """Whether the service is ready for work, and what is wrong if it is not."""
-        return await self._ask(calls.health())
+        return await self._ask(Call("GET", "/readyz", "Health"))
 
-    async def _ask(self, call: calls.Call) -> Any:
-        return await self._carry_out(protocol.ask(self._way, call))
+    async def _log(self, call: Call) -> AsyncIterator[bytes]:
+        response = await self._response(call, self._way.pauses(), stream=True)
+        try:
+            async with response:
+                while piece := await response.read():
+                    yield piece
+        except Lost as error:
+            raise self._way.lost(error, unsure=True) from error
 
-    async def _carry_out(self, talk: Talk) -> Any:
-        reply: Any = None
+    async def _followed_log(
+        self, job: int, attempt: int | None, tail: int | None, rank: int | None
+    ) -> AsyncIterator[bytes]:
+        """A run's output until the run is over; after a lost connection from the byte on that came last.
+
+        With `tail` the service cannot find that byte again: then what was written in between is left out.
+        """
+        story = await self.job(job)
+        run = attempt or story.job.attempt or None  # None: wait for the first
+        seen = 0
+        pauses = self._way.pauses()
+        call = _output(job, run, True, tail, rank)
+        while True:
+            response = await self._response(call, pauses, stream=True)
+            skip = seen if tail is None else 0
+            try:
+                async with response:
+                    while piece := await response.read():
+                        pauses = self._way.pauses()  # it was well until now
+                        if len(piece) > skip:
+                            seen += len(piece) - skip
+                            yield piece[skip:]
+                        skip = max(0, skip - len(piece))
+                # The run is over, or the service is about to stop; one that is back later cannot tell which.
+                story = await self._ask_once(_story(job))
+                of_it = [each for each in story.runs if each.number == (run or 1)]
+                is_over = story.job.attempt > (run or 1) or any(each.ended_at is not None for each in of_it)
+                if is_over or story.job.status in OVER:
+                    return
+                failure: Exception = NotReachable("the service has stopped")
+            except (Lost, NotReachable, Unavailable) as error:
+                failure = error
+            await sleep(self._way.pause_after(call, failure, pauses))
+            if story.job.attempt or run or seen:
+                run = run or 1
+            call = _output(job, run, True, None if tail is None else 0, rank)
+
+    async def _logged_events(self, after: int, which: list[tuple[str, str]]) -> AsyncIterator[EventView]:
+        """The events that are in the log now."""
+        following: int | None = after
+        while following is not None:
+            params = [("after", str(following)), ("limit", str(PAGE)), *which]
+            page = await self._ask(Call("GET", f"{API}/events", "Page of EventView", params=params))
+            for event in page.items:
+                yield event
+            following = page.following
+
+    async def _followed_events(self, after: int, which: list[tuple[str, str]]) -> AsyncIterator[EventView]:
+        """Events without end; after a lost connection from the last one on, none twice and none left out."""
+        reader = EventReader(after)
+        pauses = self._way.pauses()
+        while True:
+            headers = {"Last-Event-ID": str(reader.last), "Accept": "text/event-stream"}
+            call = Call("GET", f"{API}/events/stream", None, params=which, headers=headers)
+            response = await self._response(call, pauses, stream=True)
+            try:
+                async with response:
+                    while piece := await response.read():
+                        pauses = self._way.pauses()  # it was well until now
+                        for data in reader.feed(piece):
+                            yield self._codec.decode("EventView", "", data, str(response.url))
+                failure: Exception = NotReachable("the service has stopped")
+            except Lost as error:
+                failure = error
+            reader.restart()
+            await sleep(self._way.pause_after(call, failure, pauses))
+
+    async def _ask(self, call: Call, deadline: float = math.inf) -> Any:
+        """The answer to a call, which is made again after a lost connection where that does no harm.
+
+        deadline: of the monotonic clock, for all attempts.
+        """
+        response = await self._response(call, self._way.pauses(deadline))
+        return self._codec.decode(call.answer, call.within, response.content, str(response.url))
+
+    async def _ask_once(self, call: Call) -> Any:
+        """The same without another attempt. Raises Lost, NotReachable, Unavailable."""
+        response = await self._send(call)
+        self._way.check(call, response)
+        return self._codec.decode(call.answer, call.within, response.content, str(response.url))
+
+    async def _response(self, call: Call, pauses: Iterator[float], *, stream: bool = False) -> _Response:
+        """The response of success to a call, which is made again while there are `pauses` and that does no harm."""
         while True:
             try:
-                step = talk.send(reply)
-            except StopIteration as end:
-                return end.value
-            reply = await self._step(step, {})
+                response = await self._send(call, stream=stream)
+                self._way.check(call, response)
+                return response
+            except (Lost, NotReachable, Unavailable) as error:
+                if isinstance(error, Unavailable) and self._way.waits is None:
+                    raise
+                pause_s = self._way.pause_after(call, error, pauses)
+            await sleep(pause_s)
 
-    async def _feed(self, feed: Feed) -> AsyncIterator[Any]:
-        reply: Any = None
-        reading: dict[httpx.Response, AsyncIterator[bytes]] = {}
-        try:
-            while True:
-                try:
-                    step = feed.send(reply)
-                except StopIteration:
-                    return
-                if isinstance(step, Emit):
-                    yield step.what
-                    reply = None
-                else:
-                    reply = await self._step(step, reading)
-        finally:
-            for response in reading:
-                await response.aclose()
+    async def _send(self, call: Call, *, stream: bool = False) -> _Response:
+        """The response to a call; a stream's body is left to `read` if its status is one of success.
 
-    async def _step(self, step: Step, reading: dict[httpx.Response, AsyncIterator[bytes]]) -> Any:
-        """Do what a conversation asks for; what fails on the way is its reply."""
+        Raises Lost, NotReachable.
+        """
+        import httpx
+
+        found = self._way.locate()
+        body = call.body
+        request = self._http.build_request(
+            call.method,
+            found.url + call.path,
+            params=httpx.QueryParams(tuple(call.params)),
+            content=body if body is None or isinstance(body, bytes) else _pieces(body),
+            headers=self._way.headers(found, call),
+            timeout=httpx.Timeout(CONNECT_S, read=call.read_s),
+        )
         try:
-            match step:
-                case Send(call, stream):
-                    response = await self._http.send(
-                        over_httpx.request(self._way, self._http, call), stream=stream
-                    )
-                    if stream:
-                        reading[response] = response.aiter_bytes()
-                        if not response.is_success:
-                            await response.aread()
-                    return response
-                case Read(response):
-                    return await anext(reading[response], None)
-                case Shut(response):
-                    del reading[response]
-                    await response.aclose()
-                case Pause(seconds):
-                    await asyncio.sleep(seconds)
-                case Aside(work):
-                    return await asyncio.to_thread(work)
+            response = await self._http.send(request, stream=stream)
+            if stream and not response.is_success:
+                await response.aread()
         except httpx.TransportError as error:
-            return over_httpx.lost(error)
-        except NotReachable as error:
-            return error
-        return None
+            raise _lost(error) from error
+        return _Response(response)
+
+
+class _Response:
+    """A response of httpx, whose body can be read in pieces."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._pieces = response.aiter_bytes()
+        self.status_code, self.url = response.status_code, response.url
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._response.aclose()
+
+    @property
+    def content(self) -> bytes:
+        """The whole body, unless that is left to `read`."""
+        return self._response.content
+
+    async def read(self) -> bytes:
+        """The next piece of the body; empty at its end. Raises Lost."""
+        import httpx
+
+        try:
+            return await anext(self._pieces, b"")
+        except httpx.TransportError as error:
+            raise _lost(error) from error
+
+
+def _lost(error: httpx.TransportError) -> Lost:
+    import httpx
+
+    unsent = isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
+    return Lost(str(error) or type(error).__name__, sent=not unsent)
+
+
+async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
+    while piece := file.read(PIECE_BYTES):
+        yield piece
+
+
+def _story(job: int) -> Call:
+    return Call("GET", f"{API}/jobs/{int(job)}", "JobStory")
+
+
+def _output(job: int, attempt: int | None, follow: bool, tail: int | None, rank: int | None) -> Call:
+    params = [("follow", str(follow).lower())]
+    given = (("attempt", attempt), ("tail", tail), ("rank", rank))
+    params += [(name, str(value)) for name, value in given if value is not None]
+    # A run may be silent for as long as it likes.
+    return Call("GET", f"{API}/jobs/{int(job)}/log", None, params=params, read_s=None if follow else READ_S)
+
+
+def _node(name: str) -> str:
+    return f"{API}/nodes/{quoted(name, safe='')}"

@@ -1,25 +1,36 @@
-"""Every request that a client makes: what is sent, whether it may be sent twice, and what its answer is.
+"""What all clients share: a call, the way to the service, and what to do when an answer is lost or says no.
 
-This module and those that carry requests out without httpx (`protocol`, `way`, `plain`, `synchronous`) import the
-standard library alone: the command line has no time for more.
+The command line uses it: what is imported when the module is loaded is the standard library alone, and little of it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from typing import IO, TYPE_CHECKING, NamedTuple, TypedDict
-from urllib.parse import quote as quoted
+import time
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict
+
+from betimes.errors import Conflict, NotAllowed, NotReachable, Refused, ServiceError, Unavailable, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
+    from betimes.errors import BetimesError
+    from betimes.service.access.address import Found
     from betimes.service.scheduling.jobs.job_states import Status
 
 API = "/api/v1"
-WAIT_S = 30.0  # of one request that waits
-COMPILE_S = 900.0  # until another policy is in force: its engine may have to be compiled first
+CONNECT_S = 10.0
 READ_S = 60.0  # until an answer begins; several times the pause between signs of life of a stream
+_CLASSES: dict[str, type[BetimesError]] = {
+    "unknown": Unknown,
+    "conflict": Conflict,
+    "not-allowed": NotAllowed,
+    "unavailable": Unavailable,
+    "internal": ServiceError,
+}
 
 
 class Conditions(TypedDict, total=False):
@@ -35,7 +46,7 @@ class Conditions(TypedDict, total=False):
 
 
 class Call(NamedTuple):
-    """A request, and what its answer is: a model of the service by its name, `Page of ...`, or nothing but success.
+    """A request, and what its answer is: a model of the service by its name, `Page of ...`, or None for a stream.
 
     within: the field of the answer that holds a list of them. repeatable: doing it twice is as good as once. read_s:
     until the answer begins; None: for ever.
@@ -45,172 +56,129 @@ class Call(NamedTuple):
     path: str
     answer: str | None
     within: str = ""
-    params: list[tuple[str, str]] = []  # noqa: RUF012 (never changed)
+    params: Sequence[tuple[str, str]] = ()
     body: bytes | IO[bytes] | None = None  # an archive is a file, from its beginning
     headers: dict[str, str] = {}  # noqa: RUF012 (never changed)
     repeatable: bool = True
     read_s: float | None = READ_S
 
 
-def submit(spec: bytes, key: str | None) -> Call:
-    """Submit a job, as JSON; the key makes sure that asking again does not submit it again."""
-    return Call("POST", f"{API}/jobs", "Submitted", body=spec, headers=_key(key))
+class Lost(Exception):
+    """A request or its answer was lost; `sent`: the service may have got it."""
+
+    def __init__(self, text: str, sent: bool) -> None:
+        super().__init__(text)
+        self.sent = sent
 
 
-def submit_all(specs: Iterable[bytes], key: str | None) -> Call:
-    """Submit all of several jobs, each as JSON, or none."""
-    body = b'{"jobs":[%s]}' % b",".join(specs)
-    return Call("POST", f"{API}/jobs", "Submitted", "jobs", body=body, headers=_key(key))
+class Way:
+    """Where requests go. A service that restarts may listen elsewhere: its address is looked up anew every time.
+
+    patience_s: after a connection is lost; infinite: a service that is away or not ready is waited for. waits: is
+    called when that begins, with why.
+    """
+
+    def __init__(
+        self,
+        locate: Callable[[], Found],
+        patience_s: float = 10.0,
+        waits: Callable[[str], None] | None = None,
+    ) -> None:
+        self.locate, self.patience_s, self.waits = locate, patience_s, waits
+        self.reached = False  # whether it ever answered
+        self._is_waiting = False
+
+    def headers(self, found: Found, call: Call) -> dict[str, str]:
+        """What stands above the body of a request."""
+        headers = dict(call.headers)
+        if found.token:
+            headers["Authorization"] = f"Bearer {found.token}"
+        if isinstance(call.body, bytes):
+            headers["Content-Type"] = "application/json"
+        elif call.body is not None:
+            headers |= {"Content-Type": "application/zip", "Content-Length": str(call.body.seek(0, 2))}
+            call.body.seek(0)
+        return headers
+
+    def check(self, call: Call, response: Any) -> None:
+        """Raise what the service did, or ServiceError, unless a response is one of success."""
+        self.reached = True
+        is_well = 200 <= response.status_code < 300
+        if not is_well and not (
+            call.answer == "Health" and response.status_code == 503 and b'"ready"' in response.content
+        ):
+            _raise_failure(response.status_code, response.content, str(response.url))
+        self._is_waiting = False
+
+    def pauses(self, deadline: float = math.inf) -> Iterator[float]:
+        """How long to wait, s, before every new attempt; it ends when patience does, or at `deadline`."""
+        deadline = min(deadline, time.monotonic() + (self.patience_s if self.reached else 0.0))
+        pause = 0.1
+        while time.monotonic() < deadline:
+            yield pause * (0.5 + os.urandom(1)[0] / 510)  # not all clients at once
+            pause = min(2 * pause, 1.0)
+
+    def pause_after(self, call: Call, error: Exception, pauses: Iterator[float]) -> float:
+        """How long to wait, s, before a call that failed is made again.
+
+        Raises NotReachable or Unavailable where it must not be repeated, or no pause is left.
+        """
+        if isinstance(error, Lost) and error.sent and not call.repeatable:
+            raise self.lost(error, unsure=True) from error
+        pause = next(pauses, None)
+        if pause is None:
+            raise self.lost(error) from error
+        if self.waits is not None and not self._is_waiting:
+            self._is_waiting = True
+            self.waits(str(self.lost(error)))
+        return pause
+
+    def lost(self, error: Exception, unsure: bool = False) -> BetimesError:
+        """What to raise when trying is over."""
+        if isinstance(error, (NotReachable, Unavailable)):
+            return error
+        try:
+            where = self.locate().url
+        except NotReachable as gone:
+            return gone
+        if unsure:
+            return NotReachable(
+                f"the connection to {where} was lost before the answer came ({error}); look whether it was carried out"
+            )
+        return NotReachable(f"no service answers at {where} ({error}); start one with `betimes up`")
 
 
-def quote(spec: bytes) -> Call:
-    """Ask for a promise."""
-    return Call("POST", f"{API}/quote", "Quote", body=spec)
+def uploaded(folder: Path, packed: Any, sent: bool) -> dict[str, Any]:
+    """What is told of a directory once the service has it: the fields of `Uploaded`."""
+    return {
+        "folder": str(folder),
+        "sha256": packed.sha256,
+        "files": packed.contents.files,
+        "bytes": packed.contents.bytes,
+        "archive_bytes": packed.archive_bytes,
+        "sent": sent,
+    }
 
 
-def upload_limits() -> Call:
-    """How large a directory may be that is sent."""
-    return Call("GET", f"{API}/uploads", "UploadLimits")
+async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Do what takes its time on the disk, in a thread; the synchronous client has `at_once` in its place."""
+    import asyncio
+
+    return await asyncio.to_thread(work, *arguments)
 
 
-def upload(sha256: str) -> Call:
-    """Whether the service has a directory."""
-    return Call("GET", f"{API}/uploads/{sha256}", "UploadView")
+def at_once(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Do what takes its time on the disk, here."""
+    return work(*arguments)
 
 
-def send_upload(sha256: str, archive: IO[bytes]) -> Call:
-    """Send a directory."""
-    return Call("PUT", f"{API}/uploads/{sha256}", "UploadView", body=archive)
-
-
-def jobs(conditions: Conditions) -> Call:
-    """A page of the list of jobs."""
-    told = dict(conditions)
-    params = [("status", str(each)) for each in conditions.get("status", ())]
-    params += [("label", f"{name}={value}") for name, value in conditions.get("label", {}).items()]
-    params += [
-        (name, str(value))
-        for name, value in told.items()
-        if name not in ("status", "label") and value is not None
-    ]
-    return Call("GET", f"{API}/jobs", "Page of JobView", params=params)
-
-
-def job(number: int) -> Call:
-    """A job's story."""
-    return Call("GET", f"{API}/jobs/{int(number)}", "JobStory")
-
-
-def wait(number: int, timeout_s: float) -> Call:
-    """The job when it is over, or when the time is up."""
-    params = [("timeout_s", f"{timeout_s:.3f}")]
-    return Call("GET", f"{API}/jobs/{int(number)}/wait", "JobView", params=params, read_s=timeout_s + READ_S)
-
-
-def steer(verb: str, number: int) -> Call:
-    """Cancel, hold or release a job."""
-    return Call("POST", f"{API}/jobs/{int(number)}/{verb}", "JobView", repeatable=False)
-
-
-def steer_all(verb: str, numbers: Iterable[int], where_possible: bool) -> Call:
-    """Cancel, hold or release all of several jobs, or none; or, where_possible, those to which it can be done."""
-    more = b',"where_possible":true' if where_possible else b""
-    body = b'{"jobs":[%s]%s}' % (b",".join(b"%d" % number for number in numbers), more)
-    return Call("POST", f"{API}/jobs/{verb}", "JobView", "jobs", body=body, repeatable=False)
-
-
-def log(number: int, attempt: int | None, follow: bool, tail: int | None, rank: int | None = None) -> Call:
-    """A run's output, as a stream."""
-    params = [("follow", str(follow).lower())]
-    given = (("attempt", attempt), ("tail", tail), ("rank", rank))
-    params += [(name, str(value)) for name, value in given if value is not None]
-    # A run may be silent for as long as it likes.
-    read_s = None if follow else READ_S
-    return Call("GET", f"{API}/jobs/{int(number)}/log", None, params=params, read_s=read_s)
-
-
-def nodes() -> Call:
-    """Every node."""
-    return Call("GET", f"{API}/nodes", "NodeView", "nodes")
-
-
-def add_nodes(spec: bytes) -> Call:
-    """Add nodes."""
-    return Call("POST", f"{API}/nodes", "NodeView", "nodes", body=spec, repeatable=False)
-
-
-def drain(name: str, back: bool = False) -> Call:
-    """Drain a node, or use it again."""
-    verb = "undrain" if back else "drain"
-    return Call("POST", f"{API}/nodes/{quoted(name, safe='')}/{verb}", "NodeView", repeatable=False)
-
-
-def heartbeat(name: str) -> Call:
-    """Say that a node lives."""
-    return Call("POST", f"{API}/nodes/{quoted(name, safe='')}/heartbeat", "Lease")
-
-
-def policy() -> Call:
-    """The policy in force."""
-    return Call("GET", f"{API}/policy", "PolicyView")
-
-
-def fleet() -> Call:
-    """What is rented, and what it costs."""
-    return Call("GET", f"{API}/fleet", "FleetView")
-
-
-def fleet_plan() -> Call:
-    """What the policy would change now."""
-    return Call("GET", f"{API}/fleet/plan", "FleetPlanView")
-
-
-def portfolio(last: int) -> Call:
-    """What the portfolio has chosen."""
-    return Call("GET", f"{API}/portfolio?last={last}", "PortfolioView")
-
-
-def set_policy(text: str) -> Call:
-    """Decide by another policy."""
-    body = json.dumps({"policy": text}).encode()
-    return Call("PUT", f"{API}/policy", "PolicyView", body=body, read_s=COMPILE_S)
-
-
-def tune(spec: bytes) -> Call:
-    """Begin a search."""
-    return Call("POST", f"{API}/tune", "TuningView", body=spec, repeatable=False)
-
-
-def tuning() -> Call:
-    """How far it is, and the latest front."""
-    return Call("GET", f"{API}/tune", "TuningView")
-
-
-def stop_tuning() -> Call:
-    """Let it end with the front so far."""
-    return Call("DELETE", f"{API}/tune", "TuningView", repeatable=False)
-
-
-def events(after: int, job: int | None, kinds: Sequence[str], limit: int = 1000) -> Call:
-    """A page of the event log."""
-    params = [("after", str(after)), ("limit", str(limit)), *_which(job, kinds)]
-    return Call("GET", f"{API}/events", "Page of EventView", params=params)
-
-
-def event_stream(after: int, job: int | None, kinds: Sequence[str]) -> Call:
-    """Events past `after` as they happen, as a stream."""
-    headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
-    return Call("GET", f"{API}/events/stream", None, params=_which(job, kinds), headers=headers)
-
-
-def health() -> Call:
-    """Whether the service can take work."""
-    return Call("GET", "/readyz", "Health")
-
-
-def _which(job: int | None, kinds: Sequence[str]) -> list[tuple[str, str]]:
-    return [("job", str(job))] * (job is not None) + [("kind", kind) for kind in kinds]
-
-
-def _key(key: str | None) -> dict[str, str]:
-    return {"Idempotency-Key": key if key is not None else os.urandom(16).hex()}
+def _raise_failure(status: int, content: bytes, url: str) -> NoReturn:
+    try:
+        failure = json.loads(content)["error"]
+        code, message, field = str(failure["code"]), str(failure["message"]), failure.get("field")
+    except (ValueError, KeyError, TypeError):
+        raise ServiceError(f"{url} answered {status}, and not as Betimes does") from None
+    kind = _CLASSES.get(code)
+    if kind is not None:
+        raise kind(message)
+    raise Refused(message.removeprefix(f"{field}: "), field)

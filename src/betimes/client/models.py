@@ -13,7 +13,7 @@ from betimes.errors import Refused, ServiceError
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.spec_errors import faults
 from betimes.service.views import models
-from betimes.service.views.models import Page, TuneSpec
+from betimes.service.views.models import NodeSpec, Page, TuneSpec
 
 
 def spec_of(spec: JobSpec | None, fields: Mapping[str, Any]) -> JobSpec:
@@ -35,7 +35,7 @@ def spec_of(spec: JobSpec | None, fields: Mapping[str, Any]) -> JobSpec:
 
 def job_body(spec: JobSpec | None, fields: Mapping[str, Any]) -> bytes:
     """A job as it is sent. Raises Refused."""
-    return dump(spec_of(spec, fields))
+    return _dump(spec_of(spec, fields))
 
 
 def tune_body(spec: TuneSpec | None, fields: Mapping[str, Any]) -> bytes:
@@ -43,15 +43,15 @@ def tune_body(spec: TuneSpec | None, fields: Mapping[str, Any]) -> bytes:
     if spec is not None and fields:
         raise Refused("give either a TuneSpec or keyword arguments", next(iter(fields)))
     try:
-        return dump(spec if spec is not None else TuneSpec(**fields))
+        return _dump(spec if spec is not None else TuneSpec(**fields))
     except ValidationError as error:
         first = faults(error)[0]
         raise Refused(first.text, first.field or None) from None
 
 
-def dump(model: BaseModel) -> bytes:
-    """A model as it is sent: what is not the default."""
-    return model.model_dump_json(exclude_defaults=True).encode()
+def nodes_body(spec: NodeSpec) -> bytes:
+    """Nodes to add as they are sent."""
+    return _dump(spec)
 
 
 def decode(answer: str, within: str, content: bytes, url: str) -> Any:
@@ -80,3 +80,8 @@ def _adapter(answer: str, within: str) -> TypeAdapter[Any]:
         return TypeAdapter(dict[str, list[kind]])  # pyright: ignore[reportInvalidTypeForm] (a model, by its name)
     whole = Page[kind] if name != answer else kind  # pyright: ignore[reportInvalidTypeForm] (likewise)
     return TypeAdapter(whole)
+
+
+def _dump(model: BaseModel) -> bytes:
+    """A model as it is sent: what is not the default."""
+    return model.model_dump_json(exclude_defaults=True).encode()

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import select
 import socket
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+from betimes.client.calls import CONNECT_S, Lost, Way
 from betimes.client.synchronous import Client
-from betimes.client.way import CONNECT_S, Lost, way_to
 from betimes.errors import ServiceError
+from betimes.service.access.address import find_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+    from typing import Self
 
     from betimes.client.calls import Call
 
@@ -47,7 +50,7 @@ class AnswerPage(NamedTuple):
 
 
 class Response:
-    """What a service has answered by HTTP/1.1; `content` is its body, unless that is left to `pieces`."""
+    """What a service has answered by HTTP/1.1; `content` is its body, unless that is left to `read`."""
 
     def __init__(self, sock: socket.socket, url: str, stream: bool) -> None:
         self.url, self._sock, self._file = url, sock, sock.makefile("rb")
@@ -62,10 +65,20 @@ class Response:
         self._is_chunked = headers.get(b"transfer-encoding") == b"chunked"
         length = headers.get(b"content-length")
         self._left = int(length) if length is not None else None
-        self.content = b"" if stream and 200 <= self.status_code < 300 else b"".join(self.pieces())
+        self._pieces = self._body()
+        self.content = b"" if stream and 200 <= self.status_code < 300 else b"".join(self._pieces)
 
-    def pieces(self) -> Iterator[bytes]:
-        """The body as it comes. Raises Lost where the connection ends before it does."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self) -> bytes:
+        """The next piece of the body; empty at its end. Raises Lost where the connection ends before the body does."""
+        return next(self._pieces, b"")
+
+    def _body(self) -> Iterator[bytes]:
         try:
             if self._is_chunked:
                 while size := int(self._line().partition(b";")[0], 16):
@@ -111,8 +124,9 @@ class PlainClient(Client):
         waits: Callable[[str], None] | None = None,
         note: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._way = way_to(_decoded, None, None, state, 10.0 if waits is None else float("inf"))
-        self._way.waits, self._note = waits, note
+        locate = partial(find_service, None, None, state)
+        self._way = Way(locate, 10.0 if waits is None else float("inf"), waits)
+        self._codec, self._note = _Tables, note
 
     def close(self) -> None:
         """Nothing is left open: every request has a connection of its own."""
@@ -131,15 +145,7 @@ class PlainClient(Client):
             """The same as `Client.add_nodes`."""
             ...
 
-    def _job(self, spec: Any, fields: Mapping[str, Any]) -> bytes:
-        return json.dumps(fields if spec is None else spec).encode()
-
-    _search = _job
-
-    def _nodes(self, spec: Any) -> bytes:
-        return json.dumps(spec).encode()
-
-    def _send(self, call: Call, stream: bool) -> Response:
+    def _send(self, call: Call, *, stream: bool = False) -> Any:
         found = self._way.locate()
         path = call.path + (f"?{urlencode(call.params)}" if call.params else "")
         sock, sent = None, False
@@ -158,12 +164,37 @@ class PlainClient(Client):
             if sock is not None:
                 sock.close()
             raise Lost(str(error) or type(error).__name__, sent) from error
-        if not stream:
+        if not (stream and 200 <= response.status_code < 300):
             response.close()
         return response
 
-    def _pieces(self, response: Response) -> Iterator[bytes]:
-        return response.pieces()
+
+class _Tables:
+    """Tables of fields as they are sent, and answers as they come: what `models` does for `Client`."""
+
+    @staticmethod
+    def job_body(spec: Any, fields: Mapping[str, Any]) -> bytes:
+        return json.dumps(fields if spec is None else spec).encode()
+
+    tune_body = job_body
+
+    @staticmethod
+    def nodes_body(spec: Any) -> bytes:
+        return json.dumps(spec).encode()
+
+    @staticmethod
+    def decode(answer: str, within: str, content: bytes, url: str) -> Any:
+        if answer == "TuningView":  # a front is shown by what can simulate it
+            from betimes.client.models import decode
+
+            return decode(answer, within, content, url)
+        try:
+            found = json.loads(content, object_hook=Answer)
+            if answer.startswith("Page of "):
+                return AnswerPage(found["items"], found["following"])
+            return found[within] if within else found
+        except (ValueError, KeyError):
+            raise ServiceError(f"{url} answered what is no answer of Betimes: {content[:60]!r}") from None
 
 
 def _connected(url: str, timeout_s: float) -> socket.socket:
@@ -209,17 +240,3 @@ def _lives(url: str) -> bool:
             return bool(sock.recv(1))
     except OSError:
         return False
-
-
-def _decoded(answer: str, within: str, content: bytes, url: str) -> Any:
-    if answer == "TuningView":  # a front is shown by what can simulate it
-        from betimes.client.models import decode
-
-        return decode(answer, within, content, url)
-    try:
-        found = json.loads(content, object_hook=Answer)
-        if answer.startswith("Page of "):
-            return AnswerPage(found["items"], found["following"])
-        return found[within] if within else found
-    except (ValueError, KeyError):
-        raise ServiceError(f"{url} answered what is no answer of Betimes: {content[:60]!r}") from None

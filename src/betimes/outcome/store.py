@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 import shutil
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from betimes.errors import InputError
+from betimes.files import sync
 from betimes.outcome.result import (
     AbsenceColumns,
     Array,
@@ -184,7 +184,7 @@ def _write(
         }
         (stage / SUMMARY).write_text(to_json(summary) + "\n", encoding="utf-8")
         for name in [*names, SUMMARY]:
-            _sync(stage / name)
+            sync(stage / name)  # before it gets its name: a power failure must not leave an empty file
         if fresh:
             stage.rename(target)
         else:
@@ -253,9 +253,3 @@ def _read_parquet(path: Path) -> dict[str, Array]:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    """Have the bytes on the disk before the name is: a power cut must not leave an empty file."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 
-TIME_UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
+from betimes.units import TIME_UNITS
 
 
 def instant(at: float) -> str:

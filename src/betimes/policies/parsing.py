@@ -16,9 +16,10 @@ from betimes.errors import PolicyError
 from betimes.policies.hooks import Parameter, Policy, Value
 from betimes.policies.loading import load_policy
 from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.units import TIME_UNITS
 
 LARGEST = 1e18  # of any number in a specification
-UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+UNITS_S = {unit[0]: TIME_UNITS[unit] for unit in ("s", "min", "h", "d")}  # in a specification a letter
 
 
 AnyPolicy = TypeVar("AnyPolicy", bound=Policy | NodesPolicy)

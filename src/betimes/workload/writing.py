@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 
 from betimes.errors import InputError
+from betimes.files import whole_file
 from betimes.workload.own_files import KEY, MARK
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def to_csv(workload: Workload, path: str | os.PathLike[str]) -> None:
         with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0, compresslevel=6) as compressed:
             put(compressed)  # pyright: ignore[reportArgumentType]
 
-    _replace(Path(path), put_compressed if Path(path).name.lower().endswith(".gz") else put)
+    _write(Path(path), put_compressed if Path(path).name.lower().endswith(".gz") else put)
 
 
 def to_parquet(workload: Workload, path: str | os.PathLike[str]) -> None:
@@ -55,7 +56,7 @@ def to_parquet(workload: Workload, path: str | os.PathLike[str]) -> None:
 
     table = _table(workload, nan_as_null=False)
     table = table.replace_schema_metadata({KEY: json.dumps(_note(workload), sort_keys=True).encode()})
-    _replace(Path(path), lambda file: pq.write_table(table, file, compression="zstd"))
+    _write(Path(path), lambda file: pq.write_table(table, file, compression="zstd"))
 
 
 def _table(workload: Workload, *, nan_as_null: bool) -> pa.Table:
@@ -91,15 +92,9 @@ def _note(workload: Workload) -> dict[str, object]:
     }
 
 
-def _replace(path: Path, put: Callable[[IO[bytes]], None]) -> None:
-    """Write beside the target and move over it, so that no reader finds half a file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def _write(path: Path, put: Callable[[IO[bytes]], None]) -> None:
     try:
-        try:
-            with beside.open("wb") as file:
-                put(file)
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+        with whole_file(path) as file:
+            put(file)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error

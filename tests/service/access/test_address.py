@@ -10,6 +10,7 @@ import pytest
 
 from betimes.client import Client
 from betimes.errors import InputError, NotReachable
+from betimes.files import write_private
 from betimes.service.access.address import (
     Address,
     default_state,
@@ -19,7 +20,6 @@ from betimes.service.access.address import (
     write_address,
 )
 from betimes.service.access.host_names import is_loopback
-from betimes.service.access.private_files import write_private
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.errors import ServiceError
+from betimes.files import write_private
 from betimes.service.access.auth import (
     Caller,
     MemoryTokens,
@@ -21,7 +22,6 @@ from betimes.service.access.auth import (
     bearer,
     operator_token,
 )
-from betimes.service.access.private_files import write_private
 
 
 def test_the_first_start_makes_a_token_and_later_ones_find_it(tmp_path: Path) -> None:

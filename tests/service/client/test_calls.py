@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import subprocess
 import sys
 import threading
@@ -13,8 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-import betimes
-from betimes import AsyncClient, Client, JobSpec
+from betimes import AsyncClient, JobSpec
 from betimes.client.sse import EventReader
 from betimes.errors import (
     BetimesError,
@@ -30,18 +28,6 @@ from betimes.service.views.models import EventView, NodeSpec, TuneSpec
 from tests.service.client.both import TRUE, Both, events_in
 from tests.service.serving import Background, Fake, fake
 from tests.service.tuning.fronts import front
-
-
-def test_both_kinds_have_the_same_methods() -> None:
-    def methods(kind: type) -> dict[str, list[str]]:
-        return {
-            name: list(inspect.signature(member).parameters)
-            for name, member in inspect.getmembers(kind, inspect.isfunction)
-            if not name.startswith("_")
-        }
-
-    assert methods(Client) == methods(AsyncClient)
-    assert betimes.JobSpec is JobSpec
 
 
 def test_a_client_loads_nothing_of_the_server() -> None:

@@ -16,7 +16,7 @@ from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.records import Damaged, read
 from betimes.service.executors.supervision import processes
-from betimes.service.executors.watching import reap
+from betimes.service.executors.supervisors import reap
 from betimes.service.scheduling.runs.run_reports import Ended, Report, RunId, Started
 
 PATIENCE_S = 120.0

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from betimes.service.executors.devices import Assigned
-from betimes.service.executors.forker import Forker
-from betimes.service.executors.launching import Keeping, write_launch
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.protocol import Launch
+from betimes.service.executors.run_folder import Keeping, write_launch
 from betimes.service.executors.supervision import files
+from betimes.service.executors.supervisors import Forker
 from betimes.service.scheduling.runs.run_reports import Ended, Report, RunId, Started
 from tests.service.executors.running import (
     PATIENCE_S,

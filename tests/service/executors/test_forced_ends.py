@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from betimes.service.executors import local
-from betimes.service.executors.forker import Forker
 from betimes.service.executors.protocol import Launch
 from betimes.service.executors.supervision import files
-from betimes.service.executors.watching import Watch
+from betimes.service.executors.supervisors import Forker, Watch
 from betimes.service.scheduling.runs.run_reports import Trouble
 from tests.service.executors.running import (
     RUN,

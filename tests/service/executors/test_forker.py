@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.executors import forker as module
+from betimes.service.executors import supervisors as module
 from betimes.service.executors.devices import Assigned
-from betimes.service.executors.forker import Forker
-from betimes.service.executors.launching import Keeping, write_launch
+from betimes.service.executors.run_folder import Keeping, write_launch
 from betimes.service.executors.supervision import files
+from betimes.service.executors.supervisors import Forker
 from betimes.service.scheduling.runs.run_reports import RunId
 from tests.service.executors.running import RUN, a_launch, alive, executing, play, shim_of, until
 
@@ -33,7 +33,7 @@ def start(forker: Forker, at: Path, *command: str, number: int = 1) -> tuple[Pat
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_another_takes_its_place(at: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    monkeypatch.setattr(module, "_PATIENCE_S", 0.3)
+    monkeypatch.setattr(module, "_ANSWER_S", 0.3)
     forker = Forker()
     start(forker, at, "sleep", "60")
     first = forker.pid

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.executors import cgroups
-from betimes.service.executors.cgroups import allow_memory, find_group
+from betimes.service.machines.cgroups import allow_memory, find_group
 from tests.service.executors.running import (
     a_launch,
     log_of,
@@ -182,19 +181,15 @@ def test_without_the_controller_memory_cannot_be_limited(tmp_path: Path, control
     assert not allow_memory(group)
 
 
-def test_the_own_group_is_found_below_where_groups_are_mounted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_own_group_is_found_below_where_groups_are_mounted(tmp_path: Path) -> None:
     group = a_group(
         tmp_path / "cg" / "a.service", cgroup_controllers="memory", cgroup_subtree_control="memory"
     )
-    (tmp_path / "mounts").write_text(f"25 30 0:23 / {tmp_path}/cg rw - cgroup2 cgroup2 rw\n")
-    (tmp_path / "own").write_text("0::/a.service\n")
-    monkeypatch.setattr(cgroups, "_MOUNTS", tmp_path / "mounts")
-    monkeypatch.setattr(cgroups, "_OWN", tmp_path / "own")
+    (tmp_path / "mountinfo").write_text(f"25 30 0:23 / {tmp_path}/cg rw - cgroup2 cgroup2 rw\n")
+    (tmp_path / "cgroup").write_text("0::/a.service\n")
 
-    assert find_group() == group
-    (tmp_path / "own").write_text("0::/a.service/service\n")  # where it has moved itself
-    assert find_group() == group
-    (tmp_path / "mounts").write_text("")
-    assert find_group() is None
+    assert find_group(tmp_path) == group
+    (tmp_path / "cgroup").write_text("0::/a.service/service\n")  # where it has moved itself
+    assert find_group(tmp_path) == group
+    (tmp_path / "mountinfo").write_text("")
+    assert find_group(tmp_path) is None

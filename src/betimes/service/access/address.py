@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from betimes.errors import InputError, NotReachable
-from betimes.service.access.private_files import write_private
+from betimes.files import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

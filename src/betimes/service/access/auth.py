@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from betimes.errors import ServiceError
+from betimes.files import write_private
 from betimes.service.access.address import TOKEN_FILE
-from betimes.service.access.private_files import write_private
 
 Role = Literal["operator"]
 MOST_TOKEN_CHARACTERS = 512

@@ -18,23 +18,34 @@ from typing import Any, ParamSpec, TypeVar
 
 from betimes.errors import Unavailable
 from betimes.service.executors import resizing
-from betimes.service.executors.cgroups import find_group
-from betimes.service.executors.control import remove_control, write_request
 from betimes.service.executors.devices import Devices
-from betimes.service.executors.fates import Fate, Never, Over, Running, Starting, look, record_end
-from betimes.service.executors.forker import Forker
-from betimes.service.executors.launching import (
+from betimes.service.executors.protocol import FORCE_AFTER_S, Launch, Listener, Place
+from betimes.service.executors.records import last_error
+from betimes.service.executors.run_folder import (
+    Fate,
     Keeping,
-    is_known,
+    Never,
+    Over,
+    Running,
+    Starting,
+    assigned,
+    look,
     make_copy,
+    record_end,
     sync_launch,
     write_launch,
 )
-from betimes.service.executors.leftovers import kill_leftovers
-from betimes.service.executors.protocol import FORCE_AFTER_S, Launch, Listener, Place
-from betimes.service.executors.records import last_error
 from betimes.service.executors.supervision import files, processes
-from betimes.service.executors.watching import Watch
+from betimes.service.executors.supervisors import (
+    Forker,
+    Watch,
+    is_known,
+    kill_leftovers,
+    remove_control,
+    write_request,
+)
+from betimes.service.machines.cgroups import find_group
+from betimes.service.machines.local import available_cores
 from betimes.service.scheduling.runs.run_reports import Ended, RunId, Started, Trouble
 from betimes.service.uploads.archive import DamagedArchive
 
@@ -99,7 +110,7 @@ class LocalExecutor:
         ends_with: int | None = None,
     ) -> None:
         self._listener = listener
-        self._devices = Devices(available_cpus() if cpus is None else cpus, gpus)
+        self._devices = Devices(available_cores() if cpus is None else cpus, gpus)
         found = find_group() if group == "find" else group
         began = processes.start_ticks(ends_with) if ends_with is not None else None
         self._keeping = Keeping(
@@ -169,7 +180,7 @@ class LocalExecutor:
 
     async def adopt(self, launches: Sequence[Launch]) -> None:
         """After a restart of the service: report each as `Started` (adopted) or `Ended`, and start what never was."""
-        known = await self._aside(lambda: [resizing.assigned(one.folder, one.identity) for one in launches])
+        known = await self._aside(lambda: [assigned(one.folder, one.identity) for one in launches])
         new = [
             (launch, had) for launch, had in zip(launches, known, strict=True) if launch.run not in self._runs
         ]
@@ -314,8 +325,8 @@ class LocalExecutor:
 
     def _spawn(self, launch: Launch) -> tuple[int, int]:
         make_copy(launch)
-        assigned, has_gpus = self._devices.held(launch.run), bool(self._devices.gpus)
-        record = write_launch(launch, assigned, has_gpus, self._keeping)
+        has, has_gpus = self._devices.held(launch.run), bool(self._devices.gpus)
+        record = write_launch(launch, has, has_gpus, self._keeping)
         if not launch.may_restart:
             sync_launch(launch.folder)
         return self._forker.spawn(launch.folder, record)
@@ -330,10 +341,7 @@ class LocalExecutor:
     async def _watch(self, run: _Run, shim: dict[str, Any]) -> None:
         adopted = run.spawned != shim["pid"]
         launch = run.launch
-        if (
-            adopted
-            and (had := await self._aside(resizing.assigned, launch.folder, launch.identity)) is not None
-        ):
+        if adopted and (had := await self._aside(assigned, launch.folder, launch.identity)) is not None:
             self._devices.hold(launch.run, had)
         run.shim = shim
         if not self._closed:
@@ -463,13 +471,6 @@ class LocalExecutor:
             return
         await found.settled.wait()
         write_request(found.launch.control, request)
-
-
-def available_cpus() -> tuple[int, ...]:
-    """The numbers of the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return tuple(sorted(os.sched_getaffinity(0)))
-    return tuple(range(os.cpu_count() or 1))
 
 
 def _as_started(pid: int) -> dict[str, Any]:

@@ -87,39 +87,3 @@ class Executor(Protocol):
     async def close(self) -> None:
         """Stop watching; runs go on."""
         ...
-
-
-@dataclass
-class Silent:
-    """An executor for tests that remembers what it was told to do and reports nothing by itself."""
-
-    listener: Listener
-    told: list[tuple[str, RunId]] = field(default_factory=list)
-
-    async def start(self, launch: Launch) -> None:
-        """Remember it."""
-        self.told.append(("start", launch.run))
-
-    async def signal(self, run: RunId, number: int) -> None:
-        """Remember it."""
-        self.told.append((f"signal {number}", run))
-
-    async def stop(self, run: RunId, grace_s: float) -> None:
-        """Remember it."""
-        self.told.append((f"stop {grace_s:g}", run))
-
-    async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
-        """Remember it; the run has no resize handler."""
-        self.told.append((f"resize {units}", run))
-        return False
-
-    async def drop(self, run: RunId) -> None:
-        """Remember it."""
-        self.told.append(("drop", run))
-
-    async def adopt(self, launches: Sequence[Launch]) -> None:
-        """Remember them."""
-        self.told.extend(("adopt", launch.run) for launch in launches)
-
-    async def close(self) -> None:
-        """Nothing is watched."""

@@ -12,12 +12,11 @@ from typing import Any
 
 from betimes.errors import Unavailable
 from betimes.resizing import HANDLERS, UNITS
-from betimes.service.executors.control import write_request
 from betimes.service.executors.devices import Assigned
-from betimes.service.executors.fates import is_of_another
-from betimes.service.executors.launching import job_folder
-from betimes.service.executors.records import Damaged, read, read_bytes
+from betimes.service.executors.records import Damaged, read_bytes
+from betimes.service.executors.run_folder import job_folder
 from betimes.service.executors.supervision import files, memory, processes
+from betimes.service.executors.supervisors import write_request
 
 _MOST_BYTES = 1024  # of a handler's file
 
@@ -78,21 +77,6 @@ def tell(
                     os.sched_setaffinity(thread, cpus)
     for pid in to:
         processes.send(pid, signal.SIGUSR2)
-
-
-def assigned(folder: str, identity: str) -> Assigned | None:
-    """What was assigned to a run, by its folder; None: nothing was yet."""
-    try:
-        launch = read(folder, files.LAUNCH)
-        if launch is None or is_of_another(folder, identity):
-            return None
-        if os.path.lexists(Path(folder, files.EXIT)):
-            return Assigned()
-        now = {**launch, **(read(folder, files.SHIM) or {})}
-        now |= read(job_folder(folder), UNITS) or {}
-    except (Damaged, OSError):  # what becomes of it is found out by `fates.look`, which says so
-        return None
-    return Assigned(tuple(now.get("cpus") or ()), dict(now.get("gpus") or {}))
 
 
 def _began(entry: Path) -> int | None:

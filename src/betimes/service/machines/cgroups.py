@@ -1,4 +1,5 @@
-"""What the kernel's control groups leave this process of the machine: versions 1, 2, and both at once.
+"""What the kernel's control groups leave this process of the machine (versions 1, 2, and both at once), and where runs
+can have groups of their own (version 2).
 
 A limit may be set on the process's own group or on any above it; the smallest counts. The files are described in
 the kernel's Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst, /proc/self/{cgroup,mountinfo} in proc(5).
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +17,9 @@ from pathlib import Path, PurePosixPath
 
 _LOG = logging.getLogger(__name__)
 _ESCAPE = re.compile(r"\\([0-7]{3})")
+_SERVICE = (
+    "service"  # where the service itself moves to: a group with processes cannot have limited groups below it
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,38 @@ def read_limits(process: Path = Path("/proc/self")) -> Limits:
             cpu = min(cpu, _read(folder, _cores_2))
             memory_bytes = min(memory_bytes, _read(folder, _bytes_2))
     return Limits(cpu, memory_bytes)
+
+
+def find_group(process: Path = Path("/proc/self")) -> Path | None:
+    """The control group (v2) of this process, if groups with a memory limit can be made below it; else None.
+
+    A process that is alone in its group moves to one below, as the kernel demands; so it is with a systemd unit that
+    has `Delegate=yes`.
+    """
+    group = next((folder for controllers, folder in _groups(process) if not controllers), None)
+    if group is None:
+        return None
+    if group.name == _SERVICE and allow_memory(group.parent):  # it has moved before
+        return group.parent
+    return group if allow_memory(group) else None
+
+
+def allow_memory(group: Path) -> bool:
+    """Have the groups below this one limit memory; False: that is not possible."""
+    try:
+        if "memory" not in (group / "cgroup.controllers").read_text(encoding="ascii").split():
+            return False
+        below = group / "cgroup.subtree_control"
+        if "memory" in below.read_text(encoding="ascii").split():
+            return os.access(group, os.W_OK)
+        inside = (group / "cgroup.procs").read_text(encoding="ascii").split()
+        if inside == [str(os.getpid())]:
+            (group / _SERVICE).mkdir(exist_ok=True)
+            (group / _SERVICE / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+        below.write_text("+memory", encoding="ascii")
+    except OSError:  # not ours to change, or others are inside: then runs are looked at
+        return False
+    return True
 
 
 def _cores_2(folder: Path) -> float:

@@ -32,7 +32,7 @@ def discover(
     _LOG.log(logging.WARNING if gpus.state == "error" else logging.INFO, "%s", gpus.message)
     for fault in gpus.faults:
         _LOG.warning("%s", fault)
-    cores = _cores()
+    cores = available_cores()
     machine = Machine(
         name=name,
         kind="local",
@@ -48,7 +48,8 @@ def discover(
     return machine
 
 
-def _cores() -> tuple[int, ...]:
+def available_cores() -> tuple[int, ...]:
+    """The numbers of the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(psutil.cpu_count() or 1))

@@ -14,6 +14,8 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple
 
+from betimes.units import TIME_UNITS
+
 Source = Callable[[], float]  # seconds
 
 LONGEST_SLEEP_S = 1.0  # by the event loop's clock, which stands still while the machine is suspended
@@ -33,7 +35,8 @@ class Jump(NamedTuple):
 
 def span(seconds: float) -> str:
     """A length of time in words: `3 h`, `25 min`, `40 s`."""
-    for unit, size in (("h", 3600.0), ("min", 60.0)):
+    for unit in ("h", "min"):
+        size = TIME_UNITS[unit]
         if seconds >= 2.0 * size:
             return (
                 f"{seconds / size:.2g} {unit}" if seconds < 100.0 * size else f"{seconds / size:.0f} {unit}"

@@ -21,8 +21,7 @@ from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.ray.executor import RayExecutor
-from betimes.service.executors.ray.joining import JoinedCluster, join
-from betimes.service.executors.ray.membership import Change
+from betimes.service.executors.ray.joining import Change, JoinedCluster, join
 from betimes.service.machines.budgets import parse_budgets
 from betimes.service.machines.cloud_file import cloud_of, read_cloud
 from betimes.service.machines.files import machines_of_cluster

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from betimes.errors import InputError
 from betimes.service.access.address import default_state
-from betimes.service.spec.parse_duration import parse_duration
-from betimes.service.spec.parse_memory import parse_gib
+from betimes.service.spec.spelling import parse_duration, parse_gib
 
 if TYPE_CHECKING:
     from betimes.service.compiling.kernels import Kernels

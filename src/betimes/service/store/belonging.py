@@ -18,7 +18,7 @@ from uuid import uuid4
 from sqlalchemy import inspect
 
 from betimes.errors import StoreError
-from betimes.service.executors.fates import set_aside
+from betimes.service.executors.run_folder import set_aside
 from betimes.service.executors.supervision.processes import boot_id
 from betimes.service.store.databases.database import Database
 from betimes.service.store.databases.schema import VERSION_TABLE

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from betimes.errors import StoreDamaged
+from betimes.files import whole_file
 from betimes.service.scheduling.event_log import Event
 from betimes.service.store.renamed_kinds import RENAMED
 
@@ -59,26 +59,13 @@ def write_archive(path: Path, events: Iterable[Event]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     for left in path.parent.glob(".*.part"):
         left.unlink()
-    part = path.with_name(f".{path.name}.part")
-    # No name and no time in the file: the same events make the same bytes.
-    with part.open("wb") as file:
+    with whole_file(path) as file:
+        # No name and no time in the file: the same events make the same bytes.
         with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=_LEVEL, mtime=0) as packed:
             for event in events:
                 packed.write(_line(event))
         file.flush()
-        os.fsync(file.fileno())
-    _check(part, path)
-    part.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        _check(Path(file.name), path)
 
 
 def _line(event: Event) -> bytes:

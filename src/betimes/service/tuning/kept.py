@@ -9,8 +9,8 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from betimes.errors import InputError, PolicyError
+from betimes.files import write_private
 from betimes.foresight.tuning import Baseline, Front, Point
-from betimes.service.access.private_files import write_private
 from betimes.service.tuning.drift import Range
 from betimes.service.views.models import Proposal, Reason, TuneSpec
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
 from betimes.errors import Refused, Unavailable
+from betimes.files import sync
 from betimes.service.uploads.archive import MIB, MOST_FILES, DamagedArchive, examine
 
 DEFAULT_BYTES = 100 * MIB
@@ -114,11 +115,7 @@ class Uploads:
                 f"the upload {error}; send what `betimes submit --upload` makes", "sha256"
             ) from None
         draft.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(path.parent)
 
     def old(self, unused_s: float = UNUSED_S) -> list[str]:
         """Archives that have not been used for so long; what was left of interrupted uploads is removed."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from betimes.errors import TraceError
+from betimes.units import MEMORY_UNITS
 from betimes.workload.columns import (
     CANCELLED,
     COMPLETED,
@@ -48,7 +49,7 @@ _ENDED = {
 _UNFINISHED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING")
 _NO_TIME = frozenset({"", "Unknown", "None", "N/A"})
 _NO_LIMIT = frozenset({"", "UNLIMITED", "Partition_Limit", "INVALID", "None", "N/A"})
-_SIZES_GIB = {"": 2.0**-10, "K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10, "P": 2.0**20}
+_SIZES_GIB = {"": MEMORY_UNITS["m"], **{unit.upper(): gib for unit, gib in MEMORY_UNITS.items()}}
 _NOTHING = {"": float("nan")}
 _ROUNDING_S = 60.0
 _LOCAL = (

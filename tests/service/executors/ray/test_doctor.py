@@ -14,8 +14,8 @@ from betimes import __version__
 from betimes.errors import InputError, Unavailable
 from betimes.service.executors.ray import doctor
 from betimes.service.executors.ray.agent import NodeFacts
+from betimes.service.executors.ray.connection import ClusterNode, Joined
 from betimes.service.executors.ray.doctor import Finding, examine
-from betimes.service.executors.ray.frames import ClusterNode, Joined
 
 FACTS = NodeFacts("host", __version__, "3.12.1", 0.0, 0)
 

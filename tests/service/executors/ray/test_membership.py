@@ -10,10 +10,10 @@ import pytest
 
 from betimes import __version__
 from betimes.errors import InputError, Unavailable
-from betimes.service.executors.ray import membership
+from betimes.service.executors.ray import joining
 from betimes.service.executors.ray.agent import NodeFacts
-from betimes.service.executors.ray.frames import ClusterNode, Joined
-from betimes.service.executors.ray.membership import (
+from betimes.service.executors.ray.connection import ClusterNode, Joined
+from betimes.service.executors.ray.joining import (
     Change,
     Membership,
     asks_for_token,
@@ -65,7 +65,7 @@ def test_a_machine_that_cannot_run_jobs_is_no_node_until_it_can(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now_s = 1000.0
-    monkeypatch.setattr(membership.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(joining.time, "monotonic", lambda: now_s)
     cluster = FakeCluster("a", "b", "c")
     cluster.broken, cluster.versions = {"a"}, {"b": "0.0.1"}
     members = Membership(cluster, 1.0, lambda: ("c",))
@@ -74,7 +74,7 @@ def test_a_machine_that_cannot_run_jobs_is_no_node_until_it_can(
     assert "node b runs no jobs: it has Betimes 0.0.1; install betimes[ray]" in caplog.text
     cluster.broken, cluster.versions = set(), {}
     assert asyncio.run(members.look()) == Change((), ()), "it is not asked every second"
-    now_s += membership.AGAIN_S
+    now_s += joining.AGAIN_S
     assert [machine.name for machine in asyncio.run(members.look()).joined] == ["a", "b"]
     assert {node for node, _ in cluster.called} == {"a", "b"}
 
@@ -95,11 +95,11 @@ def test_after_the_whole_cluster_was_away_its_nodes_have_time_to_come_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now_s = 1000.0
-    monkeypatch.setattr(membership.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(joining.time, "monotonic", lambda: now_s)
     cluster = FakeCluster("b")
     cluster.lost_at = now_s
     assert look(cluster, "a", "b").left == ()
-    now_s += membership.LOST_AFTER_S
+    now_s += joining.LOST_AFTER_S
     assert look(cluster, "a", "b").left == ("a",)
 
 

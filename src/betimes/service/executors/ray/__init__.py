@@ -4,7 +4,7 @@
 
     service                                    node of the cluster
     RayExecutor ── NodeLink, one a node ──┐    NodeAgent, a detached actor: a LocalExecutor of that machine
-    ClusterNodes (who joins, who leaves) ─┤      └─ supervisors, one a run, that outlive agent and service
+    Membership (who joins, who leaves) ───┤      └─ supervisors, one a run, that outlive agent and service
     ClusterConnection ── bridge process ──┴──── Ray
 
 Only `bridge` imports Ray, in a process of its own: a driver ends with its cluster, and the service must not.

@@ -19,12 +19,13 @@ from pathlib import Path
 
 from betimes import __version__
 from betimes.errors import Unavailable
-from betimes.service.executors.local import LocalExecutor, available_cpus
+from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.log_files import LogCursor
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.ray import shipping
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.gpus import find_gpus
+from betimes.service.machines.local import available_cores
 from betimes.service.scheduling.runs.run_reports import Ended, Report, RunId
 
 POLL_S = 5.0  # for which a request for reports waits for some
@@ -72,7 +73,7 @@ class NodeAgent:
             await executor.close()
         self._reports.clear()
         self._reported.set()  # wakes those that wait for reports of the session before
-        cores = available_cpus()
+        cores = available_cores()
         gpus = await asyncio.to_thread(find_gpus, _environ_of(self._node))
         ids = tuple(gpu.id for gpu in gpus.gpus)
         self._executor = LocalExecutor(

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from betimes.service.executors.ray.agent import NodeAgent
-from betimes.service.executors.ray.frames import (
+from betimes.service.executors.ray.connection import (
     Answer,
     ClusterNode,
     Joined,
@@ -31,14 +31,19 @@ _CALLS_AT_ONCE = 1000  # of an agent: requests for reports wait
 _ID_DIGITS = 8  # of a node's id, in its name
 
 
-class RayCluster:
-    """A Ray cluster that this process has joined as a driver. Raises what Ray raises; ImportError without it."""
+class Bridge:
+    """A Ray cluster that this process has joined as a driver, for the service at the other end of a socket.
 
-    def __init__(self, address: str, service: str) -> None:
+    Raises what Ray raises; ImportError without it.
+    """
+
+    def __init__(self, address: str, service: str, writer: asyncio.StreamWriter) -> None:
         ray = import_module("ray")
         self._ray, self._service = ray, service
         self._affinity = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+        self._writer = writer
         self._agents: dict[str, Any] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         ray.init(
             address=address,
             namespace=NAMESPACE,
@@ -51,24 +56,48 @@ class RayCluster:
         """What there is to say of the cluster as a whole."""
         return Joined(self._ray.__version__, has_token=os.environ.get("RAY_AUTH_MODE") == "token")
 
-    def nodes(self) -> list[ClusterNode]:
+    async def serve(self, reader: asyncio.StreamReader) -> None:
+        """Answer requests, many at once, until the service has gone."""
+        while True:
+            try:
+                request: Request = await read_frame(reader)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                return
+            task = asyncio.create_task(self._answer(request))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, request: Request) -> None:
+        errors = import_module("ray.exceptions")
+        try:
+            answer = Answer(request.number, await self._result(request))
+        except errors.RayTaskError as error:
+            cause = error.cause if isinstance(error.cause, BaseException) else RuntimeError(str(error))
+            answer = Answer(request.number, raised=cause)
+        except errors.RayError as error:
+            self._agents.pop(request.node, None)  # it is looked for again before the next call
+            answer = Answer(request.number, unavailable=_last_line(error))
+        except Exception as error:
+            answer = Answer(request.number, raised=RuntimeError(f"{type(error).__name__}: {error}"))
+        write_frame(self._writer, answer)
+        await self._writer.drain()
+
+    async def _result(self, request: Request) -> Any:
+        if request.what == "nodes":
+            return await asyncio.to_thread(self._nodes)
+        agent = self._agent(request.node)
+        if request.what == "release":
+            self._ray.kill(agent, no_restart=True)
+            del self._agents[request.node]
+            return None
+        return await getattr(agent, request.method).remote(*request.args)
+
+    def _nodes(self) -> list[ClusterNode]:
         """The nodes that live, in the order of their names."""
         return sorted((_node_of(one) for one in self._ray.nodes() if one["Alive"]), key=lambda one: one.name)
 
-    async def call(self, node: str, method: str, args: tuple[Any, ...]) -> Any:
-        """Call a method of a node's agent, which is started if there is none yet."""
-        return await getattr(self._agent(node), method).remote(*args)
-
-    def forget(self, node: str) -> None:
-        """Look for a node's agent again before the next call."""
-        self._agents.pop(node, None)
-
-    def release(self, node: str) -> None:
-        """End a node's agent; its runs go on."""
-        self._ray.kill(self._agent(node), no_restart=True)
-        self.forget(node)
-
     def _agent(self, node: str) -> Any:
+        """The agent of a node, which is started if there is none yet."""
         if node not in self._agents:
             agent = self._ray.remote(NodeAgent).options(
                 name=f"{self._service}-{node}",
@@ -100,45 +129,6 @@ def _node_of(one: dict[str, Any]) -> ClusterNode:
     )
 
 
-class _Bridge:
-    def __init__(self, cluster: RayCluster, writer: asyncio.StreamWriter) -> None:
-        self._cluster, self._writer = cluster, writer
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def serve(self, reader: asyncio.StreamReader) -> None:
-        """Answer requests, many at once, until the service has gone."""
-        while True:
-            try:
-                request: Request = await read_frame(reader)
-            except (asyncio.IncompleteReadError, ConnectionError):
-                return
-            task = asyncio.create_task(self._answer(request))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _answer(self, request: Request) -> None:
-        errors = import_module("ray.exceptions")
-        try:
-            answer = Answer(request.number, await self._result(request))
-        except errors.RayTaskError as error:
-            cause = error.cause if isinstance(error.cause, BaseException) else RuntimeError(str(error))
-            answer = Answer(request.number, raised=cause)
-        except errors.RayError as error:
-            self._cluster.forget(request.node)
-            answer = Answer(request.number, unavailable=_last_line(error))
-        except Exception as error:
-            answer = Answer(request.number, raised=RuntimeError(f"{type(error).__name__}: {error}"))
-        write_frame(self._writer, answer)
-        await self._writer.drain()
-
-    async def _result(self, request: Request) -> Any:
-        if request.what == "nodes":
-            return await asyncio.to_thread(self._cluster.nodes)
-        if request.what == "release":
-            return self._cluster.release(request.node)
-        return await self._cluster.call(request.node, request.method, request.args)
-
-
 def _last_line(error: Exception) -> str:
     """The part of an error of Ray that says what is wrong: it comes last, after where it was raised."""
     lines = [line.strip() for line in re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines() if line.strip()]
@@ -148,7 +138,7 @@ def _last_line(error: Exception) -> str:
 async def _main(descriptor: int, address: str, service: str) -> None:
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptor))
     try:
-        cluster = RayCluster(address, service)
+        bridge = Bridge(address, service, writer)
     except ImportError:
         write_frame(writer, NotJoined("Ray is not installed: pip install 'betimes[ray]'"))
         await writer.drain()
@@ -157,8 +147,8 @@ async def _main(descriptor: int, address: str, service: str) -> None:
         write_frame(writer, NotJoined(why_not(address, str(error))))
         await writer.drain()
         return
-    write_frame(writer, cluster.joined())
-    await _Bridge(cluster, writer).serve(reader)
+    write_frame(writer, bridge.joined())
+    await bridge.serve(reader)
 
 
 def why_not(address: str, said: str) -> str:

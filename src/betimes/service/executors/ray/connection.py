@@ -6,30 +6,94 @@ import asyncio
 import contextlib
 import logging
 import os
+import pickle
 import signal
 import socket
 import sys
 import time
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Protocol
 
 from betimes.errors import InputError, Unavailable
-from betimes.service.executors.ray.frames import (
-    Answer,
-    ClusterNode,
-    Joined,
-    NotJoined,
-    Request,
-    read_frame,
-    write_frame,
-)
 
 PATIENCE_S = 40.0  # until Ray has joined a cluster that is there
 REACH_S = 5.0  # until an address takes a connection
 ANSWER_S = 10.0  # until a cluster says which nodes it has; one whose head has gone never does
 AGAIN_S = 2.0  # between two tries to join a cluster that was lost
 
+_LENGTH_BYTES = 8
+
 log = logging.getLogger(__name__)
+
+# --- what the service and the bridge process send each other: pickled values, each after its length ---
+# They are here, and not in `bridge`, since that module has another name where it is the process: `__main__`.
+
+
+@dataclass(frozen=True)
+class ClusterNode:
+    """A living node of a Ray cluster, and what Ray has of it in all."""
+
+    id: str  # of Ray, another one each time that Ray is started there
+    name: str  # of Betimes: that of Ray with the beginning of the id, so that it is used once
+    address: str  # under which the other nodes reach it
+    cpu: float
+    memory_gib: float
+    gpu: float
+    type: str  # of its accelerators; cpu: it has none
+    is_head: bool
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The first word of the bridge: it has joined the cluster."""
+
+    ray: str  # version
+    has_token: bool  # the bridge gives one, whether the cluster asks for it or not
+
+
+@dataclass(frozen=True)
+class NotJoined:
+    """The first word of the bridge: it could not join the cluster; why is a sentence."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """Something to do: `nodes`, `release` of a node's agent, or a call of an agent's method."""
+
+    number: int
+    what: str
+    node: str = ""  # its id
+    method: str = ""
+    args: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a request: a result, what the agent raised, or why it could not be asked."""
+
+    number: int
+    result: Any = None
+    raised: BaseException | None = None
+    unavailable: str | None = None
+
+
+async def read_frame(reader: asyncio.StreamReader) -> Any:
+    """The next value. Raises IncompleteReadError where the other side has gone."""
+    length = int.from_bytes(await reader.readexactly(_LENGTH_BYTES), "little")
+    return pickle.loads(await reader.readexactly(length))
+
+
+def write_frame(writer: asyncio.StreamWriter, value: object) -> None:
+    """Send a value."""
+    body = pickle.dumps(value)
+    writer.write(len(body).to_bytes(_LENGTH_BYTES, "little") + body)
+
+
+# --- the service's side ---
 
 
 class Agents(Protocol):

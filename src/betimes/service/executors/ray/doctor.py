@@ -15,9 +15,8 @@ from pathlib import Path
 from betimes import __version__
 from betimes.errors import InputError, Unavailable
 from betimes.service.executors.ray.agent import NodeFacts
-from betimes.service.executors.ray.connection import ClusterConnection
-from betimes.service.executors.ray.frames import ClusterNode
-from betimes.service.executors.ray.membership import AGENT_S, asks_for_token, check_closed
+from betimes.service.executors.ray.connection import ClusterConnection, ClusterNode
+from betimes.service.executors.ray.joining import AGENT_S, asks_for_token, check_closed
 
 MOST_SKEW_S = 1.0  # between the clocks of two machines, beyond what the question has taken
 _NAME = "betimes-doctor"  # of its agents

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from betimes.service.executors.protocol import Launch, Listener, Place
 from betimes.service.executors.ray.connection import Agents
 from betimes.service.executors.ray.gang import Gang, folder_of, members
 from betimes.service.executors.ray.link import NodeLink
-from betimes.service.executors.ray.remote_log import RemoteLog
 from betimes.service.executors.supervision.files import LOG
 from betimes.service.scheduling.runs.run_reports import Report, RunId, Started, Trouble
 
@@ -189,3 +189,30 @@ class RayExecutor:
             grace_s = gang.launch.grace_s if gang.is_told else 0.0
             for link in self._links_of(report.run):
                 link.stop(report.run, grace_s)
+
+
+class RemoteLog:
+    """A log on a node of the cluster: from its oldest line, or `tail` lines before the end.
+
+    While the node does not answer there is nothing to read. The agent keeps the place; one that has been restarted is
+    told how much has been read.
+    """
+
+    def __init__(self, agents: Agents, node: str, path: str, tail: int | None) -> None:
+        self._agents, self._node, self._path, self._tail = agents, node, path, tail
+        self._reader = secrets.token_hex(8)
+        self._read_bytes = 0
+
+    async def read(self) -> bytes:
+        """Up to 64 KiB of what comes next."""
+        try:
+            chunk: bytes = await self._agents.call(
+                self._node, "read_log", self._reader, self._path, self._tail, self._read_bytes
+            )
+        except Unavailable:
+            return b""
+        self._read_bytes += len(chunk)
+        return chunk
+
+    def close(self) -> None:
+        """The agent closes the file when others are read."""

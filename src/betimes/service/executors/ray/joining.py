@@ -1,17 +1,36 @@
-"""A service on a Ray cluster: the connection, the nodes and the executor put together."""
+"""A service on a Ray cluster: which of its machines are nodes of the service, as they join and leave in Ray."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import ipaddress
+import logging
+import math
+import os
+import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from betimes import __version__
+from betimes.cluster.labels import is_label
 from betimes.errors import InputError, Unavailable
 from betimes.service.executors.protocol import Listener
-from betimes.service.executors.ray.connection import ClusterConnection
+from betimes.service.executors.ray.agent import NodeFacts
+from betimes.service.executors.ray.connection import ClusterConnection, ClusterNode, Joined
 from betimes.service.executors.ray.executor import RayExecutor
-from betimes.service.executors.ray.membership import Change, Membership, asks_for_token, check_closed
 from betimes.service.machines.machine import Machine
+
+NODE_ID = "ray.io/node-id"  # a label by which every node is of a kind of its own; its name says the same
+LOOK_S = 1.0  # between two looks at the cluster
+AGENT_S = 60.0  # until a node's agent answers the first time
+AGAIN_S = 60.0  # until a node that could run no jobs is tried again
+LOST_AFTER_S = float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", "60"))  # noqa: SIM112 (as Ray spells it)
+"""After the whole cluster has ceased to answer, until its nodes that have not come back count as lost: Ray lets a node
+that has lost its head go on for so long, and its runs go on with it."""
+
+log = logging.getLogger(__name__)
 
 
 class JoinedCluster:
@@ -69,3 +88,152 @@ async def join(address: str, share_frac: float, allows_open: bool, secret: str) 
         await connection.close()
         raise
     return JoinedCluster(connection, share_frac, machines, frozenset(node.name for node in nodes))
+
+
+# --- who joins, who leaves ---
+
+
+@dataclass(frozen=True)
+class Change:
+    """What has changed since the last look."""
+
+    joined: tuple[Machine, ...]
+    left: tuple[str, ...]
+
+
+class Cluster(Protocol):
+    """A cluster that can be asked for its nodes."""
+
+    joined: Joined
+    lost_at: float | None
+
+    async def nodes(self) -> list[ClusterNode]:
+        """The nodes that live. Raises Unavailable."""
+        ...
+
+    async def call(self, node: str, method: str, *args: Any) -> Any:
+        """Call a method of a node's agent. Raises Unavailable."""
+        ...
+
+
+class Membership:
+    """Compares the cluster's nodes with those that the service has, and tells what has changed.
+
+    share: of each node's cores, memory and GPUs, what the service may use, above 0 up to 1.
+    """
+
+    def __init__(self, cluster: Cluster, share: float, has: Callable[[], Iterable[str]]) -> None:
+        self._cluster, self._share, self._has = cluster, share, has
+        self._unusable: dict[str, float] = {}  # nodes that cannot run jobs: when to look again
+
+    async def look(self) -> Change:
+        """What has changed. Raises Unavailable where the cluster does not answer, of whose nodes nothing is known."""
+        alive = {node.name: machine_of(node, self._share) for node in await self._cluster.nodes()}
+        has = set(self._has())
+        left = tuple(sorted(has - alive.keys()))
+        if left and not self._counts_as_lost():
+            left = ()
+        now_s = time.monotonic()
+        new = [
+            machine
+            for name, machine in alive.items()
+            if name not in has and machine.cpu > 0 and self._unusable.get(name, 0.0) <= now_s
+        ]
+        usable = await asyncio.gather(*(self._is_usable(machine.name) for machine in new))
+        return Change(tuple(machine for machine, ok in zip(new, usable, strict=True) if ok), left)
+
+    async def watch(self, tell: Callable[[Change], None]) -> None:
+        """Tell of every change, for ever."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                change = await self.look()
+            except Unavailable:  # the connection says so, and makes itself anew
+                continue
+            if change.joined or change.left:
+                tell(change)
+
+    async def _is_usable(self, name: str) -> bool:
+        """Whether a node can run jobs: it has an agent of this very version of Betimes."""
+        try:
+            async with asyncio.timeout(AGENT_S):
+                facts: NodeFacts = await self._cluster.call(name, "facts")
+            trouble = None if facts.betimes == __version__ else f"it has Betimes {facts.betimes}"
+        except TimeoutError:
+            trouble = f"its agent has not started within {AGENT_S:g} s"
+        except Unavailable as error:
+            trouble = str(error)
+        if trouble is None:
+            self._unusable.pop(name, None)
+            return True
+        if name not in self._unusable:
+            log.warning(
+                "node %s runs no jobs: %s; install betimes[ray] %s there, `betimes doctor` checks it",
+                name,
+                trouble,
+                __version__,
+            )
+        self._unusable[name] = time.monotonic() + AGAIN_S
+        return False
+
+    def _counts_as_lost(self) -> bool:
+        lost_at = self._cluster.lost_at
+        return lost_at is None or time.monotonic() - lost_at >= LOST_AFTER_S
+
+
+def machine_of(node: ClusterNode, share: float = 1.0) -> Machine:
+    """A node of Ray as the service has it: whole cores and GPUs, and its labels."""
+    return Machine(
+        name=node.name,
+        kind="ray",
+        type=node.type,
+        cpu=float(math.floor(node.cpu * share)),
+        memory_gib=node.memory_gib * share,
+        gpu=float(math.floor(node.gpu * share)),
+        labels=tuple(
+            sorted(
+                (key, value) for key, value in node.labels.items() if key != NODE_ID and is_label(key, value)
+            )
+        ),
+    )
+
+
+async def asks_for_token(cluster: Cluster, nodes: Iterable[ClusterNode]) -> bool:
+    """Whether every node refuses clients without the cluster's token.
+
+    Each says so itself: that the service has a token does not mean that one is asked for.
+    """
+    if not cluster.joined.has_token:
+        return False
+    try:
+        async with asyncio.timeout(AGENT_S):
+            facts: list[NodeFacts] = await asyncio.gather(
+                *(cluster.call(each.name, "facts") for each in nodes)
+            )
+    except (TimeoutError, Unavailable):
+        return False
+    return all(each.asks_for_token for each in facts)
+
+
+def check_closed(nodes: Iterable[ClusterNode], has_tokens: bool, is_allowed: bool) -> None:
+    """Refuse a cluster whose ports are open to the world: a client that reaches them can run any command there.
+
+    Raises InputError where a node has a public address and the cluster asks for no token.
+    """
+    open_nodes = [node for node in nodes if _is_public(node.address)]
+    if not open_nodes or has_tokens or is_allowed:
+        return
+    first = open_nodes[0]
+    raise InputError(
+        f"the Ray cluster is open to the world: node {first.name} has the public address {first.address}, some node is "
+        "not known to ask for a token, and anyone who reaches its ports can run commands. Give Ray private addresses "
+        "(--node-ip-address), or have every node ask for a token (RAY_AUTH_MODE=token); `--ray-open` joins it all the "
+        "same, where a firewall closes the ports"
+    )
+
+
+def _is_public(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_global
+    except ValueError:  # a name
+        return False

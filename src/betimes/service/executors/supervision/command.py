@@ -6,8 +6,7 @@ import errno
 import os
 
 from .files import INPUT
-from .processes import die_with
-from .signals import signal
+from .processes import die_with, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

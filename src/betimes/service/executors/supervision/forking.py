@@ -12,7 +12,7 @@ import socket
 import sys
 
 from .files import BELL_FD
-from .signals import signal
+from .processes import signal
 from .supervisor import main
 
 TYPE_CHECKING = False

@@ -9,11 +9,15 @@ import ctypes
 import os
 import sys
 
-from .signals import signal
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Iterator
+else:
+    try:
+        import _signal as signal  # without its enums, whose import takes as long as all of Python's own start
+    except ImportError:  # another implementation of Python
+        import signal
 
 _LINUX = sys.platform == "linux"
 _PAGE = os.sysconf("SC_PAGE_SIZE")

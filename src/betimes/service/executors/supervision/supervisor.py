@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import select
+import stat
 import sys
 import time
 
@@ -27,11 +28,19 @@ from .files import (
     write_atomically,
     write_exit,
 )
-from .inputs import open_fifo, take_signals
 from .memory import Memory
 from .output import Log
-from .processes import become_subreaper, boot_id, catches, children, descendants, send, start_ticks, status
-from .signals import signal
+from .processes import (
+    become_subreaper,
+    boot_id,
+    catches,
+    children,
+    descendants,
+    send,
+    signal,
+    start_ticks,
+    status,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,12 +123,12 @@ class Supervisor:
         try:
             reserve_exit(self.folder)
             making = self.launch["control"]
-            self.control = open_fifo(making)
+            self.control = _open_fifo(making)
             self.held.append(self.control)
         except OSError as error:
             return self._cannot_write(making, error)
         self.log.write(b"")
-        self.woken = take_signals()
+        self.woken = _take_signals()
         self.output, output = os.pipe()
         os.set_blocking(self.output, False)
         told, tell = os.pipe()
@@ -456,6 +465,29 @@ class Supervisor:
         if self.log.failed_bytes:
             parts.append(f"{self.log.failed_bytes} bytes of its output could not be kept: {self.log.trouble}")
         return "; ".join(parts) or None
+
+
+def _open_fifo(path: str) -> int:
+    """The run's control FIFO; also open for writing, so that it never comes to an end."""
+    try:
+        os.mkfifo(path, 0o600)
+    except FileExistsError:
+        if not stat.S_ISFIFO(os.stat(path).st_mode):
+            raise
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _take_signals() -> int:
+    """A descriptor from which the numbers of the signals that matter can be read."""
+    woken, wake = os.pipe()
+    for end in (woken, wake):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, lambda _number, _frame: None)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    return woken
 
 
 def _amount(size_bytes: int) -> str:

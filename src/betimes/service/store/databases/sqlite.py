@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import URL, Engine, NullPool, PoolProxiedConnection, QueuePool, create_engine
 
 from betimes.errors import StoreError
+from betimes.files import sync
 from betimes.service.store.databases.database import Database
 from betimes.service.store.databases.ownership import FileLock
 
@@ -88,11 +89,7 @@ class SQLite(Database):
             raise StoreError(
                 f"{self.path}: this file has another name (a hard link), by which others may use it; remove that name"
             )
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(path.parent)
 
     def _begin(self, cursor: sqlite3.Cursor) -> None:
         cursor.execute("BEGIN IMMEDIATE")

@@ -1,21 +1,133 @@
-"""What became of a run, as its folder tells, whatever a crash has left there."""
+"""The folder of a run, as the service uses it: what it writes there before a supervisor is started, and what it finds
+there of what became of the run, whatever a crash has left.
+
+Which files there are, and who writes them, is in the package `supervision`; `records` reads them.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from betimes.service.executors.control import is_heard
-from betimes.service.executors.leftovers import kill_leftovers
+from betimes.resizing import UNITS
+from betimes.service.executors.devices import Assigned
+from betimes.service.executors.protocol import Launch
 from betimes.service.executors.records import Damaged, read
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.supervision.processes import boot_id
+from betimes.service.executors.supervisors import is_heard, kill_leftovers
+from betimes.service.uploads.archive import DamagedArchive, unpack
 
 _log = logging.getLogger(__name__)
+
+# --- before a supervisor is started ---
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """How much of a run's output is kept, the control group below which runs get theirs, and the process, by its number
+    and its start, with which every run ends; null: runs outlive all other processes.
+    """
+
+    log_bytes: int
+    log_files: int
+    group: Path | None
+    ends_with: tuple[int, int] | None = None
+
+
+def make_copy(launch: Launch) -> None:
+    """Unpack the directory that was sent along with a job into the run's folder; a copy that is there stands.
+
+    Raises DamagedArchive for what is not there or cannot be unpacked; OSError where the disk does not allow it.
+    """
+    copy = Path(launch.folder, files.COPY)
+    if launch.archive is None or copy.is_dir():
+        return
+    if not Path(launch.archive).exists():
+        raise DamagedArchive(f"its upload {launch.archive} is not there; send the directory again")
+    _make_private(copy.parent)
+    try:
+        unpack(Path(launch.archive), copy)
+    except DamagedArchive as error:
+        raise DamagedArchive(
+            f"its upload {launch.archive} {error}; remove it, and send the directory again"
+        ) from None
+
+
+def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Keeping) -> dict[str, Any]:
+    """Make the run's folders and launch.json, and give its content; a launch.json that is there stands.
+
+    It survives a power failure after `sync_launch`.
+
+    OSError where that is not possible.
+    """
+    folder = Path(launch.folder)
+    _make_private(folder)
+    _make_private(Path(launch.checkpoint_dir))
+    _make_private(Path(launch.control).parent)
+    try:
+        found = read(launch.folder, files.LAUNCH)
+    except Damaged:  # a service was killed with the machine: the run has not begun
+        found = None
+    if found:
+        return found
+    own = Path(job_folder(launch.folder))
+    _make_private(own)
+    env = {**launch.env, "BETIMES_RUN_DIR": str(own), "BETIMES_RUN_ID": launch.identity}
+    if assigned.cpus:
+        env["BETIMES_CPUS"] = ",".join(map(str, assigned.cpus))
+    if has_gpus:
+        env["CUDA_VISIBLE_DEVICES"] = assigned.visible_gpus
+    name = f"run-{launch.run.job}-{launch.run.number}-{launch.identity[:8]}"
+    record = {
+        **asdict(launch),
+        "workdir": launch.workdir if launch.archive is None else str(folder / files.COPY),
+        "run": list(launch.run),
+        "command": list(launch.command),
+        "places": [asdict(place) for place in launch.places],
+        "env": env,
+        "cpus": list(assigned.cpus),
+        "gpus": dict(assigned.gpus),
+        "memory_bytes": round(launch.memory_gib * launch.units * 2**30),
+        "cgroup": None if keeping.group is None else str(keeping.group / name),
+        "log_bytes": keeping.log_bytes,
+        "log_files": keeping.log_files,
+        "boot_id": boot_id(),
+        "ends_with": keeping.ends_with,
+    }
+    files.write_atomically(str(folder / files.LAUNCH), json.dumps(record))
+    return record
+
+
+def job_folder(folder: str) -> str:
+    """The folder of a run that is its job's, apart from what the service and the supervisor keep."""
+    return str(Path(folder, files.JOB_FOLDER))
+
+
+def sync_launch(folder: str) -> None:
+    """Make the folder of a run and launch.json survive a power failure. OSError where that is not possible.
+
+    A run whose folder a power failure has taken away is started again.
+    """
+    run = Path(folder)
+    # One after the other, so that most file systems write their journal once.
+    for made in (run / files.LAUNCH, run, run.parent, run.parent.parent):
+        files.sync(str(made))
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder and those above it that are not there, for their owner alone: `mkdir` would open the latter."""
+    if not folder.is_dir():
+        _make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+# --- what became of the run ---
 
 
 @dataclass(frozen=True)
@@ -146,7 +258,7 @@ def _with_supervisor(folder: str) -> Fate:
 
 
 def _is_supervisor(pid: int) -> bool:
-    """Whether a process is one of those that `forker` starts, as far as /proc tells."""
+    """Whether a process is one of those that `Forker` starts, as far as /proc tells."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:  # it has just ended, or this is no Linux
@@ -181,3 +293,18 @@ def record_end(folder: str, why: str, message: str, started_at_s: float | None =
 
 def _lose(folder: str, shim: dict[str, Any] | None, why: str, message: str) -> dict[str, Any]:
     return record_end(folder, why, message, (shim or {}).get("started_at_s"))
+
+
+def assigned(folder: str, identity: str) -> Assigned | None:
+    """What was assigned to a run, by its folder; None: nothing was yet."""
+    try:
+        launch = read(folder, files.LAUNCH)
+        if launch is None or is_of_another(folder, identity):
+            return None
+        if os.path.lexists(Path(folder, files.EXIT)):
+            return Assigned()
+        now = {**launch, **(read(folder, files.SHIM) or {})}
+        now |= read(job_folder(folder), UNITS) or {}
+    except (Damaged, OSError):  # what becomes of it is found out by `look`, which says so
+        return None
+    return Assigned(tuple(now.get("cpus") or ()), dict(now.get("gpus") or {}))
