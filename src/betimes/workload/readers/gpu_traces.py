@@ -134,7 +134,7 @@ def _read_openb(source: Source, tally: Tally) -> Workload:
         )
     assembly = Assembly()
     for rows in table.chunks():
-        found = rows.take(_OPENB_DEMAND | _OPENB_TIMES)
+        found = rows.take({**_OPENB_DEMAND, **_OPENB_TIMES})
         gpus, gpu_milli, scheduled_s = found["num_gpu"], found["gpu_milli"], found["scheduled_time"]
         gpu = np.where(gpus > 0, gpu_milli / 1000, 0.0)
         _refuse_no_demand(rows, "cpu_milli", found["cpu_milli"], found["memory_mib"], gpu)

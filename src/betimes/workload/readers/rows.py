@@ -230,8 +230,9 @@ def floats(cells: Cells) -> Floats:
 def whole_numbers(cells: Cells) -> tuple[Integers, Mask]:
     """Whole numbers, and which cells are none (0 stands for them)."""
     import pyarrow as pa
-    import pyarrow.compute as pc
+    import pyarrow.compute
 
+    pc: Any = pyarrow.compute
     if isinstance(cells, np.ndarray):
         return _whole_of_numbers(cells)
     try:
@@ -266,8 +267,9 @@ def _whole_of_numbers(cells: Floats | Integers) -> tuple[Integers, Mask]:
 def _present(cells: Cells, missing: frozenset[str], instead: str) -> tuple[Cells, Mask]:
     """The cells with this text where one is missing, and which those are."""
     import pyarrow as pa
-    import pyarrow.compute as pc
+    import pyarrow.compute
 
+    pc: Any = pyarrow.compute
     if not missing:
         return cells, np.zeros(len(cells), np.bool_)
     if isinstance(cells, np.ndarray):
@@ -280,9 +282,8 @@ def _distinct(cells: Cells) -> tuple[list[str], Integers]:
     """The different texts of a column, and the place of each cell's among them: names and dates repeat."""
     import pyarrow as pa
 
-    if isinstance(cells, np.ndarray):
-        cells = pa.array([str(cell) for cell in cells.tolist()], pa.string())
-    coded: pa.DictionaryArray = cells.dictionary_encode()
+    texts = pa.array(map(str, cells.tolist()), pa.string()) if isinstance(cells, np.ndarray) else cells
+    coded = texts.dictionary_encode()
     return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 

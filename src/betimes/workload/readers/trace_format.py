@@ -10,11 +10,10 @@ import numpy as np
 
 from betimes.errors import InputError, TraceError
 from betimes.workload.columns import AnyColumn, identifiers, users
-from betimes.workload.notes import Notes
 from betimes.workload.readers.rows import Rows, Tally, floats, whole_numbers
 from betimes.workload.readers.source import Source
 from betimes.workload.validation import repeated
-from betimes.workload.workload import Workload
+from betimes.workload.workload import Notes, Workload
 
 
 @dataclass(frozen=True, slots=True)
