@@ -72,17 +72,6 @@ def mmpp(
     return np.diff(arrivals, prepend=arrivals[:1])
 
 
-def mmpp_gap_cv2(mean_gap_s: float, *, burst_ratio: float, burst_frac: float, burst_jobs: float) -> float:
-    """Squared coefficient of variation of the gaps of `mmpp` (Fischer, Meier-Hellstern 1993)."""
-    calm = 1.0 / (mean_gap_s * (burst_frac * burst_ratio + 1.0 - burst_frac))
-    burst = burst_ratio * calm
-    leave_burst = burst / burst_jobs
-    leave_calm = leave_burst * burst_frac / (1.0 - burst_frac)
-    both = leave_burst + leave_calm
-    spread = 2.0 * leave_burst * leave_calm * (burst - calm) ** 2
-    return 1.0 + spread / (both**2 * (burst * calm + burst * leave_calm + calm * leave_burst))
-
-
 def replayed(jobs: int, gaps: ArrayLike, mean_gap_s: float | None = None) -> FloatArray:
     """Given gaps in their order, from the start again at their end; stretched to a mean gap if stated."""
     chosen = np.concatenate((np.zeros(min(jobs, 1)), np.resize(_checked(gaps), max(jobs - 1, 0))))
