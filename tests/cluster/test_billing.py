@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.cluster.billing import Billing, cents, lease_usd, next_step_s, owned_usd, paid_until_s, summed
+from betimes.cluster.billing import Billing, cents, lease_usd, owned_usd, paid_until_s, summed
 from betimes.cluster.prices import Prices
 from betimes.errors import ClusterError
 
@@ -127,18 +127,11 @@ def test_until_when_it_is_paid() -> None:
         3700.0,
         7300.0,
     ]
-    assert [next_step_s(HOURS, 100.0, now_s) for now_s in (100.0, 3699.0, 3700.0, 3700.5)] == [
-        3700.0,
-        3700.0,
-        7300.0,
-        7300.0,
-    ]
     assert (paid_until_s(MINUTE_AT_LEAST, 5.0, 10.0), paid_until_s(MINUTE_AT_LEAST, 5.0, 80.5)) == (
         65.0,
         80.5,
     )
-    assert next_step_s(MINUTE_AT_LEAST, 5.0, 10.0) == math.inf
-    assert (paid_until_s(SECONDS, 5.0, 5.0), next_step_s(SECONDS, 5.0, 5.0)) == (5.0, 6.0)
+    assert paid_until_s(SECONDS, 5.0, 5.0) == 5.0
     for too_early in (99.0, math.inf, math.nan):
         with pytest.raises(ValueError, match=r"the lease is charged for from 100\.0"):
             paid_until_s(HOURS, 100.0, too_early)
@@ -245,21 +238,6 @@ def test_what_is_paid_is_free_and_what_follows_is_not(
     assert paid_s >= now_s
     assert lease_usd(billing, prices, since_s, paid_s) == cost
     assert lease_usd(billing, prices, since_s, math.nextafter(paid_s, math.inf)) > cost
-
-
-@given(BILLINGS, st.floats(-1e6, 1e6), SHORT)
-def test_steps_follow_each_other(billing: Billing, since_s: float, held_s: float) -> None:
-    now_s = since_s + held_s
-    if billing.bill_step_s == 0:
-        assert next_step_s(billing, since_s, now_s) == math.inf
-        return
-    for _ in range(3):
-        step_s = next_step_s(billing, since_s, now_s)
-        assert step_s > now_s
-        assert paid_until_s(billing, since_s, step_s) == step_s
-        between_s = math.nextafter(step_s, -math.inf)
-        assert between_s <= now_s or next_step_s(billing, since_s, between_s) == step_s
-        now_s = step_s
 
 
 @given(st.lists(st.tuples(BILLINGS, PRICES, SHORT, SHORT), max_size=8), st.randoms(use_true_random=False))

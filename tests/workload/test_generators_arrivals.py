@@ -9,7 +9,6 @@ from betimes.errors import InputError
 from betimes.workload.generators.arrivals import (
     batches,
     mmpp,
-    mmpp_gap_cv2,
     poisson,
     replayed,
     resampled,
@@ -26,6 +25,17 @@ def rng(seed: int = 11) -> np.random.Generator:
 
 def cv2(gaps: np.ndarray) -> float:
     return float(np.var(gaps) / np.mean(gaps) ** 2)
+
+
+def mmpp_gap_cv2(mean_gap_s: float, *, burst_ratio: float, burst_frac: float, burst_jobs: float) -> float:
+    """Squared coefficient of variation of the gaps of `mmpp` (Fischer, Meier-Hellstern 1993)."""
+    calm = 1.0 / (mean_gap_s * (burst_frac * burst_ratio + 1.0 - burst_frac))
+    burst = burst_ratio * calm
+    leave_burst = burst / burst_jobs
+    leave_calm = leave_burst * burst_frac / (1.0 - burst_frac)
+    both = leave_burst + leave_calm
+    spread = 2.0 * leave_burst * leave_calm * (burst - calm) ** 2
+    return 1.0 + spread / (both**2 * (burst * calm + burst * leave_calm + calm * leave_burst))
 
 
 def test_poisson_gaps_are_exponential() -> None:

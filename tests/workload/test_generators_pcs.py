@@ -11,7 +11,7 @@ import pytest
 from betimes.errors import InputError, TraceError
 from betimes.workload import Workload, read_trace
 from betimes.workload.generators import generate
-from betimes.workload.generators.empirical import EmpiricalCdf
+from betimes.workload.generators.distributions import EmpiricalCdf
 from betimes.workload.generators.pcs import GAVEL_SIZES, workload_2_of
 from betimes.workload.speedup import SpeedupTable
 

@@ -11,7 +11,7 @@ import pytest
 from betimes.errors import InputError
 from betimes.workload import Workload, read_trace
 from betimes.workload.generators import GENERATORS, Parameter, generate, is_spec, parse_spec
-from betimes.workload.generators.load import speedup_at_max
+from betimes.workload.generators.arrivals import speedup_at_max
 from betimes.workload.samples import SAMPLES, path
 
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from betimes.errors import InputError, TraceError
-from betimes.workload.generators.empirical import EmpiricalCdf
-from betimes.workload.generators.mix import Mix
-from betimes.workload.generators.sizes import (
+from betimes.workload.generators.distributions import (
     BoundedPareto,
     Constant,
+    EmpiricalCdf,
     Exponential,
     LogNormal,
+    Mix,
     Sizes,
     TruncatedNormal,
 )

@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 from betimes.errors import CurveError
 from betimes.workload.speedup import (
     SpeedupTable,
+    amdahl_row,
     bind,
     cap_first_violation,
     cap_largest,
     did_you_mean,
     efficiency,
+    linear_row,
+    power_row,
     rate,
     unknown_curves_warning,
 )
-from betimes.workload.speedup_formulas import amdahl_row, linear_row, power_row
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 MEASURED = SHARED / "scaling" / "afs_pcs_speedup.csv.gz"

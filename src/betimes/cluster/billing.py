@@ -72,20 +72,6 @@ def paid_until_s(billing: Billing, since_s: float, now_s: float) -> float:
     return _float_down(beyond + _beyond(billing, beyond, now_s))
 
 
-def next_step_s(billing: Billing, since_s: float, now_s: float) -> float:
-    """When another step begins for the first time after now, for a lease that is held on; infinity without steps.
-
-    Where that is no float it is the one before, so that what is given back at it does not pay for the step.
-    Raises ValueError for a time before the lease.
-    """
-    beyond, step = _beyond_from(billing, since_s, now_s), Fraction(billing.bill_step_s)
-    if not step:
-        return math.inf
-    # The first that is still after now when it is rounded down: a timer that is set to it makes progress.
-    steps = math.ceil((Fraction(math.nextafter(now_s, math.inf)) - beyond) / step)
-    return _float_down(beyond + max(0, steps) * step)
-
-
 def owned_usd(usd_per_h: float, discount_frac: float, count: int, horizon_s: float) -> Fraction:
     """What `count` owned machines cost over a horizon, used or not; `discount_frac` is what a reservation saves."""
     return Fraction(usd_per_h) * (1 - Fraction(discount_frac)) * count * Fraction(horizon_s) / _H

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
 import numpy as np
 
 from betimes.errors import ClusterError
+from betimes.text_file import read_text
 
 MOST_CHARACTERS = 256
 MOST_SECONDS = 1e9
@@ -58,3 +60,12 @@ def shown(value: object) -> str:
         return "a number of 19 digits or more"
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= 50 else text[:46] + " ..."
+
+
+def file_text(path: Path) -> str:
+    """The text of a file, plain or gzipped; raises ClusterError naming file and line."""
+
+    def failure(message: str, line: int | None) -> ClusterError:
+        return ClusterError(f"{path}{f', line {line}' if line else ''}: {message}")
+
+    return read_text(path, failure, "a list of nodes")

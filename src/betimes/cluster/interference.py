@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from betimes.cluster.checks import shown
-from betimes.cluster.readers.text_file import read_text
+from betimes.cluster.checks import file_text, shown
 from betimes.errors import ClusterError
 
 UNRECORDED = 0.95
@@ -128,7 +127,7 @@ def read_interference(path: str | os.PathLike[str], unrecorded: float = UNRECORD
 
 def _rows(path: Path) -> list[tuple[int, list[str]]]:
     rows: list[tuple[int, list[str]]] = []
-    for line, text in enumerate(read_text(path).splitlines(), start=1):
+    for line, text in enumerate(file_text(path).splitlines(), start=1):
         if text.strip():
             try:
                 rows.append((line, [cell.strip() for cell in next(csv.reader([text], strict=True))]))

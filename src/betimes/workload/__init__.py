@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 from betimes.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from betimes.workload.job import Job
-    from betimes.workload.notes import Notes
     from betimes.workload.readers.registry import FORMATS, read_trace
     from betimes.workload.trial import draw_grace, mark_trials
-    from betimes.workload.workload import Workload
+    from betimes.workload.workload import Job, Notes, Workload
     from betimes.workload.writing import to_csv, to_parquet, write
 
 __all__ = [
@@ -32,8 +30,8 @@ __all__ = [
 
 _HOME = {
     "FORMATS": "betimes.workload.readers.registry",
-    "Job": "betimes.workload.job",
-    "Notes": "betimes.workload.notes",
+    "Job": "betimes.workload.workload",
+    "Notes": "betimes.workload.workload",
     "Workload": "betimes.workload.workload",
     "draw_grace": "betimes.workload.trial",
     "mark_trials": "betimes.workload.trial",

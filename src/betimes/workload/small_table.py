@@ -6,17 +6,12 @@ Not for traces: those are streamed by their own readers.
 from __future__ import annotations
 
 import csv
-import gzip
-import io
 import math
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from betimes.errors import TraceError
-
-_GZIP_MAGIC = b"\x1f\x8b"
-_MAX_BYTES = 64 * 2**20
+from betimes.text_file import read_text
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class SmallTable:
         self.error = error
         self.columns: tuple[str, ...] = ()
         self.rows: list[Row] = []
-        self._parse(self._text())
+        self._parse(read_text(self.path, self.fail, "a table of curves or distributions"))
 
     def fail(self, message: str, line: int | None = None, field: str | None = None) -> TraceError:
         """The error to raise about this file."""
@@ -54,31 +49,6 @@ class SmallTable:
         if not math.isfinite(value):
             raise self.fail(f"expected a finite number, got {text!r}", row.line, field)
         return value
-
-    def _text(self) -> str:
-        try:
-            with self.path.open("rb") as file:
-                data = file.read(_MAX_BYTES + 1)
-            if data.startswith(_GZIP_MAGIC):
-                # Bounded, so that a tiny archive cannot fill the memory.
-                with gzip.open(io.BytesIO(data)) as packed:
-                    data = packed.read(_MAX_BYTES + 1)
-        except OSError as cause:
-            # gzip.BadGzipFile is an OSError, too: it has no strerror.
-            raise self.fail(f"cannot be read ({cause.strerror or cause})") from None
-        except (EOFError, zlib.error) as cause:
-            raise self.fail(
-                f"the gzip data is truncated or damaged ({cause}); fetch the file again"
-            ) from None
-        if len(data) > _MAX_BYTES:
-            raise self.fail(
-                f"larger than {_MAX_BYTES >> 20} MiB: this is not a table of curves or distributions"
-            )
-        try:
-            return data.decode("utf-8-sig")
-        except UnicodeDecodeError as cause:
-            line = data.count(b"\n", 0, cause.start) + 1
-            raise self.fail("not UTF-8 text; save the table as CSV in UTF-8", line) from None
 
     def _parse(self, text: str) -> None:
         # A quoted cell that spans lines would break the numbering below, and no table here needs one.

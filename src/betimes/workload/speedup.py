@@ -13,6 +13,7 @@ here: `cap_first_violation` (the published code) and `cap_largest` (the paper's 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +22,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.errors import CurveError
-from betimes.workload.curve_file import read_curves
-from betimes.workload.speedup_formulas import FORMULAS, FloatArray, formula_row, linear_row
+from betimes.workload.small_table import Row, SmallTable
 
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+LINEAR = "linear"
+FORMULAS = {
+    "linear": "speed-up g on g units",
+    "amdahl": "amdahl:F, a fraction F (0 to 1) of the work is serial: g / (F g + 1 - F)",
+    "power": "power:A, speed-up g ** A with an exponent A from 0 to 1",
+}
+
+# Columns of a file of measured curves, by whichever name it has.
+_UNITS = ("num_gpus", "units")
+_TIMES = ("time_per_iteration_us", "time_per_iteration_s")
+_SPEEDUPS = ("speedup", "speedup_vs_1gpu")
+_MOST_UNITS = 1_000_000
+_ONE_TOLERANCE = 1e-3  # a speed-up on one unit may be written as 0.9998
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +68,7 @@ class SpeedupTable:
 
     @classmethod
     def read_csv(cls, path: str | Path) -> SpeedupTable:
-        """Measured curves of a CSV file (plain or gzip); see `betimes.workload.curve_file` for its columns.
+        """Measured curves of a CSV file (plain or gzip); see `read_curves` for its columns.
 
         Raises CurveError with file, line and field.
         """
@@ -162,3 +177,158 @@ def cap_largest(row: FloatArray, demand: int, zeta_min: float) -> int:
         if row[units] / units >= zeta_min:
             return units
     return 1
+
+
+def formula_row(name: str, widest: int) -> FloatArray | None:
+    """The row of a formula's name on 0..widest units; None where the name is not a formula's.
+
+    Raises CurveError where it plainly tries to be one: its parameter is bad, or its family is nearly right.
+    """
+    family, colon, text = name.partition(":")
+    if family not in FORMULAS:
+        near = difflib.get_close_matches(family.lower(), list(FORMULAS), n=1, cutoff=0.7)
+        if colon and near and _is_number(text):
+            raise CurveError(f"no speed-up formula {family!r} in {name!r}; did you mean '{near[0]}:{text}'?")
+        return None
+    if family == LINEAR:
+        if colon:
+            raise CurveError(f"curve {name!r}: linear takes no parameter; write 'linear'")
+        return linear_row(widest)
+    if not _is_number(text) or not 0.0 <= float(text) <= 1.0:
+        raise CurveError(f"curve {name!r}: expected {FORMULAS[family]}")
+    return amdahl_row(float(text), widest) if family == "amdahl" else power_row(float(text), widest)
+
+
+def linear_row(widest: int) -> FloatArray:
+    """Speed-up g on g units, exactly."""
+    return np.arange(widest + 1, dtype=np.float64)
+
+
+def amdahl_row(serial_frac: float, widest: int) -> FloatArray:
+    """Speed-up g / (f g + 1 - f): a fraction f of the work runs on one unit only (Amdahl 1967)."""
+    units = linear_row(widest)
+    return _tidy(units / np.maximum(serial_frac * units + (1.0 - serial_frac), 1e-300))
+
+
+def power_row(exponent: float, widest: int) -> FloatArray:
+    """Speed-up g ** a."""
+    return _tidy(linear_row(widest) ** exponent)
+
+
+def _tidy(row: FloatArray) -> FloatArray:
+    row[0], row[1] = 0.0, 1.0
+    # A formula may fall by one rounding error where it is almost flat; a row must not.
+    return np.maximum.accumulate(row)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def read_curves(path: str | Path) -> dict[str, FloatArray]:
+    """Curves of a CSV file by model name in the file's order: speed-ups on 0..last units of each.
+
+    Columns (any order, further ones ignored): `model`, the curve's name, spelt as in the trace; `num_gpus` or
+    `units`, a whole number of at least 1 (every model needs a row for 1); `time_per_iteration_us` or
+    `time_per_iteration_s`, above 0; and/or `speedup` or `speedup_vs_1gpu`, above 0, and 1 on one unit.
+    Where time and speed-up both stand the ratio of the times counts, unrounded (a published speed-up is rounded);
+    a model whose times are all empty has its speed-ups read instead. Units that were not measured, between two
+    that were, get a linearly interpolated *speed-up*, as a fractional allocation would. A speed-up that falls as
+    units are added is refused, without a tolerance: no policy means to slow a job down by giving it more, and
+    smoothing would hide it. An efficiency that rises is allowed.
+
+    Raises CurveError naming file, line and field.
+    """
+    table = SmallTable(path, CurveError)
+    units_field = _one_of(table, _UNITS, "the number of units")
+    time_field = _one_of(table, _TIMES, "a time per iteration", needed=False)
+    speedup_field = _one_of(table, _SPEEDUPS, "a speed-up", needed=False)
+    value_field = time_field or speedup_field
+    if "model" not in table.columns or units_field is None or value_field is None:
+        missing = "model" if "model" not in table.columns else f"{_TIMES[0]} or {_SPEEDUPS[0]}"
+        raise table.fail(f"no column {missing}; the header has {', '.join(table.columns)}", field=missing)
+
+    models: dict[str, dict[int, Row]] = {}
+    for row in table.rows:
+        own = models.setdefault(_model(table, row), {})
+        units = _whole_units(table, row, units_field)
+        if units in own:
+            raise table.fail(
+                f"{row.cells['model']} on {units} units stands on line {own[units].line} already",
+                row.line,
+                units_field,
+            )
+        own[units] = row
+    curves: dict[str, FloatArray] = {}
+    for model, own in models.items():
+        # A model may have speed-ups only, in a table that has times of others.
+        timed = time_field is not None and any(row.cells[time_field] for row in own.values())
+        field = time_field if timed or speedup_field is None else speedup_field
+        curves[model] = _curve(table, model, own, field or value_field, timed=timed)
+    return curves
+
+
+def _one_of(table: SmallTable, names: tuple[str, ...], what: str, *, needed: bool = True) -> str | None:
+    found = [name for name in names if name in table.columns]
+    if len(found) > 1:
+        raise table.fail(f"both {found[0]} and {found[1]} give {what}; keep one", field=found[1])
+    if not found and needed:
+        wanted = " or ".join(names)
+        raise table.fail(f"no column {wanted}; the header has {', '.join(table.columns)}", field=names[0])
+    return found[0] if found else None
+
+
+def _model(table: SmallTable, row: Row) -> str:
+    model = row.cells["model"]
+    if not model:
+        raise table.fail("expected the name of a model", row.line, "model")
+    if model.partition(":")[0] in FORMULAS:
+        raise table.fail(
+            f"{model!r} names a formula; give the measured curve another name", row.line, "model"
+        )
+    return model
+
+
+def _whole_units(table: SmallTable, row: Row, field: str) -> int:
+    value = table.number(row, field)
+    if value != int(value) or not 1 <= value <= _MOST_UNITS:
+        raise table.fail(
+            f"expected a whole number from 1 to {_MOST_UNITS}, got {row.cells[field]!r}", row.line, field
+        )
+    return int(value)
+
+
+def _curve(table: SmallTable, model: str, rows: dict[int, Row], field: str, *, timed: bool) -> FloatArray:
+    measured = sorted(rows)
+    if measured[0] != 1:
+        raise table.fail(
+            f"{model} has no row for 1 unit (its smallest is {measured[0]}); speed-up is relative to it",
+            rows[measured[0]].line,
+        )
+    values = [_positive(table, rows[units], field) for units in measured]
+    one = values[0]
+    if not timed and abs(one - 1.0) > _ONE_TOLERANCE:
+        raise table.fail(
+            f"{model}: the speed-up on 1 unit is 1 by definition, got {one:g}", rows[1].line, field
+        )
+    speedups = [1.0, *((one / value if timed else value) for value in values[1:])]
+    for k in range(1, len(measured)):
+        if speedups[k] < speedups[k - 1]:
+            raise table.fail(
+                f"{model}: speed-up falls from {speedups[k - 1]:.6g} on {measured[k - 1]} units to "
+                f"{speedups[k]:.6g} on {measured[k]}; measure again or leave the row out",
+                rows[measured[k]].line,
+                field,
+            )
+    grid = np.arange(measured[-1] + 1, dtype=np.float64)
+    return np.interp(grid, [0.0, *map(float, measured)], [0.0, *speedups])
+
+
+def _positive(table: SmallTable, row: Row, field: str) -> float:
+    value = table.number(row, field)
+    if value <= 0:
+        raise table.fail(f"expected a number above 0, got {row.cells[field]!r}", row.line, field)
+    return value

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from betimes.errors import InputError
 from betimes.workload.columns import BEST_EFFORT, MOST_S, TRIAL
-from betimes.workload.generators.truncated import truncated_normal
+from betimes.workload.generators.distributions import truncated_normal
 from betimes.workload.speedup import did_you_mean
 from betimes.workload.workload import Workload
 

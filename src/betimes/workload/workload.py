@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -23,13 +24,49 @@ from betimes.workload.columns import (
     Texts,
     coded,
     identifiers,
+    recoded,
     users,
 )
-from betimes.workload.identity import fingerprint, same
-from betimes.workload.job import Job
-from betimes.workload.joining import concatenate
-from betimes.workload.notes import Notes
+from betimes.workload.family_demands import family_of_column
 from betimes.workload.validation import validate
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One row of a `Workload`; the units are those of the columns of the same name."""
+
+    job_id: int | str
+    submit_s: float
+    work_s: float
+    min_units: int
+    max_units: int
+    curve: str
+    estimate_s: float
+    user: int | str
+    status: int
+    qos: int
+    priority: int
+    grace_s: float
+    cpu: float
+    memory_gib: float
+    gpu: float
+    units_per_task: int = 0
+    require: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Where a workload comes from and what was left out of it.
+
+    `skipped` counts rows of the file that are not in the workload, by reason: jobs that never ran (no error)
+    and, under `on_bad_rows="skip"`, malformed rows. `header` holds the file's own header, a repeated key's
+    values joined by line feeds (copyright and acknowledgement notices travel with converted traces in it).
+    """
+
+    format: str = ""
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+    warnings: tuple[str, ...] = ()
+    header: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -375,3 +412,170 @@ def _further(name: str, values: ArrayLike, n: int) -> AnyColumn:
         raise InputError(f"field {name}: expected one value or {n}, found an array of shape {given.shape}")
     kind = {"i": np.int64, "u": np.int64, "b": np.int64, "f": np.float64}.get(given.dtype.kind, np.str_)
     return np.array(np.broadcast_to(given, (n,)), kind)
+
+
+def fingerprint(workload: Workload) -> str:
+    """SHA-256 (hexadecimal) over the canonical columns that `stated_names` lists: little-endian, names instead of
+    codes, one NaN, one zero.
+    """
+    digest = hashlib.sha256(b"betimes workload 2\n")
+    for name in workload.stated_names:
+        values, names = _resolved(workload, name)
+        digest.update(f"{name} {values.dtype.kind} {len(values)}\n".encode())
+        if values.dtype.kind == "U":
+            for value in values:
+                digest.update(f"{len(value)}:{value}".encode())
+        else:
+            digest.update(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
+        for entry in names:
+            digest.update(f"{len(entry)}:{entry}".encode())
+    return digest.hexdigest()
+
+
+def same(a: Workload, b: Workload) -> bool:
+    """Whether both hold the same jobs on the same machine; their names and notes may differ."""
+    if len(a) != len(b) or a.machine_units != b.machine_units or a.extra.keys() != b.extra.keys():
+        return False
+    for name in CANONICAL_NAMES:
+        (mine, names), (theirs, other_names) = _resolved(a, name), _resolved(b, name)
+        if names != other_names or not _equal(mine, theirs):
+            return False
+    return all(_equal(values, b.extra[name]) for name, values in a.extra.items())
+
+
+def _equal(a: AnyColumn, b: AnyColumn) -> bool:
+    return a.dtype.kind == b.dtype.kind and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+def _resolved(workload: Workload, name: str) -> tuple[AnyColumn, tuple[str, ...]]:
+    """A canonical column in the one form that does not depend on how its codes were dealt."""
+    values: AnyColumn = getattr(workload, name)
+    if name == "curve":
+        return recoded(values, workload.curve_names)
+    if name == "user" and workload.user_names:
+        codes, names = recoded(values, workload.user_names)
+        numbers = identifiers(list(names))
+        # A part of a workload may have kept only those names that are numbers.
+        return (np.append(numbers, UNKNOWN)[codes], ()) if numbers.dtype.kind == "i" else (codes, names)
+    if values.dtype.kind == "U":
+        return identifiers(values.tolist()), ()
+    if values.dtype.kind == "f":
+        return np.where(np.isnan(values), np.nan, values + 0.0), ()
+    return values, ()
+
+
+_PLAIN = (
+    "submit_s",
+    "work_s",
+    "min_units",
+    "max_units",
+    "estimate_s",
+    "status",
+    "qos",
+    "priority",
+    "grace_s",
+    "cpu",
+    "memory_gib",
+    "gpu",
+    "units_per_task",
+    "require",
+)
+
+
+def concatenate(*workloads: Workload) -> Workload:
+    """All jobs of these workloads on one time axis, sorted by submission; ids that collide are moved.
+
+    Whole-number ids of a workload that collides are raised above those before it; text ids get the workload's
+    number in front. A further column that a workload lacks is NaN, -1 or empty there. The machine size stays
+    where all agree.
+    """
+    if len(workloads) == 1:
+        return workloads[0]
+    ids, warnings = _distinct_ids(workloads)
+    sizes = {w.machine_units for w in workloads}
+    skipped: dict[str, int] = {}
+    for w in workloads:
+        for reason, count in w.notes.skipped.items():
+            skipped[reason] = skipped.get(reason, 0) + count
+    formats = list(dict.fromkeys(w.notes.format for w in workloads if w.notes.format))
+    keys = dict.fromkeys(key for w in workloads for key in w.notes.header)
+    users, user_names = _users(workloads)
+    plain: dict[str, Any] = {name: np.concatenate([getattr(w, name) for w in workloads]) for name in _PLAIN}
+    return Workload.from_columns(
+        job_id=ids,
+        curve=np.concatenate([np.array(w.curve_names, np.str_)[w.curve] for w in workloads]),
+        user=users,
+        user_names=user_names,
+        **plain,
+        name="+".join(w.name for w in workloads),
+        machine_units=sizes.pop() if len(sizes) == 1 else None,
+        extra=_extras(workloads),
+        notes=Notes(
+            format="+".join(formats),
+            skipped=skipped,
+            warnings=(*(warning for w in workloads for warning in w.notes.warnings), *warnings),
+            header={
+                key: "\n".join(w.notes.header[key] for w in workloads if key in w.notes.header)
+                for key in keys
+            },
+        ),
+    )
+
+
+def _distinct_ids(workloads: Sequence[Workload]) -> tuple[AnyColumn, list[str]]:
+    as_text = any(w.job_id.dtype.kind == "U" for w in workloads if len(w))
+    seen: AnyColumn = np.empty(0, np.str_ if as_text else np.int64)
+    warnings: list[str] = []
+    for number, w in enumerate(workloads, 1):
+        ids: AnyColumn = w.job_id.astype(np.str_) if as_text else w.job_id.astype(np.int64)
+        if len(np.intersect1d(ids, seen)):
+            if as_text:
+                ids = np.array([f"{number}/{job_id}" for job_id in ids], np.str_)
+                warnings.append(
+                    f"job ids of workload {number} ({w.name}) collided and begin with {number}/ now"
+                )
+            else:
+                offset = int(seen.max()) + 1 - int(ids.min())
+                ids = ids + offset
+                warnings.append(
+                    f"job ids of workload {number} ({w.name}) collided and were raised by {offset}"
+                )
+        seen = np.concatenate([seen, ids])
+    return seen, warnings
+
+
+def _users(workloads: Sequence[Workload]) -> tuple[AnyColumn, tuple[str, ...]]:
+    if not any(w.user_names for w in workloads):
+        return np.concatenate([w.user for w in workloads]), ()
+    table: dict[str, int] = {}
+    columns: list[AnyColumn] = []
+    for w in workloads:
+        labels = w.user_names or tuple(str(user) for user in np.unique(w.user[w.user >= 0]))
+        places = [table.setdefault(label, len(table)) for label in labels]
+        lookup = np.array([*places, UNKNOWN], np.int64)
+        rows = w.user if w.user_names else np.searchsorted(np.unique(w.user[w.user >= 0]), w.user)
+        columns.append(lookup[np.where(w.user >= 0, rows, len(labels))])
+    return np.concatenate(columns), tuple(table)
+
+
+def _extras(workloads: Sequence[Workload]) -> dict[str, AnyColumn]:
+    extra: dict[str, AnyColumn] = {}
+    for key in dict.fromkeys(key for w in workloads for key in w.extra):
+        kinds = {w.extra[key].dtype.kind for w in workloads if key in w.extra}
+        if kinds == {"i"} and family_of_column(key) and not all(key in w.extra for w in workloads):
+            kinds = {"f"}  # -1 is no demand
+        parts = [_part(w, key, kinds) for w in workloads]
+        extra[key] = np.concatenate(parts)
+    return extra
+
+
+def _part(w: Workload, key: str, kinds: set[str]) -> AnyColumn:
+    if key not in w.extra:
+        if "U" in kinds:
+            return np.full(len(w), "")
+        return np.full(len(w), np.nan) if "f" in kinds else np.full(len(w), UNKNOWN, np.int64)
+    values = w.extra[key]
+    if "U" in kinds:
+        texts: Texts = values.astype(np.str_)
+        return texts
+    return values.astype(np.float64) if "f" in kinds else values

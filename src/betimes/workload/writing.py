@@ -13,12 +13,15 @@ import numpy as np
 
 from betimes.errors import InputError
 from betimes.files import whole_file
-from betimes.workload.own_files import KEY, MARK
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from betimes.workload.workload import Workload
+
+# What the files carry beside the columns is a note in JSON: name, machine size, origin, types of further columns.
+MARK = "# betimes-workload "  # opens the first line of a CSV file
+KEY = b"betimes-workload"  # in the metadata of a Parquet file
 
 
 def write(workload: Workload, path: str | os.PathLike[str]) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 from betimes.core.job_states import JobState
 from betimes.core.nodes.columns import NodesState, new_nodes_state
 from betimes.core.nodes.external_events import lose, open_node, unbind, withdraw
-from betimes.core.nodes.invariants import check, state_of
 from betimes.core.nodes.passes.find_nodes import find_room
 from betimes.core.nodes.passes.preemption import PLANNED, preempt
 from betimes.core.nodes.queue import first, remove
@@ -25,6 +24,7 @@ from betimes.core.nodes.transitions import (
 )
 from betimes.kernels import as_array, entry, kernel
 from betimes.policies.nodes.registry import NODES_POLICIES
+from tests.core.nodes.invariants import check, state_of
 
 FINISH, LEAVE, VACATE, LOSE, UNBIND, WITHDRAW = range(6)
 

@@ -6,8 +6,8 @@ import pytest
 
 from betimes import Result, simulate
 from betimes.core.pool.columns import grown
-from betimes.core.pool.invariants import check
 from betimes.twin.pool import simulation as twin
+from tests.core.pool.invariants import check
 from tests.core.pool.stepping import POLICIES, UNITS, after_every_event, simulation, workload
 
 JOBS = 150

@@ -9,8 +9,8 @@ import pytest
 
 from betimes import Workload, simulate
 from betimes.core.pool.columns import State
-from betimes.core.pool.invariants import BrokenInvariant, check
 from betimes.twin.pool.simulation import Simulation
+from tests.core.pool.invariants import BrokenInvariant, check
 from tests.core.pool.stepping import POLICIES, UNITS, after_every_event, simulation, workload
 
 VARIANTS = {

@@ -14,11 +14,11 @@ from betimes.cluster import Cluster, NodeGroup
 from betimes.core.pool import external_events, snapshot, transitions
 from betimes.core.pool import placement as pool_placement
 from betimes.core.pool.columns import State, grown, new_state, room_to_play, with_nodes
-from betimes.core.pool.invariants import BrokenInvariant, check
 from betimes.kernels import as_array, entry
 from betimes.twin.pool import simulation as twin
 from betimes.workload import Workload
 from tests.core.pool import stepping
+from tests.core.pool.invariants import BrokenInvariant, check
 from tests.core.pool.stepping import POLICIES, UNITS, after_every_event, simulation
 
 lose, copy_into, submit = entry(external_events.lose), entry(snapshot.copy_into), entry(transitions.submit)

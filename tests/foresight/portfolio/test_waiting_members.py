@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from betimes.cluster import Cluster, NodeGroup, Offer
-from betimes.core.nodes.invariants import check
 from betimes.core.status import DONE
 from betimes.errors import PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
@@ -21,6 +20,7 @@ from betimes.policies import parse_nodes_policy
 from betimes.policies.nodes.hooks import rules_in_turn
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
+from tests.core.nodes.invariants import check
 from tests.foresight.portfolio.clusters import compare_around_selections
 
 VM = Offer(type="vm", cpu=2.0, gpu=0.0, memory_gib=0.0, usd_per_h=3.6, boot_s=30.0)

@@ -10,8 +10,6 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
-from betimes.core.nodes import invariants as of_nodes
-from betimes.core.pool import invariants as of_pool
 from betimes.errors import InputError
 from betimes.service.engines.messages import Allocation
 from betimes.service.engines.nodes import LiveNodes
@@ -28,6 +26,8 @@ from betimes.service.scheduling.nodes.node import UP
 from betimes.service.scheduling.runs.run_reports import Ended, Report, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
+from tests.core.nodes import invariants as of_nodes
+from tests.core.pool import invariants as of_pool
 from tests.service.replaying import launch_of
 
 EPOCH_AT = 1000.0

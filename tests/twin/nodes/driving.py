@@ -13,7 +13,6 @@ from betimes.cluster import Cluster, NodeGroup
 from betimes.cluster.labels import parse_labels
 from betimes.cluster.resources import NOWHERE
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.invariants import check
 from betimes.kernels import entry
 from betimes.policies import ChosenPolicy, parse_nodes_policy
 from betimes.policies.nodes.hooks import NodesPolicy
@@ -23,6 +22,7 @@ from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.tasks import Tasks
 from betimes.twin.sizes import parse_sizes
 from betimes.workload import Workload
+from tests.core.nodes.invariants import check
 from tests.reference.nodes import Policy
 from tests.reference.nodes.cases import Case, is_refused
 

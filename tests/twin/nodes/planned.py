@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from betimes.cluster import Cluster, NodeGroup, Offer
-from betimes.core.nodes.invariants import check
 from betimes.core.planning import Decision, Snapshot
 from betimes.outcome import Result
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
+from tests.core.nodes.invariants import check
 
 
 @dataclass

@@ -15,7 +15,6 @@ from betimes import simulate
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.cluster.interference import read_interference
 from betimes.core.nodes.demands import demand_on
-from betimes.core.nodes.invariants import check
 from betimes.errors import InputError
 from betimes.policies import ChosenPolicy, parse_nodes_policy
 from betimes.policies.nodes.hooks import placement
@@ -24,6 +23,7 @@ from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.streaming import StreamedSimulation
 from betimes.twin.nodes.tasks import tasks_of, tasks_on_owned_first
 from betimes.workload import Workload
+from tests.core.nodes.invariants import check
 from tests.twin.nodes.driving import small_columns, step_through
 
 ON_OWNED = ("fifo", "skip-over", "easy", "conservative", "fitgpp", "rand:trim=false", "widest")

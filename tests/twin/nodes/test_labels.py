@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from betimes import simulate
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.cluster.labels import MOST_REQUIRED, Labels, parse_labels, suits
-from betimes.core.nodes.invariants import check
 from betimes.errors import InputError
 from betimes.outcome import JobState
 from betimes.policies import parse_nodes_policy
@@ -21,6 +20,7 @@ from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.streaming import StreamedSimulation
 from betimes.twin.nodes.tasks import requirements_of, tasks_of, tasks_on_owned_first
 from betimes.workload import Workload
+from tests.core.nodes.invariants import check
 from tests.twin.nodes.driving import step_through
 
 ON_OWNED = ("fifo", "skip-over", "easy", "conservative", "fitgpp", "rand:trim=false", "sjf")

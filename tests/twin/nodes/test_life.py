@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 from betimes.core.job_states import LEGAL, JobState
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.invariants import state_of
 from betimes.kernels import as_array
+from tests.core.nodes.invariants import state_of
 from tests.reference.nodes.cases import Case, crowded_cases
 from tests.twin.nodes.driving import simulation_of, step_through
 

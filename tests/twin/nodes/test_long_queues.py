@@ -13,12 +13,12 @@ from betimes import Workload
 from betimes.cluster import Cluster
 from betimes.core.nodes import external_events, snapshot
 from betimes.core.nodes.columns import GROUP, NodesState, room_to_play
-from betimes.core.nodes.invariants import check
 from betimes.kernels import as_array, entry
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.trace_loop import run_rows
 from betimes.twin.sizes import parse_sizes
+from tests.core.nodes.invariants import check
 
 copy_into = entry(snapshot.copy_into)
 believe = entry(external_events.believe, NodesState, int, float)

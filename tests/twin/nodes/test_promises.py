@@ -15,7 +15,6 @@ from betimes import Workload
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.core.nodes import snapshot
 from betimes.core.nodes.columns import room_to_play
-from betimes.core.nodes.invariants import check
 from betimes.errors import PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.kernels import as_array, entry
@@ -24,6 +23,7 @@ from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.trace_loop import run_rows
 from betimes.twin.sizes import parse_sizes
+from tests.core.nodes.invariants import check
 from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused, with_families
 from tests.twin.nodes.driving import draw, simulation_of
 

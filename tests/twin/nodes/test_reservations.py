@@ -7,11 +7,11 @@ import pytest
 
 from betimes import Workload
 from betimes.cluster import Cluster
-from betimes.core.nodes.invariants import check
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.kernels import as_array
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
+from tests.core.nodes.invariants import check
 
 
 @pytest.mark.parametrize("policy", ["easy", "conservative"])

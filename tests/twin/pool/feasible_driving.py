@@ -11,13 +11,13 @@ import numpy as np
 from betimes.cluster import Cluster, NodeGroup
 from betimes.core.pool import feasible_grants
 from betimes.core.pool.columns import State
-from betimes.core.pool.invariants import check
 from betimes.foresight.simulate import predicting
 from betimes.kernels import as_array, entry
 from betimes.outcome import Result
 from betimes.policies import parse_policy
 from betimes.twin.pool.simulation import Simulation
 from betimes.twin.sizes import Sizes
+from tests.core.pool.invariants import check
 from tests.core.pool.stepping import EXTENT_S, next_event_s, step_to
 from tests.reference import Job, ReferenceResult, cutting, run
 from tests.twin.pool.driving import measured_curves, workload_of

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 from betimes.cluster.catalogue import catalogue_path, catalogues, is_bare
+from betimes.cluster.checks import file_text
 from betimes.cluster.cluster import Cluster
 from betimes.cluster.readers import openb, toml
-from betimes.cluster.readers.text_file import read_text
 from betimes.errors import ClusterError
 
 
@@ -20,7 +20,7 @@ def read_cluster(path: str | os.PathLike[str]) -> Cluster:
     field and what to do.
     """
     path = cluster_path(path)
-    text = read_text(path)
+    text = file_text(path)
     return openb.parse(text, path) if openb.recognise(text) else toml.parse(text, path)
 
 

@@ -1,7 +1,7 @@
 """What can happen to a cluster of nodes, and nothing else changes it.
 
-Each transition leaves the columns consistent (`invariants`). Who starts where, and who has to go, is decided
-elsewhere (`schedule`, `preemption`) by reading alone; here it is carried out.
+Each transition leaves the columns consistent (`tests/core/nodes/invariants.py`). Who starts where, and who
+has to go, is decided elsewhere (`schedule`, `preemption`) by reading alone; here it is carried out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What can happen to the pool's state, and nothing else changes it.
 
-Each transition takes the time as an argument and leaves the columns consistent (`invariants`). A decision is
-checked as a whole before any of it is applied; a refused one changes nothing.
+Each transition takes the time as an argument and leaves the columns consistent (`tests/core/pool/invariants.py`). A
+decision is checked as a whole before any of it is applied; a refused one changes nothing.
 """
 
 from __future__ import annotations

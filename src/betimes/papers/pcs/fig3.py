@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from betimes.papers.experiment import Experiment, Pace, Progress, Row, Workers
+from betimes.papers.experiment import Pace, Progress, Row, Workers
 from betimes.papers.pcs import published
 from betimes.papers.pcs.fig7 import BASELINES
 from betimes.papers.pcs.runs import (
@@ -23,6 +23,7 @@ from betimes.papers.pcs.runs import (
     Planned,
     best_jct_s,
     compared,
+    on_philly,
     problem_of,
     trace_file,
 )
@@ -55,24 +56,6 @@ class Ends(NamedTuple):
     most_jct_s: float
     least_error: float
     points: int
-
-
-def experiment(traces: tuple[str, ...], name: str = "pcs-fig3") -> Experiment:
-    """Figure 3 on some traces."""
-
-    def run(data: Path | None, progress: Progress, workers: Workers) -> list[Row]:
-        if data is None:
-            raise ValueError("figure 3 needs the data directory")
-        return run_traces(traces, data, progress, workers)
-
-    return Experiment(
-        name=name,
-        summary="PCS, figure 3: the Pareto front of Philly traces, against the released fronts (all six: pcs-fig3:all)",
-        needs=(CURVES, *map(trace_file, traces)),
-        run=run,
-        parts=TRACES,
-        narrowed=lambda chosen: experiment(chosen, f"{name}:{'+'.join(chosen)}"),
-    )
 
 
 def run_traces(traces: tuple[str, ...], data: Path, progress: Progress, workers: Workers) -> list[Row]:
@@ -197,4 +180,10 @@ def _stored(trace: str, of_traces: Study) -> list[Row]:
     return rows
 
 
-EXPERIMENT = experiment(QUICK)
+EXPERIMENT = on_philly(
+    "pcs-fig3",
+    "PCS, figure 3: the Pareto front of Philly traces, against the released fronts (all six: pcs-fig3:all)",
+    run_traces,
+    QUICK,
+    TRACES,
+)

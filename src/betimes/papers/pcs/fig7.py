@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from betimes.papers.experiment import Experiment, Pace, Progress, Row, Workers
+from betimes.papers.experiment import Pace, Progress, Row, Workers
 from betimes.papers.pcs.published import OnTrace, configurations, figure_7
 from betimes.papers.pcs.runs import (
     CURVES,
@@ -23,6 +23,7 @@ from betimes.papers.pcs.runs import (
     Planned,
     best_jct_s,
     compared,
+    on_philly,
     problem_of,
     trace_file,
 )
@@ -58,24 +59,6 @@ BASELINES = (
     Planned("max-min", "max-min", "not in the published figure"),
 )
 _CONFIGURED = "the released configuration, its weights to three digits; the published bar may be of another"
-
-
-def experiment(traces: tuple[str, ...], name: str = "pcs-fig7") -> Experiment:
-    """Figure 7 on some of its traces."""
-
-    def run(data: Path | None, progress: Progress, workers: Workers) -> list[Row]:
-        if data is None:
-            raise ValueError("figure 7 needs the data directory")
-        return run_traces(traces, data, progress, workers)
-
-    return Experiment(
-        name=name,
-        summary="PCS, figure 7: JCT and prediction error on Philly traces (all four: pcs-fig7:all)",
-        needs=(CURVES, *map(trace_file, traces)),
-        run=run,
-        parts=TRACES,
-        narrowed=lambda chosen: experiment(chosen, f"{name}:{'+'.join(chosen)}"),
-    )
 
 
 def run_traces(traces: tuple[str, ...], data: Path, progress: Progress, workers: Workers) -> list[Row]:
@@ -193,4 +176,10 @@ def _rows_of_rest(trace: str, outcomes: list[Outcome], published: dict[str, OnTr
     return rows
 
 
-EXPERIMENT = experiment(QUICK)
+EXPERIMENT = on_philly(
+    "pcs-fig7",
+    "PCS, figure 7: JCT and prediction error on Philly traces (all four: pcs-fig7:all)",
+    run_traces,
+    QUICK,
+    TRACES,
+)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from betimes.papers.experiment import Row
+from betimes.papers.experiment import Experiment, Progress, Row, Workers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,6 +101,33 @@ class OverSeeds:
     def error(self) -> float:
         """Mean absolute prediction error, %, mean over the seeds."""
         return sum(each.error() for each in self.outcomes) / len(self.outcomes)
+
+
+def on_philly(
+    name: str,
+    summary: str,
+    run_traces: Callable[[tuple[str, ...], Path, Progress, Workers], list[Row]],
+    chosen: tuple[str, ...],
+    traces: tuple[str, ...],
+) -> Experiment:
+    """An experiment on chosen Philly traces with measured curves; on others as `name:TRACE+TRACE`."""
+
+    def experiment(chosen: tuple[str, ...], full_name: str) -> Experiment:
+        def run(data: Path | None, progress: Progress, workers: Workers) -> list[Row]:
+            if data is None:
+                raise ValueError(f"{full_name} needs the data directory")
+            return run_traces(chosen, data, progress, workers)
+
+        return Experiment(
+            name=full_name,
+            summary=summary,
+            needs=(CURVES, *map(trace_file, chosen)),
+            run=run,
+            parts=traces,
+            narrowed=lambda parts: experiment(parts, f"{name}:{'+'.join(parts)}"),
+        )
+
+    return experiment(chosen, name)
 
 
 def problem_of(

@@ -9,7 +9,7 @@ import numpy as np
 
 from betimes.kernels import Floats
 from betimes.service.engines.messages import JobRequest
-from betimes.workload.speedup_formulas import formula_row
+from betimes.workload.speedup import formula_row
 
 NARROWEST = 8
 

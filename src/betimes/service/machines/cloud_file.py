@@ -30,10 +30,9 @@ from pathlib import Path
 from typing import Any
 
 from betimes.cluster import Cluster
-from betimes.cluster.checks import check_amount
+from betimes.cluster.checks import check_amount, file_text
 from betimes.cluster.offer import Offer
 from betimes.cluster.readers.any_format import cluster_path
-from betimes.cluster.readers.text_file import read_text
 from betimes.cluster.readers.toml import check_known, check_table, cluster_of, document, offer_of, tables
 from betimes.errors import ClusterError
 from betimes.service.machines.fake_cloud import FakeCloud
@@ -65,7 +64,7 @@ def read_cloud(path: str | os.PathLike[str]) -> OpenCloud:
     A file of the form before that, with `[[types]]`, is one too: every second begun is charged for in full.
     """
     path = cluster_path(path)
-    found = document(read_text(path), path)
+    found = document(file_text(path), path)
     cluster = _of_types(found, path) if "types" in found else cluster_of(found, path)
     if not cluster.offers:
         raise ClusterError(

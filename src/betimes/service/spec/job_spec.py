@@ -26,7 +26,7 @@ from betimes.cluster.tasks import PACK, SPREAD
 from betimes.cluster.unit_demand import UnitDemand
 from betimes.errors import ClusterError, CurveError
 from betimes.service.spec.family_demand import Amount, FamilyDemand
-from betimes.workload.speedup_formulas import LINEAR, formula_row
+from betimes.workload.speedup import LINEAR, formula_row
 
 MOST_ARGUMENTS = 4096
 MOST_CHARACTERS = 65_536  # of any text

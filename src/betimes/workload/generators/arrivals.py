@@ -1,6 +1,6 @@
-"""When jobs arrive: gaps between submissions, at a stated mean gap.
+"""When jobs arrive: gaps between submissions, at a stated mean gap, and the gap at which jobs offer a stated load.
 
-Every function returns float64[n], seconds since the previous job; the first gap is 0, so job 0 arrives at 0.
+Processes return float64[n], seconds since the previous job; the first gap is 0, so job 0 arrives at 0.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from betimes.errors import InputError
+from betimes.workload.speedup import bind
 
 FloatArray = NDArray[np.float64]
 
@@ -71,17 +72,6 @@ def mmpp(
     return np.diff(arrivals, prepend=arrivals[:1])
 
 
-def mmpp_gap_cv2(mean_gap_s: float, *, burst_ratio: float, burst_frac: float, burst_jobs: float) -> float:
-    """Squared coefficient of variation of the gaps of `mmpp` (Fischer, Meier-Hellstern 1993)."""
-    calm = 1.0 / (mean_gap_s * (burst_frac * burst_ratio + 1.0 - burst_frac))
-    burst = burst_ratio * calm
-    leave_burst = burst / burst_jobs
-    leave_calm = leave_burst * burst_frac / (1.0 - burst_frac)
-    both = leave_burst + leave_calm
-    spread = 2.0 * leave_burst * leave_calm * (burst - calm) ** 2
-    return 1.0 + spread / (both**2 * (burst * calm + burst * leave_calm + calm * leave_burst))
-
-
 def replayed(jobs: int, gaps: ArrayLike, mean_gap_s: float | None = None) -> FloatArray:
     """Given gaps in their order, from the start again at their end; stretched to a mean gap if stated."""
     chosen = np.concatenate((np.zeros(min(jobs, 1)), np.resize(_checked(gaps), max(jobs - 1, 0))))
@@ -117,3 +107,31 @@ def _checked(gaps: ArrayLike) -> FloatArray:
             f"gaps to replay: expected finite numbers from 0, got {source[worst]} at place {worst}"
         )
     return source
+
+
+IntArray = NDArray[np.int64]
+
+
+def streams(seed: int, count: int) -> list[np.random.Generator]:
+    """Independent generators, one an aspect: changing how jobs arrive leaves their sizes as they were."""
+    return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(count)]
+
+
+def speedup_at_max(curve_names: tuple[str, ...], curve: IntArray, max_units: IntArray) -> FloatArray:
+    """Each job's speed-up at full width, for curves that are formulas."""
+    widest = int(max_units.max(initial=1))
+    return bind(curve_names, widest)[0].at(curve, max_units)
+
+
+def mean_gap_s(wanted_unit_s: FloatArray, load_frac: float, units: int) -> float:
+    """The mean gap at which these jobs offer the stated load.
+
+    `wanted_unit_s` is what each job wants in unit-seconds at full width; load is their sum over units x
+    span, as in `Workload.offered_load`.
+    """
+    return float(wanted_unit_s.sum()) / (load_frac * units * max(len(wanted_unit_s) - 1, 1))
+
+
+def rounded(values: FloatArray, resolution_s: float) -> FloatArray:
+    """Times in multiples of the resolution (0: as they are)."""
+    return np.round(values / resolution_s) * resolution_s if resolution_s > 0 else values

@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.workload.generators.arrivals import mmpp, stretched
-from betimes.workload.generators.load import FloatArray, mean_gap_s, rounded, speedup_at_max, streams
-from betimes.workload.generators.mix import Mix
+from betimes.workload.generators.arrivals import (
+    FloatArray,
+    mean_gap_s,
+    mmpp,
+    rounded,
+    speedup_at_max,
+    streams,
+    stretched,
+)
+from betimes.workload.generators.distributions import BoundedPareto, Mix
 from betimes.workload.generators.parameters import Generator, Parameter
-from betimes.workload.generators.sizes import BoundedPareto
 from betimes.workload.workload import Workload
 
 SIZES = BoundedPareto(shape=0.8, min_s=120.0, max_s=40_000.0)

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from betimes.errors import InputError, TraceError
 from betimes.workload.generators.parameters import Generator, Parameter
-from betimes.workload.notes import Notes
 from betimes.workload.profiles import read_profiles
 from betimes.workload.small_table import Row, SmallTable
-from betimes.workload.workload import Workload
+from betimes.workload.workload import Notes, Workload
 
 # In the order in which the released generator chooses among them.
 WORKLOADS = ("a3c", "cyclegan", "gcn", "gpt2", "openfoam", "sage", "seq", "resnet18", "vit")

@@ -15,11 +15,10 @@ import numpy as np
 
 from betimes.errors import InputError
 from betimes.workload.columns import BEST_EFFORT, TRIAL
-from betimes.workload.generators.load import FloatArray, rounded, streams
+from betimes.workload.generators.arrivals import FloatArray, rounded, streams
+from betimes.workload.generators.distributions import LEAST_ACCEPTANCE, acceptance, truncated_normal
 from betimes.workload.generators.parameters import Generator, Parameter
-from betimes.workload.generators.truncated import LEAST_ACCEPTANCE, acceptance, truncated_normal
-from betimes.workload.notes import Notes
-from betimes.workload.workload import Workload
+from betimes.workload.workload import Notes, Workload
 
 _MINUTE_S = 60.0
 _HOUR_S = 3600.0

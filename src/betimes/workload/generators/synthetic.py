@@ -8,18 +8,18 @@ import numpy as np
 
 from betimes.errors import InputError
 from betimes.workload.generators import arrivals as arrival_processes
-from betimes.workload.generators.empirical import EmpiricalCdf
-from betimes.workload.generators.load import FloatArray, mean_gap_s, rounded, speedup_at_max, streams
-from betimes.workload.generators.mix import Mix
-from betimes.workload.generators.parameters import Generator, Parameter
-from betimes.workload.generators.sizes import (
+from betimes.workload.generators.arrivals import FloatArray, mean_gap_s, rounded, speedup_at_max, streams
+from betimes.workload.generators.distributions import (
     BoundedPareto,
     Constant,
+    EmpiricalCdf,
     Exponential,
     LogNormal,
+    Mix,
     Sizes,
     TruncatedNormal,
 )
+from betimes.workload.generators.parameters import Generator, Parameter
 from betimes.workload.workload import Workload
 
 ARRIVALS = ("poisson", "batches", "mmpp", "replay", "resample")

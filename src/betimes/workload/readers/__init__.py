@@ -1,1 +1,1 @@
-"""Readers of traces, one file a format; `registry` lists them and picks one."""
+"""Readers of traces; `registry` lists the formats and picks one."""

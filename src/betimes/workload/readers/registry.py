@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import csv as text_tables
+import csv
 import difflib
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from betimes.errors import InputError, TraceError
-from betimes.workload.readers import csv, eva, openb, parquet, philly_jobs, philly_pcs, sacct, swf
-from betimes.workload.readers.format import Opening, TraceFormat
+from betimes.workload.readers.gpu_traces import EVA, OPENB, PHILLY_JOBS, PHILLY_PCS
+from betimes.workload.readers.own import CSV, PARQUET
+from betimes.workload.readers.rows import OnBadRows, Tally
+from betimes.workload.readers.sacct import SACCT
 from betimes.workload.readers.source import Source
-from betimes.workload.readers.tally import OnBadRows, Tally
+from betimes.workload.readers.swf import SWF
+from betimes.workload.readers.trace_format import Opening, TraceFormat
 from betimes.workload.workload import Workload
 
 # Every format by name; `str(FORMATS[name])` is its description on one line. Recognised in this order.
 FORMATS: Mapping[str, TraceFormat] = MappingProxyType(
-    {
-        reader.FORMAT.name: reader.FORMAT
-        for reader in (parquet, swf, philly_pcs, philly_jobs, openb, eva, sacct, csv)
-    }
+    {each.name: each for each in (PARQUET, SWF, PHILLY_PCS, PHILLY_JOBS, OPENB, EVA, SACCT, CSV)}
 )
 # Names that stand for whichever of several formats the file is in.
 FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType({"philly": ("philly-pcs", "philly-jobs")})
@@ -74,8 +74,8 @@ def _opening(first_bytes: bytes) -> Opening:
     lines = first_bytes.decode(errors="replace").split("\n")
     line = next((line for line in lines if line.strip() and not line.lstrip().startswith(("#", ";"))), "")
     try:
-        fields = next(text_tables.reader([line]), [])
-    except text_tables.Error:
+        fields = next(csv.reader([line]), [])
+    except csv.Error:
         fields = []
     return Opening(first_bytes, line, frozenset(field.strip() for field in fields))
 

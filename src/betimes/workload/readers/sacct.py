@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -19,13 +19,10 @@ from betimes.workload.columns import (
     Floats,
     Integers,
 )
-from betimes.workload.readers.assemble import Assembly
 from betimes.workload.readers.delimited import DelimitedTable
-from betimes.workload.readers.format import FieldRule, Opening, TraceFormat
-from betimes.workload.readers.rows import Rows
+from betimes.workload.readers.rows import EMPTY, Check, Number, Parsed, Rows, Tally, Text, Whole, unix_s
 from betimes.workload.readers.source import Source
-from betimes.workload.readers.tally import Tally
-from betimes.workload.readers.timestamps import unix_s
+from betimes.workload.readers.trace_format import Assembly, FieldRule, Opening, TraceFormat
 from betimes.workload.workload import Workload
 
 _ENDED = {
@@ -47,10 +44,7 @@ _ENDED = {
     ),
 }
 _UNFINISHED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING")
-_NO_TIME = frozenset({"", "Unknown", "None", "N/A"})
-_NO_LIMIT = frozenset({"", "UNLIMITED", "Partition_Limit", "INVALID", "None", "N/A"})
 _SIZES_GIB = {"": MEMORY_UNITS["m"], **{unit.upper(): gib for unit, gib in MEMORY_UNITS.items()}}
-_NOTHING = {"": float("nan")}
 _ROUNDING_S = 60.0
 _LOCAL = (
     "times are local, and the clock was put back; print Unix seconds instead (SLURM_TIME_FORMAT=%s sacct ...)"
@@ -62,7 +56,7 @@ _TRES = ("AllocTRES", "ReqTRES")
 _MAPPED = {"JobIDRaw", "Submit", "Start", "State", "User", *_RUN, *_LIMIT, "AllocCPUS", "NCPUS"}
 
 
-def read(source: Source, tally: Tally) -> Workload:
+def _read(source: Source, tally: Tally) -> Workload:
     """Read what `sacct --parsable2` printed, with its header; a unit is a CPU, and jobs are rigid.
 
     Needs JobIDRaw or JobID, Submit, State, ElapsedRaw or Elapsed (or Start and End), and AllocCPUS or NCPUS
@@ -81,16 +75,9 @@ def read(source: Source, tally: Tally) -> Workload:
     table = DelimitedTable(source, tally, ("Submit", "State"), delimiter="|", quotes=False)
     for group in (_IDS, _CPUS):
         if not any(name in table.header for name in group):
-            raise TraceError(
-                f"expected a column {' or '.join(group)}", source.path, table.header_line, group[0]
-            )
+            raise table.missing(group[0], f"expected a column {' or '.join(group)}")
     if not any(name in table.header for name in _RUN) and not {"Start", "End"} <= set(table.header):
-        raise TraceError(
-            "expected a column ElapsedRaw or Elapsed, or both Start and End",
-            source.path,
-            table.header_line,
-            "ElapsedRaw",
-        )
+        raise table.missing(_RUN[0], "expected a column ElapsedRaw or Elapsed, or both Start and End")
     further = [name for name in table.header if name and name not in _MAPPED and name not in RESERVED_NAMES]
     if "JobIDRaw" not in table.header:
         further.remove("JobID")
@@ -103,25 +90,31 @@ def read(source: Source, tally: Tally) -> Workload:
             f"waits are unknown, and submissions near them may be an hour off: {_LOCAL}"
         )
     return assembly.workload(
-        source, tally, FORMAT.name, guess=further, dated=True, last_attempts=True, cpu=1.0
+        source, tally, SACCT.name, guess=further, dated=True, last_attempts=True, cpu=1.0
     )
 
 
 def _take(rows: Rows, further: list[str], assembly: Assembly) -> int:
     """Add the jobs of these rows; returns how many have times that go back."""
-    job_id = rows.text(_first(rows, _IDS), is_id=True)
-    states = [state.split(" ", 1)[0].rstrip("+") for state in rows.text("State")]
+    unknown = np.full(len(rows), np.nan)
+    job_id = Text(is_id=True)(rows, _first(rows, _IDS))
+    names, codes = np.unique(Text()(rows, "State"), return_inverse=True)
+    states = [str(name).split(" ", 1)[0].rstrip("+") for name in names]
     # Steps and unfinished jobs leave much empty: they go before anything else is looked at.
-    rows.leave_out(np.array(["." in name for name in job_id], np.bool_), "job step")
-    rows.leave_out(np.isin(states, _UNFINISHED), "not finished")
-    rows.refuse(~np.isin(states, list(_ENDED)), "State", "expected a state of Slurm")
-    submit_s = _parsed(rows, "Submit", unix_s, 0.0, "expected a date and time such as 2024-03-01T09:30:00")
-    start_s, end_s = _time(rows, "Start"), _time(rows, "End")
+    rows.leave_out(np.char.find(job_id, ".") >= 0, "job step")
+    rows.leave_out(np.isin(states, _UNFINISHED)[codes], "not finished")
+    rows.refuse(~np.isin(states, list(_ENDED))[codes], "State", "expected a state of Slurm")
+    status = np.array([_ENDED.get(state, FAILED) for state in states], np.int64)[codes]
+    found = rows.take(_CHECKS)
+    submit_s, start_s, end_s = (found.get(name, unknown) for name in ("Submit", "Start", "End"))
     run_s = _run_s(rows, start_s, end_s)
-    status = np.array([_ENDED.get(state, FAILED) for state in states], np.int64)
     units = _units(rows)
-    estimate_s = _limit_s(rows)
-    gpus, memory_gib = _resources(rows)
+    estimate_s = unknown
+    if "TimelimitRaw" in rows:
+        estimate_s = _MINUTES(rows, "TimelimitRaw") * 60
+    elif "Timelimit" in rows:
+        estimate_s = _CLOCK_LIMIT(rows, "Timelimit")
+    gpus, memory_gib = _tres(rows, _gpus), _tres(rows, _memory_gib)
     rows.leave_out(((run_s <= 0) | np.isnan(run_s)) & (status == CANCELLED), "cancelled before start")
     rows.leave_out((run_s <= 0) | np.isnan(run_s), "no run time")
     rows.leave_out(units == 0, "no processors")
@@ -137,70 +130,44 @@ def _take(rows: Rows, further: list[str], assembly: Assembly) -> int:
             "min_units": units,
             "max_units": units,
             "estimate_s": np.where(estimate_s > 0, estimate_s, np.nan),
-            "user": rows.text("User") if "User" in rows.columns else np.full(len(rows), -1),
+            "user": Text()(rows, "User") if "User" in rows else np.full(len(rows), -1),
             "status": status,
             "memory_gib": memory_gib / np.maximum(1, units),
             "gpu": gpus / np.maximum(1, units),
         },
-        {"recorded_wait_s": wait_s, **{name: rows.text(name) for name in further}},
+        {"recorded_wait_s": wait_s, **rows.take(dict.fromkeys(further, Text()))},
     )
     return int((backwards & rows.good).sum())
 
 
 def _first(rows: Rows, names: tuple[str, ...]) -> str:
-    return next(name for name in names if name in rows.columns)
-
-
-def _parsed(rows: Rows, field: str, parse: Callable[[str], float], instead: float, expected: str) -> Floats:
-    return np.array(rows.parsed(field, parse, instead, expected), np.float64)
-
-
-def _time(rows: Rows, field: str) -> Floats:
-    if field not in rows.columns:
-        return np.full(len(rows), np.nan)
-    nan = float("nan")
-    return _parsed(
-        rows,
-        field,
-        lambda text: nan if text in _NO_TIME else unix_s(text),
-        nan,
-        "expected a date and time or None",
-    )
+    return next(name for name in names if name in rows)
 
 
 def _run_s(rows: Rows, start_s: Floats, end_s: Floats) -> Floats:
-    if "ElapsedRaw" in rows.columns:
-        return rows.number("ElapsedRaw", least=0, most=MOST_S)
-    if "Elapsed" in rows.columns:
-        return _parsed(rows, "Elapsed", clock_s, 0.0, "expected a duration such as 1-02:03:04")
+    if "ElapsedRaw" in rows:
+        return Number(least=0, most=MOST_S)(rows, "ElapsedRaw")
+    if "Elapsed" in rows:
+        return Parsed(clock_s, "expected a duration such as 1-02:03:04")(rows, "Elapsed")
     rows.refuse(end_s < start_s, "End", f"expected an end after Start; {_LOCAL}")
     return end_s - start_s
 
 
 def _units(rows: Rows) -> Integers:
-    names = [name for name in _CPUS if name in rows.columns]
-    counts = [
-        rows.whole(name, least=0, most=MOST_UNITS, missing=frozenset({""}), instead=0) for name in names
-    ]
-    units = counts[0]
-    for other in counts[1:]:
-        units = np.where(units > 0, units, other)
+    """The first of the columns of CPUs that has some."""
+    units = np.zeros(len(rows), np.int64)
+    for counts in rows.take(dict.fromkeys(_CPUS, Whole(0, MOST_UNITS, EMPTY, instead=0))).values():
+        units = np.where(units > 0, units, counts)
     return units
 
 
-def _limit_s(rows: Rows) -> Floats:
-    if "TimelimitRaw" in rows.columns:
-        return rows.number("TimelimitRaw", least=0, most=MOST_S / 60, missing=_NO_LIMIT) * 60
-    if "Timelimit" not in rows.columns:
-        return np.full(len(rows), np.nan)
-    nan = float("nan")
-    return _parsed(
-        rows,
-        "Timelimit",
-        lambda text: nan if text in _NO_LIMIT else clock_s(text),
-        nan,
-        "expected a duration or UNLIMITED",
-    )
+def _tres(rows: Rows, amount: Callable[[str], float]) -> Floats:
+    """An amount of each job by AllocTRES, else by ReqTRES; NaN: unknown."""
+    check = Parsed(amount, "expected resources such as cpu=8,gres/gpu=2,mem=32G", missing=EMPTY)
+    amounts = np.full(len(rows), np.nan)
+    for found in rows.take(dict.fromkeys(_TRES, check)).values():
+        amounts = np.where(np.isnan(amounts), found, amounts)
+    return amounts
 
 
 def clock_s(text: str) -> float:
@@ -214,43 +181,29 @@ def clock_s(text: str) -> float:
     return int(days) * 86400 + int(hours) * 3600 + int(minutes) * 60 + float(seconds)
 
 
-def _resources(rows: Rows) -> tuple[Floats, Floats]:
-    """GPUs and memory (GiB) of each job; no TRES column: unknown, no GPU among the resources: none."""
-    gpus = np.full(len(rows), np.nan)
-    memory_gib = np.full(len(rows), np.nan)
-    for field in _TRES:
-        if field not in rows.columns:
-            continue
-        made = rows.parsed(field, _tres, _NOTHING, "expected resources such as cpu=8,gres/gpu=2,mem=32G")
-        its_gpus = np.array([_gpus(each) for each in made])
-        its_memory = np.array([each.get("mem", float("nan")) for each in made])
-        gpus = np.where(np.isnan(gpus), its_gpus, gpus)
-        memory_gib = np.where(np.isnan(memory_gib), its_memory, memory_gib)
-    return gpus, memory_gib
+def _memory_gib(text: str) -> float:
+    return _amounts(text).get("mem", np.nan)
 
 
-def _tres(text: str) -> dict[str, float]:
-    """Trackable resources by name, memory in GiB."""
-    if not text:
-        return _NOTHING
+def _gpus(text: str) -> float:
+    """The GPUs in all, or the sum over their types where only those are given; 0 where none are."""
+    amounts = _amounts(text)
+    typed = sum(amount for name, amount in amounts.items() if name.startswith("gres/gpu:"))
+    return amounts.get("gres/gpu", float(typed))
+
+
+def _amounts(text: str) -> dict[str, float]:
+    """GPUs and memory (GiB) of trackable resources by name; ValueError for what is none."""
     made: dict[str, float] = {}
     for part in text.split(","):
         name, _, amount = part.rpartition("=")
-        found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)", amount, re.ASCII)
         if name != "mem" and not name.startswith("gres/gpu"):
             continue
+        found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)", amount, re.ASCII)
         if not found:
             raise ValueError(text)
         made[name] = float(found[1]) * (_SIZES_GIB[found[2]] if name == "mem" else 1.0)
     return made
-
-
-def _gpus(resources: dict[str, float]) -> float:
-    """The GPUs in all, or the sum over their types where only those are given."""
-    if resources is _NOTHING:
-        return float("nan")
-    typed = sum(amount for name, amount in resources.items() if name.startswith("gres/gpu:"))
-    return resources.get("gres/gpu", float(typed))
 
 
 def _recognise(opening: Opening) -> bool:
@@ -265,7 +218,17 @@ def _is_row(line: str) -> bool:
     return has_state and any(re.match(r"\d{4}-\d\d-\d\dT|\d{10}$", cell) for cell in cells)
 
 
-FORMAT = TraceFormat(
+_TIME = Parsed(unix_s, "expected a date and time or None", missing=frozenset({"", "Unknown", "None", "N/A"}))
+_CHECKS: Mapping[str, Check] = {
+    "Submit": Parsed(unix_s, "expected a date and time such as 2024-03-01T09:30:00"),
+    "Start": _TIME,
+    "End": _TIME,
+}
+_NO_LIMIT = frozenset({"", "UNLIMITED", "Partition_Limit", "INVALID", "None", "N/A"})
+_MINUTES = Number(least=0, most=MOST_S / 60, missing=_NO_LIMIT)
+_CLOCK_LIMIT = Parsed(clock_s, "expected a duration or UNLIMITED", missing=_NO_LIMIT)
+
+SACCT = TraceFormat(
     name="sacct",
     summary="Slurm accounting: the output of sacct --parsable2",
     details=(
@@ -291,5 +254,5 @@ FORMAT = TraceFormat(
         FieldRule("all others", "extra under their names"),
     ),
     recognise=_recognise,
-    read=read,
+    read=_read,
 )

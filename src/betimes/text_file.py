@@ -1,20 +1,23 @@
-"""The text of a file, plain or gzipped."""
+"""The text of a small file that a user hands over, plain or gzipped."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-
-from betimes.errors import ClusterError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _MOST_BYTES = 64 * 2**20
 
 
-def read_text(path: Path) -> str:
-    """The text of a file, plain or gzipped; raises ClusterError."""
+def read_text(path: Path, failure: Callable[[str, int | None], Exception], what: str) -> str:
+    """All of a UTF-8 file. `what` says what it should hold ("a list of nodes").
+
+    Raises what `failure(message, line)` returns: for a file that cannot be read, a damaged archive, more than
+    64 MiB, and text that is not UTF-8 (with its line).
+    """
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -23,17 +26,16 @@ def read_text(path: Path) -> str:
             with gzip.open(io.BytesIO(data)) as packed:
                 data = packed.read(_MOST_BYTES + 1)
     except (EOFError, zlib.error) as error:
-        raise ClusterError(
-            f"{path}: the gzip data is truncated or damaged ({error}); fetch the file again"
-        ) from None
+        message = f"the gzip data is truncated or damaged ({error}); fetch the file again"
+        raise failure(message, None) from None
     except (OSError, ValueError) as error:
         # gzip.BadGzipFile is an OSError, too: it has no strerror.
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise ClusterError(f"{path}: cannot be read ({reason})") from None
+        raise failure(f"cannot be read ({reason})", None) from None
     if len(data) > _MOST_BYTES:
-        raise ClusterError(f"{path}: larger than {_MOST_BYTES >> 20} MiB: this is not a list of nodes")
+        raise failure(f"larger than {_MOST_BYTES >> 20} MiB: this is not {what}", None)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ClusterError(f"{path}, line {line}: not UTF-8 text; save the file in UTF-8") from None
+        raise failure("not UTF-8 text; save the file in UTF-8", line) from None

@@ -1,4 +1,5 @@
-"""What is true of the pool's state after every event, whatever the policy.
+"""What is true of the pool's state after every event, whatever the policy: on nodes, everything is somewhere, once, and
+fits.
 
 Tests check it after every event. It is plain Python over the columns and never part of a run; it computes what it
 compares by itself, so that a mistake in a transition shows.
@@ -7,6 +8,7 @@ compares by itself, so that a mistake in a transition shows.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -14,13 +16,19 @@ from typing import Any, TypeVar, cast
 
 from betimes.core.job_states import JobState, state_of
 from betimes.core.pool.columns import Pool, PoolJob, PoolProgress, State
-from betimes.core.pool.placement_invariants import BrokenInvariant, check_places
 from betimes.core.pool.transitions import SLACK_FRAC
+from betimes.errors import BetimesError
 from betimes.kernels import Records, as_array
 
 ROUNDING = 1e-9  # relative; of sums that the state forms in another order than they are formed here
 
+RESOURCES = ("gpu", "cpu", "memory")
+
 R = TypeVar("R")
+
+
+class BrokenInvariant(BetimesError):
+    """The state contradicts itself; names the invariant and the job."""
 
 
 def check(state: State) -> None:
@@ -44,7 +52,7 @@ def check(state: State) -> None:
     _check_next(seen)
     _check_counts(seen)
     if len(state.nodes) > 0:
-        check_places(state, active)
+        _check_places(state, active)
 
 
 @dataclass(frozen=True)
@@ -247,3 +255,75 @@ def _check_counts(seen: _Seen) -> None:
         present, events = pool.contention - job.seen_sum, pool.events - job.seen_count
         if not (events >= 1 and present >= events):  # at every event the job itself was there
             raise seen.broken("contention", slot, f"has seen {present:g} jobs in {events:g} events")
+
+
+def _check_places(state: State, active: list[int]) -> None:
+    """Raise BrokenInvariant if a node is overfull, or units are not where they should be."""
+    now = {slot: _list(state, slot, int(state.footprints[slot].placed)) for slot in active}
+    for slot, places in now.items():
+        units = state.jobs[slot].units
+        if sum(places.values()) != units:
+            raise _broken("units placed", f"slot {slot} holds {units:g} units and has {places} on nodes")
+    _check_nodes(state, now, noted=True)
+    touched = _touched(state)
+    if not touched <= set(active):
+        raise _broken("touched", f"slots {touched - set(active)} are not active")
+    for slot in active:
+        footprint = state.footprints[slot]
+        if (footprint.touched == 1) != (slot in touched) or (slot not in touched and footprint.before != -1):
+            raise _broken("touched", f"slot {slot} thinks otherwise of whether its placements have changed")
+    before = {slot: _list(state, slot, int(state.footprints[slot].before)) for slot in touched}
+    if state.pool[0].instant == state.pool[0].now:
+        _check_nodes(state, now | before, noted=False)
+        for slot, places in before.items():
+            since, held = state.progress[slot].since, state.progress[slot].units_before
+            if since == state.pool[0].now and sum(places.values()) != held:
+                raise _broken("units before", f"slot {slot} held {held:g} units and had {places} on nodes")
+    _check_spare(state, sum(map(len, now.values())) + sum(map(len, before.values())))
+
+
+def _list(state: State, slot: int, first: int) -> dict[int, int]:
+    """Units by node."""
+    found: dict[int, int] = {}
+    while first >= 0:
+        placement = state.placements[first]
+        if placement.node in found or placement.tasks < 1:
+            raise _broken(
+                "placements", f"slot {slot} has {placement.tasks} units on node {placement.node} again"
+            )
+        found[int(placement.node)] = int(placement.tasks)
+        first = int(placement.follows)
+    return found
+
+
+def _check_nodes(state: State, places: dict[int, dict[int, int]], noted: bool) -> None:
+    """What all take together fits into every node, and (`noted`) is what the node's free amounts say."""
+    taken: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for slot, units in places.items():
+        for node, count in units.items():
+            for at, name in enumerate(RESOURCES):
+                taken[node][at] += count * int(getattr(state.footprints[slot], name))
+    for number in range(len(state.nodes)):
+        node = state.nodes[number]
+        for name, amount in zip(RESOURCES, taken[number], strict=True):
+            capacity, free = int(getattr(node, name)), int(getattr(node, f"free_{name}"))
+            if amount > capacity or (noted and free != capacity - amount):
+                raise _broken("nodes", f"node {number} has {capacity} {name}: {free} free and {amount} taken")
+
+
+def _touched(state: State) -> set[int]:
+    found, slot = set[int](), int(state.pool[0].touched)
+    while slot >= 0:
+        if slot in found:
+            raise _broken("touched", f"slot {slot} is listed twice")
+        found.add(slot)
+        slot = int(state.footprints[slot].follows)
+    return found
+
+
+def _check_spare(state: State, used: int) -> None:
+    pool, spare, at = state.pool[0], 0, int(state.pool[0].unused_head)
+    while at >= 0:
+        spare, at = spare + 1, int(state.placements[at].follows)
+    if spare != pool.unused or spare + used != len(state.placements):
+        raise _broken("placements", f"{used} are used and {spare} spare, of {len(state.placements)}")

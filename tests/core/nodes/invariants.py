@@ -15,8 +15,8 @@ from betimes.core.nodes.believed_ends import believed_end
 from betimes.core.nodes.columns import BLOCK, GROUP, Need, NodesState
 from betimes.core.nodes.machines.rented import UNUSED
 from betimes.core.nodes.timers import FINISH, KIND, OUTRUN, POLICY, VACATE
-from betimes.core.pool.invariants import BrokenInvariant
 from betimes.kernels import as_array, entry
+from tests.core.pool.invariants import BrokenInvariant
 
 Amount = tuple[int, int, int]
 _believed_end = entry(believed_end, NodesState, int)

@@ -1,46 +1,76 @@
-"""From chunks of columns to a workload."""
+"""A trace format: how a reader describes itself, and how the columns that it took become a workload."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from betimes.errors import InputError, TraceError
 from betimes.workload.columns import AnyColumn, identifiers, users
-from betimes.workload.notes import Notes
-from betimes.workload.readers.rows import Rows, numeric
+from betimes.workload.readers.rows import Rows, Tally, floats, whole_numbers
 from betimes.workload.readers.source import Source
-from betimes.workload.readers.tally import Tally
 from betimes.workload.validation import repeated
-from betimes.workload.workload import Workload
+from betimes.workload.workload import Notes, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRule:
+    """Which fields of the file become which column, and how (units, conditions)."""
+
+    source: str
+    column: str
+    rule: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The first lines of a file, for recognising its format: `fields` are those of its first line that is no
+    comment.
+    """
+
+    first_bytes: bytes
+    first_line: str
+    fields: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFormat:
+    """One trace format: `summary` is one line, `details` the rules a user needs, `rules` the mapping of
+    fields.
+    """
+
+    name: str
+    summary: str
+    details: str
+    rules: tuple[FieldRule, ...]
+    recognise: Callable[[Opening], bool]
+    read: Callable[[Source, Tally], Workload]
+    suffixes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.summary
 
 
 class Assembly:
-    """Collects the good rows of each chunk; `workload` joins them, one column at a time to spare memory."""
+    """Collects the good rows of each block; `workload` joins them, one column at a time to spare memory."""
 
     def __init__(self) -> None:
         self._parts: dict[str, list[AnyColumn]] = {}
         self._extra: list[str] = []
 
     def add(
-        self,
-        rows: Rows,
-        columns: Mapping[str, AnyColumn | Sequence[str]],
-        extra: Mapping[str, AnyColumn | Sequence[str]] | None = None,
+        self, rows: Rows, columns: Mapping[str, AnyColumn], extra: Mapping[str, AnyColumn] | None = None
     ) -> None:
-        """Keep the good rows of these columns (full length; lists are text, `job_id` and `user` possibly
-        numbers).
-        """
+        """Keep the good rows of these columns (full length; `job_id` and `user` text or numbers)."""
         extra = extra or {}
         self._extra = list(extra)
         for name, values in (("line", rows.lines), *columns.items(), *extra.items()):
-            if isinstance(values, np.ndarray):
-                kept = values[rows.good]
-            else:
-                texts = [value for value, good in zip(values, rows.good, strict=True) if good]
-                kept = identifiers(texts) if name == "job_id" else np.array(texts, np.str_)
+            kept = values[rows.good]
+            if name == "job_id" and kept.dtype.kind == "U":
+                kept = identifiers(kept.tolist())
             self._parts.setdefault(name, []).append(kept)
 
     def workload(
@@ -56,7 +86,7 @@ class Assembly:
         last_attempts: bool = False,
         **whole: Any,
     ) -> Workload:
-        """Join the chunks; `whole` are further arguments of `Workload.from_columns`.
+        """Join the blocks; `whole` are further arguments of `Workload.from_columns`.
 
         `guess` names further text columns to turn into numbers where every cell is one. `dated` submissions
         are Unix seconds, and become seconds since the first of them, which the header keeps as UnixStartTime.
@@ -70,7 +100,7 @@ class Assembly:
             made = _last_attempts(made, tally)
         made = _without_repeats(made, lines, tally)
         if not len(made.get("job_id", ())):
-            left_out = tally.told()
+            left_out = tally.reasons()
             why = f"no job is left to run ({left_out})" if left_out else "there is no job in the file"
             raise TraceError(f"{why}: expected at least one", source.path)
         header = dict(header or {})
@@ -81,7 +111,7 @@ class Assembly:
         if len(made["submit_s"]) > 1 and bool((np.diff(made["submit_s"]) < 0).any()):
             tally.warnings.append("the rows are not in order of submission; sorted")
         extra = {key: made.pop(key) for key in self._extra}
-        extra |= {key: numeric(extra[key]) for key in guess}
+        extra |= {key: _numeric(extra[key]) for key in guess}
         if made.get("user", lines).dtype.kind == "U":
             made["user"], whole["user_names"] = users(made["user"].tolist())
         notes = Notes(trace_format, dict(tally.skipped), tuple(tally.warnings), header)
@@ -94,11 +124,10 @@ class Assembly:
 
     def _joined(self, name: str) -> AnyColumn:
         parts = self._parts.pop(name)
-        if len({part.dtype.kind for part in parts if len(part)}) > 1:
-            # Ids that looked like whole numbers in one chunk only; their text form is the canonical one.
-            parts = [part.astype(np.str_) for part in parts if len(part)]
-        elif len(parts) > 1:
-            parts = [part for part in parts if len(part)] or parts[:1]
+        parts = [part for part in parts if len(part)] or parts[:1]
+        if len({part.dtype.kind for part in parts}) > 1:
+            # Ids that looked like whole numbers in one block only; their text form is the canonical one.
+            parts = [part.astype(np.str_) for part in parts]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
@@ -128,3 +157,16 @@ def _without_repeats(made: dict[str, AnyColumn], lines: AnyColumn, tally: Tally)
     keep = np.sort(firsts)
     tally.left_out("job_id: expected an id not used yet", len(ids) - len(keep))
     return {name: values[keep] for name, values in made.items()}
+
+
+def _numeric(texts: AnyColumn) -> AnyColumn:
+    """A text column as whole numbers or numbers (empty: NaN) where every cell is one, else as it is."""
+    import pyarrow as pa
+
+    distinct, codes = np.unique(texts, return_inverse=True)
+    values, wrong = whole_numbers(pa.array(distinct, pa.string()))
+    if not wrong.any():
+        return values[codes]
+    filled = distinct != ""
+    numbers = floats(pa.array(np.where(filled, distinct, "nan"), pa.string()))
+    return numbers[codes] if filled.any() and bool(np.isfinite(numbers[filled]).all()) else texts
