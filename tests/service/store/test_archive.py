@@ -273,13 +273,3 @@ def test_commits_go_on_while_old_rows_are_removed(store: Store) -> None:
     thread.join()
     assert removed == [2000]
     assert len(store.live_jobs()) == 10
-
-
-def test_events_of_an_earlier_version_have_the_kinds_of_this_one(tmp_path: Path) -> None:
-    path = tmp_path / "events-1-2.jsonl.gz"
-    with gzip.open(path, "wt", encoding="utf-8") as file:
-        for number, kind in ((1, "told"), (2, "ended")):
-            file.write(
-                f'{{"event_id":{number},"at_s":1.5,"kind":"{kind}","cause":"policy","job":7,"data":{{}}}}\n'
-            )
-    assert [(each.event_id, each.kind) for each in read_archive(path)] == [(1, "stopping"), (2, "ended")]

@@ -1,4 +1,4 @@
-"""The tables: what `migrations` arrive at; a test holds the two together.
+"""The tables. Until the first release a change of them is another VERSION; after it, also a migration of the last one.
 
 Instants are seconds since 1970. Documents are JSON in text, kept to the letter (`json` on PostgreSQL, not `jsonb`, so
 that a number read back is the number written).
@@ -25,13 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-VERSION_TABLE = "betimes_version"
-REVISIONS = (
-    "0001",
-    "0002",
-    "0003",
-    "0004",
-)  # oldest first; the last is what this version of Betimes works with
+VERSION = "0004"  # of the tables
 LIVE = (
     "held",
     "blocked",
@@ -181,6 +175,8 @@ snapshots = _table(
 )
 
 meta = _table("meta", _key("name", TEXT), _must("value", TEXT))
+
+version = _table("betimes_version", _key("version_num", TEXT))
 
 
 def _index(name: str, *columns: Column[Any], only: Any = None) -> Index:
