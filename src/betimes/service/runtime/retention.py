@@ -11,8 +11,7 @@ from pathlib import Path
 from betimes.errors import StoreError
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.recovery_snapshots import keep_snapshot
-from betimes.service.store.storage import Storage
-from betimes.service.store.times import last_before
+from betimes.service.store.store import Store
 from betimes.service.uploads.kept import Uploads
 
 LONGEST_PAUSE_S = 3600.0  # between two rounds
@@ -35,7 +34,7 @@ class Keeping:
 
 
 async def keep_up(
-    store: Storage, runs: Path, keeping: Keeping, clock: Clock | VirtualClock, default_run_s: float
+    store: Store, runs: Path, keeping: Keeping, clock: Clock | VirtualClock, default_run_s: float
 ) -> None:
     """Round after round, beside everything else. A store that cannot be written is tried again in the next one."""
     pause_s = keeping.pause_s
@@ -47,7 +46,7 @@ async def keep_up(
         await asyncio.sleep(pause_s)
 
 
-async def keep_uploads(store: Storage, uploads: Uploads) -> None:
+async def keep_uploads(store: Store, uploads: Uploads) -> None:
     """Round after round: directories that were sent go once no job names them which the store knows."""
     while True:
         try:
@@ -57,18 +56,18 @@ async def keep_uploads(store: Storage, uploads: Uploads) -> None:
         await asyncio.sleep(LONGEST_PAUSE_S)
 
 
-def tidy_uploads(store: Storage, uploads: Uploads) -> None:
+def tidy_uploads(store: Store, uploads: Uploads) -> None:
     """One round. Raises StoreError, OSError; may run in any thread."""
     if old := uploads.old():
         uploads.remove(set(old) - store.uploads())
 
 
-def tidy(store: Storage, runs: Path, keeping: Keeping, now_at: float, default_run_s: float) -> None:
+def tidy(store: Store, runs: Path, keeping: Keeping, now_at: float, default_run_s: float) -> None:
     """One round; `runs` has a folder a job. Raises StoreError; may run in any thread."""
     if keeping.finished_s is not None and store.retain(now_at - keeping.finished_s):
         _drop_output(store, runs)
     if keeping.events_s is not None:
-        upto = last_before(store, now_at - keeping.events_s)
+        upto = store.last_before(now_at - keeping.events_s)
         if upto > store.archived_upto:
             newest = store.latest_snapshot()
             if newest is None or newest.event_id < upto:
@@ -76,7 +75,7 @@ def tidy(store: Storage, runs: Path, keeping: Keeping, now_at: float, default_ru
             store.archive(upto)
 
 
-def _drop_output(store: Storage, runs: Path) -> None:
+def _drop_output(store: Store, runs: Path) -> None:
     """Remove what jobs have printed that the store does not know any more: a job has a row before it has a folder."""
     for folder in runs.iterdir() if runs.is_dir() else ():
         if folder.name.isdecimal() and store.job(int(folder.name)) is None:

@@ -112,7 +112,7 @@ def find_log(
             "(betimes.db-wal is a part of betimes.db), or go on without it: `betimes up --accept-loss`"
         )
     if lacks:
-        archived_upto = Reader(database).archived_upto() if log_id is not None else 0
+        archived_upto = Reader(database).archived_upto if log_id is not None else 0
         later = [path for (_, last), path in archives(folder).items() if last > archived_upto]
         for run in runs:
             set_aside(str(run))

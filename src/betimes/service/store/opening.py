@@ -36,6 +36,6 @@ def bring_up_to_date(database: Database) -> None:
             f"{database.name}: was written by a later version of Betimes (its tables are {found}, "
             f"this version knows {VERSION}); install that version"
         )
-    with database.migrating() as connection:
+    with database.writing() as connection:
         metadata.create_all(connection, checkfirst=False)
         connection.execute(insert(version).values(version_num=VERSION))
