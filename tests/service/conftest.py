@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 from sqlite3 import dbapi2
 from typing import Any
 
 import pytest
 
+from betimes.service.store import Store
 from tests.service.reliability.starting import end_starters
 
 
@@ -43,3 +45,21 @@ def sqlite_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[sqlite3
     for connection in still_open.copy():
         connection.close()
     assert left == [], "SQLite connections were left open"
+
+
+@pytest.fixture(autouse=True)
+def stores_in_memory(
+    sqlite_connections: list[sqlite3.Connection], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """The stores in memory that a test makes are closed after it."""
+    made: list[Store] = []
+    in_memory = Store.in_memory
+
+    def kept(folder: str | Path) -> Store:
+        made.append(in_memory(folder))
+        return made[-1]
+
+    monkeypatch.setattr(Store, "in_memory", kept)
+    yield
+    for store in made:
+        store.close()

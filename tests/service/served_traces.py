@@ -22,7 +22,7 @@ from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import assembled
-from betimes.service.store.memory import MemoryStore
+from betimes.service.store.store import Store
 
 Disturb = Callable[[ServiceBackend, VirtualWorld], Awaitable[None]]
 
@@ -35,7 +35,7 @@ class Served:
     finish_s: np.ndarray
     preemptions: np.ndarray
     resizes: np.ndarray
-    store: MemoryStore
+    store: Store
     controller: Controller
 
 
@@ -70,11 +70,13 @@ async def _serve(
     promise_every: int,
     world_of: Callable[[float, bool, float], VirtualWorld],
 ) -> Served:
+    store = Store.in_memory(folder)
     async with assembled(
         machines_for(cluster) if cluster.groups else (),
         policy,
         folder,
         clock=VirtualClock(0.0, math.inf),
+        store=store,
         settings=Settings(restart_s=restart_s, seed=seed),
         cloud=cloud_of(cluster) if cluster.offers else None,
         at_once=kind_of(policy)[0] == "pool",
@@ -82,7 +84,7 @@ async def _serve(
         promise_every=promise_every,
         world_of=world_of,
     ) as service:
-        controller, store, deciding = service.controller, service.store, service.deciding
+        controller, deciding = service.controller, service.deciding
         disturbing = (
             asyncio.ensure_future(disturb(service.backend, service.world)) if disturb is not None else None
         )

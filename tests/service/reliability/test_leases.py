@@ -17,7 +17,7 @@ from betimes.service.runtime.commands import CancelJobs, SubmitJob
 from betimes.service.scheduling.jobs.job import Job, Places
 from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.startup.in_memory import Assembly, assembled
-from betimes.service.store.memory import MemoryStore
+from betimes.service.store.store import Store
 from tests.service.reliability.cluster import spec
 
 LEASE_S = 30.0
@@ -25,9 +25,9 @@ LEASE_S = 30.0
 
 def with_controller(
     folder: Path, clock: Any, test: Callable[[Assembly], Awaitable[None]], policy: str = "nodes:fifo"
-) -> MemoryStore:
+) -> Store:
     """Two virtual nodes of one core under a controller while `test` runs."""
-    store = MemoryStore(folder)
+    store = Store.in_memory(folder)
     machines = [Machine(f"n-{number}", "virtual", "n", 1.0, 8.0, 0.0) for number in range(2)]
 
     async def main() -> None:

@@ -16,7 +16,7 @@ from betimes.service.runtime.clock import VirtualClock
 from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.startup.in_memory import Assembly, assembled
-from betimes.service.store.memory import MemoryStore
+from betimes.service.store.store import Store
 from tests.service.reliability.cluster import spec
 
 OFFERS = (
@@ -44,7 +44,7 @@ WORK_S = (550.0, 4000.0)
     ],
 )
 def test_a_job_survives_a_restart_while_it_is_bound(killed_s: float, keep_old: str, tmp_path: Path) -> None:
-    store, clock = MemoryStore(tmp_path), VirtualClock(0.0, 0.0)
+    store, clock = Store.in_memory(tmp_path), VirtualClock(0.0, 0.0)
 
     def service() -> AbstractAsyncContextManager[Assembly]:
         return assembled(
@@ -87,7 +87,7 @@ def test_a_job_survives_a_restart_while_it_is_bound(killed_s: float, keep_old: s
 
 
 def test_a_throughput_alone_that_was_measured_is_known_after_a_restart(tmp_path: Path) -> None:
-    store, clock, steps = MemoryStore(tmp_path), VirtualClock(0.0, 0.0), 1e5
+    store, clock, steps = Store.in_memory(tmp_path), VirtualClock(0.0, 0.0), 1e5
 
     def service() -> AbstractAsyncContextManager[Assembly]:
         return assembled(

@@ -15,7 +15,6 @@ from betimes.service.machines.machine import Machine
 from betimes.service.runtime.readiness import Readiness
 from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig
-from betimes.service.store.memory import MemoryStore
 from tests.service.store.conftest import postgres_server, postgres_url
 from tests.service.store.relay import Relay
 from tests.service.store.sessions import end_sessions
@@ -25,11 +24,10 @@ __all__ = ["postgres_server", "postgres_url"]
 MACHINE = Machine("n-0", "virtual", "n", 4.0, 8.0, 0.0)
 
 
-class Trying(MemoryStore):
-    """A store that counts how often it is tried, and does not answer before it may."""
+class Trying:
+    """Counts how often a store is tried, and does not answer before it may."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.tried = 0
         self.fails: Exception | None = None
         self.may_answer = threading.Event()
@@ -45,9 +43,9 @@ class Trying(MemoryStore):
 def test_a_store_that_takes_nothing_is_found_out_by_itself() -> None:
     async def main() -> None:
         store = Trying()
-        assert await Readiness(store).problem() is None
+        assert await Readiness(store.probe).problem() is None
         store.fails = StoreFull("the disk is full")
-        assert await Readiness(store).problem() == "the disk is full"
+        assert await Readiness(store.probe).problem() == "the disk is full"
 
     asyncio.run(main())
 
@@ -55,7 +53,7 @@ def test_a_store_that_takes_nothing_is_found_out_by_itself() -> None:
 def test_whoever_asks_again_and_again_costs_one_try(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         store = Trying()
-        readiness = Readiness(store)
+        readiness = Readiness(store.probe)
         await asyncio.gather(*(readiness.problem() for _ in range(20)))
         assert await readiness.problem() is None
         assert store.tried == 1
@@ -71,7 +69,7 @@ def test_a_store_that_does_not_answer_is_not_ready(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr("betimes.service.runtime.readiness.PATIENCE_S", 0.01)
         store = Trying()
         store.may_answer.clear()
-        readiness = Readiness(store)
+        readiness = Readiness(store.probe)
         try:
             assert await readiness.problem() == "the store has not answered for 0.01 s"
             assert await readiness.problem() == "the store has not answered for 0.01 s"

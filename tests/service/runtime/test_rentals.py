@@ -20,7 +20,7 @@ from betimes.service.runtime.clock import VirtualClock
 from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.startup.in_memory import assembled
-from betimes.service.store.memory import MemoryStore
+from betimes.service.store.store import Store
 from betimes.service.views.models import JobFilter, NodeSpec, NodeView
 from tests.service.machines.kinds import kind
 from tests.service.reliability.cluster import spec
@@ -43,7 +43,7 @@ class House:
 
     def __init__(self, folder: Path, policy: str, open_cloud: OpenCloud) -> None:
         self.policy, self.open_cloud, self.folder = policy, open_cloud, folder
-        self.store, self.clock = MemoryStore(folder), VirtualClock(1000.0, 0.0)
+        self.store, self.clock = Store.in_memory(folder), VirtualClock(1000.0, 0.0)
         self.settings = Settings()
 
     @asynccontextmanager

@@ -21,7 +21,7 @@ import pytest
 
 from betimes.errors import StoreArchived, StoreDamaged, StoreRefused
 from betimes.service.scheduling.event_log import Event
-from betimes.service.store import Batch, MemoryStore, Snapshot, Storage, Store, read_archive
+from betimes.service.store import Batch, Snapshot, Store, read_archive
 from betimes.service.store.event_file import archives
 from tests.service.store.conftest import Opening
 from tests.service.store.rows import event, events, job, quote, run, submission
@@ -34,7 +34,7 @@ def log(upto: int, snapshot: int) -> Batch:
     )
 
 
-def everything(store: Storage, folder: Path) -> list[Event]:
+def everything(store: Store, folder: Path) -> list[Event]:
     """The files that count, then the table."""
     upto = store.archived_upto
     kept = [one for (_, last), path in archives(folder).items() if last <= upto for one in read_archive(path)]
@@ -42,10 +42,12 @@ def everything(store: Storage, folder: Path) -> list[Event]:
 
 
 @pytest.fixture(params=["disk", "memory"])
-def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Storage, Path]]:
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store, Path]]:
     folder = tmp_path / "any"
     opened = (
-        MemoryStore(folder) if request.param == "memory" else Store.open(f"sqlite:///{folder}/x.db", folder)
+        Store.in_memory(folder)
+        if request.param == "memory"
+        else Store.open(f"sqlite:///{folder}/x.db", folder)
     )
     yield opened, folder
     opened.close()
@@ -65,7 +67,7 @@ def test_archived_events_are_in_the_file_and_the_others_in_the_table(store: Stor
     store.commit(events(21, 21))
 
 
-def test_asking_for_archived_events_says_where_they_are(any_store: tuple[Storage, Path]) -> None:
+def test_asking_for_archived_events_says_where_they_are(any_store: tuple[Store, Path]) -> None:
     store, _ = any_store
     store.commit(
         Batch(events=[event(n, job=n % 3) for n in range(1, 11)], snapshot=Snapshot(8, 0.0, "0", b""))
@@ -82,7 +84,7 @@ def test_asking_for_archived_events_says_where_they_are(any_store: tuple[Storage
     assert store.events(10) == []
 
 
-def test_only_what_a_sound_snapshot_includes_is_archived(any_store: tuple[Storage, Path]) -> None:
+def test_only_what_a_sound_snapshot_includes_is_archived(any_store: tuple[Store, Path]) -> None:
     store, folder = any_store
     store.commit(events(1, 5))
     with pytest.raises(StoreRefused, match="newest sound snapshot is of event 0"):
@@ -273,13 +275,3 @@ def test_commits_go_on_while_old_rows_are_removed(store: Store) -> None:
     thread.join()
     assert removed == [2000]
     assert len(store.live_jobs()) == 10
-
-
-def test_events_of_an_earlier_version_have_the_kinds_of_this_one(tmp_path: Path) -> None:
-    path = tmp_path / "events-1-2.jsonl.gz"
-    with gzip.open(path, "wt", encoding="utf-8") as file:
-        for number, kind in ((1, "told"), (2, "ended")):
-            file.write(
-                f'{{"event_id":{number},"at_s":1.5,"kind":"{kind}","cause":"policy","job":7,"data":{{}}}}\n'
-            )
-    assert [(each.event_id, each.kind) for each in read_archive(path)] == [(1, "stopping"), (2, "ended")]

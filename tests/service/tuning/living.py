@@ -16,7 +16,7 @@ from betimes.service.runtime.clock import VirtualClock
 from betimes.service.scheduling.event_log import Event
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import assembled
-from betimes.service.store.memory import MemoryStore
+from betimes.service.store.store import Store
 from betimes.service.tuning.orders import Order
 from betimes.service.tuning.process import Told
 from betimes.service.tuning.retune import Retune
@@ -67,7 +67,7 @@ class House:
     ) -> None:
         self.folder, self.policy, self.retune, self.cores = folder, policy, retune, cores
         self.searches = searches or Searches()
-        self.store = MemoryStore(folder)
+        self.store = Store.in_memory(folder)
 
     @asynccontextmanager
     async def open(self, arrivals: list[tuple[float, JobSpec]] | None = None) -> AsyncIterator[House]:

@@ -7,7 +7,7 @@ import pytest
 from betimes.service.runtime.views.preemption_story import displaced_by, preemptions_of
 from betimes.service.scheduling.runs.run_reports import Ended, RunId
 from betimes.service.store.batch import Batch
-from betimes.service.store.memory import MemoryStore
+from betimes.service.store.store import Store
 from betimes.service.views.models import PreemptionView
 from tests.service.reliability.cluster import Cluster, spec
 
@@ -16,7 +16,7 @@ from tests.service.reliability.cluster import Cluster, spec
 
 def stories(cluster: Cluster, victim: int, taker: int) -> tuple[list[PreemptionView], list[PreemptionView]]:
     """The preemptions of `victim`, and those for the sake of `taker`."""
-    store = MemoryStore()
+    store = Store.in_memory("/nowhere")
     store.commit(Batch(events=cluster.log))
     own = preemptions_of(victim, store.events(job=victim))
     return own, displaced_by(store.events(job=taker), store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 
 from betimes import __version__
 from betimes.service.access.auth import Tokens
@@ -13,10 +13,8 @@ from betimes.service.api import failures
 from betimes.service.api.backend import Backend
 from betimes.service.api.context import Context
 from betimes.service.api.document import PREFIX, about, install_document
-from betimes.service.api.heads import BoundedHeads
-from betimes.service.api.hosts import KnownHosts
+from betimes.service.api.guard import Guard
 from betimes.service.api.limits import Limits
-from betimes.service.api.queries import each_once
 from betimes.service.api.routes import cluster, events, health, jobs, logs, tuning, uploads
 
 
@@ -51,10 +49,9 @@ def create_app(
         health.router,
     )
     for router in routers:
-        app.include_router(router, dependencies=[Depends(each_once)])
+        app.include_router(router)
     app.state.routers = routers
     failures.install(app)
     install_document(app)
-    app.add_middleware(KnownHosts, hosts=tuple(hosts))
-    app.add_middleware(BoundedHeads)
+    app.add_middleware(Guard, hosts=tuple(hosts))
     return app

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -138,12 +138,4 @@ async def _unless_it_pauses(request: Request, pause_s: float) -> AsyncIterator[b
 def _too_large(what: str, most: int) -> Rejected:
     return Rejected(
         413, "too-large", f"{what} has at most {most} bytes here; send less, or in several requests"
-    )
-
-
-def dump_list(name: str, items: Sequence[BaseModel]) -> bytes:
-    """`{"name": [...]}` of models."""
-    return b'{"%s":[%s]}' % (
-        name.encode(),
-        b",".join(each.__pydantic_serializer__.to_json(each) for each in items),
     )

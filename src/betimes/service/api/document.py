@@ -123,7 +123,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     for operation in (each for path in found["paths"].values() for each in path.values()):
         also = (408, 414, 431) if "requestBody" in operation else (414, 431)
         operation["responses"] |= {str(status): _failure(status) for status in also}
-    # Bodies are read in slices and answers are serialised once, past FastAPI's own machinery: name their models.
+    # Bodies are read in slices, past FastAPI's own machinery: name their models.
     asked = (
         ErrorBody,
         JobSpec,

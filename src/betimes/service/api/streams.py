@@ -13,7 +13,8 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from betimes.errors import BetimesError
-from betimes.service.views.models import EventView
+from betimes.service.api.context import Context
+from betimes.service.views.models import EventView, JobView
 
 RETRY_MS = 1000  # how long a browser waits before it connects again
 _log = logging.getLogger("betimes.api")
@@ -119,3 +120,24 @@ async def until(
 async def _next(events: AsyncIterator[EventView]) -> EventView:
     # anext gives something to await; a task wants a coroutine.
     return await anext(events)
+
+
+async def wait_until_over(here: Context, job_id: int, timeout_s: float) -> JobView:
+    """The job when it is over, when the time is up, or when the service stops. Raises Unknown."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    story = await here.backend.job(job_id)
+    if story.job.status.is_over or not timeout_s:
+        return story.job
+    # Whatever ends the job is logged after the last event that its story knows.
+    known = story.events[-1].event_id if story.events else 0
+    events = until(here.backend.watch(known), here.closing, timeout_s)
+    async with contextlib.aclosing(events):
+        async for event in events:
+            if event is not None and event.job_id == job_id:
+                job = (await here.backend.job(job_id)).job
+                if job.status.is_over:
+                    return job
+            if loop.time() >= deadline:
+                break
+    return (await here.backend.job(job_id)).job

@@ -51,7 +51,7 @@ from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.nodes.node import LOST, Node
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.store.batch import Batch
-from betimes.service.store.storage import Storage
+from betimes.service.store.store import Store
 from betimes.service.views.models import Lease
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class Controller:
 
     def __init__(
         self,
-        store: Storage,
+        store: Store,
         clock: Clock | VirtualClock,
         launches: Launches,
         settings: Settings,

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Callable
 
 from betimes.errors import ServiceError
-from betimes.service.store.storage import Storage
 
 FRESH_S = 1.0  # a result of the last so many seconds is given again: each try is a write, and the route needs no token
 PATIENCE_S = 8.0  # more than a commit waits for a lock
 
 
 class Readiness:
-    """Tries out a store, at most once at a time."""
+    """Tries out a store by `probe`, at most once at a time."""
 
-    def __init__(self, store: Storage) -> None:
-        self.store = store
+    def __init__(self, probe: Callable[[], None]) -> None:
+        self.probe = probe
         self.trying: asyncio.Task[str | None] | None = None
         self.found: str | None = None
         self.tried_at = -math.inf
@@ -35,7 +35,7 @@ class Readiness:
 
     async def _try(self) -> str | None:
         try:
-            await asyncio.to_thread(self.store.probe)
+            await asyncio.to_thread(self.probe)
             self.found = None
         except ServiceError as error:
             self.found = str(error)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from betimes import __version__
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.store.batch import Batch, Snapshot
-from betimes.service.store.storage import Storage
+from betimes.service.store.store import Store
 
 
-def keep_snapshot(store: Storage, upto: int, default_run_s: float) -> None:
+def keep_snapshot(store: Store, upto: int, default_run_s: float) -> None:
     """Write a snapshot of the state as of event `upto`. Raises StoreError; may run in any thread."""
     before = store.latest_snapshot()
     body, after = (before.body, before.event_id) if before is not None else (None, 0)

@@ -10,8 +10,7 @@ from pathlib import Path
 from betimes.errors import StoreError
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.recovery_snapshots import keep_snapshot
-from betimes.service.store.storage import Storage
-from betimes.service.store.times import last_before
+from betimes.service.store.store import Store
 from betimes.service.uploads.kept import Uploads
 
 LONGEST_PAUSE_S = 3600.0  # between two rounds
@@ -20,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 async def keep_up(
-    store: Storage,
+    store: Store,
     runs: Path,
     finished_s: float | None,
     events_s: float | None,
@@ -44,7 +43,7 @@ async def keep_up(
         await asyncio.sleep(pause_s)
 
 
-async def keep_uploads(store: Storage, uploads: Uploads) -> None:
+async def keep_uploads(store: Store, uploads: Uploads) -> None:
     """Round after round: directories that were sent go once no job names them which the store knows."""
     while True:
         try:
@@ -54,14 +53,14 @@ async def keep_uploads(store: Storage, uploads: Uploads) -> None:
         await asyncio.sleep(LONGEST_PAUSE_S)
 
 
-def tidy_uploads(store: Storage, uploads: Uploads) -> None:
+def tidy_uploads(store: Store, uploads: Uploads) -> None:
     """One round. Raises StoreError, OSError; may run in any thread."""
     if old := uploads.old():
         uploads.remove(set(old) - store.uploads())
 
 
 def tidy(
-    store: Storage,
+    store: Store,
     runs: Path,
     finished_s: float | None,
     events_s: float | None,
@@ -72,7 +71,7 @@ def tidy(
     if finished_s is not None and store.retain(now_at - finished_s):
         _drop_output(store, runs)
     if events_s is not None:
-        upto = last_before(store, now_at - events_s)
+        upto = store.last_before(now_at - events_s)
         if upto > store.archived_upto:
             newest = store.latest_snapshot()
             if newest is None or newest.event_id < upto:
@@ -80,7 +79,7 @@ def tidy(
             store.archive(upto)
 
 
-def _drop_output(store: Storage, runs: Path) -> None:
+def _drop_output(store: Store, runs: Path) -> None:
     """Remove what jobs have printed that the store does not know any more: a job has a row before it has a folder."""
     for folder in runs.iterdir() if runs.is_dir() else ():
         if folder.name.isdecimal() and store.job(int(folder.name)) is None:

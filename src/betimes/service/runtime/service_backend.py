@@ -106,7 +106,7 @@ class ServiceBackend:
     ) -> None:
         self.controller, self.promises, self.run_tokens, self.tuner = controller, promises, run_tokens, tuner
         self.uploads = uploads
-        self.readiness = Readiness(controller.store)
+        self.readiness = Readiness(controller.store.probe)
         self.started = time.monotonic()
         self.stored = asyncio.Event()  # replaced whenever events have been stored
         self.keys = Locks[tuple[str, str]]()  # of submissions that are being taken, by user and key

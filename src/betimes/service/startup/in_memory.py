@@ -26,7 +26,7 @@ from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.store.memory import MemoryStore
+from betimes.service.store.store import Store
 from betimes.service.tuning.process import SearchFor, search_in_process
 from betimes.service.tuning.retune import Retune
 from betimes.service.uploads.kept import Uploads, uploads_of
@@ -38,7 +38,7 @@ DEFAULT_RUN_S = 3600.0
 class Assembly:
     """The parts of a service that runs in this event loop."""
 
-    store: MemoryStore
+    store: Store
     clock: Clock | VirtualClock
     controller: Controller
     world: VirtualWorld
@@ -77,7 +77,7 @@ async def assembled(
     folder: Path,
     *,
     clock: Clock | VirtualClock,
-    store: MemoryStore | None = None,
+    store: Store | None = None,
     settings: Settings | None = None,
     cloud: OpenCloud | None = None,
     lease_s: float = LEASE_S,
@@ -97,12 +97,12 @@ async def assembled(
     arrivals: jobs that are submitted by themselves, (when, the job); one in `promise_every` is promised an end.
     world_of: makes what runs happen in, of the arguments of `VirtualWorld`.
     """
-    store = MemoryStore(folder) if store is None else store
+    kept = Store.in_memory(folder) if store is None else store
     tokens = RunTokens(b"in memory")
     controller = Controller(
-        store,
+        kept,
         clock,
-        Launches(folder, store.log_id, tokens.issue),
+        Launches(folder, kept.log_id, tokens.issue),
         settings or Settings(),
         DEFAULT_RUN_S,
         lease_s,
@@ -127,10 +127,12 @@ async def assembled(
         await controller.adopt()
     deciding = asyncio.ensure_future(controller.run())
     try:
-        yield Assembly(store, clock, controller, world, tuner, backend, deciding)
+        yield Assembly(kept, clock, controller, world, tuner, backend, deciding)
     finally:
         await controller.stop()
         await deciding
+        if store is None:
+            kept.close()
 
 
 def admit_virtual_nodes(

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from sqlalchemy import Delete, delete
+
 from betimes.errors import StoreRefused
 from betimes.service.scheduling.event_log import Event
+from betimes.service.store.databases.schema import events
 from betimes.service.store.event_file import archive_path, archives, write_archive
 from betimes.service.store.reading import ARCHIVED_UPTO, Reader
-from betimes.service.store.removing import Removal
-from betimes.service.store.snapshots import Snapshots
 
 _PAGE = 5000  # events read at once
 _BATCH = 2000  # events removed in a transaction
@@ -31,17 +32,15 @@ class Archive:
         self,
         folder: Path,
         reader: Reader,
-        snapshots: Snapshots,
-        removal: Removal,
         say: Callable[[str, str], None],
+        remove: Callable[[Delete], int],
     ) -> None:
-        self._folder, self._reader, self._snapshots = folder, reader, snapshots
-        self._removal, self._say = removal, say
+        self._folder, self._reader, self._say, self._remove = folder, reader, say, remove
 
     def take(self, upto: int) -> Path:
         """Move the events up to `upto`; finishes what an interrupted call has left, too."""
         self._remove_archived()
-        done = self._reader.archived_upto()
+        done = self._reader.archived_upto
         if upto <= done:
             return self._holding(upto)
         self._check(upto)
@@ -56,9 +55,12 @@ class Archive:
         return path
 
     def _remove_archived(self) -> None:
-        first, upto = self._reader.first_kept(), self._reader.archived_upto()
+        first, upto = self._reader.first_kept(), self._reader.archived_upto
         if first is not None and first <= upto:
-            self._removal.events(first, upto, _BATCH)
+            for last in range(
+                first + _BATCH - 1, upto + _BATCH, _BATCH
+            ):  # oldest first: what is left has no gap
+                self._remove(delete(events).where(events.c.event_id <= min(last, upto)))
 
     def _holding(self, event: int) -> Path:
         for (first, last), path in archives(self._folder).items():
@@ -69,7 +71,7 @@ class Archive:
         )
 
     def _check(self, upto: int) -> None:
-        snapshot = self._snapshots.latest()
+        snapshot = self._reader.latest_snapshot()
         covered = 0 if snapshot is None else snapshot.event_id
         if upto > covered:
             raise StoreRefused(
@@ -80,7 +82,7 @@ class Archive:
     def _events(self, first: int, upto: int) -> Iterator[Event]:
         after = first - 1
         while after < upto:
-            page = self._reader.events(after, min(_PAGE, upto - after), None, ())
+            page = self._reader.events(after, min(_PAGE, upto - after))
             if not page:
                 return  # the file's check says what is missing
             yield from page

@@ -21,7 +21,7 @@ from betimes.errors import StoreError
 from betimes.service.executors.run_folder import set_aside
 from betimes.service.executors.supervision.processes import boot_id
 from betimes.service.store.databases.database import Database
-from betimes.service.store.databases.schema import VERSION_TABLE
+from betimes.service.store.databases.schema import version
 from betimes.service.store.event_file import archives
 from betimes.service.store.reading import Reader
 
@@ -112,7 +112,7 @@ def find_log(
             "(betimes.db-wal is a part of betimes.db), or go on without it: `betimes up --accept-loss`"
         )
     if lacks:
-        archived_upto = Reader(database).archived_upto() if log_id is not None else 0
+        archived_upto = Reader(database).archived_upto if log_id is not None else 0
         later = [path for (_, last), path in archives(folder).items() if last > archived_upto]
         for run in runs:
             set_aside(str(run))
@@ -127,7 +127,7 @@ def find_log(
 def _read(database: Database) -> tuple[str | None, Home | None, int, int]:
     """Log, state directory, last event and last job of a database as it was found."""
     with database.reading() as connection:
-        is_new = VERSION_TABLE not in inspect(connection).get_table_names()
+        is_new = version.name not in inspect(connection).get_table_names()
     if is_new:
         return None, None, 0, 0
     reader = Reader(database)

@@ -12,7 +12,6 @@ from pathlib import Path
 from betimes.errors import StoreDamaged
 from betimes.files import whole_file
 from betimes.service.scheduling.event_log import Event
-from betimes.service.store.renamed_kinds import RENAMED
 
 _NAME = re.compile(r"events-([0-9]+)-([0-9]+)\.jsonl\.gz")
 _LEVEL = 6
@@ -40,8 +39,7 @@ def read_archive(path: str | Path) -> Iterator[Event]:
     try:
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in lines:
-                fields = json.loads(line)
-                event = Event(**{**fields, "kind": RENAMED.get(fields["kind"], fields["kind"])})
+                event = Event(**json.loads(line))
                 if following not in (None, event.event_id):
                     raise ValueError(f"event {event.event_id} where {following} is next")
                 following = event.event_id + 1

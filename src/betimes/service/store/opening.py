@@ -2,58 +2,40 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import insert, inspect, select
 
 from betimes.errors import StoreError, StoreTooNew
 from betimes.service.store.databases.database import Database
-from betimes.service.store.databases.schema import REVISIONS, VERSION_TABLE, metadata
-
-MIGRATIONS = Path(__file__).with_name("migrations")
+from betimes.service.store.databases.schema import VERSION, metadata, version
 
 
 def bring_up_to_date(database: Database) -> None:
-    """Make the tables, or migrate those of an earlier version, in one transaction.
+    """Make the tables of an empty database, all in one transaction, or check that they are those of this version.
 
-    Raises StoreTooNew where a later version has been here, StoreError where the tables are another program's.
+    Raises StoreTooNew where a later version has been here, StoreError where an unreleased one has, or where the tables
+    are another program's.
     """
     with database.reading() as connection:
         there = set(inspect(connection).get_table_names())
-        version = _version(connection) if VERSION_TABLE in there else None
-    if version == REVISIONS[-1]:
+        found = connection.scalar(select(version.c.version_num)) if version.name in there else None
+    if found == VERSION:
         return
-    if version is None and there & set(metadata.tables):
+    if found is None and there & set(metadata.tables):
         raise StoreError(
             f"{database.name}: holds tables of another program ({', '.join(sorted(there)[:5])}); "
             "give Betimes a database of its own"
         )
-    if version is not None and version not in REVISIONS:
-        raise StoreTooNew(
-            f"{database.name}: was written by a later version of Betimes (its tables are {version}, "
-            f"this version knows {REVISIONS[-1]}); install that version"
+    if found is not None and found < VERSION:
+        raise StoreError(
+            f"{database.name}: was written by an unreleased version of Betimes (its tables are {found}, this version "
+            f"knows {VERSION}), which this one cannot read; let that version finish its jobs, and start this one with "
+            "another database and state directory (betimes up --state DIR)"
         )
-    upgrade(database, REVISIONS[-1])
-
-
-def upgrade(database: Database, revision: str) -> None:
-    """Run the migrations up to `revision`: all of them, or none."""
-    from alembic import command  # a third of a second, for nothing where the tables are up to date
-
-    with database.migrating() as connection:
-        command.upgrade(configuration(connection), revision)
-
-
-def configuration(connection: Connection) -> Any:
-    """Alembic's, for migrating over `connection`, inside the transaction that it is in."""
-    from alembic.config import Config
-
-    settings = Config()
-    settings.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    settings.attributes["connection"] = connection
-    return settings
-
-
-def _version(connection: Connection) -> str | None:
-    return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+    if found is not None:
+        raise StoreTooNew(
+            f"{database.name}: was written by a later version of Betimes (its tables are {found}, "
+            f"this version knows {VERSION}); install that version"
+        )
+    with database.writing() as connection:
+        metadata.create_all(connection, checkfirst=False)
+        connection.execute(insert(version).values(version_num=VERSION))

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Select, Text, cast, func, select, true
 
 from betimes.errors import StoreArchived
 from betimes.service.scheduling.event_log import Event
-from betimes.service.store.batch import Row
+from betimes.service.store.batch import Row, Snapshot
 from betimes.service.store.databases import schema
-from betimes.service.store.databases.codec import (
-    JOBS,
-    NODES,
-    QUOTES,
-    RUNS,
-    Codec,
-    decode_documents,
-    decode_events,
-    uploads_in,
-)
 from betimes.service.store.databases.database import Database
 from betimes.service.store.listing import listing
 
@@ -29,38 +21,48 @@ if TYPE_CHECKING:
 
 ARCHIVED_UPTO = "store.archived_upto"  # in `meta`
 _JOBS_AT_ONCE = 1000
+_UPLOAD = re.compile('"upload":"([0-9a-f]{64})"')
 _EVENTS, _JOBS, _RUNS, _QUOTES = schema.events, schema.jobs, schema.runs, schema.quotes
+_TOKENS, _META, _SNAPSHOTS = schema.tokens.c, schema.meta.c, schema.snapshots.c
 
 
 class Reader:
-    """Reads a database; any thread may."""
+    """Reads a database; any thread may.
+
+    `damaged` are the events of the snapshots that `latest_snapshot` found damaged.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        mark = "?" if database.dialect.paramstyle == "qmark" else "%s"
-        names = ", ".join(column.name for column in _EVENTS.columns)
-        self._tail = f"SELECT {names} FROM events WHERE event_id > {mark} ORDER BY event_id LIMIT {mark}"
+        self.damaged: list[int] = []
+        mark = database.placeholder
         self._answer = f'SELECT body FROM answers WHERE "user" = {mark} AND "key" = {mark}'
 
-    def events(self, after: int, limit: int, job: int | None, kinds: Collection[str]) -> list[Event]:
-        """Events after `after`; raises StoreArchived where, of all jobs, the next one is in a file."""
+    # --- the log
+
+    def events(
+        self, after: int = 0, limit: int = 1000, job: int | None = None, kinds: Collection[str] = ()
+    ) -> list[Event]:
+        """The next `limit` events after event `after`, oldest first; none of `kinds`: all of them.
+
+        Raises StoreArchived where events after `after` are in a file; of one job, those that are kept are returned.
+        """
         after = max(after, 0)
+        query = select(_EVENTS).where(
+            _EVENTS.c.event_id > after,
+            true() if job is None else _EVENTS.c.job == job,
+            _EVENTS.c.kind.in_(sorted(kinds)) if kinds else true(),
+        )
         with self._database.reading() as connection:
-            if job is None and not kinds:
-                cursor: Any = connection.exec_driver_sql(self._tail, (after, limit)).cursor
-                found = (
-                    cursor.fetchall()
-                )  # the driver's own tuples, which take less time than SQLAlchemy's rows
-                cursor.close()
-            else:
-                found = connection.execute(_some_events(after, limit, job, kinds)).all()
+            found = connection.execute(query.order_by(_EVENTS.c.event_id).limit(limit))
+            events = [Event(*row) for row in found]
         # Looked at afterwards: what an archive removes meanwhile it removes oldest first, having said so.
-        if job is None and not (found and found[0][0] == after + 1):
+        if job is None and not (events and events[0].event_id == after + 1):
             self._check_kept(after)
-        return decode_events(found)
+        return events
 
     def _check_kept(self, after: int) -> None:
-        upto = self.archived_upto()
+        upto = self.archived_upto
         if after < upto:
             raise StoreArchived(
                 f"{self._database.name}: events up to {upto} are in files (archive/events-*.jsonl.gz); "
@@ -68,46 +70,59 @@ class Reader:
                 upto,
             )
 
+    def each_event(self, after: int = 0, page: int = 5000) -> Iterator[Event]:
+        """All events after event `after`, `page` of them at a time, as recovery reads them."""
+        while found := self.events(after, page):
+            yield from found
+            after = found[-1].event_id
+
+    def last_before(self, at: float) -> int:
+        """The last event before an instant; ids have no gaps, and events are in the order of time."""
+        kept = range(self.archived_upto, self.last_event_id())
+        return kept.start + bisect_left(kept, at, key=lambda before: self.events(before, 1)[0].at_s)
+
+    @property
     def archived_upto(self) -> int:
         """The last event that is kept in a file only; 0: none is."""
         found = self.meta(ARCHIVED_UPTO)
         return 0 if found is None else int(found)
 
     def last_event_id(self) -> int:
-        """The number of the newest event, kept or archived."""
-        newest = self._one(select(func.max(_EVENTS.c.event_id)))[0]
-        return max(newest or 0, self.archived_upto())
+        """The number of the newest event, kept or archived; 0: there is none."""
+        return max(self._one(select(func.max(_EVENTS.c.event_id))) or 0, self.archived_upto)
+
+    def first_kept(self) -> int | None:
+        """The number of the oldest event in the table; None: it is empty."""
+        return self._one(select(func.min(_EVENTS.c.event_id)))
+
+    # --- jobs and what belongs to them
 
     def last_job_id(self) -> int:
         """The highest number of a job that the rows or the log still have; 0: they have none."""
         numbers = select(func.max(_JOBS.c.job_id)), select(func.max(_EVENTS.c.job))
-        return max(self._one(query)[0] or 0 for query in numbers)
-
-    def first_kept(self) -> int | None:
-        """The number of the oldest event in the table; None: it is empty."""
-        return self._one(select(func.min(_EVENTS.c.event_id)))[0]
+        return max(self._one(query) or 0 for query in numbers)
 
     def job(self, job_id: int) -> Row | None:
-        """The row of a job."""
-        found = self._rows(JOBS, select(_JOBS).where(_JOBS.c.job_id == job_id))
+        """The row of a job; None: there is none."""
+        found = self._rows(select(_JOBS).where(_JOBS.c.job_id == job_id))
         return found[0] if found else None
 
     def jobs(self, wanted: JobFilter) -> list[Row]:
-        """The jobs that meet every condition, newest first."""
-        return self._rows(JOBS, listing(wanted))
+        """The jobs that meet every condition of `wanted`, newest first, at most `wanted.limit`."""
+        return self._rows(listing(wanted))
 
     def jobs_of(self, job_ids: Sequence[int]) -> dict[int, Row]:
-        """The rows of jobs, by their numbers."""
+        """The rows of jobs, by their numbers; those that there are."""
         found: dict[int, Row] = {}
         for at in range(0, len(job_ids), _JOBS_AT_ONCE):
             some = job_ids[at : at + _JOBS_AT_ONCE]
-            for row in self._rows(JOBS, select(_JOBS).where(_JOBS.c.job_id.in_(some))):
+            for row in self._rows(select(_JOBS).where(_JOBS.c.job_id.in_(some))):
                 found[row["job_id"]] = row
         return found
 
     def live_jobs(self) -> list[Row]:
         """The jobs that are not over, oldest first."""
-        return self._rows(JOBS, select(_JOBS).where(_JOBS.c.status.in_(schema.LIVE)).order_by(_JOBS.c.job_id))
+        return self._rows(select(_JOBS).where(_JOBS.c.status.in_(schema.LIVE)).order_by(_JOBS.c.job_id))
 
     def uploads(self) -> set[str]:
         """The SHA-256 of every directory that a job names; of all jobs, so that it may take a second."""
@@ -118,60 +133,77 @@ class Reader:
         while True:
             with self._database.reading() as connection:
                 rows = connection.execute(query.where(_JOBS.c.job_id > after).limit(_JOBS_AT_ONCE)).all()
-            found.update(upload for _, spec in rows for upload in uploads_in(spec))
+            found.update(upload for _, spec in rows for upload in _UPLOAD.findall(spec))
             if len(rows) < _JOBS_AT_ONCE:
                 return found
             after = rows[-1][0]
 
     def runs(self, job_id: int) -> list[Row]:
-        """The runs of a job."""
-        return self._rows(RUNS, select(_RUNS).where(_RUNS.c.job_id == job_id).order_by(_RUNS.c.number))
+        """The runs of a job, first one first."""
+        return self._rows(select(_RUNS).where(_RUNS.c.job_id == job_id).order_by(_RUNS.c.number))
 
     def quotes(self, job_id: int) -> list[Row]:
-        """The quotes of a job."""
-        return self._rows(
-            QUOTES, select(_QUOTES).where(_QUOTES.c.job_id == job_id).order_by(_QUOTES.c.quote_id)
-        )
+        """The quotes of a job, first one first."""
+        return self._rows(select(_QUOTES).where(_QUOTES.c.job_id == job_id).order_by(_QUOTES.c.quote_id))
+
+    # --- the rest
 
     def nodes(self) -> list[Row]:
         """The nodes, by name."""
-        found = self._rows(NODES, select(schema.nodes))
+        found = self._rows(select(schema.nodes))
         return sorted(found, key=lambda row: row["name"])  # databases differ in their collations
 
     def answer(self, user: str, key: str) -> Any:
-        """What a user was answered to an idempotency key."""
+        """What `user` was answered to idempotency key `key`; None: nothing yet."""
+        # Asked for at every submission, and past SQLAlchemy, which takes twenty times as long.
         found = self._database.look_up(self._answer, (user, key))
-        return decode_documents([found[0][0]])[0] if found else None
+        return None if found is None else schema.from_json(found[0])
 
     def token(self, hashed: str) -> tuple[str, str] | None:
-        """User and role of a token."""
-        tokens = schema.tokens.c
-        found = self._one(select(tokens.user, tokens.role).where(tokens.hash == hashed))
-        return None if found is None else (found[0], found[1])
+        """User and role of a token; None: there is none."""
+        with self._database.reading() as connection:
+            found = connection.execute(
+                select(_TOKENS.user, _TOKENS.role).where(_TOKENS.hash == hashed)
+            ).first()
+        return None if found is None else (found.user, found.role)
 
     def meta(self, name: str) -> str | None:
-        """A value by its name."""
-        found = self._one(select(schema.meta.c.value).where(schema.meta.c.name == name))
-        return None if found is None else found[0]
+        """What a batch wrote under `name`; None: nothing."""
+        return self._one(select(_META.value).where(_META.name == name))
 
-    def _one(self, query: Select[*tuple[Any, ...]]) -> Any:
+    def latest_snapshot(self) -> Snapshot | None:
+        """The newest snapshot that is what was written; damaged ones are skipped and listed in `damaged`."""
+        self.damaged = []
+        for snapshot, is_sound in self._snapshots():
+            if is_sound:
+                return snapshot
+            self.damaged.append(snapshot.event_id)
+        return None
+
+    def sound_snapshot_beside(self, event_id: int) -> int:
+        """The event of the newest sound snapshot other than that of `event_id`; 0: there is none."""
+        for snapshot, is_sound in self._snapshots():
+            if is_sound and snapshot.event_id != event_id:
+                return snapshot.event_id
+        return 0
+
+    def _snapshots(self) -> Iterator[tuple[Snapshot, bool]]:
+        """The snapshots, newest first, and whether each is what was written."""
         with self._database.reading() as connection:
-            return connection.execute(query).first()
+            newest_first = select(_SNAPSHOTS.event_id).order_by(_SNAPSHOTS.event_id.desc())
+            ids = connection.execute(newest_first).scalars().all()
+        for event_id in ids:
+            query = select(schema.snapshots).where(_SNAPSHOTS.event_id == event_id)
+            with self._database.reading() as connection:
+                found = connection.execute(query).first()
+            if found is not None:
+                snapshot = Snapshot(found.event_id, found.at_s, found.version, bytes(found.body))
+                yield snapshot, found.sha256 == snapshot.sha256()
 
-    def _rows(self, codec: Codec, query: Select[Any]) -> list[Row]:
+    def _one(self, query: Select[Any]) -> Any:
         with self._database.reading() as connection:
-            found = connection.execute(query).all()
-        return codec.decode(found)
+            return connection.execute(query).scalar()
 
-
-def _some_events(after: int, limit: int, job: int | None, kinds: Collection[str]) -> Select[Any]:
-    return (
-        select(_EVENTS)
-        .where(
-            _EVENTS.c.event_id > after,
-            true() if job is None else _EVENTS.c.job == job,
-            _EVENTS.c.kind.in_(sorted(kinds)) if kinds else true(),
-        )
-        .order_by(_EVENTS.c.event_id)
-        .limit(limit)
-    )
+    def _rows(self, query: Select[Any]) -> list[Row]:
+        with self._database.reading() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]

@@ -1,39 +1,25 @@
-"""A batch made ready before its transaction begins, and written inside it."""
+"""A batch, written inside a transaction.
+
+Statements are SQLAlchemy's, compiled once and then given to the driver with plain tuples: executed by SQLAlchemy, a
+submission takes the service a third more processor time (docs/notes/service.md).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-from sqlalchemy import bindparam, delete
+from sqlalchemy import ClauseElement, Connection, Table, bindparam, delete, insert, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine.interfaces import Dialect
 
 from betimes.errors import StoreInUse, StoreRefused
 from betimes.service.store.batch import Batch, Row, Snapshot
 from betimes.service.store.databases import schema
-from betimes.service.store.databases.codec import (
-    ANSWERS,
-    EVENTS,
-    JOBS,
-    META,
-    NODES,
-    QUOTES,
-    RUNS,
-    SNAPSHOTS,
-    Codec,
-    encode_event,
-)
 from betimes.service.store.databases.database import Database
-from betimes.service.store.databases.statements import Statements, Step
 
-
-@dataclass(frozen=True)
-class Prepared:
-    """What a transaction will do; equal for equal batches."""
-
-    steps: list[Step]
-    last_event: int  # once it has been written
-    snapshot: int | None = field(default=None)  # the event of the snapshot in it
+_MOST_SHOWN = 80  # characters of a value in a message
 
 
 def numbered(batch: Batch, last_event: int) -> int:
@@ -53,113 +39,219 @@ def numbered(batch: Batch, last_event: int) -> int:
     return last_event
 
 
-def new_rows(codec: Codec, rows: list[Row]) -> list[Row]:
-    """Encoded rows to add; raises StoreRefused where two are of one key."""
-    encoded = codec.merged(rows)
-    if len(encoded) < len(rows):
-        keys = [codec.key_of(codec.encode(row)) for row in rows]
-        twice = next(row for at, row in enumerate(rows) if keys[at] in keys[:at])
-        raise StoreRefused(f"{codec.describe(twice)}: twice in one batch")
-    return encoded
+class Writer:
+    """Writes rows inside a transaction of `database`, whose connection it is given.
 
+    Raises StoreRefused, naming row and column, for what cannot be kept.
+    """
 
-def answer_rows(batch: Batch) -> list[Row]:
-    """The rows of a batch's answers; their time is that of the batch's last event."""
-    at_s = batch.events[-1].at_s if batch.events else None
-    return [{"user": user, "key": key, "at_s": at_s, "body": body} for user, key, body in batch.answers]
+    def __init__(self, database: Database, connection: Connection) -> None:
+        self._database, self._dialect = database, connection.dialect
+        self._cursor = connection.connection.cursor()
 
+    def write(self, batch: Batch) -> None:
+        """All of a batch. Raises StoreInUse where an event's number is taken."""
+        if batch.events:
+            self._add_events(batch)
+        if batch.jobs:
+            self.upsert(schema.jobs, batch.jobs)
+            self._write_labels(batch.jobs)
+        self.upsert(schema.runs, batch.runs)
+        self.upsert(schema.nodes, batch.nodes)
+        self._add(schema.quotes, batch.quotes)
+        at_s = batch.events[-1].at_s if batch.events else None
+        answers = [
+            {"user": user, "key": key, "at_s": at_s, "body": body} for user, key, body in batch.answers
+        ]
+        self._add(schema.answers, answers)
+        self.upsert(schema.meta, [{"name": name, "value": value} for name, value in batch.meta.items()])
+        if batch.snapshot is not None:
+            self.upsert(schema.snapshots, [_snapshot_row(batch.snapshot)])
 
-def snapshot_row(snapshot: Snapshot) -> Row:
-    """A snapshot's row, with its digest."""
-    return SNAPSHOTS.encode(
-        {
-            "event_id": snapshot.event_id,
-            "at_s": snapshot.at_s,
-            "version": snapshot.version,
-            "sha256": snapshot.sha256(),
-            "body": snapshot.body,
-        }
-    )
+    def upsert(self, table: Table, rows: list[Row]) -> None:
+        """Add rows, or change the columns that they name; several of one key act one after another."""
+        key, required = _key(table), _required(table)
+        merged: dict[tuple[Any, ...], Row] = {}
+        for row in rows:
+            _check(table, row)
+            if len(row) == len(key):
+                raise StoreRefused(f"a row of {table.name} names nothing but {', '.join(key)}")
+            at = tuple([row[name] for name in key])
+            merged[at] = merged[at] | row if at in merged else row
+        for names, group in _by_columns(list(merged.values())).items():
+            if required.issubset(names):
+                self._execute(table, _upserting, names, group)
+            elif self._execute(table, _updating, names, group) != len(group):
+                raise StoreRefused(
+                    f"{self._database.name}: some of {len(group)} rows of {table.name} that name only a part of the "
+                    f"columns are not there yet; a new row also names {', '.join(sorted(required))}"
+                )
 
+    def _add(self, table: Table, rows: list[Row]) -> None:
+        """Add rows, none of which may be there."""
+        for row in rows:
+            _check(table, row)
+        for names, group in _by_columns(rows).items():
+            self._execute(table, _adding, names, group)
 
-def meta_rows(meta: dict[str, str]) -> list[Row]:
-    """The rows of a batch's names and values."""
-    return META.merged({"name": name, "value": value} for name, value in meta.items())
-
-
-def prepare(batch: Batch, statements: Statements, last_event: int) -> Prepared:
-    """Check and encode all of a batch; raises StoreRefused, having touched nothing."""
-    last_event = numbered(batch, last_event)
-    steps: list[Step] = []
-    if batch.events:
-        steps.append(Step(statements.event, [encode_event(event) for event in batch.events], EVENTS))
-    if batch.jobs:
-        jobs = JOBS.merged(batch.jobs)
-        steps += statements.upserting(JOBS, jobs)
-        steps += _label_steps(statements, jobs, batch.jobs)
-    if batch.runs:
-        steps += statements.upserting(RUNS, RUNS.merged(batch.runs))
-    if batch.nodes:
-        steps += statements.upserting(NODES, NODES.merged(batch.nodes))
-    if batch.quotes:
-        steps += statements.inserting(QUOTES, new_rows(QUOTES, batch.quotes))
-    if batch.answers:
-        steps += statements.inserting(ANSWERS, new_rows(ANSWERS, answer_rows(batch)))
-    if batch.meta:
-        steps += statements.upserting(META, meta_rows(batch.meta))
-    if batch.snapshot is not None:
-        steps += statements.upserting(SNAPSHOTS, [snapshot_row(batch.snapshot)])
-    return Prepared(steps, last_event, None if batch.snapshot is None else batch.snapshot.event_id)
-
-
-def run(steps: list[Step], cursor: Any, database: Database) -> None:
-    """Write inside a transaction; raises StoreInUse where an event's number is taken, StoreRefused as told above."""
-    for step in steps:
+    def _add_events(self, batch: Batch) -> None:
+        names = tuple(schema.events.c.keys())
+        rows = [{name: getattr(event, name) for name in names} for event in batch.events]
         try:
-            cursor.executemany(step.sql, step.rows)
-        except Exception as error:
-            if step.codec is EVENTS and isinstance(database.faults.meaning(error), StoreRefused):
-                raise StoreInUse(
-                    f"{database.name}: event {step.rows[0][0]} or one after it is there already: another process "
-                    "writes to it; stop this service and find out which"
-                ) from error
+            self._execute(schema.events, _adding, names, rows)
+        except StoreRefused:
             raise
-        if step.must_match and cursor.rowcount != len(step.rows):
-            raise StoreRefused(
-                f"{database.name}: {len(step.rows) - cursor.rowcount} of {len(step.rows)} rows of "
-                f"{step.codec.name} that name only a part of the columns are not there yet; "
-                f"a new row also names {', '.join(sorted(step.codec.required))}"
-            )
+        except Exception as error:
+            if not isinstance(self._database.faults.meaning(error), StoreRefused):
+                raise
+            raise StoreInUse(
+                f"{self._database.name}: event {rows[0]['event_id']} or one after it is there already: another "
+                "process writes to it; stop this service and find out which"
+            ) from error
+
+    def _write_labels(self, jobs: list[Row]) -> None:
+        """The labels again, one row each, so that jobs can be found by them."""
+        labels = {row["job_id"]: row["labels"] for row in jobs if "labels" in row}
+        for job, found in labels.items():
+            if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+                raise StoreRefused(f"jobs {job}, column labels: {found!r} is no table of texts")
+        self._execute(schema.job_labels, _dropping, ("job_id",), [{"job_id": job} for job in labels])
+        rows = [
+            {"key": key, "value": value, "job_id": job}
+            for job, found in labels.items()
+            for key, value in found.items()
+        ]
+        self._execute(schema.job_labels, _adding, ("key", "value", "job_id"), rows)
+
+    def _execute(
+        self,
+        table: Table,
+        make: Callable[[Table, tuple[str, ...], Dialect], ClauseElement],
+        names: tuple[str, ...],
+        rows: list[Row],
+    ) -> int:
+        """Write rows of those columns; returns how many there were."""
+        if not rows:
+            return 0
+        sql, order = _compiled(make, table, names, self._dialect)
+        try:
+            values = [
+                tuple([None if row[name] is None else check(row[name]) for name, check in order])
+                for row in rows
+            ]
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            _refuse_bad_value(table, rows)
+            raise
+        try:
+            self._cursor.executemany(sql, values)
+        except Exception as error:
+            if isinstance(self._database.faults.meaning(error), StoreRefused):
+                _refuse_bad_value(table, rows)
+            raise
+        return self._cursor.rowcount
 
 
-def drop_snapshots(database: Database, written: int, kept: int) -> Step:
-    """Remove all snapshots but two."""
-    table = schema.snapshots
-    compiled: Any = (
-        delete(table)
-        .where(table.c.event_id != bindparam("written"), table.c.event_id != bindparam("kept"))
-        .compile(dialect=database.dialect)
-    )
-    values = {"written": written, "kept": kept}
-    return Step(str(compiled), [tuple(values[name] for name in compiled.positiontup)], SNAPSHOTS)
+_OLD = "old_"  # before the name of a key's parameter where an update looks for its row
 
 
-def _label_steps(statements: Statements, jobs: list[Row], given: list[Row]) -> Iterator[Step]:
-    """The labels again, one row each, so that jobs can be found by them."""
-    labels: dict[int, dict[str, str]] = {row["job_id"]: row["labels"] for row in given if "labels" in row}
-    if not labels:
-        return
-    named = [row["job_id"] for row in jobs if "labels" in row]
-    yield Step(statements.drop_labels, [(job,) for job in named], JOBS)
-    rows = [label for job in named for label in label_rows(job, labels[job])]
-    if rows:
-        yield Step(statements.label, rows, JOBS)
+def _adding(table: Table, names: tuple[str, ...], _: Dialect) -> ClauseElement:
+    return insert(table).values({name: bindparam(name, type_=table.c[name].type) for name in names})
 
 
-def label_rows(job: int, labels: Any) -> list[tuple[str, str, int]]:
-    """Key, value and job of each label; raises StoreRefused where they are no texts."""
-    if not isinstance(labels, dict) or not all(
-        isinstance(part, str) and "\0" not in part for pair in labels.items() for part in pair
-    ):
-        raise StoreRefused(f"jobs {job}, column labels: {labels!r} is no table of texts")
-    return [(str(key), str(value), job) for key, value in labels.items()]
+def _upserting(table: Table, names: tuple[str, ...], dialect: Dialect) -> ClauseElement:
+    adding = (postgresql if dialect.name == "postgresql" else sqlite).insert(table)
+    changed = {name: adding.excluded[name] for name in names if name not in _key(table)}
+    values = {name: bindparam(name, type_=table.c[name].type) for name in names}
+    return adding.values(values).on_conflict_do_update(index_elements=_key(table), set_=changed)
+
+
+def _updating(table: Table, names: tuple[str, ...], _: Dialect) -> ClauseElement:
+    values = {name: bindparam(name, type_=table.c[name].type) for name in names if name not in _key(table)}
+    here = [table.c[name] == bindparam(_OLD + name, type_=table.c[name].type) for name in _key(table)]
+    return update(table).where(*here).values(values)
+
+
+def _dropping(table: Table, names: tuple[str, ...], _: Dialect) -> ClauseElement:
+    return delete(table).where(*(table.c[name] == bindparam(name) for name in names))
+
+
+@cache
+def _compiled(
+    make: Callable[[Table, tuple[str, ...], Dialect], ClauseElement],
+    table: Table,
+    names: tuple[str, ...],
+    dialect: Dialect,
+) -> tuple[str, list[tuple[str, Callable[[Any], Any]]]]:
+    """A statement as its driver takes it, and the columns of its parameters in their order, each with its check."""
+    compiled: Any = make(table, names, dialect).compile(dialect=dialect)
+    order = [name.removeprefix(_OLD) for name in compiled.positiontup]
+    return str(compiled), [(name, table.c[name].type.check) for name in order]
+
+
+@cache
+def _key(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.primary_key)
+
+
+@cache
+def _columns(table: Table) -> frozenset[str]:
+    return frozenset(table.c.keys())
+
+
+@cache
+def _required(table: Table) -> frozenset[str]:
+    """The columns that a new row names."""
+    return frozenset(c.name for c in table.c if not c.nullable and c.server_default is None)
+
+
+def _snapshot_row(snapshot: Snapshot) -> Row:
+    return {
+        "event_id": snapshot.event_id,
+        "at_s": snapshot.at_s,
+        "version": snapshot.version,
+        "sha256": snapshot.sha256(),
+        "body": snapshot.body,
+    }
+
+
+def _by_columns(rows: list[Row]) -> dict[tuple[str, ...], list[Row]]:
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row), []).append(row)
+    return groups
+
+
+def _check(table: Table, row: Row) -> None:
+    for name in _key(table):
+        if row.get(name) is None:
+            raise StoreRefused(f"a row of {table.name} has no {name}")
+    strangers = row.keys() - _columns(table)
+    if strangers:
+        raise StoreRefused(
+            f"{_named(table, row)}, column {', '.join(sorted(strangers))}: there is no column of that name"
+        )
+
+
+def _refuse_bad_value(table: Table, rows: list[Row]) -> None:
+    """Raise StoreRefused for the first value that its column cannot keep: the error of a statement does not name it."""
+    for row in rows:
+        for column in table.c:
+            if column.name not in row:
+                continue
+            value = row[column.name]
+            try:
+                if value is None and not column.nullable:
+                    raise ValueError("must not be null")
+                if value is not None:
+                    column.type.check(value)  # pyright: ignore
+            except (TypeError, ValueError, OverflowError, RecursionError) as error:
+                text = repr(value)
+                shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+                raise StoreRefused(
+                    f"{_named(table, row)}, column {column.name}: {shown} cannot be kept: {error}"
+                ) from None
+
+
+def _named(table: Table, row: Row) -> str:
+    """The row in a message: jobs 41."""
+    return f"{table.name} {', '.join(str(row.get(name)) for name in _key(table))}"

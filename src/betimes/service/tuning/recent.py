@@ -16,8 +16,7 @@ from betimes.service.scheduling.beliefs.runtime_estimates import LEAST_S
 from betimes.service.scheduling.decisions.engine_job import wanted_for
 from betimes.service.scheduling.jobs.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.store.storage import Storage
-from betimes.service.store.times import last_before
+from betimes.service.store.store import Store
 from betimes.service.tuning.as_workload import as_workload
 from betimes.service.views.models import JobFilter
 from betimes.workload import Workload
@@ -66,7 +65,7 @@ class _Seen:
     took_s: float | None  # likewise; null: it has not finished
 
 
-def recent(store: Storage, most: int, working: Mapping[int, float]) -> Recent:
+def recent(store: Store, most: int, working: Mapping[int, float]) -> Recent:
     """The last `most` jobs; `working`: what is now believed of live ones, seconds on one unit. May run in any thread.
 
     Those that were cancelled before they ran took nothing, and are left out; so are those of which the log keeps
@@ -106,7 +105,7 @@ def recent(store: Storage, most: int, working: Mapping[int, float]) -> Recent:
     return Recent(workload, curves)
 
 
-def _seen(store: Storage, most: int) -> list[_Seen]:
+def _seen(store: Store, most: int) -> list[_Seen]:
     """The last jobs, oldest first."""
     rows = list(islice(_that_count(store), most))
     if not rows:
@@ -114,7 +113,7 @@ def _seen(store: Storage, most: int) -> list[_Seen]:
     first_at = min(row["submitted_at"] for row in rows)
     believed_s: dict[int, float] = {}
     took_s: dict[int, float] = {}
-    after: int | None = max(last_before(store, first_at), store.archived_upto)
+    after: int | None = max(store.last_before(first_at), store.archived_upto)
     while after is not None:
         page = store.events(after, A_PAGE, kinds=("submitted", "finished"))
         for event in page:
@@ -131,7 +130,7 @@ def _seen(store: Storage, most: int) -> list[_Seen]:
     ]
 
 
-def _that_count(store: Storage) -> Iterator[Mapping[str, Any]]:
+def _that_count(store: Store) -> Iterator[Mapping[str, Any]]:
     """Jobs, newest first: but for those that were cancelled before they ran, and for trials, parts of other jobs."""
     after: int | None = None
     sets: dict[int, bool] = {}  # by array, whether it is one job
@@ -146,7 +145,7 @@ def _that_count(store: Storage) -> Iterator[Mapping[str, Any]]:
         after = page[-1]["job_id"]
 
 
-def _is_trial(row: Mapping[str, Any], store: Storage, sets: dict[int, bool]) -> bool:
+def _is_trial(row: Mapping[str, Any], store: Store, sets: dict[int, bool]) -> bool:
     array = row["array_id"]
     if array is None or array == row["job_id"]:
         return False

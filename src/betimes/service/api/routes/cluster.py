@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Request
 
 from betimes.service.api import examples
-from betimes.service.api.bodies import dump_list, read_model
+from betimes.service.api.bodies import read_model
 from betimes.service.api.context import Here, User
 from betimes.service.api.document import PREFIX, NodeName, body, failing
 from betimes.service.api.models import NodeList, PolicyChoice
-from betimes.service.api.routes.jobs import json
 from betimes.service.views.models import (
     FleetPlanView,
     FleetView,
@@ -34,12 +33,11 @@ _NODE = NodeSpec(type="big", count=4, cpu=64, memory_gib=512, gpu=8).model_dump(
     "/nodes",
     summary="List nodes",
     operation_id="list_nodes",
-    response_model=NodeList,
     responses={200: examples.shown(examples.NODE_LIST, "Every node."), **failing(401, 403, 503)},
 )
-async def list_nodes(here: Here, _: User) -> Response:
+async def list_nodes(here: Here, _: User) -> NodeList:
     """Every node, with what is free on it."""
-    return json(dump_list("nodes", await here.backend.nodes()))
+    return NodeList(nodes=await here.backend.nodes())
 
 
 @router.post(
@@ -47,123 +45,114 @@ async def list_nodes(here: Here, _: User) -> Response:
     summary="Add nodes",
     operation_id="add_nodes",
     status_code=201,
-    response_model=NodeList,
     responses={
         201: examples.shown(examples.NODE_LIST, "The new nodes."),
         **failing(400, 401, 403, 409, 413, 415, 422, 503),
     },
     openapi_extra=body(NodeSpec, examples={"four": _NODE}),
 )
-async def add_nodes(request: Request, here: Here, user: User) -> Response:
+async def add_nodes(request: Request, here: Here, user: User) -> NodeList:
     """Add nodes of one type."""
     spec = await read_model(request, NodeSpec, here.limits)
-    return json(dump_list("nodes", await here.backend.add_nodes(spec, user.user)), 201)
+    return NodeList(nodes=await here.backend.add_nodes(spec, user.user))
 
 
 @router.post(
     "/nodes/{name:path}/drain",
     summary="Drain a node",
     operation_id="drain_node",
-    response_model=NodeView,
     responses={
         200: examples.shown(examples.NODE, "The node as it is now."),
         **failing(401, 403, 404, 409, 422, 503),
     },
 )
-async def drain_node(name: NodeName, here: Here, user: User) -> Response:
+async def drain_node(name: NodeName, here: Here, user: User) -> NodeView:
     """Start nothing more on a node; what runs there goes on."""
-    return json((await here.backend.drain(name, user.user)).model_dump_json())
+    return await here.backend.drain(name, user.user)
 
 
 @router.post(
     "/nodes/{name:path}/undrain",
     summary="Use a node again",
     operation_id="undrain_node",
-    response_model=NodeView,
     responses={
         200: examples.shown(examples.NODE, "The node as it is now."),
         **failing(401, 403, 404, 409, 422, 503),
     },
 )
-async def undrain_node(name: NodeName, here: Here, user: User) -> Response:
+async def undrain_node(name: NodeName, here: Here, user: User) -> NodeView:
     """Take back a drain."""
-    return json((await here.backend.undrain(name, user.user)).model_dump_json())
+    return await here.backend.undrain(name, user.user)
 
 
 @router.post(
     "/nodes/{name:path}/heartbeat",
     summary="Say that a node lives",
     operation_id="node_heartbeat",
-    response_model=Lease,
     responses={
         200: examples.shown(examples.LEASE, "By when it must be said again."),
         **failing(401, 403, 404, 409, 422, 503),
     },
 )
-async def heartbeat(name: NodeName, here: Here, _: User) -> Response:
+async def heartbeat(name: NodeName, here: Here, _: User) -> Lease:
     """It must be said again before the lease ends, or else the node is lost and its jobs are requeued."""
-    return json((await here.backend.heartbeat(name)).model_dump_json())
+    return await here.backend.heartbeat(name)
 
 
 @router.get(
     "/policy",
     summary="The policy in force",
     operation_id="get_policy",
-    response_model=PolicyView,
     responses={200: examples.shown(examples.POLICY, "The policy."), **failing(401, 403, 503)},
 )
-async def get_policy(here: Here, _: User) -> Response:
+async def get_policy(here: Here, _: User) -> PolicyView:
     """By what the service decides."""
-    return json((await here.backend.policy()).model_dump_json())
+    return await here.backend.policy()
 
 
 @router.get(
     "/fleet",
     summary="What is rented",
     operation_id="get_fleet",
-    response_model=FleetView,
     responses={200: examples.shown(examples.FLEET, "The rented machines."), **failing(401, 403, 503)},
 )
-async def get_fleet(here: Here, _: User) -> Response:
+async def get_fleet(here: Here, _: User) -> FleetView:
     """Rented machines, what they cost an hour, and what a machine for each task would cost."""
-    return json((await here.backend.fleet()).model_dump_json())
+    return await here.backend.fleet()
 
 
 @router.get(
     "/fleet/plan",
     summary="What the policy would change now",
     operation_id="get_fleet_plan",
-    response_model=FleetPlanView,
     responses={
         200: examples.shown(examples.FLEET_PLAN, "The plan, step by step."),
         **failing(401, 403, 409, 503),
     },
 )
-async def get_fleet_plan(here: Here, _: User) -> Response:
+async def get_fleet_plan(here: Here, _: User) -> FleetPlanView:
     """What it would rent, give back and move, with reasons; nothing is changed by asking."""
-    return json((await here.backend.fleet_plan()).model_dump_json())
+    return await here.backend.fleet_plan()
 
 
 @router.get(
     "/portfolio",
     summary="What the portfolio has chosen",
     operation_id="get_portfolio",
-    response_model=PortfolioView,
     responses={
         200: examples.shown(examples.PORTFOLIO, "The newest selections."),
         **failing(401, 403, 422, 503),
     },
 )
-async def get_portfolio(here: Here, _: User, last: Last = 20) -> Response:
+async def get_portfolio(here: Here, _: User, last: Last = 20) -> PortfolioView:
     """With the scores of the members that were simulated, and what has come of the jobs that waited then."""
-    return json((await here.backend.portfolio(last)).model_dump_json())
+    return await here.backend.portfolio(last)
 
 
 @router.put(
     "/policy",
     summary="Decide by another policy",
     operation_id="set_policy",
-    response_model=PolicyView,
     responses={
         200: examples.shown(examples.POLICY, "The new policy."),
         **failing(400, 401, 403, 409, 413, 415, 422, 503),
@@ -177,7 +166,7 @@ async def get_portfolio(here: Here, _: User, last: Last = 20) -> Response:
         },
     ),
 )
-async def set_policy(request: Request, here: Here, user: User) -> Response:
+async def set_policy(request: Request, here: Here, user: User) -> PolicyView:
     """Change the policy while jobs run; estimates are made anew."""
     choice = await read_model(request, PolicyChoice, here.limits)
-    return json((await here.backend.set_policy(choice.policy, user.user)).model_dump_json())
+    return await here.backend.set_policy(choice.policy, user.user)

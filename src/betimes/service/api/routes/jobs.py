@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request, Response
-from fastapi.routing import APIRoute
+from fastapi import APIRouter, Header, Query, Request
 
 from betimes.service.access.auth import attempt_of
 from betimes.service.api import examples
-from betimes.service.api.bodies import dump_list, read_jobs, read_model
-from betimes.service.api.context import Here, RunToken, User, caller_of, context
+from betimes.service.api.bodies import read_jobs, read_model
+from betimes.service.api.context import Here, RunToken, User
 from betimes.service.api.document import PREFIX, JobId, body, failing
 from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import MOST_KEY_CHARACTERS
@@ -25,75 +23,32 @@ from betimes.service.api.models import (
     SubmittedBatch,
     WaitQuery,
 )
-from betimes.service.api.queries import each_once
-from betimes.service.api.waiting import wait_until_over
+from betimes.service.api.streams import wait_until_over
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import JobStory, JobView, Page, Quote, Submitted
 
 router = APIRouter(prefix=PREFIX, tags=["jobs"])
 
-KEY_HEADER = "Idempotency-Key"
-_KEY = re.compile(rf"[\x21-\x7e]{{1,{MOST_KEY_CHARACTERS}}}")
 _NUMBERS = {"several": {"jobs": [41, 42]}}
 _Key = Annotated[
     str | None,
     Header(
-        alias=KEY_HEADER,
+        alias="Idempotency-Key",
         description="Sent again with the same body, it is answered as the first time and nothing is submitted twice; "
         f"1 to {MOST_KEY_CHARACTERS} printable characters.",
-        json_schema_extra={
-            "minLength": 1,
-            "maxLength": MOST_KEY_CHARACTERS,
-            "pattern": r"^[\x21-\x7e]+$",
-        },
+        min_length=1,
+        max_length=MOST_KEY_CHARACTERS,
+        pattern=r"^[\x21-\x7e]+$",
     ),
 ]
 Act = Callable[[Sequence[int], str, bool], Awaitable[list[JobView]]]
 
 
-def json(content: bytes | str, status: int = 200) -> Response:
-    """A response of JSON that is written already."""
-    return Response(content, status, media_type="application/json")
-
-
-async def submit(request: Request, here: Here, user: User, key: _Key = None) -> Response:
-    """Take a job, or all of a batch or none. The answer is the promise; the jobs are safe once it is given."""
-    if key is not None and not _KEY.fullmatch(key):
-        message = f"{KEY_HEADER}: 1 to {MOST_KEY_CHARACTERS} printable ASCII characters without spaces"
-        raise Rejected(422, "refused", message, KEY_HEADER)
-    specs, batch = await read_jobs(request, here.limits)
-    taken = await here.backend.submit(specs, user.user, key)
-    if batch:
-        return json(dump_list("jobs", taken), 201)
-    return json(taken[0].model_dump_json(), 201)
-
-
-class SubmitRoute(APIRoute):
-    """`submit` called directly: for FastAPI to find its arguments takes as long as all else of a request's HTTP.
-
-    The signature of `submit` is what the description of the API shows.
-    """
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What answers a request."""
-
-        async def handle(request: Request) -> Response:
-            await each_once(request)
-            here = await context(request)
-            return await submit(request, here, caller_of(request, here), request.headers.get(KEY_HEADER))
-
-        return handle
-
-
-router.add_api_route(
+@router.post(
     "/jobs",
-    submit,
-    methods=["POST"],
-    route_class_override=SubmitRoute,
     summary="Submit a job, or several",
     operation_id="submit",
     status_code=201,
-    response_model=Submitted | SubmittedBatch,
     responses={
         201: examples.shown(
             examples.SUBMITTED, "Accepted and stored; a batch is answered by a list in its order."
@@ -106,93 +61,88 @@ router.add_api_route(
         examples={"job": examples.SPEC_BODY, "batch": {"jobs": [examples.SPEC_BODY, examples.SPEC_BODY]}},
     ),
 )
+async def submit(request: Request, here: Here, user: User, key: _Key = None) -> Submitted | SubmittedBatch:
+    """Take a job, or all of a batch or none. The answer is the promise; the jobs are safe once it is given."""
+    specs, batch = await read_jobs(request, here.limits)
+    taken = await here.backend.submit(specs, user.user, key)
+    return SubmittedBatch(jobs=taken) if batch else taken[0]
 
 
 @router.post(
     "/quote",
     summary="Ask what a job would be promised",
     operation_id="quote",
-    response_model=Quote,
     responses={
         200: examples.shown(examples.QUOTE, "The promise; nothing is submitted."),
         **failing(400, 401, 403, 413, 415, 422, 503),
     },
     openapi_extra=body(JobSpec, examples={"job": examples.SPEC_BODY}),
 )
-async def quote(request: Request, here: Here, user: User) -> Response:
+async def quote(request: Request, here: Here, user: User) -> Quote:
     """Play the present state forward with the job in it, without submitting it."""
     spec = await read_model(request, JobSpec, here.limits)
-    return json((await here.backend.quote(spec, user.user)).model_dump_json())
+    return await here.backend.quote(spec, user.user)
 
 
 @router.get(
     "/jobs",
     summary="List jobs",
     operation_id="list_jobs",
-    response_model=Page[JobView],
     responses={
         200: examples.shown(examples.JOBS, "Newest first; `following` is the next page's `after`."),
         **failing(401, 403, 422, 503),
     },
 )
-async def list_jobs(here: Here, _: User, asked: Annotated[JobQuery, Query()]) -> Response:
+async def list_jobs(here: Here, _: User, asked: Annotated[JobQuery, Query()]) -> Page[JobView]:
     """Jobs of any status, newest first, filtered and in pages."""
-    return json((await here.backend.jobs(asked.which())).model_dump_json())
+    return await here.backend.jobs(asked.which())
 
 
 @router.get(
     "/jobs/{job_id:job}",
     summary="A job's story",
     operation_id="get_job",
-    response_model=JobStory,
     responses={
         200: examples.shown(examples.STORY, "What was asked for, promised, run, and what happened."),
         **failing(401, 403, 404, 422, 503),
     },
 )
-async def get_job(job_id: JobId, here: Here, _: User) -> Response:
+async def get_job(job_id: JobId, here: Here, _: User) -> JobStory:
     """Everything about a job."""
-    return json((await here.backend.job(job_id)).model_dump_json())
+    return await here.backend.job(job_id)
 
 
 @router.get(
     "/jobs/{job_id:job}/wait",
     summary="Wait until a job is over",
     operation_id="wait_for_job",
-    response_model=JobView,
     responses={
         200: examples.shown(examples.JOB, "The job, over or not: look at its status."),
         **failing(401, 403, 404, 422, 503),
     },
 )
-async def wait_for_job(job_id: JobId, here: Here, _: User, asked: Annotated[WaitQuery, Query()]) -> Response:
+async def wait_for_job(job_id: JobId, here: Here, _: User, asked: Annotated[WaitQuery, Query()]) -> JobView:
     """The job once it is over, or as it is when the time is up: then ask again."""
-    return json((await wait_until_over(here, job_id, asked.timeout_s)).model_dump_json())
-
-
-async def _act(act: Act, request: Request, here: Here, user: User) -> Response:
-    asked = await read_model(request, JobNumbers, here.limits)
-    return json(
-        dump_list("jobs", await act(list(dict.fromkeys(asked.jobs)), user.user, asked.where_possible))
-    )
+    return await wait_until_over(here, job_id, asked.timeout_s)
 
 
 def _steering(verb: str, summary: str, description: str) -> None:
     """The two routes of something that is done to jobs: one, and several at once."""
 
-    async def one(job_id: JobId, here: Here, user: User) -> Response:
+    async def one(job_id: JobId, here: Here, user: User) -> JobView:
         act: Act = getattr(here.backend, verb)
-        return json((await act([job_id], user.user, False))[0].model_dump_json())
+        return (await act([job_id], user.user, False))[0]
 
-    async def several(request: Request, here: Here, user: User) -> Response:
-        return await _act(getattr(here.backend, verb), request, here, user)
+    async def several(request: Request, here: Here, user: User) -> JobList:
+        act: Act = getattr(here.backend, verb)
+        asked = await read_model(request, JobNumbers, here.limits)
+        return JobList(jobs=await act(list(dict.fromkeys(asked.jobs)), user.user, asked.where_possible))
 
     router.post(
         f"/jobs/{{job_id:job}}/{verb}",
         summary=f"{summary} a job",
         description=description,
         operation_id=f"{verb}_job",
-        response_model=JobView,
         responses={
             200: examples.shown(examples.JOB, "The job as it is now."),
             **failing(401, 403, 404, 409, 422, 503),
@@ -203,7 +153,6 @@ def _steering(verb: str, summary: str, description: str) -> None:
         summary=f"{summary} several jobs",
         description=f"{description} All of them, or none; or, where_possible, those to which it can be done.",
         operation_id=f"{verb}_jobs",
-        response_model=JobList,
         responses={
             200: examples.shown(examples.JOB_LIST, "The jobs as they are now."),
             **failing(400, 401, 403, 404, 409, 413, 415, 422, 503),
@@ -222,14 +171,13 @@ _steering("release", "Release", "Let a held job start when its turn comes.")
     summary="Report a run's progress",
     operation_id="report_progress",
     status_code=204,
-    response_class=Response,
     responses={
         204: {"description": "Noted; later predictions rest on it."},
         **failing(400, 401, 403, 404, 409, 413, 422, 503),
     },
     openapi_extra=body(ProgressReport, examples={"a third": {"done": 100, "total": 300}}),
 )
-async def report_progress(job_id: JobId, request: Request, here: Here, token: RunToken) -> Response:
+async def report_progress(job_id: JobId, request: Request, here: Here, token: RunToken) -> None:
     """Called by the job itself, with the token that it finds in BETIMES_RUN_TOKEN. Any Content-Type will do."""
     named = attempt_of(token)
     if named is None or not here.backend.check_run_token(job_id, named, token):
@@ -241,4 +189,3 @@ async def report_progress(job_id: JobId, request: Request, here: Here, token: Ru
         message = f"attempt: the token is that of attempt {named}, not of {report.attempt}"
         raise Rejected(403, "not-allowed", message, "attempt")
     await here.backend.progress(job_id, named, report.done, report.total)
-    return Response(status_code=204)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Request
 
 from betimes.service.api import examples
 from betimes.service.api.bodies import read_model
 from betimes.service.api.context import Here, User
 from betimes.service.api.document import PREFIX, body, failing
-from betimes.service.api.routes.jobs import json
 from betimes.service.tuning.view import TuningView
 from betimes.service.views.models import TuneSpec
 
@@ -20,7 +19,6 @@ router = APIRouter(prefix=f"{PREFIX}/tune", tags=["cluster"])
     summary="Search for a front",
     operation_id="tune",
     status_code=202,
-    response_model=TuningView,
     responses={
         202: examples.shown(examples.SEARCHING, "The search has begun."),
         **failing(400, 401, 403, 409, 413, 415, 422, 503),
@@ -30,22 +28,21 @@ router = APIRouter(prefix=f"{PREFIX}/tune", tags=["cluster"])
         examples={"two": {"objectives": ["jct:avg", "pred_err:p99"], "budget_s": 60.0}, "usual": {}},
     ),
 )
-async def tune(request: Request, here: Here, user: User) -> Response:
+async def tune(request: Request, here: Here, user: User) -> TuningView:
     """In a process of its own, and in the place of a search that is going on."""
     spec = await read_model(request, TuneSpec, here.limits)
-    return json((await here.backend.tune(spec, user.user)).model_dump_json(), 202)
+    return await here.backend.tune(spec, user.user)
 
 
 @router.get(
     "",
     summary="The search, and the latest front",
     operation_id="get_tuning",
-    response_model=TuningView,
     responses={200: examples.shown(examples.TUNING, "How far it is."), **failing(401, 403, 503)},
 )
-async def get_tuning(here: Here, _: User) -> Response:
+async def get_tuning(here: Here, _: User) -> TuningView:
     """Points are put in force by `front:NUMBER` as the policy."""
-    return json((await here.backend.tuning()).model_dump_json())
+    return await here.backend.tuning()
 
 
 @router.delete(
@@ -53,12 +50,11 @@ async def get_tuning(here: Here, _: User) -> Response:
     summary="End the search with the front so far",
     operation_id="stop_tuning",
     status_code=202,
-    response_model=TuningView,
     responses={
         202: examples.shown(examples.SEARCHING, "It is going to end."),
         **failing(401, 403, 409, 503),
     },
 )
-async def stop_tuning(here: Here, _: User) -> Response:
+async def stop_tuning(here: Here, _: User) -> TuningView:
     """It takes a moment: the front so far is still to be judged."""
-    return json((await here.backend.stop_tuning()).model_dump_json(), 202)
+    return await here.backend.stop_tuning()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Request
 
 from betimes.service.api import examples
 from betimes.service.api.bodies import ARCHIVE, check_archive, read_pieces
 from betimes.service.api.context import Here, User
 from betimes.service.api.document import PREFIX, Digest, failing
-from betimes.service.api.routes.jobs import json
 from betimes.service.views.models import UploadLimits, UploadView
 
 router = APIRouter(prefix=PREFIX, tags=["jobs"])
@@ -18,30 +17,28 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
     "/uploads",
     summary="How large a directory may be",
     operation_id="get_upload_limits",
-    response_model=UploadLimits,
     responses={
         200: examples.shown(examples.UPLOAD_LIMITS, "Of a directory that is sent along with a job."),
         **failing(401, 403),
     },
 )
-async def get_upload_limits(here: Here, _: User) -> Response:
+async def get_upload_limits(here: Here, _: User) -> UploadLimits:
     """What may be sent: ask before an archive is made."""
-    return json(here.backend.upload_limits.model_dump_json())
+    return here.backend.upload_limits
 
 
 @router.get(
     "/uploads/{sha256}",
     summary="A directory that was sent",
     operation_id="get_upload",
-    response_model=UploadView,
     responses={
         200: examples.shown(examples.UPLOAD, "The service has it: a job may name it in `upload`."),
         **failing(401, 403, 404, 422, 503),
     },
 )
-async def get_upload(sha256: Digest, here: Here, _: User) -> Response:
+async def get_upload(sha256: Digest, here: Here, _: User) -> UploadView:
     """Whether the service has it; one that it has stays for a week after it was last asked for or named by a job."""
-    return json((await here.backend.upload(sha256)).model_dump_json())
+    return await here.backend.upload(sha256)
 
 
 @router.put(
@@ -49,7 +46,6 @@ async def get_upload(sha256: Digest, here: Here, _: User) -> Response:
     summary="Send a directory",
     operation_id="put_upload",
     status_code=201,
-    response_model=UploadView,
     responses={
         201: examples.shown(examples.UPLOAD, "It is kept; a job may name it in `upload`."),
         **failing(401, 403, 413, 415, 422, 503),
@@ -61,8 +57,8 @@ async def get_upload(sha256: Digest, here: Here, _: User) -> Response:
         }
     },
 )
-async def put_upload(sha256: Digest, request: Request, here: Here, _: User) -> Response:
+async def put_upload(sha256: Digest, request: Request, here: Here, _: User) -> UploadView:
     """Take an archive of regular files, directories, and links that stay inside, in the form of zip."""
     check_archive(request)
     pieces = read_pieces(request, here.backend.most_upload_bytes, here.limits.pause_s)
-    return json((await here.backend.receive_upload(sha256, pieces)).model_dump_json(), 201)
+    return await here.backend.receive_upload(sha256, pieces)

@@ -16,8 +16,7 @@ from betimes.service.engines.selection import SelectionSnapshot
 from betimes.service.scheduling.decisions.engine_job import wanted_for
 from betimes.service.scheduling.event_log import Event
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.store.storage import Storage
-from betimes.service.store.times import last_before
+from betimes.service.store.store import Store
 from betimes.service.views.models import JobFilter
 from betimes.twin.nodes.event_loop import Arrival
 
@@ -37,7 +36,7 @@ class _Known:
 class PastJobs:
     """The newest jobs, read from the log as it grows; sets of trials, and what is kept in a file only, are left out."""
 
-    def __init__(self, store: Storage) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._after: int | None = None  # the last event that was read; null: none yet
         self._jobs: dict[int, _Known] = {}  # in order of submission
@@ -68,7 +67,7 @@ class PastJobs:
         if self._after is None:
             newest = self._store.jobs(JobFilter(limit=MOST_JOBS))
             first_at = min((row["submitted_at"] for row in newest), default=0.0)
-            self._after = max(last_before(self._store, first_at), self._store.archived_upto)
+            self._after = max(self._store.last_before(first_at), self._store.archived_upto)
         while page := self._store.events(self._after, A_PAGE, kinds=("submitted", "finished")):
             for event in page:
                 if event.at_s > until_at:

@@ -24,7 +24,7 @@ from betimes.service.runtime.inbox import Inbox
 from betimes.service.runtime.planning.past_jobs import PastJobs
 from betimes.service.scheduling.decisions.member_selection import Selection
 from betimes.service.scheduling.effects import SelectMember
-from betimes.service.store.storage import Storage
+from betimes.service.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Selections:
         background: Background,
         hold: Callable[[], AbstractContextManager[None]],
         seed: int,
-        store: Storage,
+        store: Store,
     ) -> None:
         self._inbox, self._background, self._hold, self._seed = inbox, background, hold, seed
         self._past = PastJobs(store)

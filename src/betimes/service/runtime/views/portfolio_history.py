@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from betimes.service.scheduling.decisions.policy_record import bounded_slowdown
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.jobs.job_states import Status
-from betimes.service.store.storage import Row, Storage
+from betimes.service.store.batch import Row
+from betimes.service.store.store import Store
 from betimes.service.views.models import SelectionView
 
 KINDS = ("selected", "not-selected")
 A_PAGE = 1000
 
 
-def selections(store: Storage, last: int) -> list[SelectionView]:
+def selections(store: Store, last: int) -> list[SelectionView]:
     """The newest selections, the newest first, with what has come of the jobs that waited then."""
     newest: deque[Event] = deque(maxlen=last)
     after = store.archived_upto

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.runs.preemption_record import Preemption
-from betimes.service.store.storage import Storage
+from betimes.service.store.store import Store
 from betimes.service.views.models import PreemptionView
 
 TELLING = ("stopping", "ended", "launched", "work-lost")
@@ -20,7 +20,7 @@ def preemptions_of(job_id: int, events: Iterable[Event]) -> list[PreemptionView]
     return [_shown(job_id, one) for one in {one.run: one for one in told}.values()]
 
 
-def displaced_by(events: Iterable[Event], store: Storage) -> list[PreemptionView]:
+def displaced_by(events: Iterable[Event], store: Store) -> list[PreemptionView]:
     """The preemptions of other jobs for the sake of the one whose events these are."""
     runs = [(event.data["victim"], event.data["run"]) for event in events if event.kind == "preempts"]
     found: dict[tuple[int, int], PreemptionView] = {}

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, event
-from sqlalchemy.engine.interfaces import Dialect
 
 from betimes.errors import StoreError
 from betimes.service.store.databases.db_errors import Faults
@@ -22,6 +21,7 @@ class Database(ABC):
     """
 
     is_remote: bool  # on a server, which may be away
+    placeholder: str  # of a parameter, in the driver's words
 
     def __init__(self, url: URL, name: str, folder: Path, busy_s: float) -> None:
         self.url, self.name, self.folder, self.busy_s = url, name, folder, busy_s
@@ -33,14 +33,9 @@ class Database(ABC):
         self._writer: Connection | None = None
         self._is_closed = False
 
-    @property
-    def dialect(self) -> Dialect:
-        """The dialect that statements are compiled for."""
-        return self._writers.dialect
-
     @abstractmethod
     def _engine(self, *, writes: bool) -> Engine:
-        """An engine that begins no transaction by itself; statements have positional parameters."""
+        """An engine that begins no transaction by itself."""
 
     @abstractmethod
     def _prepare(self, driver: Any, *, writes: bool) -> None:
@@ -54,8 +49,8 @@ class Database(ABC):
     def _begin(self, cursor: Any) -> None:
         """Begin to write."""
 
-    def _began(self) -> tuple[Any, Any]:
-        """The writer's connection of the driver, in a transaction that has begun, and a cursor of it."""
+    def _began(self) -> Any:
+        """The writer's connection of the driver, in a transaction that has begun."""
         driver = self.writer().connection.driver_connection
         assert driver is not None
         cursor = driver.cursor()
@@ -63,16 +58,18 @@ class Database(ABC):
             self._begin(cursor)
         except BaseException:
             self._undo(driver)
-            cursor.close()
             raise
-        return driver, cursor
+        finally:
+            cursor.close()
+        return driver
 
     @abstractmethod
     def _undo(self, driver: Any) -> None:
         """Leave a transaction that failed."""
 
-    def _commit(self, cursor: Any) -> None:
-        cursor.execute("COMMIT")
+    def _commit(self, driver: Any) -> None:
+        """End a transaction so that it lasts."""
+        driver.commit()
 
     def settle(self) -> bool:
         """Whether a commit whose answer was lost has been written; to be asked before the next one."""
@@ -85,18 +82,19 @@ class Database(ABC):
         return self._writer
 
     @contextmanager
-    def writing(self) -> Iterator[Any]:
-        """A cursor in a transaction, which is durable once the block has been left, and undone if it raises."""
+    def writing(self) -> Iterator[Connection]:
+        """The writer in a transaction, which is durable once the block has been left, and undone if it raises."""
         with self.faults.told():
-            driver, cursor = self._began()
+            driver = self._began()
+            writer = self.writer()
             try:
-                yield cursor
-                self._commit(cursor)
+                yield writer
+                self._commit(driver)
+                writer.commit()  # SQLAlchemy's own, which is of no transaction of the database
             except BaseException:
                 self._undo(driver)
+                writer.rollback()
                 raise
-            finally:
-                cursor.close()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -111,27 +109,11 @@ class Database(ABC):
             if self._is_closed:
                 pool.dispose()
 
-    def look_up(self, sql: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """The rows of a statement that the driver is given past SQLAlchemy, whose own part takes longer than this."""
+    def look_up(self, sql: str, parameters: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The first row of a statement in the driver's words."""
         with self.reading() as connection:
-            cursor = connection.connection.cursor()
-            try:
-                cursor.execute(sql, parameters)
-                return list(cursor.fetchall())
-            finally:
-                cursor.close()
-
-    @contextmanager
-    def migrating(self) -> Iterator[Connection]:
-        """The writer's connection in a transaction; like `writing`, for those who speak to SQLAlchemy."""
-        with self.faults.told():
-            writer = self.writer()
-            with writer.begin():  # which begins nothing by itself, but commits, and undoes what failed
-                assert writer.connection.driver_connection is not None
-                cursor = writer.connection.driver_connection.cursor()
-                self._begin(cursor)
-                cursor.close()
-                yield writer
+            row = connection.exec_driver_sql(sql, parameters).first()
+            return None if row is None else tuple(row)
 
     def close(self) -> None:
         """Give up ownership and every connection; those that are being read from close when they have been."""

@@ -37,6 +37,7 @@ class Postgres(Database):
     """A database on a server."""
 
     is_remote = True
+    placeholder = "%s"
 
     def __init__(self, url: URL, folder: Path, busy_s: float) -> None:
         name = url.render_as_string(hide_password=True)
@@ -75,7 +76,7 @@ class Postgres(Database):
         from psycopg.types.string import TextLoader
 
         driver.autocommit = True
-        driver.adapters.register_loader("json", TextLoader)  # `codec` parses them, many at once
+        driver.adapters.register_loader("json", TextLoader)  # the column's type parses them
         if not writes:
             driver.execute("SET default_transaction_read_only = on")
             return
@@ -150,7 +151,7 @@ class Postgres(Database):
         cursor.nextset()
         self._transaction = cursor.fetchone()[0]
 
-    def _began(self) -> tuple[Any, Any]:
+    def _began(self) -> Any:
         """A transaction that has begun. A connection that was lost meanwhile is made again: nothing was on its way."""
         from psycopg import Error
 
@@ -161,13 +162,13 @@ class Postgres(Database):
                 raise
         return super()._began()
 
-    def _commit(self, cursor: Any) -> None:
+    def _commit(self, driver: Any) -> None:
         from psycopg import Error
 
         try:
-            cursor.execute("COMMIT")
+            driver.commit()
         except Error:
-            if not cursor.connection.closed:
+            if not driver.closed:
                 raise
             self._doubt = self._transaction
             if not self.settle():

@@ -1,4 +1,4 @@
-"""The tables: what `migrations` arrive at; a test holds the two together.
+"""The tables. Until the first release a change of them is another VERSION; after it, also a migration of the last one.
 
 Instants are seconds since 1970. Documents are JSON in text, kept to the letter (`json` on PostgreSQL, not `jsonb`, so
 that a number read back is the number written).
@@ -6,6 +6,9 @@ that a number read back is the number written).
 
 from __future__ import annotations
 
+import json
+import math
+import operator
 from typing import Any
 
 from sqlalchemy import (
@@ -22,16 +25,14 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    TypeDecorator,
 )
-from sqlalchemy.dialects import postgresql
+from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.types import UserDefinedType
 
-VERSION_TABLE = "betimes_version"
-REVISIONS = (
-    "0001",
-    "0002",
-    "0003",
-    "0004",
-)  # oldest first; the last is what this version of Betimes works with
+from betimes.errors import StoreDamaged
+
+VERSION = "0004"  # of the tables
 LIVE = (
     "held",
     "blocked",
@@ -41,11 +42,125 @@ LIVE = (
 )  # `views.Status`, which costs too much to import here
 OVER = ("finished", "failed", "cancelled")
 
-WHOLE = BigInteger().with_variant(Integer(), "sqlite")
-NUMBER = Double().with_variant(REAL(), "sqlite")
-TEXT = Text()
-DOCUMENT = Text().with_variant(postgresql.JSON(), "postgresql")
-BYTES = LargeBinary()
+_LARGEST = 2**63 - 1
+_from_json = json.JSONDecoder().decode
+_to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
+class Checked(TypeDecorator[Any]):
+    """A column's type that keeps what `check` makes of a value.
+
+    Databases differ in what they refuse and what they change without a word: here they keep the same.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    @staticmethod
+    def check(value: Any) -> Any:
+        """The value as it is kept; raises TypeError, ValueError, OverflowError or RecursionError for what cannot be."""
+        raise NotImplementedError
+
+    def process_bind_param(self, value: Any | None, dialect: Dialect) -> Any:
+        """What the driver is given."""
+        return None if value is None else self.check(value)
+
+
+class Whole(Checked):
+    """A whole number of 64 bits."""
+
+    impl = BigInteger().with_variant(Integer(), "sqlite")
+    cache_ok = True
+
+    @staticmethod
+    def check(value: Any) -> int:
+        """Also NumPy's integers, which SQLite would keep as bytes."""
+        number = operator.index(value)
+        if not -_LARGEST <= number <= _LARGEST:
+            raise ValueError("is beyond 64 bits")
+        return number
+
+
+class Number(Checked):
+    """A finite float."""
+
+    impl = Double().with_variant(REAL(), "sqlite")
+    cache_ok = True
+
+    @staticmethod
+    def check(value: Any) -> float:
+        """Without minus zero, which SQLite does not keep."""
+        number = float(value) + 0.0
+        if not math.isfinite(number):
+            raise ValueError("is not finite; leave it out or give null")
+        return number
+
+
+class Words(Checked):
+    """A text that both databases can keep."""
+
+    cache_ok = True
+
+    @staticmethod
+    def check(value: Any) -> str:
+        """Of an enumeration, its value."""
+        text = str.__str__(value)
+        if "\0" in text:
+            raise ValueError("holds a NUL character")
+        if not text.isascii():
+            text.encode()  # half a surrogate pair is no text
+        return text
+
+
+class _JSON(UserDefinedType[Any]):
+    """PostgreSQL's, to and from text: SQLAlchemy's own would encode and parse by itself."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        """Its name."""
+        return "JSON"
+
+
+class Bytes(Checked):
+    """Bytes."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    @staticmethod
+    def check(value: Any) -> bytes:
+        """Likewise, of any kind of buffer."""
+        return bytes(value)
+
+
+class Document(Checked):
+    """What JSON can hold."""
+
+    impl = Text().with_variant(_JSON(), "postgresql")
+    cache_ok = True
+
+    @staticmethod
+    def check(value: Any) -> str:
+        """As text."""
+        return _to_json(value)
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> Any:
+        """The document again; raises StoreDamaged."""
+        return None if value is None else from_json(value)
+
+
+def from_json(text: str) -> Any:
+    """A document as it was kept; raises StoreDamaged."""
+    try:
+        return _from_json(text)
+    except ValueError as error:
+        raise StoreDamaged(
+            f"a document in the database is not JSON ({error}); restore it from a copy"
+        ) from None
+
+
+WHOLE, NUMBER, TEXT, DOCUMENT, BYTES = Whole(), Number(), Words(), Document(), Bytes()
 
 metadata = MetaData(
     naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s"}
@@ -181,6 +296,8 @@ snapshots = _table(
 )
 
 meta = _table("meta", _key("name", TEXT), _must("value", TEXT))
+
+version = _table("betimes_version", _key("version_num", TEXT))
 
 
 def _index(name: str, *columns: Column[Any], only: Any = None) -> Index:

@@ -5,10 +5,21 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Engine, NullPool, PoolProxiedConnection, QueuePool, create_engine
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    NullPool,
+    PoolProxiedConnection,
+    QueuePool,
+    StaticPool,
+    create_engine,
+)
 
 from betimes.errors import StoreError
 from betimes.files import sync
@@ -25,10 +36,11 @@ class SQLite(Database):
     """A database in a file."""
 
     is_remote = False
+    placeholder = "?"
 
     def __init__(self, url: URL, folder: Path, busy_s: float) -> None:
         if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
-            raise StoreError(f"{url}: names no file; write sqlite:///path/to/betimes.db (tests: MemoryStore)")
+            raise StoreError(f"{url}: names no file; write sqlite:///path/to/betimes.db")
         self.path = Path(url.database).absolute()
         self._lock: FileLock | None = None
         self._looking = threading.Lock()
@@ -98,7 +110,7 @@ class SQLite(Database):
         if driver.in_transaction:  # a full disk has ended it already
             driver.rollback()
 
-    def look_up(self, sql: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    def look_up(self, sql: str, parameters: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Likewise, on a connection that is kept for this: to take one from the pool takes four times as long."""
         with self._looking, self.faults.told():
             if self._is_closed:
@@ -108,7 +120,7 @@ class SQLite(Database):
             cursor = self._looks_up.cursor()
             try:
                 cursor.execute(sql, parameters)
-                return list(cursor.fetchall())
+                return cursor.fetchone()
             finally:
                 cursor.close()
 
@@ -122,3 +134,47 @@ class SQLite(Database):
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+
+class InMemory(Database):
+    """A database that ends with its process: one connection, which one thread uses at a time."""
+
+    is_remote = False
+    placeholder = "?"
+
+    def __init__(self, folder: Path) -> None:
+        self._using = threading.Lock()
+        super().__init__(URL.create("sqlite"), "in memory", folder, 0.0)
+
+    def _engine(self, *, writes: bool) -> Engine:
+        return create_engine(
+            self.url,
+            isolation_level="AUTOCOMMIT",
+            connect_args={"check_same_thread": False},
+            poolclass=StaticPool,
+        )
+
+    def _prepare(self, driver: sqlite3.Connection, *, writes: bool) -> None:
+        driver.execute("PRAGMA foreign_keys = ON").close()
+
+    def own(self) -> None:
+        """Make the database."""
+        self._writer = self._writers.connect()
+
+    def _begin(self, cursor: sqlite3.Cursor) -> None:
+        cursor.execute("BEGIN")
+
+    def _undo(self, driver: sqlite3.Connection) -> None:
+        driver.rollback()
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Likewise, while nobody reads."""
+        with self._using, super().writing() as writer:
+            yield writer
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """The connection, while nobody writes."""
+        with self._using, self.faults.told():
+            yield self.writer()

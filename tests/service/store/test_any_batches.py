@@ -1,4 +1,4 @@
-"""Whatever is written, in any order: the tables answer as dictionaries do, and refuse what they refuse."""
+"""Whatever is written, in any order: a database in memory, a file that is opened again and a server answer the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from betimes.errors import StoreRefused
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.jobs.job_states import Status
-from betimes.service.store import Batch, MemoryStore, Snapshot, Storage, Store, default_url
+from betimes.service.store import Batch, Snapshot, Store, default_url
 from betimes.service.views.models import JobFilter
 from tests.service.store.conftest import database
 from tests.service.store.rows import job, node, quote, run
@@ -90,7 +90,7 @@ FILTERS = [
 ]
 
 
-def answers(store: Storage) -> list[Any]:
+def answers(store: Store) -> list[Any]:
     """All that can be asked."""
     upto = store.archived_upto
     return [
@@ -120,7 +120,7 @@ def _fill(batch: Batch, events: list[Any], with_snapshot: bool, last: int) -> Ba
     )
 
 
-def _apply(store: Storage, kind: str, what: Any) -> Any:
+def _apply(store: Store, kind: str, what: Any) -> Any:
     try:
         if kind == "commit":
             events, with_snapshot, batch = what
@@ -133,7 +133,7 @@ def _apply(store: Storage, kind: str, what: Any) -> Any:
 
 
 def _check(url: str, folder: Path, sequence: list[tuple[str, Any]]) -> None:
-    memory, store = MemoryStore(folder / "memory"), Store.open(url, folder)
+    memory, store = Store.in_memory(folder / "memory"), Store.open(url, folder)
     try:
         for kind, what in sequence:
             if kind == "reopen":
@@ -144,6 +144,7 @@ def _check(url: str, folder: Path, sequence: list[tuple[str, Any]]) -> None:
             assert answers(store) == answers(memory)
     finally:
         store.close()
+        memory.close()
 
 
 @given(st.lists(actions(), max_size=8))

@@ -1,0 +1,118 @@
+"""What every request is checked for before a route sees it: sizes, whom it is addressed to, repeated parameters.
+
+Starlette's `TrustedHostMiddleware` compares names up to the first colon, which is no host of `[::1]:8000`, and cannot
+let in every address of a server that listens on all of them.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import get_origin
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, QueryParams
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from betimes.service.access.host_names import is_loopback
+from betimes.service.api.failures import Rejected, answer, refusal, shown
+from betimes.service.api.limits import MOST_HEADER_BYTES, MOST_URL_BYTES
+from betimes.service.api.models import EventQuery, Fault, JobQuery, LogQuery, WaitQuery
+
+MOST_KEPT = 64  # hosts and origins of which it is remembered whether they are known
+_LISTS = frozenset(
+    name
+    for query in (EventQuery, JobQuery, LogQuery, WaitQuery)
+    for name, field in query.model_fields.items()
+    if get_origin(field.annotation) is list
+)
+
+
+class Guard:
+    """ASGI middleware that answers what no route should see.
+
+    Against DNS rebinding: pages of other sites reach a loopback service only under a name of their own, so that Host
+    and Origin must be loopback or among `hosts`.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str] = ()) -> None:
+        self._app = app
+        self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
+        # A server that listens on every address may be called by any of them, but a name must be known.
+        self._any_address = any(_is_unspecified(host) for host in self._hosts)
+        self._is_known = lru_cache(MOST_KEPT)(self._knows)  # callers name the same few again and again
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what is addressed to this service, and short enough."""
+        if scope["type"] == "http":
+            try:
+                _check_sizes(scope)
+                self._check_addresses(Headers(scope=scope))
+                if b"&" in scope["query_string"]:
+                    _check_repeats(QueryParams(scope["query_string"]))
+            except Rejected as error:
+                await answer(error.status, error.failure, error.headers)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _check_addresses(self, headers: Headers) -> None:
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self._is_known(f"//{hosts[0]}"):
+            raise _stranger("Host", ", ".join(hosts))
+        for origin in headers.getlist("origin"):
+            if not self._is_known(origin):
+                raise _stranger("Origin", origin)
+
+    def _knows(self, url: str) -> bool:
+        try:
+            host = urlsplit(url).hostname or ""
+        except ValueError:
+            return False
+        if host in self._hosts or is_loopback(host):
+            return True
+        return self._any_address and _is_address(host)
+
+
+def _check_sizes(scope: Scope) -> None:
+    url = len(scope.get("raw_path") or scope["path"].encode()) + len(scope["query_string"])
+    headers = sum(len(name) + len(value) for name, value in scope["headers"])
+    for status, what, size, most in (
+        (414, "the URL has", url, MOST_URL_BYTES),
+        (431, "the headers have", headers, MOST_HEADER_BYTES),
+    ):
+        if size > most:
+            raise Rejected(status, "too-large", f"{what} at most {most} bytes here, not {size}")
+
+
+def _check_repeats(given: QueryParams) -> None:
+    """Of a parameter that is given several times it cannot be known which is meant, but for those that are lists."""
+    faults = [
+        Fault(
+            field=name,
+            message=f"expected it once, found it {len(given.getlist(name))} times; leave the others out",
+        )
+        for name in given
+        if name not in _LISTS and len(given.getlist(name)) > 1
+    ]
+    if faults:
+        raise refusal(faults)
+
+
+def _stranger(header: str, value: str) -> Rejected:
+    message = (
+        f"{header} {shown(value)!r} is not an address of this service; use the one that `betimes up` prints"
+    )
+    return Rejected(403, "not-allowed", message)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_unspecified(host: str) -> bool:
+    return _is_address(host) and ipaddress.ip_address(host).is_unspecified
