@@ -337,6 +337,8 @@ class JobSpec(BaseModel):
     @property
     def unit(self) -> UnitDemand:
         """What a unit needs, on all machines or on each family."""
+        if not self.demand:
+            return UnitDemand((self.gpu, self.cpu, self.memory_gib))
         return UnitDemand(
             (self.gpu, self.cpu, self.memory_gib),
             tuple(

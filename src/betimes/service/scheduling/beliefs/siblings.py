@@ -32,10 +32,10 @@ class Siblings:
 
     def note(self, job: Job) -> None:
         """A job is new, or has changed. A set of trials learns from its own, and so do they."""
-        if job.trials is not None or job.set_id is not None:
+        if job.trials is not None or job.set_id is not None or not math.isnan(job.spec.runtime_estimate_s):
             return
         key = (job.user, job.spec.history_key)
-        if not job.status.is_over and job.basis in LEARNT and math.isnan(job.spec.runtime_estimate_s):
+        if not job.status.is_over and job.basis in LEARNT:
             self._live[key][job.job_id] = job
         elif key in self._live:
             self._live[key].pop(job.job_id, None)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from betimes.cluster.labels import as_texts, suits, why_none_suits
+from betimes.cluster.labels import Labels, as_texts, suits, why_none_suits
 from betimes.cluster.resources import PER_UNIT, Amounts
+from betimes.cluster.tasks import JobTasks
+from betimes.cluster.unit_demand import UnitDemand
 from betimes.outcome.units import instant
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
@@ -28,6 +30,23 @@ MOST_NAMED = 20  # jobs in a reason's evidence
 _Free = tuple[Amounts, Amounts]  # what a node has left, and what is needed there
 
 
+class _Asked(NamedTuple):
+    """What decides what a job lacks."""
+
+    unit: UnitDemand
+    required: Labels
+    units: int  # at least
+    tasks: JobTasks | None  # of a job on nodes
+
+
+class _Lack(NamedTuple):
+    """What jobs lack that ask for the same. text: without when they start; both are empty for labels and families."""
+
+    code: str
+    text: str = ""
+    evidence: dict[str, Any] = {}  # noqa: RUF012 (never changed)
+
+
 class WaitReasons:
     """The reasons of jobs that are queued, as things stand at one instant; what all of them need is worked out once.
 
@@ -37,6 +56,7 @@ class WaitReasons:
     def __init__(self, state: SchedulerState, engine: PolicyEngine, forecast: Forecast | None) -> None:
         self.forecast = forecast
         self._state, self._engine = state, engine
+        self._lacks = dict[_Asked, _Lack | None]()  # a long queue asks for few different things
 
     def live_job(self, number: int) -> Job | None:
         """A job that is not over."""
@@ -129,56 +149,64 @@ class WaitReasons:
 
     def _too_little(self, job: Job) -> dict[str, Any] | None:
         """What it lacks; null: it would fit into what is free."""
-        engine, demand_on, units = self._engine.engine, job.spec.unit.amounts_on, job.spec.min_units
-        if isinstance(engine, LiveNodes):
-            tasks = engine.tasks(job.job_id)
-            demand_on, units = tasks.demand_on, tasks.count
-        free = self._free_for(job)
-        if not free:
+        engine, spec = self._engine.engine, job.spec
+        tasks = engine.tasks(job.job_id) if isinstance(engine, LiveNodes) else None
+        asked = _Asked(spec.unit, spec.required, spec.min_units, tasks)
+        if asked not in self._lacks:
+            self._lacks[asked] = self._lack_of(asked)
+        lack = self._lacks[asked]
+        if lack is None:
+            return None
+        if lack.code == "no-label":
             return self._lacks_labels(job)
+        if lack.code == "no-family":
+            return self._lacks_family(job, self._free_for(spec.required))
+        outlook, evidence = self._outlook(job)
+        return reason("no-room", f"{lack.text}{outlook}", **self._evidence, **lack.evidence, **evidence)
+
+    def _lack_of(self, asked: _Asked) -> _Lack | None:
+        """What jobs lack that ask for this; null: they would fit into what is free."""
+        engine, demand_on, units = self._engine.engine, asked.unit.amounts_on, asked.units
+        if asked.tasks is not None:
+            demand_on, units = asked.tasks.demand_on, asked.tasks.count
+        free = self._free_for(asked.required)
+        if not free:
+            return _Lack("no-label")
         nodes, there = self._state.ledger.nodes, dict[str, list[_Free]]()
         for name, room in free.items():
             family = nodes[name].family
             if (demand := demand_on(family)) is not None:
-                there.setdefault(family if job.spec.demand else "", []).append((room, demand))
+                there.setdefault(family if asked.unit.by_family else "", []).append((room, demand))
         if not there:
-            return self._lacks_family(job, free)
+            return _Lack("no-family")
+        labels = " and ".join(as_texts(asked.required))
         fits = sum(most(room, demand, units) for some in there.values() for room, demand in some) >= units
         (missing, at, left), family = min((_missing(some, units), family) for family, some in there.items())
         if missing > 0 and not fits:
             amount, needed, spare = (each / PER_UNIT[at] for each in (missing, missing + left, left))
             name = f"{NAMES[at]}{'s' if needed != 1 and at < 2 else ''}"
-            if job.spec.require:
-                name += f" on nodes with {' and '.join(as_texts(job.spec.required))}"
+            if asked.required:
+                name += f" on nodes with {labels}"
             if family:
                 name += f" on family {family}"
             text = f"needs {needed:g} {name}" + (f", {spare:g} free" if left else "")
-            return self._short(job, text, missing=amount, resource=NAMES[at])
+            return _Lack("no-room", text, {"missing": amount, "resource": NAMES[at]})
         if isinstance(engine, LivePool) and (few := units - engine.free_units) > 0:
             text = f"needs {units} of the pool's {engine.units} unit{'' if engine.units == 1 else 's'}"
             at = pool_resource(nodes.values())
             if there[family][0][1][at] < PER_UNIT[at]:
                 text += f" (each a whole {NAMES[at]})"
             text += f", {engine.free_units} free" if engine.free_units else ""
-            return self._short(job, text, missing=few, resource="unit")
+            return _Lack("no-room", text, {"missing": few, "resource": "unit"})
         if not fits:
             text = "enough is free in total, but no single node has all that it needs"
-            if job.spec.require:
-                text = f"{text} and {' and '.join(as_texts(job.spec.required))}"
-            outlook, evidence = self._outlook(job)
-            return reason("no-room", text + outlook, **self._evidence, **evidence)
+            return _Lack("no-room", f"{text} and {labels}" if labels else text)
         return None
 
-    def _free_for(self, job: Job) -> dict[str, Amounts]:
-        """What the nodes that take work and have its labels have left, by name."""
-        if not job.spec.require:
-            return self.free
+    def _free_for(self, required: Labels) -> dict[str, Amounts]:
+        """What the nodes that take work and have these labels have left, by name."""
         nodes = self._state.ledger.nodes
-        return {
-            name: room
-            for name, room in self.free.items()
-            if suits(nodes[name].machine.labels, job.spec.required)
-        }
+        return {name: room for name, room in self.free.items() if suits(nodes[name].machine.labels, required)}
 
     def _lacks_labels(self, job: Job) -> dict[str, Any]:
         """No node that is up has the labels that it requires."""
@@ -205,10 +233,6 @@ class WaitReasons:
         if any(offer.family in wanted for offer in self._engine.shared_offers):
             text = f"{text}; {self._state.ledger.policy} decides when to rent one"
         return reason("no-family", text, families=wanted)
-
-    def _short(self, job: Job, text: str, **lacks: Any) -> dict[str, Any]:
-        outlook, evidence = self._outlook(job)
-        return reason("no-room", f"{text}{outlook}", **self._evidence, **lacks, **evidence)
 
     def _not_its_turn(self, job: Job) -> dict[str, Any]:
         """There is room for it, and yet it has not been started."""
