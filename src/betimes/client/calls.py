@@ -14,7 +14,7 @@ from urllib.parse import quote as quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from betimes.service.scheduling.jobs.job_states import Status
+    from betimes.service.scheduling.job_states import Status
 
 API = "/api/v1"
 WAIT_S = 30.0  # of one request that waits

@@ -17,7 +17,7 @@ from betimes.service.executors.forker import Forker
 from betimes.service.executors.protocol import Launch
 from betimes.service.executors.supervision import files
 from betimes.service.executors.watching import Watch
-from betimes.service.scheduling.runs.run_reports import Trouble
+from betimes.service.scheduling.run_reports import Trouble
 from tests.service.executors.running import (
     RUN,
     Heard,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from tests.service.reliability.cluster import Cluster, machine, spec
 
 POLICIES = {

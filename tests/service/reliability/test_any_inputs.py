@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from betimes.errors import InputError
-from betimes.service.scheduling.jobs.job_states import Status
-from betimes.service.scheduling.nodes.node import BOOTING
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.node import BOOTING
 from tests.service.reliability.cluster import Cluster, machine, spec
 
 POOL = ("fifo", "srsf", "max-min", "las", "wfq:thresholds=20+100,weights=3/5+3/10+1/10", "afs", "themis")
@@ -152,7 +152,7 @@ def test_what_is_refused_changes_nothing() -> None:
     cluster = Cluster()
     before = cluster.ledger.next_event
     with pytest.raises(InputError):
-        cluster.scheduler.submission.submit(spec(after=["99"]), "ann")
+        cluster.scheduler.admission.submit(spec(after=["99"]), "ann")
     assert cluster.ledger.next_event == before
 
 

@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, create_engine, make_url, text
 
 from betimes.errors import StoreError, StoreTooNew
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.store import Store, default_url
 from betimes.service.store.databases import schema
 from betimes.service.store.opening import MIGRATIONS, configuration

@@ -296,7 +296,7 @@ def up(
     from betimes.service.machines.budgets import parse_budgets
     from betimes.service.machines.files import machines_of_cluster
     from betimes.service.runtime.retention import Keeping
-    from betimes.service.scheduling.decisions.engine_factory import Settings
+    from betimes.service.scheduling.engine_factory import Settings
     from betimes.service.startup.bootstrap import Options, speed_of
     from betimes.service.tuning.retune import parse_retune
 

@@ -35,7 +35,7 @@ from betimes.service.executors.protocol import FORCE_AFTER_S, Launch, Listener, 
 from betimes.service.executors.records import last_error
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.watching import Watch
-from betimes.service.scheduling.runs.run_reports import Ended, RunId, Started, Trouble
+from betimes.service.scheduling.run_reports import Ended, RunId, Started, Trouble
 from betimes.service.uploads.archive import DamagedArchive
 
 _AGAIN_S = 0.02  # after which a run that another shim is about to start is looked at again

@@ -9,11 +9,11 @@ from typing import Any, Generic, TypeVar
 from betimes.cluster.cluster import NodeGroup
 from betimes.service.engines.plans import Plan
 from betimes.service.machines.machine import Kind, Machine
-from betimes.service.scheduling.decisions.member_selection import Selection
+from betimes.service.scheduling.decisions import Selection
 from betimes.service.scheduling.forecasts import Forecast
-from betimes.service.scheduling.jobs.job import Places
-from betimes.service.scheduling.nodes.node import Node
-from betimes.service.scheduling.runs.run_reports import Report, RunId
+from betimes.service.scheduling.job import Places
+from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.run_reports import Report, RunId
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Quote, QuoteOption
 

@@ -43,12 +43,12 @@ from betimes.service.runtime.planning.selections import Selections
 from betimes.service.runtime.recovery_snapshots import keep_snapshot
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replaying.trace_source import Source
-from betimes.service.scheduling.decisions.engine_factory import Settings
-from betimes.service.scheduling.decisions.policy_engine import IsCompiled
 from betimes.service.scheduling.effects import Effect
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.nodes.node import LOST, Node
+from betimes.service.scheduling.node import LOST, Node
+from betimes.service.scheduling.policy_engine import IsCompiled
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.store.batch import Batch
 from betimes.service.store.storage import Storage

@@ -35,8 +35,8 @@ from betimes.service.runtime.commands import (
 )
 from betimes.service.runtime.promises.quotes import promise
 from betimes.service.runtime.rentals import Rentals
-from betimes.service.scheduling.jobs.job_control import Action
-from betimes.service.scheduling.nodes.node import LOST
+from betimes.service.scheduling.jobs import Action
+from betimes.service.scheduling.node import LOST
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.pipelines import by_number, check_names, resolved
@@ -48,7 +48,7 @@ def carry_out(command: Command[Any], scheduler: Scheduler, rentals: Rentals | No
         case SubmitJobs(specs, user):
             return _submit(scheduler, specs, user)
         case SubmitJob(spec, user):
-            return scheduler.submission.submit(spec, user)
+            return scheduler.admission.submit(spec, user)
         case CancelJobs(numbers, user, where_possible):
             return _control(scheduler, "cancel", numbers, user, where_possible)
         case HoldJobs(numbers, user, where_possible):
@@ -98,12 +98,12 @@ def carry_out(command: Command[Any], scheduler: Scheduler, rentals: Rentals | No
 def _submit(scheduler: Scheduler, specs: Sequence[JobSpec], user: str) -> list[list[int]]:
     check_names(specs)
     for spec in specs:
-        scheduler.submission.check(by_number(spec), user)
-    scheduler.submission.check_labels(specs)
+        scheduler.admission.check(by_number(spec), user)
+    scheduler.admission.check_labels(specs)
     taken: list[list[int]] = []
     named: dict[str, list[int]] = {}
     for spec in specs:
-        taken.append(scheduler.submission.accept(resolved(spec, named), user))
+        taken.append(scheduler.admission.accept(resolved(spec, named), user))
         named.setdefault(spec.title, []).extend(taken[-1])
     return taken
 
@@ -116,13 +116,13 @@ def _control(
     for number in able:
         job = scheduler.ledger.jobs.get(number)
         if job is not None and not job.status.is_over:  # one that waited for another has ended with it
-            scheduler.control.apply(action, number, user)
+            scheduler.jobs.apply(action, number, user)
     return able
 
 
 def _can_be(scheduler: Scheduler, action: Action, number: int, where_possible: bool) -> bool:
     try:
-        scheduler.control.check(action, number)
+        scheduler.jobs.check(action, number)
     except Unknown:
         # Its row has been removed since it ended.
         if not (where_possible and 0 < number < scheduler.ledger.next_job):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from betimes.errors import StoreRefused
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.store.event_file import archive_path, archives, write_archive
 from betimes.service.store.reading import ARCHIVED_UPTO, Reader
 from betimes.service.store.removing import Removal

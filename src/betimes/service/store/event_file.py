@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from betimes.errors import StoreDamaged
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.store.renamed_kinds import RENAMED
 
 _NAME = re.compile(r"events-([0-9]+)-([0-9]+)\.jsonl\.gz")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from betimes.errors import StoreArchived, StoreRefused
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.store.batch import Batch, Row, Snapshot
 from betimes.service.store.databases.codec import (
     ANSWERS,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.store.batch import Batch, Row, Snapshot
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError
 
 from betimes.errors import StoreError, StoreRefused, StoreUnreachable
 from betimes.service.access.address import LOCK_FILE
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.store.archiving import Archive
 from betimes.service.store.batch import Batch, Row, Snapshot
 from betimes.service.store.belonging import LOG, LastEvent, find_log

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.runs.preemption_record import Preemption
+from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.job import Preemption
 from betimes.service.store.storage import Storage
 from betimes.service.views.models import PreemptionView
 

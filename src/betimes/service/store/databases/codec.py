@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Column, DefaultClause, Table
 
 from betimes.errors import StoreDamaged, StoreRefused
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.store.batch import Row
 from betimes.service.store.databases import schema
 
