@@ -112,7 +112,7 @@ def test_what_is_asked_is_done_where_the_table_has_it(
     assert cluster.status(job) == status.value
     cluster.go_on(0.1)
     events = cluster.ledger.next_event
-    done = cluster.ask(f"control.{verb}", job, "bob")
+    done = cluster.ask(f"jobs.{verb}", job, "bob")
     again = verb == "hold" and status is Status.HELD  # which is so already
     assert done == ((status, STEPS[verb]) in LEGAL or again)
     if not done:
@@ -263,8 +263,8 @@ def test_no_more_of_an_array_is_at_work_than_may_be_whatever_happens_to_it(polic
         busy = [n for n in jobs if cluster.status(n) in ("queued", "running", "stopping")]
         most = max(most, len(busy))
         if cluster.now_at < 1010.0 and len(busy) == 2:
-            cluster.ask("control.hold", busy[0], "ann")
-            cluster.ask("control.cancel", busy[1], "ann")
+            cluster.ask("jobs.hold", busy[0], "ann")
+            cluster.ask("jobs.cancel", busy[1], "ann")
             cluster.turn()
         cluster.go_on(1.5)
         cluster.crash()

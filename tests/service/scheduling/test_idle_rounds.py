@@ -59,7 +59,7 @@ def test_another_answer_is_logged_and_comes_back_from_the_log() -> None:
     cluster.crash()
     cluster.submit(spec(100.0, **BOTH))
     assert len(idle(cluster)) == before
-    cluster.ask("control.cancel", 2, "ann")
+    cluster.ask("jobs.cancel", 2, "ann")
     cluster.turn()
     assert idle(cluster)[-1].data["reason"]["text"] == "job 3 is next: needs 2 cores"
     cluster.ask("nodes.set_status", "n-0", "draining", "operator")
@@ -74,7 +74,7 @@ def test_room_is_being_made() -> None:
     cluster.submit(spec(10.0, cpu=2.0, qos="trial"))
     cluster.submit(spec(10.0, cpu=2.0))
     assert idle(cluster)[-1].data["reason"]["text"] == "job 3 is next: needs 2 cores"
-    cluster.ask("control.cancel", 3, "ann")
+    cluster.ask("jobs.cancel", 3, "ann")
     cluster.turn()
     assert idle(cluster)[-1].data["reason"]["code"] == "nominated"
     assert idle(cluster)[-1].data["reason"]["text"] == "job 2 is next: job 1 makes room for it"

@@ -53,7 +53,7 @@ def after(policy: str, wanted: list[tuple[int, int, float]], kind: str = "") -> 
             if kind == "sets" and which >= 4:
                 asked |= {"array": f"1-{which}", "as_one": True, "max_units": 1}
             qos = "trial" if which == 0 else "best-effort"
-            cluster.ask("submission.submit", spec(widest * (5.0 + which), qos=qos, **asked), "ann")
+            cluster.ask("admission.submit", spec(widest * (5.0 + which), qos=qos, **asked), "ann")
         elif what == ADD:
             size = (2.0, 1.0, 4.0, 8.0)[which % 4] if is_mixed else 2.0
             family = ("few", "many", "other")[which % 3] if kind == "families" else ""

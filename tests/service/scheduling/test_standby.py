@@ -104,13 +104,13 @@ def test_nobody_is_started_before_the_policy_is_compiled_and_everybody_after_tha
 def test_a_job_that_was_taken_meanwhile_may_be_held_or_cancelled() -> None:
     cluster = at_work("fifo", False)
     held, cancelled = cluster.submit(spec(1.0), spec(1.0))
-    assert cluster.ask("control.hold", held, "ann")
-    assert cluster.ask("control.cancel", cancelled, "ann")
+    assert cluster.ask("jobs.hold", held, "ann")
+    assert cluster.ask("jobs.cancel", cancelled, "ann")
     cluster.turn()
     cluster.take_over()
     cluster.go_on()
     assert (cluster.status(held), cluster.status(cancelled)) == ("held", "cancelled")
-    cluster.ask("control.release", held, "ann")
+    cluster.ask("jobs.release", held, "ann")
     cluster.turn()
     cluster.go_on()
     assert cluster.status(held) == "finished"

@@ -33,7 +33,6 @@ from betimes.service.runtime.commands import (
     TakeOver,
     TakeReport,
 )
-from betimes.service.runtime.dispatch import carry_out
 from betimes.service.runtime.effect_runner import RETRY_S, EffectRunner
 from betimes.service.runtime.heartbeats import Heartbeats
 from betimes.service.runtime.inbox import Broken, IdempotencyKey, Inbox, Input, Newcomers, in_order
@@ -303,7 +302,7 @@ class Controller:
         for one in self.taken:
             before = len(scheduler.events)
             try:
-                results.append((one, carry_out(one.command, scheduler, self.rentals)))
+                results.append((one, one.command.carry_out(scheduler, self.rentals)))
             except InputError as error:
                 if len(scheduler.events) > before:  # half of it has been done
                     raise Broken(one, error) from error
