@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -79,7 +79,7 @@ class CancelJobs(Command[list[int]]):
     where_possible: bool = False
 
     def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
-        return _control(scheduler, "cancel", self.numbers, self.user, self.where_possible)
+        return _control(self, "cancel", scheduler, scheduler.jobs.cancel)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class HoldJobs(Command[list[int]]):
     where_possible: bool = False
 
     def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
-        return _control(scheduler, "hold", self.numbers, self.user, self.where_possible)
+        return _control(self, "hold", scheduler, scheduler.jobs.hold)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class ReleaseJobs(Command[list[int]]):
     where_possible: bool = False
 
     def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
-        return _control(scheduler, "release", self.numbers, self.user, self.where_possible)
+        return _control(self, "release", scheduler, scheduler.jobs.release)
 
 
 @dataclass(frozen=True)
@@ -314,14 +314,18 @@ class NoteTuning(Command[int]):
 
 
 def _control(
-    scheduler: Scheduler, action: Action, numbers: Sequence[int], user: str, where_possible: bool
+    asked: CancelJobs | HoldJobs | ReleaseJobs,
+    action: Action,
+    scheduler: Scheduler,
+    do: Callable[[int, str], None],
 ) -> list[int]:
     """Do the same with every job, or with none if one of them cannot be; returns those to which it was done."""
-    able = [number for number in dict.fromkeys(numbers) if _can_be(scheduler, action, number, where_possible)]
+    numbers = dict.fromkeys(asked.numbers)
+    able = [number for number in numbers if _can_be(scheduler, action, number, asked.where_possible)]
     for number in able:
         job = scheduler.ledger.jobs.get(number)
         if job is not None and not job.status.is_over:  # one that waited for another has ended with it
-            scheduler.jobs.apply(action, number, user)
+            do(number, asked.user)
     return able
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from betimes.cluster.billing import lease_usd
@@ -140,9 +140,8 @@ class DecisionApplier:
 
 def _record(expected: ExpectedSaving, now_at: float) -> dict[str, Any]:
     """What a move that has just been decided is to save."""
-    return MoveRecord(
-        now_at, expected.before_usd_per_h, expected.after_usd_per_h, expected.cost_usd
-    ).to_json()
+    usd_per_h = expected.before_usd_per_h, expected.after_usd_per_h
+    return asdict(MoveRecord(now_at, *usd_per_h, expected.cost_usd))
 
 
 def _answer(reason: dict[str, Any] | None) -> tuple[str, int | None] | None:

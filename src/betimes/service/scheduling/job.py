@@ -7,7 +7,7 @@ and its moves have cost.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from betimes.cluster.unit_demand import UnitDemand
@@ -50,7 +50,7 @@ class Preemption:
     """A run that was told to make room. Null: not known yet, or it never came to that."""
 
     run: int
-    by: tuple[int, ...]  # the jobs that take what it gives up; empty: no particular one
+    by: list[int]  # the jobs that take what it gives up; empty: no particular one
     policy: str
     told_at: float
     grace_s: float
@@ -75,15 +75,6 @@ class Preemption:
         """The next run reports for the first time how far it is; all of the work would take it whole_s."""
         lost_frac = max(0.0, (self.had_frac or 0.0) - frac)
         return replace(self, lost_node_s=lost_frac * whole_s * nodes)
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it, for an event or a snapshot."""
-        return {**asdict(self), "by": [*self.by]}
-
-    @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Preemption:
-        """A preemption of an event or a snapshot."""
-        return cls(**{**found, "by": tuple(found["by"])})
 
 
 def nodes_held(places: Iterable[tuple[str, int]], unit: UnitDemand, nodes: Mapping[str, Node]) -> float:
@@ -147,10 +138,6 @@ class MoveRecord:
         """The price of what the job alone keeps has been this since it was counted last."""
         usd = usd_per_h * (until_at - self.paid_until_at) / S_PER_H
         return replace(self, paid_usd=self.paid_usd + usd, paid_until_at=until_at)
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it, for an event or a snapshot."""
-        return asdict(self)
 
 
 Places = list[tuple[str, int]]  # units on a node, by the node's name
@@ -285,19 +272,16 @@ class Job:
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for a snapshot."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        found = {name: getattr(self, name) for name in self.__slots__}
         found["spec"] = self.spec.model_dump(mode="json", exclude_defaults=True)
         found["status"] = self.status.value
         found["account"] = self.account.row() if self.account else None
-        found["run"] = asdict(self.run) if self.run else None
-        found["trials"] = asdict(self.trials) if self.trials else None
-        found["preemption"] = self.preemption.to_json() if self.preemption else None
-        found["rental"] = asdict(self.rental) if self.rental else None
-        for name, move in (("next_move", self.next_move), ("move", self.move)):
+        for name in ("run", "trials", "preemption", "rental"):
+            found[name] = asdict(found[name]) if found[name] else None
+        for name in ("next_move", "move"):
+            move = found.pop(name)
             if move is not None:
-                found[name] = move.to_json()
-            else:
-                del found[name]
+                found[name] = asdict(move)
         return found
 
     @classmethod
@@ -314,7 +298,7 @@ class Job:
                 "account": Account(**account) if account else None,
                 "run": Run(**{**run, "places": _places(run["places"])}) if run else None,
                 "trials": TrialSet(**trials) if trials else None,
-                "preemption": Preemption.from_json(preemption) if preemption else None,
+                "preemption": Preemption(**preemption) if preemption else None,
                 "rental": Rental(**rental) if rental else None,
                 **{name: MoveRecord(**found[name]) for name in ("next_move", "move") if name in found},
             }

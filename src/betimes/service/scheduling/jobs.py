@@ -219,16 +219,6 @@ class Jobs:
             raise Conflict(f"job {number} is {job.status.value}, not held; there is nothing to release")
         return job
 
-    def apply(self, action: Action, number: int, user: str) -> None:
-        """Do it. Raises Unknown, Conflict."""
-        match action:
-            case "cancel":
-                self.cancel(number, user)
-            case "hold":
-                self.hold(number, user)
-            case "release":
-                self.release(number, user)
-
     def cancel(self, number: int, user: str) -> None:
         """End a job. Raises Unknown, Conflict."""
         job = self.check("cancel", number)

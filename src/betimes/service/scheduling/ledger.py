@@ -39,10 +39,6 @@ class PolicyRecord:
         self.job_s += run_s * tasks
         self.slowdown += bounded_slowdown(wait_s, run_s)
 
-    def to_json(self) -> dict[str, Any]:
-        """For a snapshot."""
-        return asdict(self)
-
 
 def bounded_slowdown(wait_s: float, run_s: float) -> float:
     """(wait + run) / run of a job, where short runs count as `LEAST_RUN_S`."""
@@ -96,7 +92,7 @@ class Ledger:
         if change is not None:
             job = change(self, event, job) or job
         if job is not None and "preemption" in event.data:
-            job.preemption = Preemption.from_json(event.data["preemption"])
+            job.preemption = Preemption(**event.data["preemption"])
         return job
 
     def to_bytes(self) -> bytes:
@@ -115,7 +111,7 @@ class Ledger:
                 "policy": self.policy,
                 "policy_since_at": self.policy_since_at,
                 "member": self.member,
-                "record": self.record.to_json(),
+                "record": asdict(self.record),
                 "idle": self.idle,
                 "next_job": self.next_job,
                 "next_event": self.next_event,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from betimes.service.machines.machine import REAL
@@ -93,7 +94,7 @@ class Runs:
     def log_move_over(self, job: Job) -> None:
         """A job's run has ended: if it followed a move, say what that has saved."""
         if job.move is not None:
-            self._state.log("moved", "executor", job.job_id, move=job.move.to_json())
+            self._state.log("moved", "executor", job.job_id, move=asdict(job.move))
 
     def log_stopping(
         self, job: Job, why: str, cause: str, by_at: float | None, reason: dict[str, Any], **more: Any
@@ -145,15 +146,15 @@ class Runs:
         if run is None:
             return {}
         nodes = self._nodes_of(job, run.places)
-        found = Preemption(run.number, tuple(by), ledger.policy, self._state.now_at, grace_s, nodes)
-        return {"preemption": found.to_json()}
+        found = Preemption(run.number, [*by], ledger.policy, self._state.now_at, grace_s, nodes)
+        return {"preemption": asdict(found)}
 
     def cost_of_leaving(self, job: Job, at: float, *, worked_on: bool) -> dict[str, Any]:
         """A run has ended; worked_on: by itself, so that no time was wasted."""
         found = job.preemption
         if found is None or job.run is None or found.run != job.run.number or found.left_at is not None:
             return {}
-        return {"preemption": found.left(at, job.progress_frac, worked_on).to_json()}
+        return {"preemption": asdict(found.left(at, job.progress_frac, worked_on))}
 
     def _cost_of_resuming(self, job: Job, places: Places) -> dict[str, Any]:
         """The run that follows a preempted one is launched."""
@@ -161,7 +162,7 @@ class Runs:
         if found is None or found.resumed_at is not None or job.account is None:
             return {}
         nodes = self._nodes_of(job, places)
-        return {"preemption": found.resumed(self._state.now_at, job.account.stall_s, nodes).to_json()}
+        return {"preemption": asdict(found.resumed(self._state.now_at, job.account.stall_s, nodes))}
 
     def log_lost_work(self, job: Job, frac: float) -> None:
         """The first report of a run that follows a preempted one says where it goes on from."""
@@ -171,7 +172,7 @@ class Runs:
         if run is None or run.number != found.run + 1 or account is None or found.had_frac is None:
             return
         whole_s = account.size_s / (self._engine.speed(job) if self._engine.is_pool else 1.0)
-        cost = found.goes_on(frac, whole_s, self._nodes_of(job, run.places)).to_json()
+        cost = asdict(found.goes_on(frac, whole_s, self._nodes_of(job, run.places)))
         self._state.log("work-lost", "progress", job.job_id, number=run.number, frac=frac, preemption=cost)
 
     def _nodes_of(self, job: Job, places: Places) -> float:

@@ -16,7 +16,7 @@ EVENTS_A_JOB = 10_000  # of one that was displaced
 
 def preemptions_of(job_id: int, events: Iterable[Event]) -> list[PreemptionView]:
     """The preemptions of a job, of whose events these are some; the newest event of each knows the most."""
-    told = [Preemption.from_json(event.data["preemption"]) for event in events if "preemption" in event.data]
+    told = [Preemption(**event.data["preemption"]) for event in events if "preemption" in event.data]
     return [_shown(job_id, one) for one in {one.run: one for one in told}.values()]
 
 
