@@ -17,9 +17,9 @@ from measuring import Table, introduce
 from betimes import simulate
 from betimes.service.engines.named_policies import compile_policy
 from betimes.service.machines.machine import Machine
-from betimes.service.scheduling.decisions.engine_factory import Settings
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.runs.run_reports import Ended, RunId
+from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 from betimes.twin.generate import generate
@@ -55,7 +55,7 @@ def crowded(policy: str, queued: int) -> Scheduler:
     number = 0
     while sum(not one.units for one in scheduler.ledger.jobs.values()) < queued:
         for _ in range(200):
-            scheduler.submission.submit(job(number), "ann")
+            scheduler.admission.submit(job(number), "ann")
             number += 1
         scheduler.turn()
         scheduler.take()
@@ -70,7 +70,7 @@ def decisions(policy: str, queued: int, count: int) -> tuple[float, float]:
         began = time.perf_counter()
         scheduler.begin(1.0 + step)
         if step % 2:
-            scheduler.submission.submit(job(step), "ann")
+            scheduler.admission.submit(job(step), "ann")
         else:
             running = next(one for one in scheduler.ledger.jobs.values() if one.run and one.run.launched)
             run = RunId(running.job_id, running.run.number) if running.run else RunId(0, 0)

@@ -19,10 +19,10 @@ from measuring import Table, introduce
 from betimes.cluster import Offer
 from betimes.service.engines.named_policies import compile_policy
 from betimes.service.machines.machine import Machine
-from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.scheduling.effects import OrderMachine
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.nodes.node import UP, Node
+from betimes.service.scheduling.node import UP, Node
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 
@@ -105,7 +105,7 @@ class Crowd:
                 min_units=self.units,
                 max_units=self.units,
             )
-            self.scheduler.submission.submit(spec, "ann")
+            self.scheduler.admission.submit(spec, "ann")
             if at % 200 == 199 or at == count - 1:
                 self._turn()
 

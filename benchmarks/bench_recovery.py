@@ -25,9 +25,9 @@ from measuring import Table, introduce
 
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.recovery_snapshots import keep_snapshot
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.nodes.node import Node
+from betimes.service.scheduling.node import Node
 from betimes.service.store import Batch, Store, default_url
 
 AT_S = 1.7e9

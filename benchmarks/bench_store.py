@@ -21,7 +21,7 @@ from pathlib import Path
 
 from measuring import Table, introduce
 
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.store import Batch, Row, Store, default_url
 
 SIZES = (1, 10, 100, 1000)

@@ -38,7 +38,7 @@ from pathlib import Path
 from betimes.client import Client, JobSpec
 from betimes.errors import BetimesError, Conflict, ServiceError, Unknown
 from betimes.service.executors.supervision import files, processes
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import JobStory
 
 LABEL = "chaos"

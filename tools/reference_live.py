@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from betimes.service.executors.ray.gang import VARIABLES as ON_A_CLUSTER
 from betimes.service.machines import cloud_file
 from betimes.service.runtime.launches import KEPT, VARIABLES
-from betimes.service.scheduling.event_log import KINDS
-from betimes.service.scheduling.jobs.job_states import Status, diagram
-from betimes.service.scheduling.jobs.reasons import CODES
+from betimes.service.scheduling.events import KINDS
+from betimes.service.scheduling.job_states import Status, diagram
+from betimes.service.scheduling.reasons import CODES
 
 Table = Callable[[tuple[str, ...], Iterable[tuple[str, ...]]], str]
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from betimes.errors import Conflict, Refused, Unknown
 from betimes.service.api.examples import FLEET, FLEET_PLAN, PORTFOLIO
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.spec_errors import faults
 from betimes.service.tuning.view import SearchView, TuningView

@@ -13,7 +13,7 @@ from betimes.foresight.objectives import parse_objectives
 from betimes.service.access.auth import RunTokens
 from betimes.service.api.examples import FLEET, FLEET_PLAN, PORTFOLIO
 from betimes.service.executors.log_files import LocalLog, LogReader
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun
-from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.runs.run_reports import Ended, RunId, Started
+from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.run_reports import Ended, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 
@@ -69,7 +69,7 @@ class Replay:
         for report in sorted((r for r in reports if isinstance(r, Ended)), key=lambda r: r.run):
             scheduler.reports.ended(report)
         for spec in specs:
-            scheduler.submission.submit(spec, user)
+            scheduler.admission.submit(spec, user)
         scheduler.turn()
         while True:
             events, effects, _, _ = scheduler.take()

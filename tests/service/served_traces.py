@@ -19,7 +19,7 @@ from betimes.service.runtime.clock import VirtualClock
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.replaying.replay import Arrivals, machines_for
 from betimes.service.runtime.service_backend import ServiceBackend
-from betimes.service.scheduling.decisions.engine_factory import Settings
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import assembled
 from betimes.service.store.store import Store

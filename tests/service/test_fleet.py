@@ -15,7 +15,7 @@ from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
 from betimes.service.machines.scenario import SetCapacity
-from betimes.service.scheduling.runs.move_record import MoveRecord
+from betimes.service.scheduling.job import MoveRecord
 from betimes.testing import InMemoryService
 
 OFFERS = (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from betimes.errors import BetimesError
     from betimes.service.access.address import Found
-    from betimes.service.scheduling.jobs.job_states import Status
+    from betimes.service.scheduling.job_states import Status
 
 API = "/api/v1"
 CONNECT_S = 10.0

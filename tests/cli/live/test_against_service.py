@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from tests.cli.conftest import Call, program
 from tests.service.serving import Background, fake
 

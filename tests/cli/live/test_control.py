@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from tests.cli.conftest import Call
 from tests.cli.stand_in import Service, job
 

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from betimes.errors import NotReachable
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Estimate, JobStory, PlaceView, PreemptionView, Reason, RunView
 from tests.cli.conftest import Call

@@ -10,7 +10,7 @@ import pytest
 from betimes.cli.main import main
 from betimes.errors import NotAllowed, NotReachable, Unavailable
 from betimes.service.api.examples import PORTFOLIO
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import JobView, NodeSpec, Reason, RunView
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, event, job, node, ran

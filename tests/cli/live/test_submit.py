@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import Refused
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Quote, Reason
 from tests.cli.conftest import Call

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from betimes.foresight.objectives import MEASURES, METRICS
 from betimes.service.api.bodies import ARCHIVE
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import OBJECTIVE
 from tests.service.serving import Fake, fake

@@ -14,7 +14,7 @@ import pytest
 
 from betimes.client.sse import EventReader
 from betimes.service.api import Limits
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import EventView
 from tests.service.api.test_routes import ask
 from tests.service.client.both import events_in

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.service.executors.log_files import LogCursor
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.api.test_routes import ask
 from tests.service.serving import PATIENCE_S, Fake, fake, served, until

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
 from betimes.service.views.models import JobStory, JobView, NodeView, Quote, Submitted

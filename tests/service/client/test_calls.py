@@ -23,7 +23,7 @@ from betimes.errors import (
     Unavailable,
     Unknown,
 )
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import EventView, NodeSpec, TuneSpec
 from tests.service.client.both import TRUE, Both, events_in
 from tests.service.serving import Background, Fake, fake

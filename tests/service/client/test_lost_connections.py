@@ -14,7 +14,7 @@ import pytest
 
 from betimes import AsyncClient, Client
 from betimes.errors import NotReachable
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import EventView, NodeSpec
 from tests.service.client.both import TRUE, Both
 from tests.service.serving import PATIENCE_S, Background

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from tests.service.reliability.cluster import Cluster, machine, spec
 
 POLICIES = {
@@ -59,11 +59,11 @@ def _meddle(cluster: Cluster, draw: random.Random) -> None:
     jobs, what = list(cluster.ledger.jobs), draw.randrange(5)
     held = [number for number, job in cluster.ledger.jobs.items() if job.status is Status.HELD]
     if held:
-        cluster.ask("control.release", held[0], "ann")
+        cluster.ask("jobs.release", held[0], "ann")
     elif what == 0 and jobs:
-        cluster.ask("control.cancel", draw.choice(jobs), "bob")
+        cluster.ask("jobs.cancel", draw.choice(jobs), "bob")
     elif what == 1 and jobs:
-        cluster.ask("control.hold", draw.choice(jobs), "ann")
+        cluster.ask("jobs.hold", draw.choice(jobs), "ann")
     elif what == 2:
         drained = [name for name, node in cluster.ledger.nodes.items() if node.status != "up"]
         cluster.ask(

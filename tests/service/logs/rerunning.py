@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from betimes.service.scheduling.decisions.engine_factory import Settings
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.nodes.node import Node
-from betimes.service.scheduling.runs.run_reports import Ended, RunId, Started
+from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.run_reports import Ended, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 
@@ -86,13 +86,13 @@ class Rerun:
                 policy = next(event.data["policy"] for event in self.events if event.kind == "policy-set")
                 scheduler.open(policy, data["epoch_at"])
             case "submitted":
-                scheduler.submission.submit(self._spec(at, logged), data["user"])
+                scheduler.admission.submit(self._spec(at, logged), data["user"])
             case "cancel-requested":
-                scheduler.control.cancel(job, user)
+                scheduler.jobs.cancel(job, user)
             case "held":
-                scheduler.control.hold(job, user)
+                scheduler.jobs.hold(job, user)
             case "released":
-                scheduler.control.release(job, user)
+                scheduler.jobs.release(job, user)
             case "node-status":
                 scheduler.nodes.set_status(logged.node or "", data["status"], logged.cause)
             case "started":

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.scheduling.decisions.engine_factory import Settings
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.store.event_file import archives, read_archive
 from tests.service.logs.recording import POLICIES, RESTART_S

@@ -17,13 +17,13 @@ from betimes.service.engines.pool import LivePool
 from betimes.service.executors.virtual import EXIT_CODE, WORK, VirtualWorld
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.promises.leaving_runs import leaving
-from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.scheduling.effects import DropRun, GiveBack, RentMachines, ResizeRun, StartRun, StopRun
-from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.nodes.node import UP
-from betimes.service.scheduling.runs.run_reports import Ended, Report, RunId, Started
+from betimes.service.scheduling.node import UP
+from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 from tests.core.nodes import invariants as of_nodes
@@ -93,7 +93,7 @@ class Cluster:
         self.scheduler.quoted(quote)
 
     def submit(self, *specs: JobSpec, user: str = "ann") -> list[int]:
-        numbers = [number for one in specs for number in self.scheduler.submission.submit(one, user)]
+        numbers = [number for one in specs for number in self.scheduler.admission.submit(one, user)]
         self.turn()
         return numbers
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from betimes.errors import InputError
-from betimes.service.scheduling.jobs.job_states import Status
-from betimes.service.scheduling.nodes.node import BOOTING
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.node import BOOTING
 from tests.service.reliability.cluster import Cluster, machine, spec
 
 POOL = ("fifo", "srsf", "max-min", "las", "wfq:thresholds=20+100,weights=3/5+3/10+1/10", "afs", "themis")
@@ -62,15 +62,15 @@ def play(
                     asked = asked.model_copy(
                         update={"array": array, "as_one": True, "max_units": 1, "units_per_task": "pack"}
                     )
-                cluster.ask("submission.submit", asked, draw.choice(("ann", "bob")))
+                cluster.ask("admission.submit", asked, draw.choice(("ann", "bob")))
             elif kind < 8 and some:
-                cluster.ask("control.cancel", some, "ann")
+                cluster.ask("jobs.cancel", some, "ann")
             elif kind < 9 and some:
-                cluster.ask("control.hold", some, "ann")
+                cluster.ask("jobs.hold", some, "ann")
             elif kind < 10:
                 held = [n for n, job in cluster.ledger.jobs.items() if job.status is Status.HELD]
                 if held:
-                    cluster.ask("control.release", draw.choice(held), "ann")
+                    cluster.ask("jobs.release", draw.choice(held), "ann")
             elif kind < 12:
                 cluster.ask("policy.set_policy", draw.choice(policies), "ann")
             elif kind < 13:
@@ -107,7 +107,7 @@ def play(
             cluster.take_over()
     cluster.take_over()
     for number in [n for n, job in cluster.ledger.jobs.items() if job.status is Status.HELD]:
-        cluster.ask("control.release", number, "ann")
+        cluster.ask("jobs.release", number, "ann")
     for name in list(cluster.ledger.nodes):
         cluster.ask("nodes.set_status", name, "up", "user:ann")
     cluster.turn()
@@ -152,7 +152,7 @@ def test_what_is_refused_changes_nothing() -> None:
     cluster = Cluster()
     before = cluster.ledger.next_event
     with pytest.raises(InputError):
-        cluster.scheduler.submission.submit(spec(after=["99"]), "ann")
+        cluster.scheduler.admission.submit(spec(after=["99"]), "ann")
     assert cluster.ledger.next_event == before
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from betimes.service.scheduling.jobs.job_states import LEGAL, Status, Transition
-from betimes.service.scheduling.runs.report_handling import MOST_LOSSES
-from betimes.service.scheduling.runs.run_reports import Ended, RunId
+from betimes.service.scheduling.job_states import LEGAL, Status, Transition
+from betimes.service.scheduling.report_handling import MOST_LOSSES
+from betimes.service.scheduling.run_reports import Ended, RunId
 from tests.service.reliability.cluster import Cluster, spec
 
 
 def held(cluster: Cluster) -> int:
     job = queued(cluster)
-    cluster.scheduler.control.hold(job, "ann")
+    cluster.scheduler.jobs.hold(job, "ann")
     cluster.turn()
     return job
 
@@ -58,7 +58,7 @@ def preempted(cluster: Cluster) -> int:
 
 def cancelled_but_there(cluster: Cluster) -> int:
     job = running(cluster)
-    cluster.scheduler.control.cancel(job, "ann")
+    cluster.scheduler.jobs.cancel(job, "ann")
     cluster.turn()
     return job
 
@@ -77,7 +77,7 @@ def failed(cluster: Cluster) -> int:
 
 def cancelled(cluster: Cluster) -> int:
     job = held(cluster)
-    cluster.scheduler.control.cancel(job, "ann")
+    cluster.scheduler.jobs.cancel(job, "ann")
     cluster.turn()
     return job
 
@@ -112,7 +112,7 @@ def test_what_is_asked_is_done_where_the_table_has_it(
     assert cluster.status(job) == status.value
     cluster.go_on(0.1)
     events = cluster.ledger.next_event
-    done = cluster.ask(f"control.{verb}", job, "bob")
+    done = cluster.ask(f"jobs.{verb}", job, "bob")
     again = verb == "hold" and status is Status.HELD  # which is so already
     assert done == ((status, STEPS[verb]) in LEGAL or again)
     if not done:
@@ -124,7 +124,7 @@ def test_what_is_asked_is_done_where_the_table_has_it(
     elif done and verb == "hold":
         cluster.go_on(200.0)
         assert cluster.status(job) == "held"
-        cluster.scheduler.control.release(job, "bob")
+        cluster.scheduler.jobs.release(job, "bob")
         cluster.turn()
     cluster.go_on()
     assert all(live.status is Status.HELD for live in cluster.ledger.jobs.values())
@@ -263,13 +263,13 @@ def test_no_more_of_an_array_is_at_work_than_may_be_whatever_happens_to_it(polic
         busy = [n for n in jobs if cluster.status(n) in ("queued", "running", "stopping")]
         most = max(most, len(busy))
         if cluster.now_at < 1010.0 and len(busy) == 2:
-            cluster.ask("control.hold", busy[0], "ann")
-            cluster.ask("control.cancel", busy[1], "ann")
+            cluster.ask("jobs.hold", busy[0], "ann")
+            cluster.ask("jobs.cancel", busy[1], "ann")
             cluster.turn()
         cluster.go_on(1.5)
         cluster.crash()
         for number in [n for n in jobs if cluster.status(n) == "held"]:
-            cluster.scheduler.control.release(number, "ann")
+            cluster.scheduler.jobs.release(number, "ann")
             cluster.turn()
     assert most == 2
 

@@ -14,8 +14,8 @@ import pytest
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.commands import CancelJobs, SubmitJob
-from betimes.service.scheduling.jobs.job import Job, Places
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job import Job, Places
+from betimes.service.scheduling.job_states import Status
 from betimes.service.startup.in_memory import Assembly, assembled
 from betimes.service.store.store import Store
 from tests.service.reliability.cluster import spec

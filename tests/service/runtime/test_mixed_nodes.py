@@ -12,7 +12,7 @@ from betimes.client import AsyncClient
 from betimes.errors import Conflict
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.admission.mixed_nodes import check_start
-from betimes.service.scheduling.nodes.node import Node
+from betimes.service.scheduling.node import Node
 from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig
 from betimes.service.views.models import NodeSpec, NodeView

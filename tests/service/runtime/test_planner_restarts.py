@@ -13,8 +13,8 @@ import pytest
 from betimes.cluster import Cluster, Offer
 from betimes.service.machines.cloud_file import cloud_of
 from betimes.service.runtime.clock import VirtualClock
-from betimes.service.scheduling.decisions.engine_factory import Settings
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.job_states import Status
 from betimes.service.startup.in_memory import Assembly, assembled
 from betimes.service.store.store import Store
 from tests.service.reliability.cluster import spec

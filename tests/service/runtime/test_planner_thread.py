@@ -28,8 +28,8 @@ from betimes.core.planning import (
 from betimes.errors import Conflict
 from betimes.service.machines.scenario import Reclaim
 from betimes.service.runtime.commands import CancelJobs, SetPolicy
-from betimes.service.scheduling.decisions.engine_factory import Settings
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.job_states import Status
 from tests.service.machines.kinds import kind
 from tests.service.reliability.cluster import spec
 from tests.service.runtime.test_rentals import House, clouds

@@ -17,8 +17,8 @@ from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
 from betimes.service.machines.scenario import Outage, Reclaim, SetPrice, Slow, Step
 from betimes.service.runtime.clock import VirtualClock
-from betimes.service.scheduling.decisions.engine_factory import Settings
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.job_states import Status
 from betimes.service.startup.in_memory import assembled
 from betimes.service.store.store import Store
 from betimes.service.views.models import JobFilter, NodeSpec, NodeView

@@ -19,8 +19,8 @@ from betimes.policies.packing import Stratus
 from betimes.service.engines import planner_rounds
 from betimes.service.engines.named_policies import check_live, shared_offers
 from betimes.service.runtime.commands import CancelJobs
-from betimes.service.scheduling.decisions.engine_factory import Settings
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.job_states import Status
 from tests.service.reliability.cluster import spec
 from tests.service.runtime.test_planner_thread import BIG, PERIOD_S, EachItsOwn, each_its_own, of_kind, until
 from tests.service.runtime.test_rentals import House, clouds

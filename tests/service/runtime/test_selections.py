@@ -14,7 +14,7 @@ from betimes.foresight.portfolio.driver import Selector
 from betimes.service.engines.named_policies import check_live
 from betimes.service.runtime.commands import SetPolicy
 from tests.service.runtime.test_rentals import House, clouds, play
-from tests.service.scheduling.nodes.test_machine_rentals import BIG, resume
+from tests.service.scheduling.test_machine_rentals import BIG, resume
 
 POLICY = "portfolio:members=odb/fifo/best+oda/fifo/best,period=3,budget=2"
 

@@ -9,7 +9,7 @@ import pytest
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.admission.whole_units import rounding_note
 from betimes.service.runtime.service_backend import ServiceBackend
-from betimes.service.scheduling.nodes.node import Node
+from betimes.service.scheduling.node import Node
 from tests.service.four_cores import on_four_cores, spec
 
 FOUR_CORES = [Node(Machine("n", "virtual", "n", 4.0, 8.0, 0.0))]

@@ -13,10 +13,10 @@ from betimes.errors import Conflict, Refused
 from betimes.service.executors.ray.gang import members
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.launches import Launches
-from betimes.service.scheduling.jobs.job import Run
-from betimes.service.scheduling.nodes.node import Node
+from betimes.service.scheduling.job import Run
+from betimes.service.scheduling.node import Node
 from tests.service.reliability.cluster import Cluster, machine, spec
-from tests.service.scheduling.jobs.test_wait_reasons import why
+from tests.service.scheduling.test_wait_reasons import why
 
 BOTH = {"x": {"cpu": 2.0}, "y": {"cpu": 1.0}}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.runs.run_reports import Ended, RunId
+from betimes.service.scheduling.run_reports import Ended, RunId
 from tests.service.reliability.cluster import EPOCH_AT, Cluster, spec
 
 POLICIES = ["easy", "fifo"]  # on nodes, and in a pool
@@ -56,7 +56,7 @@ def test_a_job_that_ended_while_the_service_was_down_ended_then_and_took_what_it
 def test_that_holds_for_every_way_of_ending(said: dict[str, object], status: str) -> None:
     cluster, job, began_at = a_running_job("fifo")
     if status == "cancelled":
-        cluster.scheduler.control.cancel(job, "bob")
+        cluster.scheduler.jobs.cancel(job, "bob")
     late(cluster, job, **said)
 
     assert (cluster.rows[job]["status"], cluster.rows[job]["finished_at"]) == (status, began_at + 5.0)
@@ -67,7 +67,7 @@ def test_a_job_that_goes_on_later_ends_later() -> None:
     late(cluster, job, exit_code=1)
     assert cluster.runs[RunId(job, 1)]["ended_at"] == began_at + 5.0
     cluster.go_on(2.0)
-    cluster.scheduler.control.cancel(job, "bob")
+    cluster.scheduler.jobs.cancel(job, "bob")
     cluster.turn()
     cluster.go_on()
 

@@ -6,7 +6,7 @@ import pytest
 
 from betimes.errors import Refused
 from betimes.service.machines.machine import Machine
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.reliability.cluster import EPOCH_AT, Cluster, machine, spec
@@ -83,7 +83,7 @@ def test_a_pool_knows_no_tasks() -> None:
 def test_what_never_fits_is_refused(asked: JobSpec, field: str, said: str) -> None:
     cluster = of_gpus(8, 4, 4)
     with pytest.raises(Refused, match=said) as refused:
-        cluster.scheduler.submission.submit(asked, "ann")
+        cluster.scheduler.admission.submit(asked, "ann")
     assert refused.value.field == field
     assert len(placed(cluster, gpus(16, units_per_task=4))[0]) == 3
 

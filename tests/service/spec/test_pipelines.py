@@ -8,7 +8,7 @@ import pytest
 
 from betimes.errors import JobFileError, Refused
 from betimes.service.runtime.service_backend import ServiceBackend
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_file import read_jobs
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.pipelines import check_names, resolved

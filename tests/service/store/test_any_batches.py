@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from betimes.errors import StoreRefused
-from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.job_states import Status
 from betimes.service.store import Batch, Snapshot, Store, default_url
 from betimes.service.views.models import JobFilter
 from tests.service.store.conftest import database

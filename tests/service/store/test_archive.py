@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from betimes.errors import StoreArchived, StoreDamaged, StoreRefused
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.store import Batch, Snapshot, Store, read_archive
 from betimes.service.store.event_file import archives
 from tests.service.store.conftest import Opening

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.store import Batch, Row, Store, default_url
 from betimes.service.store.listing import listing
 from betimes.service.views.models import JobFilter

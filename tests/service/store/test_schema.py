@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, make_url, text
 
 from betimes.errors import StoreError, StoreTooNew
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.store.databases import schema
 from tests.service.store.conftest import Opening
 

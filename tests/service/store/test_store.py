@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from betimes.errors import StoreError, StoreRefused
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.store import Batch, Store
 from betimes.service.views.models import JobFilter
 from tests.service.store.conftest import Opening

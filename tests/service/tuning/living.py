@@ -13,7 +13,7 @@ from betimes.foresight.tuning import Front
 from betimes.service.executors.virtual import WORK
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import assembled
 from betimes.service.store.store import Store

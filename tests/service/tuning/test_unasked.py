@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.drift import LEARNT_FROM
 from betimes.service.tuning.orders import Order

@@ -17,7 +17,7 @@ from betimes.cli.render.times import length
 
 if TYPE_CHECKING:
     from betimes.service.runtime.controller import Controller
-    from betimes.service.scheduling.event_log import Event
+    from betimes.service.scheduling.events import Event
 
 EVERY_S = 5.0  # between two lines where there is no terminal
 OVER = ("finished", "failed", "cancelled")

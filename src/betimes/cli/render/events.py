@@ -61,7 +61,7 @@ def _migrating(data: Data, _: float) -> str:
     said = f"moves {when}:{_on(data['places'])} instead of{_on(data['before'])}"
     if "move" not in data:
         return said
-    from betimes.service.scheduling.runs.move_record import MoveRecord
+    from betimes.service.scheduling.job import MoveRecord
 
     move = MoveRecord(**data["move"])
     saving = usd(move.expected_saving_usd_per_h)
@@ -70,7 +70,7 @@ def _migrating(data: Data, _: float) -> str:
 
 def _moved(data: Data, _: float) -> str:
     from betimes.cli.render.times import length
-    from betimes.service.scheduling.runs.move_record import MoveRecord
+    from betimes.service.scheduling.job import MoveRecord
 
     move = MoveRecord(**data["move"])
     if move.saving_usd_per_h is None or move.cost_usd is None:

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from betimes.service.api.models import JobList, NodeList, SubmittedBatch
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (

@@ -14,7 +14,7 @@ from betimes.service.api.limits import (
     MOST_TAIL,
     MOST_WAIT_S,
 )
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import WHOLE, JobSpec, in_schema
 from betimes.service.views.models import JobFilter, JobView, NodeView, Submitted, View
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from betimes.cluster.labels import NONE, Labels
@@ -52,12 +53,12 @@ class JobRequest:
     # What a unit needs on each family instead; the job runs on these only.
     by_family: tuple[tuple[str, Natural], ...] = ()
 
-    @property
+    @cached_property
     def unit(self) -> UnitDemand:
         """What a unit needs."""
         return UnitDemand((self.gpu, self.cpu, self.memory_gib), self.by_family)
 
-    @property
+    @cached_property
     def asked(self) -> Asked:
         """What it asks of the nodes."""
         return Asked(self.unit, self.max_units, self.units_per_task, self.require)

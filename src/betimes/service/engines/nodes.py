@@ -641,11 +641,13 @@ class LiveNodes:
         pool["events"] = max(pool["events"], carried.account.seq)
         trace = self._carried_row
         self._learn_labels([carried.wanted.require])
-        tasks = self._held_tasks(carried) if carried.units else self._split(carried.wanted.asked)
+        asked = carried.wanted.asked
+        whole = self._tasks_for.get(asked) or self._split(asked)
+        tasks = self._held_tasks(carried) if carried.units else whole
         self._learn_demands([tasks])
         self._fill(trace.arrivals[0], carried.wanted, tasks, now_s)
         self.tasks_of[carried.wanted.job] = tasks
-        if carried.units and tasks != self._split(carried.wanted.asked):
+        if carried.units and tasks != whole:
             self._outdated.add(carried.wanted.job)
         slot, account = entries.take_slot(self.state, self.rules, trace, 0), carried.account
         self._know(slot, carried.wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from betimes.service.scheduling.runs.run_reports import RunId
+from betimes.service.scheduling.run_reports import RunId
 
 _WHOLE = 1e-6  # an amount so close to a whole number is one; the same for what is free of a GPU
 

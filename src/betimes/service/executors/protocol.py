@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from betimes.cluster.unit_demand import Natural
-from betimes.service.scheduling.runs.run_reports import Report, RunId
+from betimes.service.scheduling.run_reports import Report, RunId
 
 FORCE_AFTER_S = 5.0
 """After its grace period, until an executor itself ends a run that is still there."""

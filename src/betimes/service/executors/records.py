@@ -12,7 +12,7 @@ from typing import Any
 
 from betimes.resizing import UNITS
 from betimes.service.executors.supervision import files
-from betimes.service.scheduling.runs.run_reports import ENDS
+from betimes.service.scheduling.run_reports import ENDS
 
 _MOST_BYTES = {files.LAUNCH: 2**25}  # it holds the command and its environment
 _MOST_OTHER_BYTES = 2**20

@@ -1,27 +1,39 @@
-"""What the controller can be asked to do with the state in a turn: one record a request, that says what and not how."""
+"""What the controller can be asked to do with the state in a turn: a class a request."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from betimes.cluster.cluster import NodeGroup
+from betimes.errors import Conflict, Unknown
 from betimes.service.engines.plans import Plan
-from betimes.service.machines.machine import Kind, Machine
-from betimes.service.scheduling.decisions.member_selection import Selection
+from betimes.service.machines.machine import Kind, Machine, machines_of
+from betimes.service.runtime.admission.mixed_nodes import kind_to_add
+from betimes.service.runtime.promises.quotes import promise
+from betimes.service.runtime.rentals import Rentals
+from betimes.service.scheduling.decisions import Selection
 from betimes.service.scheduling.forecasts import Forecast
-from betimes.service.scheduling.jobs.job import Places
-from betimes.service.scheduling.nodes.node import Node
-from betimes.service.scheduling.runs.run_reports import Report, RunId
+from betimes.service.scheduling.job import Places
+from betimes.service.scheduling.jobs import Action
+from betimes.service.scheduling.node import LOST, Node
+from betimes.service.scheduling.run_reports import Report, RunId
+from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.pipelines import by_number, check_names, resolved
 from betimes.service.views.models import Quote, QuoteOption
 
 T = TypeVar("T")
 
 
-class Command(Generic[T]):
-    """A request to the controller; T: what comes of it. `dispatch` says how each is carried out."""
+class Command(ABC, Generic[T]):
+    """A request to the controller; T: what comes of it."""
+
+    @abstractmethod
+    def carry_out(self, scheduler: Scheduler, rentals: Rentals | None, /) -> T:
+        """Do it in the present turn. Raises what it is refused with."""
 
 
 # --- users ----------------------------------------------------------------------------------------------------
@@ -34,6 +46,18 @@ class SubmitJobs(Command[list[list[int]]]):
     specs: tuple[JobSpec, ...]
     user: str
 
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[list[int]]:
+        check_names(self.specs)
+        for spec in self.specs:
+            scheduler.admission.check(by_number(spec), self.user)
+        scheduler.admission.check_labels(self.specs)
+        taken: list[list[int]] = []
+        named: dict[str, list[int]] = {}
+        for spec in self.specs:
+            taken.append(scheduler.admission.accept(resolved(spec, named), self.user))
+            named.setdefault(spec.title, []).extend(taken[-1])
+        return taken
+
 
 @dataclass(frozen=True)
 class SubmitJob(Command[list[int]]):
@@ -41,6 +65,9 @@ class SubmitJob(Command[list[int]]):
 
     spec: JobSpec
     user: str
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
+        return scheduler.admission.submit(self.spec, self.user)
 
 
 @dataclass(frozen=True)
@@ -51,6 +78,9 @@ class CancelJobs(Command[list[int]]):
     user: str
     where_possible: bool = False
 
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
+        return _control(self, "cancel", scheduler, scheduler.jobs.cancel)
+
 
 @dataclass(frozen=True)
 class HoldJobs(Command[list[int]]):
@@ -59,6 +89,9 @@ class HoldJobs(Command[list[int]]):
     numbers: tuple[int, ...]
     user: str
     where_possible: bool = False
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
+        return _control(self, "hold", scheduler, scheduler.jobs.hold)
 
 
 @dataclass(frozen=True)
@@ -69,6 +102,9 @@ class ReleaseJobs(Command[list[int]]):
     user: str
     where_possible: bool = False
 
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
+        return _control(self, "release", scheduler, scheduler.jobs.release)
+
 
 @dataclass(frozen=True)
 class SetPolicy(Command[None]):
@@ -78,6 +114,10 @@ class SetPolicy(Command[None]):
     user: str
     front: Mapping[str, Any] | None = None
     cause: str | None = None
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        front = dict(self.front) if self.front is not None else None
+        scheduler.policy.set_policy(self.policy, self.user, front, self.cause)
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------
@@ -91,6 +131,13 @@ class AddNodes(Command[list[str]]):
     kind: Kind | None
     cause: str
 
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[str]:
+        nodes = scheduler.ledger.nodes
+        machines = machines_of(self.group, kind_to_add(self.kind, nodes.values()), nodes)
+        for machine in machines:
+            scheduler.nodes.add(machine, self.cause)
+        return [machine.name for machine in machines]
+
 
 @dataclass(frozen=True)
 class ChangeMembers(Command[None]):
@@ -98,6 +145,15 @@ class ChangeMembers(Command[None]):
 
     joined: tuple[Machine, ...]
     left: tuple[str, ...]
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        # Asked again, as after a turn that was not stored, it changes nothing.
+        for machine in self.joined:
+            if machine.name not in scheduler.ledger.nodes:
+                scheduler.nodes.add(machine, "cluster")
+        for name in self.left:
+            if name in scheduler.ledger.nodes:
+                scheduler.nodes.left(name)
 
 
 @dataclass(frozen=True)
@@ -108,6 +164,9 @@ class RentNodes(Command[list[str]]):
     count: int
     cause: str
 
+    def carry_out(self, scheduler: Scheduler, rentals: Rentals | None, /) -> list[str]:
+        return _of_a_cloud(rentals).rent(scheduler, self.type, self.count, self.cause)
+
 
 @dataclass(frozen=True)
 class SetNodeStatus(Command[Node]):
@@ -117,12 +176,18 @@ class SetNodeStatus(Command[Node]):
     status: str
     cause: str
 
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> Node:
+        return scheduler.nodes.set_status(self.name, self.status, self.cause)
+
 
 @dataclass(frozen=True)
 class NoteHeartbeat(Command[None]):
     """A node has sent a sign of life that matters: its first one, or one after it was lost."""
 
     name: str
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        scheduler.nodes.heard(self.name)
 
 
 @dataclass(frozen=True)
@@ -131,6 +196,10 @@ class ExpireLease(Command[None]):
 
     name: str
 
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        if scheduler.ledger.nodes[self.name].is_there:
+            scheduler.nodes.set_status(self.name, LOST, "timer")
+
 
 @dataclass(frozen=True)
 class GiveBackNode(Command[None]):
@@ -138,10 +207,16 @@ class GiveBackNode(Command[None]):
 
     name: str
 
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        scheduler.nodes.give_back(self.name)
+
 
 @dataclass(frozen=True)
 class AdvanceCloud(Command[None]):
     """Tell the scheduler what has happened at the cloud by now."""
+
+    def carry_out(self, scheduler: Scheduler, rentals: Rentals | None, /) -> None:
+        _of_a_cloud(rentals).advance(scheduler)
 
 
 # --- runs -----------------------------------------------------------------------------------------------------
@@ -153,6 +228,9 @@ class TakeReport(Command[None]):
 
     report: Report
 
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        scheduler.reports.take(self.report)
+
 
 @dataclass(frozen=True)
 class ReportProgress(Command[None]):
@@ -162,6 +240,9 @@ class ReportProgress(Command[None]):
     attempt: int
     done: float
     total: float
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        scheduler.reports.progressed(self.job, self.attempt, self.done, self.total)
 
 
 @dataclass(frozen=True)
@@ -173,6 +254,9 @@ class ReportResize(Command[None]):
     places: Places
     done: bool
 
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        scheduler.reports.resized(self.run, self.units, self.places, self.done)
+
 
 # --- the service itself ---------------------------------------------------------------------------------------
 
@@ -181,6 +265,9 @@ class ReportResize(Command[None]):
 class TakeOver(Command[None]):
     """The policy in force is compiled, and decides from now on."""
 
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        scheduler.policy.take_over()
+
 
 @dataclass(frozen=True)
 class TakeSelection(Command[None]):
@@ -188,12 +275,18 @@ class TakeSelection(Command[None]):
 
     selection: Selection
 
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        scheduler.selection.take(self.selection)
+
 
 @dataclass(frozen=True)
 class TakePlan(Command[None]):
     """A planner has answered."""
 
     plan: Plan
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        scheduler.planner.take(self.plan)
 
 
 @dataclass(frozen=True)
@@ -204,6 +297,9 @@ class PromiseJobs(Command[list[Quote]]):
     forecast: Forecast
     options: tuple[QuoteOption, ...] = ()  # what they could do when they were submitted
 
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[Quote]:
+        return promise(scheduler, scheduler.wait_reasons(self.forecast), self.numbers, self.options)
+
 
 @dataclass(frozen=True)
 class NoteTuning(Command[int]):
@@ -212,3 +308,43 @@ class NoteTuning(Command[int]):
     kind: str
     cause: str
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> int:
+        return scheduler.note_tuning(self.kind, self.cause, **self.data)
+
+
+def _control(
+    asked: CancelJobs | HoldJobs | ReleaseJobs,
+    action: Action,
+    scheduler: Scheduler,
+    do: Callable[[int, str], None],
+) -> list[int]:
+    """Do the same with every job, or with none if one of them cannot be; returns those to which it was done."""
+    numbers = dict.fromkeys(asked.numbers)
+    able = [number for number in numbers if _can_be(scheduler, action, number, asked.where_possible)]
+    for number in able:
+        job = scheduler.ledger.jobs.get(number)
+        if job is not None and not job.status.is_over:  # one that waited for another has ended with it
+            do(number, asked.user)
+    return able
+
+
+def _can_be(scheduler: Scheduler, action: Action, number: int, where_possible: bool) -> bool:
+    try:
+        scheduler.jobs.check(action, number)
+    except Unknown:
+        # Its row has been removed since it ended.
+        if not (where_possible and 0 < number < scheduler.ledger.next_job):
+            raise
+        return False
+    except Conflict:
+        if not where_possible:
+            raise
+        return False
+    return True
+
+
+def _of_a_cloud(rentals: Rentals | None) -> Rentals:
+    if rentals is None:
+        raise TypeError("internal: a service without a cloud is asked to rent")
+    return rentals

@@ -33,7 +33,6 @@ from betimes.service.runtime.commands import (
     TakeOver,
     TakeReport,
 )
-from betimes.service.runtime.dispatch import carry_out
 from betimes.service.runtime.effect_runner import RETRY_S, EffectRunner
 from betimes.service.runtime.heartbeats import Heartbeats
 from betimes.service.runtime.inbox import Broken, IdempotencyKey, Inbox, Input, Newcomers, in_order
@@ -43,12 +42,12 @@ from betimes.service.runtime.planning.selections import Selections
 from betimes.service.runtime.recovery_snapshots import keep_snapshot
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replaying.trace_source import Source
-from betimes.service.scheduling.decisions.engine_factory import Settings
-from betimes.service.scheduling.decisions.policy_engine import IsCompiled
 from betimes.service.scheduling.effects import Effect
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.nodes.node import LOST, Node
+from betimes.service.scheduling.node import LOST, Node
+from betimes.service.scheduling.policy_engine import IsCompiled
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.store.batch import Batch
 from betimes.service.store.store import Store
@@ -303,7 +302,7 @@ class Controller:
         for one in self.taken:
             before = len(scheduler.events)
             try:
-                results.append((one, carry_out(one.command, scheduler, self.rentals)))
+                results.append((one, one.command.carry_out(scheduler, self.rentals)))
             except InputError as error:
                 if len(scheduler.events) > before:  # half of it has been done
                     raise Broken(one, error) from error

@@ -29,8 +29,8 @@ from betimes.service.scheduling.effects import (
     StartRun,
     StopRun,
 )
-from betimes.service.scheduling.jobs.job import SPECULATED, Job
-from betimes.service.scheduling.runs.run_reports import RunId
+from betimes.service.scheduling.job import SPECULATED, Job
+from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.scheduler import Scheduler
 
 RETRY_S = 1.0  # between two tries of what cannot be done just now

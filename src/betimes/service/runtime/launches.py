@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from betimes.service.executors.protocol import Launch, Place
-from betimes.service.scheduling.jobs.job import Job
-from betimes.service.scheduling.nodes.node import Node
-from betimes.service.scheduling.runs.run_reports import RunId
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.run_reports import RunId
 from betimes.service.uploads.kept import archive_path
 
 IssueToken = Callable[[int, int], str]

@@ -23,7 +23,7 @@ from betimes.service.machines.provider import (
     RequestId,
 )
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.nodes.node import BOOTING, DRAINING, UP
+from betimes.service.scheduling.node import BOOTING, DRAINING, UP
 from betimes.service.scheduling.scheduler import Scheduler
 
 log = logging.getLogger(__name__)

@@ -50,13 +50,12 @@ from betimes.service.runtime.views.to_views import (
     run_views,
     submitted_view,
 )
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.admission import made_up_note
+from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast
-from betimes.service.scheduling.jobs.admission import made_up_note
-from betimes.service.scheduling.jobs.job_states import Status
-from betimes.service.scheduling.jobs.reasons import compiling, in_vain
-from betimes.service.scheduling.jobs.wait_reasons import WaitReasons
-from betimes.service.scheduling.nodes.node import DRAINED, DRAINING, UP
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.node import DRAINED, DRAINING, UP
+from betimes.service.scheduling.reasons import WaitReasons, compiling, in_vain
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.pipelines import check_names

@@ -18,9 +18,9 @@ from betimes.foresight.tuning import BASELINES, Front, parse_objectives, parts
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.runtime.commands import NoteTuning, SetPolicy
 from betimes.service.runtime.controller import Controller
-from betimes.service.scheduling.decisions.engine_factory import pool_units
-from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.nodes.node import UP
+from betimes.service.scheduling.engine_factory import pool_units
+from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.node import UP
 from betimes.service.tuning.drift import Range, drifted
 from betimes.service.tuning.kept import FILE, PREFIX, Tuned, reported
 from betimes.service.tuning.orders import Order

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from betimes.kernels import Floats
 from betimes.service.engines.messages import Foreseen
-from betimes.service.scheduling.nodes.node import LOST, Node
+from betimes.service.scheduling.node import LOST, Node
 from betimes.service.spec.job_spec import JobSpec
 
 

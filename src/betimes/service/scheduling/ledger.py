@@ -6,26 +6,45 @@ What the policy decided stands in the events, so that recovering never asks it a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 from betimes.errors import StoreError
+from betimes.service.engines.move_savings import alone_usd_per_h
 from betimes.service.machines.budgets import month_of
-from betimes.service.scheduling.beliefs.restart_cost import RestartCost
-from betimes.service.scheduling.beliefs.runtime_estimates import USUAL_S, RuntimeEstimates
-from betimes.service.scheduling.beliefs.siblings import apply_learnt
-from betimes.service.scheduling.decisions.policy_record import PolicyRecord
-from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.jobs.job import Job, Rental, Run
-from betimes.service.scheduling.jobs.job_states import Status, Transition, next_status
-from betimes.service.scheduling.nodes.node import UP, Node
-from betimes.service.scheduling.runs.move_accounts import count_moved
-from betimes.service.scheduling.runs.move_record import MoveRecord
-from betimes.service.scheduling.runs.preemption_record import Preemption
-from betimes.service.scheduling.trials.trial_index import rest, set_of
-from betimes.service.scheduling.trials.trial_set import TrialSet
+from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
+from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.job import Job, MoveRecord, Preemption, Rental, Run, TrialSet
+from betimes.service.scheduling.job_states import Status, Transition, next_status
+from betimes.service.scheduling.node import UP, Node
 from betimes.service.spec.job_spec import JobSpec
+
+LEAST_RUN_S = 10.0
+"""Jobs that run for less count as this long in a bounded slowdown."""
+
+
+@dataclass
+class PolicyRecord:
+    """Sums over jobs and rented machines, in seconds; slowdowns are bounded."""
+
+    jobs: int = 0
+    job_s: float = 0.0  # run times, times tasks
+    machine_s: float = 0.0  # paid for
+    slowdown: float = 0.0
+
+    def finished(self, wait_s: float, run_s: float, tasks: int) -> None:
+        """A job has finished."""
+        self.jobs += 1
+        self.job_s += run_s * tasks
+        self.slowdown += bounded_slowdown(wait_s, run_s)
+
+
+def bounded_slowdown(wait_s: float, run_s: float) -> float:
+    """(wait + run) / run of a job, where short runs count as `LEAST_RUN_S`."""
+    bounded_s = max(run_s, LEAST_RUN_S)
+    return (max(0.0, wait_s) + bounded_s) / bounded_s
+
 
 FORMAT = 1  # of a snapshot
 
@@ -73,7 +92,7 @@ class Ledger:
         if change is not None:
             job = change(self, event, job) or job
         if job is not None and "preemption" in event.data:
-            job.preemption = Preemption.from_json(event.data["preemption"])
+            job.preemption = Preemption(**event.data["preemption"])
         return job
 
     def to_bytes(self) -> bytes:
@@ -92,7 +111,7 @@ class Ledger:
                 "policy": self.policy,
                 "policy_since_at": self.policy_since_at,
                 "member": self.member,
-                "record": self.record.to_json(),
+                "record": asdict(self.record),
                 "idle": self.idle,
                 "next_job": self.next_job,
                 "next_event": self.next_event,
@@ -464,6 +483,38 @@ def _selected(ledger: Ledger, event: Event, _: Job | None) -> None:
             account.waits_until_s = until_s
 
 
+def count_moved(
+    moved: Iterable[Job], jobs: Mapping[int, Job], nodes: Mapping[str, Node], changed: Set[str], at: float
+) -> None:
+    """What runs on the changed nodes is about to be another: count what moved jobs there have paid until now."""
+    paying = [
+        job
+        for job in moved
+        if job.run is not None and job.run.launched and any(name in changed for name, _ in job.run.places)
+    ]
+    for job, move in paid_until(paying, jobs, nodes, at):
+        job.move = move
+
+
+def paid_until(
+    paying: Sequence[Job], jobs: Mapping[int, Job], nodes: Mapping[str, Node], at: float
+) -> Iterable[tuple[Job, MoveRecord]]:
+    """The records of these jobs' moves, counted up to an instant."""
+    if not paying:
+        return []
+    prices = {name: node.machine.usd_per_h or 0.0 for name, node in nodes.items()}
+    held = {
+        job.job_id: [name for name, _ in job.run.places]
+        for job in jobs.values()
+        if job.run is not None and job.run.launched
+    }
+    return [
+        (job, job.move.paid(alone_usd_per_h(job.job_id, held[job.job_id], held, prices), at))
+        for job in paying
+        if job.move is not None and job.job_id in held
+    ]
+
+
 _WHO_RUNS_WHERE = ("launched", "ended", "node-added")
 """The kinds of events that change what runs on a node, or what the node costs."""
 
@@ -519,3 +570,40 @@ _CHANGES: dict[str, Change] = {
     "idle": _idle,
 }
 """What each kind of event changes; the others (displaces, goes-on, ...) change nothing by themselves."""
+
+
+def set_of(jobs: Mapping[int, Job], job: Job) -> Whole | None:
+    """The set that a trial belongs to; null: the job is none."""
+    whole = jobs.get(job.set_id) if job.set_id is not None else None
+    return Whole(whole, whole.trials) if whole is not None and whole.trials is not None else None
+
+
+def rest(jobs: Mapping[int, Job], job: Job) -> None:
+    """A set of which no trial runs any more, and some are left, waits."""
+    whole = set_of(jobs, job)
+    if whole is None or whole.trials.running or not whole.trials.left:
+        return
+    if whole.job.status is Status.RUNNING:
+        whole.job.status = next_status(whole.job.status, Transition.WAIT)
+
+
+class Whole(NamedTuple):
+    """A set, and where its trials stand."""
+
+    job: Job
+    trials: TrialSet
+
+
+def apply_learnt(jobs: Mapping[int, Job], data: Mapping[str, Any]) -> None:
+    """Let the jobs of an event `learnt` be believed to take what it says."""
+    for group in data["groups"]:
+        for first, last in group["jobs"]:
+            for number in range(first, last + 1):
+                job = jobs[number]
+                job.believed_s, job.basis = data["believed_s"], data["basis"]
+                if job.account is not None:
+                    job.account.left_s, job.account.size_s = group["left_s"], group["size_s"]
+    for number, account in data["accounts"].items():
+        job = jobs[int(number)]
+        job.believed_s, job.basis = data["believed_s"], data["basis"]
+        job.settle(account)

@@ -12,42 +12,32 @@ from typing import Any
 
 from betimes.cluster import Offer
 from betimes.service.engines.messages import Foreseen, Play
-from betimes.service.scheduling.beliefs.learnt_runtimes import LearntRuntimes
-from betimes.service.scheduling.decisions.apply_decisions import DecisionApplier
-from betimes.service.scheduling.decisions.engine_factory import Settings
-from betimes.service.scheduling.decisions.engine_job import wanted_for
-from betimes.service.scheduling.decisions.engine_renewal import EngineRenewal
-from betimes.service.scheduling.decisions.member_selection import MemberSelection
-from betimes.service.scheduling.decisions.planner_answers import PlannerAnswers
-from betimes.service.scheduling.decisions.policy_engine import IsCompiled, PolicyEngine
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.admission import Admission
+from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.engine_job import wanted_for
+from betimes.service.scheduling.engine_renewal import EngineRenewal
+from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast
-from betimes.service.scheduling.jobs.job import Job
-from betimes.service.scheduling.jobs.job_control import JobControl
-from betimes.service.scheduling.jobs.job_lifecycle import JobLifecycle
-from betimes.service.scheduling.jobs.spending import Spending
-from betimes.service.scheduling.jobs.submission import Submission
-from betimes.service.scheduling.jobs.wait_reasons import WaitReasons
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.jobs import Jobs
+from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.nodes.job_rentals import JobRentals
-from betimes.service.scheduling.nodes.machine_rentals import MachineRentals
-from betimes.service.scheduling.nodes.node_lifecycle import NodeLifecycle
-from betimes.service.scheduling.runs.occupancy import Occupancy
-from betimes.service.scheduling.runs.preemption_costs import PreemptionCosts
-from betimes.service.scheduling.runs.report_handling import ReportHandling
-from betimes.service.scheduling.runs.runs import Runs
-from betimes.service.scheduling.state import Changes, FindStatus, SchedulerState
-from betimes.service.scheduling.trials.trial_set import full_run_s, set_spec
-from betimes.service.scheduling.trials.trial_sets import TrialSets
-from betimes.service.scheduling.trials.trial_work import TrialWork
-from betimes.service.spec.job_spec import JobSpec
+from betimes.service.scheduling.nodes import JobRentals, MachineRentals, Nodes
+from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
+from betimes.service.scheduling.reasons import WaitReasons
+from betimes.service.scheduling.report_handling import ReportHandling
+from betimes.service.scheduling.runs import Runs
+from betimes.service.scheduling.state import Changes, FindStatus, Occupancy, SchedulerState
+from betimes.service.scheduling.trials import TrialSets
+from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec
 
 
 class Scheduler:
     """One cluster under one policy. Instants are seconds since 1970 (`_at`); engines count from `ledger.epoch_at`.
 
     It puts the parts together and gives them their turns. What happens outside goes to the part that it concerns:
-    `submission`, `control` (of jobs by users), `reports` (of runs), `nodes` and `policy`.
+    `admission`, `jobs`, `reports` (of runs), `nodes` and `policy`.
     """
 
     def __init__(
@@ -59,21 +49,17 @@ class Scheduler:
         version: int = 0,
     ) -> None:
         state = self._state = SchedulerState(ledger, find_status, version)
-        work = TrialWork(state)
-        engine = self._engine = PolicyEngine(state, work, settings or Settings(), is_compiled)
-        costs = PreemptionCosts(state, engine)
-        jobs = self._jobs = JobLifecycle(state, engine)
-        runs = self._runs = Runs(state, engine, costs)
-        sets = self._sets = TrialSets(state, engine, work, jobs, runs)
+        engine = self._engine = PolicyEngine(state, settings or Settings(), is_compiled)
+        runs = self._runs = Runs(state, engine)
+        self.jobs = Jobs(state, engine, runs)
+        sets = self._sets = TrialSets(state, engine, self.jobs, runs)
         self._learnt = LearntRuntimes(state, engine)
-        self.policy = EngineRenewal(state, engine, jobs, sets)
-        spending = Spending(state, engine)
-        self.submission = Submission(state, engine, jobs, spending)
-        self.control = JobControl(state, engine, jobs, runs)
-        self.reports = ReportHandling(state, engine, jobs, runs, costs, sets, self.policy)
-        self.nodes = NodeLifecycle(state, engine, jobs, runs, costs, sets, self.policy)
+        self.policy = EngineRenewal(state, engine, self.jobs, sets)
+        self.admission = Admission(state, engine, self.jobs)
+        self.reports = ReportHandling(state, engine, self.jobs, runs, sets, self.policy)
+        self.nodes = Nodes(state, engine, self.jobs, runs, sets, self.policy)
         self.machines = MachineRentals(state, engine, self.nodes)
-        self.rentals = JobRentals(state, engine, runs, self.nodes, spending)
+        self.rentals = JobRentals(state, engine, runs, self.nodes)
         self.selection = MemberSelection(state, engine)
         self.planner = PlannerAnswers(state, engine)
         self._decisions = DecisionApplier(state, engine, runs, self.rentals, self.machines)
@@ -202,7 +188,7 @@ class Scheduler:
         self._state.log("recovered", "recovery")
         self._engine.rebuild(self.ledger.policy)
         for job in list(self.ledger.jobs.values()):
-            self._jobs.admit(job)
+            self.jobs.admit(job)
             if job.trials is not None:
                 self._state.trial_index.to_review.add(job.job_id)
         self.rentals.resume()
@@ -241,7 +227,7 @@ class Scheduler:
 
     def turn(self, asleep: Collection[int] = ()) -> None:
         """Let the policy decide about what has happened; asleep: jobs that take longer, as their machine slept."""
-        self._jobs.admit_delayed()
+        self.jobs.admit_delayed()
         self.nodes.retire_drained()
         self.machines.give_back_unmanaged()
         self._sets.review()
@@ -252,7 +238,7 @@ class Scheduler:
         self.planner.hand_over()
         what, rounds = self._engine.decide()
         for wanted in what.wanted:
-            self._jobs.entered(wanted.job)
+            self.jobs.entered(wanted.job)
         for news in learnt:
             self._learnt.log(news)
         for number in reported:
@@ -268,7 +254,7 @@ class Scheduler:
                 cause, basis = ("timer", "grace") if ends else ("progress", "progress")
                 self._state.log("estimate-changed", cause, number, account=account, basis=basis)
         for number in what.gone:
-            self._jobs.requeue(self.ledger.jobs[number])
+            self.jobs.requeue(self.ledger.jobs[number])
         self._decisions.apply(rounds)
         self._sets.share()
         self._runs.launch_granted()
@@ -294,7 +280,7 @@ class Scheduler:
         now_s = max(now_at, self.now_at) - self.ledger.epoch_at
         if spec is None:
             return self._engine.foresee(now_s), ""
-        self.submission.check(spec, user)
+        self.admission.check(spec, user)
         believed = self.ledger.runtime_estimates.believed(user, spec)
         run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
         wanted = wanted_for(0, set_spec(spec) if spec.as_one else spec, run_s)

@@ -337,6 +337,8 @@ class JobSpec(BaseModel):
     @property
     def unit(self) -> UnitDemand:
         """What a unit needs, on all machines or on each family."""
+        if not self.demand:
+            return UnitDemand((self.gpu, self.cpu, self.memory_gib))
         return UnitDemand(
             (self.gpu, self.cpu, self.memory_gib),
             tuple(
@@ -418,3 +420,25 @@ def parse_after(text: str) -> tuple[int, str]:
     if isinstance(job, str):
         raise ValueError(f"{job[:60]!r} is the name of a job, and not a number")
     return job, on
+
+
+def set_spec(spec: JobSpec) -> JobSpec:
+    """What the policy sees of an array that is one job: from one unit to as many as it has trials, or may use."""
+    indices, most = parse_array(spec.array or "")
+    width = min(len(indices), most or len(indices))
+    return spec.model_copy(update={"array": None, "as_one": False, "max_units": width})
+
+
+def trial_spec(spec: JobSpec) -> JobSpec:
+    """What each of its trials runs."""
+    return spec.model_copy(update={"array": None, "as_one": False, "after": [], "hold": False})
+
+
+def trials_of(spec: JobSpec) -> int:
+    """How many trials an array that is one job has."""
+    return len(parse_array(spec.array or "")[0])
+
+
+def full_run_s(trial_s: float, spec: JobSpec) -> float:
+    """How long the set takes on all the units that it may use, as if its trials could be divided."""
+    return trial_s * trials_of(spec) / set_spec(spec).max_units

@@ -38,9 +38,9 @@ from betimes.service.runtime.replaying.trace_source import Source
 from betimes.service.runtime.retention import keep_up, keep_uploads
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.tuner import LiveTuner
-from betimes.service.scheduling.decisions.engine_factory import Settings
-from betimes.service.scheduling.jobs.job_states import Status
-from betimes.service.scheduling.runs.run_reports import Ended, RunId
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.startup.config import ServiceConfig
 from betimes.service.startup.in_memory import admit_virtual_nodes
@@ -300,7 +300,7 @@ def _hold_copied(controller: Controller) -> None:
             scheduler.reports.ended(Ended(run, scheduler.now_at, None, why="node-lost", message=message))
     for number, job in list(jobs.items()):
         if job.set_id is None and not job.status.is_over and job.status is not Status.HELD:
-            scheduler.control.hold(number, "operator")
+            scheduler.jobs.hold(number, "operator")
             held += 1
     batch = controller.turn_of([]).batch
     batch.meta[COPIED] = ""

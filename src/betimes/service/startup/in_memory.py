@@ -24,7 +24,7 @@ from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replaying.trace_source import Source
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.tuner import LiveTuner
-from betimes.service.scheduling.decisions.engine_factory import Settings
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.store import Store
 from betimes.service.tuning.process import SearchFor, search_in_process

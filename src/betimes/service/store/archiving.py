@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy import Delete, delete
 
 from betimes.errors import StoreRefused
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.store.databases.schema import events
 from betimes.service.store.event_file import archive_path, archives, write_archive
 from betimes.service.store.reading import ARCHIVED_UPTO, Reader

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 
 Row = dict[
     str, Any

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from betimes.errors import StoreDamaged
 from betimes.files import whole_file
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 
 _NAME = re.compile(r"events-([0-9]+)-([0-9]+)\.jsonl\.gz")
 _LEVEL = 6

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Select, Text, cast, func, select, true
 
 from betimes.errors import StoreArchived
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.store.batch import Row, Snapshot
 from betimes.service.store.databases import schema
 from betimes.service.store.databases.database import Database

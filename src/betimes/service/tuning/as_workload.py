@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from betimes.cluster.labels import as_texts
 from betimes.service.engines.speedups import Speedups
-from betimes.service.scheduling.decisions.engine_job import wanted_for
+from betimes.service.scheduling.engine_job import wanted_for
 from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.twin.nodes.renting import RENT
 from betimes.workload import Workload

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from betimes.errors import Conflict
 from betimes.service.engines.speedups import speed
-from betimes.service.scheduling.beliefs.runtime_estimates import LEAST_S
-from betimes.service.scheduling.decisions.engine_job import wanted_for
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.beliefs import LEAST_S
+from betimes.service.scheduling.engine_job import wanted_for
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.store import Store
 from betimes.service.tuning.as_workload import as_workload

@@ -8,7 +8,7 @@ import pytest
 from betimes.service.machines.machine import Machine
 from tests.service.machines.kinds import kind
 from tests.service.reliability.cluster import Cluster, spec
-from tests.service.scheduling.jobs.test_wait_reasons import at, foreseen, why
+from tests.service.scheduling.test_wait_reasons import at, foreseen, why
 
 BOOT_S = 60.0
 

@@ -27,7 +27,7 @@ def test_behind_a_cancelled_job_nothing_is_promised_before_its_grace_period_is_o
     hung, second = cluster.submit(spec(5.0, grace_s=60.0, cpu=2.0), spec(4.0, cpu=2.0))
     third = cluster.submit(spec(3.0, cpu=2.0))[0]
     cluster.go_on(1.0)
-    cluster.scheduler.control.cancel(hung, "ann")
+    cluster.scheduler.jobs.cancel(hung, "ann")
     cluster.scheduler.turn()  # and its executor does nothing about it
     asked_at = cluster.now_at
     found = promised(cluster)
@@ -62,7 +62,7 @@ def test_a_job_that_is_granted_the_place_of_one_that_leaves_starts_once_it_has()
     cluster = Cluster("las", nodes=1)
     first = cluster.submit(spec(1000.0, grace_s=60.0, cpu=2.0))[0]
     cluster.go_on(100.0)
-    cluster.scheduler.submission.submit(spec(10.0, cpu=2.0), "ann")
+    cluster.scheduler.admission.submit(spec(10.0, cpu=2.0), "ann")
     cluster.scheduler.turn()
     run = cluster.job(first).run
     assert run is not None

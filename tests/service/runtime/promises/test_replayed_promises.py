@@ -13,7 +13,7 @@ from betimes.cluster import Cluster
 from betimes.errors import InputError
 from betimes.service.runtime.replaying.replay import Arrivals
 from betimes.service.runtime.replaying.trace_source import Source
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from tests.service.served_traces import Served, serve_trace
 
 

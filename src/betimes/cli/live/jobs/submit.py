@@ -198,8 +198,7 @@ def _widest(fields: Fields) -> int:
     """Units that the job may hold at once."""
     if not fields.get("as_one"):
         return fields.get("max_units", 1)
-    from betimes.service.scheduling.trials.trial_set import set_spec
-    from betimes.service.spec.job_spec import JobSpec
+    from betimes.service.spec.job_spec import JobSpec, set_spec
 
     return set_spec(JobSpec(**fields)).max_units
 

@@ -14,7 +14,7 @@ from betimes.service.api.document import PREFIX, JobId, failing
 from betimes.service.api.models import LogQuery
 from betimes.service.api.streams import Stream
 from betimes.service.executors.log_files import LogReader
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import JobFilter
 
 router = APIRouter(prefix=PREFIX, tags=["jobs"])

@@ -26,7 +26,7 @@ from betimes.service.executors.ray import shipping
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.gpus import find_gpus
 from betimes.service.machines.local import available_cores
-from betimes.service.scheduling.runs.run_reports import Ended, Report, RunId
+from betimes.service.scheduling.run_reports import Ended, Report, RunId
 
 POLL_S = 5.0  # for which a request for reports waits for some
 MOST_CURSORS = 64  # of logs that are read at once

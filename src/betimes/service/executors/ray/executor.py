@@ -15,7 +15,7 @@ from betimes.service.executors.ray.connection import Agents
 from betimes.service.executors.ray.gang import Gang, folder_of, members
 from betimes.service.executors.ray.link import NodeLink
 from betimes.service.executors.supervision.files import LOG
-from betimes.service.scheduling.runs.run_reports import Report, RunId, Started, Trouble
+from betimes.service.scheduling.run_reports import Report, RunId, Started, Trouble
 
 
 class RayExecutor:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from betimes.service.executors.protocol import Launch, Place
-from betimes.service.scheduling.runs.run_reports import Ended, Started
+from betimes.service.scheduling.run_reports import Ended, Started
 
 FIRST_PORT, PORTS = 10_000, 20_000  # below those that Linux gives to outgoing connections
 

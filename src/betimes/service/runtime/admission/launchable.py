@@ -11,7 +11,7 @@ from pathlib import Path
 
 from betimes.errors import Refused
 from betimes.service.executors.supervision.command import describe
-from betimes.service.scheduling.nodes.node import LOST, Node
+from betimes.service.scheduling.node import LOST, Node
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.uploads.archive import DamagedArchive, trouble_of
 

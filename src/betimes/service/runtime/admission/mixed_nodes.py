@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from betimes.errors import Conflict
 from betimes.service.machines.machine import REAL, Kind, Machine
-from betimes.service.scheduling.nodes.node import LOST, Node
+from betimes.service.scheduling.node import LOST, Node
 
 
 def kind_to_add(asked: Kind | None, nodes: Iterable[Node]) -> Kind:

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from betimes.cluster.resources import PER_UNIT
 from betimes.foresight.engines import NODES, POOL, engines_of
 from betimes.service.engines.named_policies import kind_of
-from betimes.service.scheduling.decisions.engine_factory import pool_resource
-from betimes.service.scheduling.decisions.engine_job import demand_of
-from betimes.service.scheduling.nodes.node import Node
+from betimes.service.scheduling.engine_factory import pool_resource
+from betimes.service.scheduling.engine_job import demand_of
+from betimes.service.scheduling.node import Node
 from betimes.service.spec.job_spec import JobSpec
 
 _NAMES = ("GPU", "core")

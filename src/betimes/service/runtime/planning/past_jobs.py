@@ -13,8 +13,8 @@ from betimes.kernels import as_array, blank, record_type
 from betimes.service.engines.job_rows import JobRows
 from betimes.service.engines.messages import JobRequest
 from betimes.service.engines.selection import SelectionSnapshot
-from betimes.service.scheduling.decisions.engine_job import wanted_for
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.engine_job import wanted_for
+from betimes.service.scheduling.events import Event
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.store import Store
 from betimes.service.views.models import JobFilter

@@ -22,7 +22,7 @@ from betimes.service.runtime.background import Background
 from betimes.service.runtime.commands import TakeSelection
 from betimes.service.runtime.inbox import Inbox
 from betimes.service.runtime.planning.past_jobs import PastJobs
-from betimes.service.scheduling.decisions.member_selection import Selection
+from betimes.service.scheduling.decisions import Selection
 from betimes.service.scheduling.effects import SelectMember
 from betimes.service.store.store import Store
 

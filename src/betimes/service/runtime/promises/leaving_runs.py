@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from betimes.service.executors.protocol import FORCE_AFTER_S
 from betimes.service.scheduling.forecasts import Forecast
-from betimes.service.scheduling.jobs.job import Job
+from betimes.service.scheduling.job import Job
 
 _SAME_S = 1e-3  # instants of one play-out that are no further apart are one
 

@@ -17,10 +17,9 @@ from betimes.service.runtime.inbox import Newcomers
 from betimes.service.runtime.promises.leaving_runs import Leaving, leaving
 from betimes.service.runtime.promises.quotes import promise
 from betimes.service.runtime.promises.wait_or_rent import find_options
-from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast, cost_usd, forecast
-from betimes.service.scheduling.trials.trial_set import full_run_s, set_spec
-from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec
 from betimes.service.views.models import Quote, QuoteOption
 
 QUICK_S = 0.003  # a play-out that takes no longer takes less time than to hand it to a thread and back

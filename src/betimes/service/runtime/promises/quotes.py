@@ -7,9 +7,9 @@ from typing import Any
 
 from betimes.service.runtime.views.to_views import quote_view
 from betimes.service.scheduling.forecasts import cost_usd
-from betimes.service.scheduling.jobs.job import Job
-from betimes.service.scheduling.jobs.job_states import Status
-from betimes.service.scheduling.jobs.wait_reasons import WaitReasons
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.views.models import Quote, QuoteOption
 

@@ -9,8 +9,8 @@ from typing import Literal
 from betimes.cluster import Offer
 from betimes.errors import Refused
 from betimes.service.engines.messages import Foreseen, Play
+from betimes.service.scheduling.admission import rented_usd
 from betimes.service.scheduling.forecasts import cost_usd
-from betimes.service.scheduling.jobs.spending import rented_usd
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import QuoteOption

@@ -25,9 +25,9 @@ from betimes.errors import Conflict
 from betimes.service.engines.dedicated_machines import rooms_of, shapes_of, times_on
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.plans import Question, answer
-from betimes.service.scheduling.jobs.job import Job
-from betimes.service.scheduling.nodes.node import Node
-from betimes.service.scheduling.runs.move_accounts import paid_until
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.ledger import paid_until
+from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.views.models import FleetMachine, FleetMove, FleetPlanView, FleetStep, FleetView
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from betimes.service.scheduling.decisions.policy_record import bounded_slowdown
-from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.jobs.job_states import Status
+from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.ledger import bounded_slowdown
 from betimes.service.store.batch import Row
 from betimes.service.store.store import Store
 from betimes.service.views.models import SelectionView

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.runs.preemption_record import Preemption
+from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.job import Preemption
 from betimes.service.store.store import Store
 from betimes.service.views.models import PreemptionView
 
@@ -16,7 +16,7 @@ EVENTS_A_JOB = 10_000  # of one that was displaced
 
 def preemptions_of(job_id: int, events: Iterable[Event]) -> list[PreemptionView]:
     """The preemptions of a job, of whose events these are some; the newest event of each knows the most."""
-    told = [Preemption.from_json(event.data["preemption"]) for event in events if "preemption" in event.data]
+    told = [Preemption(**event.data["preemption"]) for event in events if "preemption" in event.data]
     return [_shown(job_id, one) for one in {one.run: one for one in told}.values()]
 
 

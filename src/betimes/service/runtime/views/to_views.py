@@ -9,10 +9,10 @@ from typing import Any
 from betimes.cluster.resources import PER_UNIT
 from betimes.service.executors.supervision.files import LOG
 from betimes.service.executors.supervision.output import lost_bytes
-from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.jobs.job_states import Status
-from betimes.service.scheduling.jobs.wait_reasons import WaitReasons
-from betimes.service.scheduling.nodes.node import Node
+from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.views.models import (
     Estimate,

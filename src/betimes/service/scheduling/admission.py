@@ -1,0 +1,373 @@
+"""Whether a job is taken, and how: what no node will ever hold is refused, and so is what its user's budget forbids.
+
+A specification becomes one job, each element of an array, or an array as one job with trials.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from betimes.cluster import Offer
+from betimes.cluster.billing import lease_usd
+from betimes.cluster.labels import as_texts, bits_for, suits, why_none_suits
+from betimes.cluster.prices import Prices
+from betimes.cluster.resources import PER_UNIT
+from betimes.cluster.shapes import Room, roomiest, suiting
+from betimes.cluster.tasks import job_tasks
+from betimes.errors import ClusterError, Refused, Unknown
+from betimes.foresight.engines import NODES
+from betimes.service.engines.dedicated_machines import (
+    is_held_by,
+    machines_holding,
+    rooms_of,
+    shapes_of,
+    times_on,
+)
+from betimes.service.engines.named_policies import heeds_labels
+from betimes.service.machines.budgets import Budgets, month_of
+from betimes.service.machines.machine import REAL
+from betimes.service.scheduling import reasons
+from betimes.service.scheduling.job import TrialSet
+from betimes.service.scheduling.jobs import Jobs
+from betimes.service.scheduling.node import LOST, Node
+from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.state import SchedulerState
+from betimes.service.spec.job_spec import JobSpec, full_run_s, parse_after, parse_array, set_spec, trial_spec
+
+FIELDS = ("gpu", "cpu", "memory_gib")
+NAMES = (("GPU", "GPUs"), ("core", "cores"), ("GiB of memory", "GiB of memory"))
+NAMED = 3  # machines in a note
+
+
+def check_possible(
+    spec: JobSpec,
+    nodes: Mapping[str, Node],
+    engine: str,
+    offers: Sequence[Offer] | None = None,
+    shared: Sequence[Offer] = (),
+) -> None:
+    """Raise Refused, naming field and limit, if neither the empty cluster nor what is offered could run the job.
+
+    offers: of machines that the policy rents for one job alone; null: it rents none. shared: of those that it rents for
+    whatever it places on them.
+    """
+    if spec.as_one and engine == NODES:
+        raise Refused(
+            "needs a policy for a pool; this one runs on nodes, where widths do not change", "as_one"
+        )
+    if spec.demand and engine != NODES:
+        raise Refused(
+            "a unit of a pool needs the same on all machines; leave it out, or put a policy for nodes in force "
+            "(`betimes policy set nodes:fifo`)",
+            "demand",
+        )
+    if offers is None and spec.rent == "now":
+        raise Refused(
+            "now is for a policy that rents machines, and the one in force does not; leave it out, or see "
+            "`betimes policies`",
+            "rent",
+        )
+    owned = {name: node for name, node in nodes.items() if node.is_shared}
+    if offers and spec.rent != "never" and can_be_rented(spec, offers):
+        return
+    if shared and can_be_rented(spec, shared):
+        return
+    try:
+        _check_nodes(spec, owned, engine)
+        if shared and not any(node.status != LOST for node in owned.values()):
+            lacking = why_none_suits(spec.required, [offer.labels for offer in shared], "offer", "offers")
+            if lacking is not None:
+                raise Refused(lacking, "require")
+            raise Refused("no machine holds what a unit needs; ask for less", "cpu")
+    except Refused as error:
+        if not offers and not shared:
+            raise
+        why = str(error).removeprefix(f"{error.field}: ")
+        none = (
+            "it is not to be rented for" if spec.rent == "never" else "no offer of the cloud holds it either"
+        )
+        raise Refused(f"{why}; {none}", error.field) from None
+
+
+def can_be_rented(spec: JobSpec, offers: Sequence[Offer]) -> bool:
+    """Whether machines of one of these offers hold the job, and have all labels that it requires."""
+    machines = rooms_of(shapes_of([offer for offer in offers if suits(offer.labels, spec.required)]))
+    tasks = job_tasks(spec.unit, spec.max_units, spec.task_choice, roomiest(machines))
+    return is_held_by(tasks, spec.unit, machines)
+
+
+def made_up_note(spec: JobSpec, nodes: Iterable[Node], offers: Sequence[Offer]) -> str | None:
+    """That a job's command may not be run, as made-up machines can take it; null: they cannot.
+
+    offers: of machines that are rented for such a job.
+    """
+    real, made_up = list[str](), list[str]()
+    for node in nodes:
+        demand, machine = spec.unit.amounts_on(node.family), Room(node.capacity, node.family)
+        if node.takes_work and suits(node.labels, spec.required) and times_on(machine, demand):
+            (real if node.machine.kind in REAL else made_up).append(node.machine.name)
+    made_up += [f"a rented {offer.type}" for offer in offers if can_be_rented(spec, [offer])]
+    if not made_up:
+        return None
+    named = ", ".join(made_up[:NAMED]) + (", ..." if len(made_up) > NAMED else "")
+    if real:
+        return f"on made-up machines ({named}) this job only takes time: its command is not run there"
+    return f"this job only takes time, and its command is not run: its machines are made up ({named})"
+
+
+def _with(spec: JobSpec) -> str:
+    """Which nodes are meant, where a job requires labels."""
+    return f" with {' and '.join(as_texts(spec.required))}" if spec.require else ""
+
+
+def _check_nodes(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> None:
+    """Raise Refused if the nodes could not run the job when nothing else is there."""
+    # A large cluster has few shapes, and it is the shapes that are looked at.
+    known = Counter(node.shape for node in nodes.values() if node.status != LOST)
+    if not known:
+        return  # nodes may come; until then it waits, and its reason says so
+    lacking = why_none_suits(spec.required, [shape.labels for shape in known])
+    if lacking is not None:
+        raise Refused(lacking, "require")
+    there = Counter[Room]()
+    for (amounts, labels, family), nodes_alike in known.items():
+        if suits(labels, spec.required):
+            there[Room(amounts, family)] += nodes_alike
+    if spec.demand:
+        _check_families(spec, there)
+    else:
+        _check_unit(spec, there)
+    if engine == NODES:
+        _check_tasks(spec, there, suiting(tuple(sorted(known)), spec.required))
+        return
+    held = sum(alike * times_on(room, spec.unit.amounts_on(room.family)) for room, alike in there.items())
+    if spec.min_units > held:
+        raise Refused(
+            f"{spec.min_units} units cannot fit: the cluster has {held} unit{'' if held == 1 else 's'} in all",
+            "min_units",
+        )
+
+
+def _check_families(spec: JobSpec, there: Collection[Room]) -> None:
+    """Raise Refused if on no family a unit of the job fits on a node."""
+    has = sorted({room.family for room in there})
+    named = [family for family in has if family in spec.demand]
+    if not named:
+        raise Refused(
+            f"no machine here{_with(spec)} is of family {' or '.join(sorted(spec.demand))}; they are of "
+            f"{', '.join(has)}",
+            "demand",
+        )
+    found: list[Refused] = []
+    for family in named:
+        try:
+            _check_unit(spec, [room for room in there if room.family == family], family)
+        except Refused as error:
+            found.append(error)
+    if len(found) == len(named):
+        others = f"; nor does it fit on {' or '.join(named[1:])}" if len(named) > 1 else ""
+        why = str(found[0]).removeprefix(f"{found[0].field}: ")
+        raise Refused(f"{why}{others}", found[0].field)
+
+
+def _check_unit(spec: JobSpec, there: Collection[Room], family: str | None = None) -> None:
+    """Raise Refused if a unit fits on none of these nodes; family: all of them are of that one."""
+    demand = spec.unit.amounts_on(next(iter(there)).family) or (0, 0, 0)
+    of, where = (f" of family {family}", f"demand.{family}.") if family is not None else ("", "")
+    for at, field in enumerate(FIELDS):
+        most = max(room.amounts[at] for room in there)
+        if demand[at] > most:
+            has, asked, (one, several) = most / PER_UNIT[at], demand[at] / PER_UNIT[at], NAMES[at]
+            here = f"machine here{of}{_with(spec)}"
+            if most == 0:
+                text = f"No {here} has {'memory' if at == 2 else f'a {one}'}"
+            else:
+                text = f"The largest {here} has {has:g} {one if has == 1 else several}"
+            each = "this job" if spec.max_units == 1 else "each unit of this job"
+            raise Refused(f"{text}; {each} asks for {asked:g}", where + field)
+    if not any(times_on(room, demand) for room in there):
+        raise Refused(
+            f"no machine here{of}{_with(spec)} has all that a unit needs at once; ask for less, or add such a node",
+            f"{where}cpu",
+        )
+
+
+def _check_tasks(spec: JobSpec, there: Mapping[Room, int], largest: tuple[Room, ...]) -> None:
+    """Raise Refused if the job's tasks, at full width, do not find room on so many nodes of each kind.
+
+    largest: of them, as `cluster.shapes.roomiest` has it.
+    """
+    units = spec.max_units
+    tasks = job_tasks(spec.unit, units, spec.task_choice, largest)
+    if tasks.units_each > tasks.together:
+        raise Refused(
+            f"no machine here holds {tasks.units_each} units together; the largest holds {tasks.together}",
+            "units_per_task",
+        )
+    room = sum(alike * times_on(one, tasks.demand_on(one.family)) for one, alike in there.items())
+    if tasks.count <= room:
+        return
+    cluster = f"the cluster{_with(spec) and f', on nodes{_with(spec)},'} has room for {room} in all"
+    if tasks.units_each == 1:
+        raise Refused(
+            f"{units} units cannot fit: {cluster}, and on nodes a job starts with all of them", "max_units"
+        )
+    raise Refused(
+        f"{tasks.count} tasks of {tasks.units_each} units cannot fit: {cluster}; ask for fewer units, or for smaller "
+        "tasks (units_per_task)",
+        "max_units",
+    )
+
+
+def spent_usd(state: SchedulerState, user: str) -> float:
+    """What a user's jobs have spent in this month, with what is expected of the machines that they have now."""
+    ledger = state.ledger
+    rentals = [job.rental.expected_usd for job in ledger.jobs.values() if job.rental and job.user == user]
+    return ledger.spent_usd.get(user, {}).get(month_of(state.now_at), 0.0) + sum(rentals)
+
+
+def over_budget(state: SchedulerState, budgets: Budgets, user: str, usd: float) -> dict[str, Any] | None:
+    """Why nothing more is rented for a user that is expected to cost so much; null: it is within the budget."""
+    budget_usd, spent = budgets.of(user), spent_usd(state, user)
+    if spent + usd <= budget_usd:
+        return None
+    return reasons.over_budget(user, budget_usd, spent, usd, month_of(state.now_at))
+
+
+def rented_usd(spec: JobSpec, offer: Offer, run_s: float) -> float:
+    """What machines for one job alone cost that run it for `run_s`, from the request until they are gone."""
+    (machine,) = rooms_of(shapes_of([offer]))
+    count = machines_holding(job_tasks(spec.unit, spec.max_units, spec.task_choice, (machine,)), machine)
+    until_s = offer.boot_s + offer.setup_s + run_s + offer.release_s
+    since_s = offer.billing.since_s(0.0, offer.boot_s)
+    return float(count * lease_usd(offer.billing, Prices(offer.charged_usd_per_h), since_s, until_s))
+
+
+class Admission:
+    """Turns specifications into jobs of the ledger."""
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine, jobs: Jobs) -> None:
+        self._state, self._engine, self._jobs = state, engine, jobs
+
+    def check(self, spec: JobSpec, user: str) -> None:
+        """Raise Refused or Unknown for a job that this user cannot have taken."""
+        ledger = self._state.ledger
+        if spec.rent == "now" and self._engine.offers_for_jobs:
+            self._check_budget(spec, user)
+        engine = self._engine
+        if spec.require:
+            self.check_labels([spec])
+        check_possible(
+            spec, ledger.nodes, engine.kind or "pool", engine.offers_for_jobs, engine.shared_offers
+        )
+        for after in spec.after:
+            number, _ = parse_after(after)
+            if number not in ledger.jobs and self._state.ended_as(number) is None:
+                raise Unknown(
+                    f"after: there is no job {number}; a job waits for one that was submitted before it"
+                )
+
+    def check_labels(self, specs: Sequence[JobSpec]) -> None:
+        """Raise Refused for labels that jobs require under a policy that heeds none, or too many different ones."""
+        jobs, policy = self._state.ledger.jobs, self._state.ledger.policy
+        required = [spec.required for spec in specs if spec.require]
+        if not required:
+            return
+        if not heeds_labels(policy):
+            raise Refused(
+                f"policy {policy} does not choose nodes by their labels; leave it out, or put a policy for nodes that "
+                "places jobs itself in force (`betimes policy set nodes:fifo`)",
+                "require",
+            )
+        try:
+            bits_for([*(jobs[number].spec.required for number in self._state.job_index.requiring), *required])
+        except ClusterError as error:
+            raise Refused(f"{error}; require fewer, or wait for jobs to end", "require") from None
+
+    def submit(self, spec: JobSpec, user: str) -> list[int]:
+        """Take a job, or an array of them; returns the numbers. Raises Refused, Unknown."""
+        self.check(spec, user)
+        return self.accept(spec, user)
+
+    def accept(self, spec: JobSpec, user: str) -> list[int]:
+        """Take a job that `check` has been passed by."""
+        return self._submit_set(spec, user) if spec.as_one else self._submit_each(spec, user)
+
+    def _submit_each(self, spec: JobSpec, user: str) -> list[int]:
+        ledger = self._state.ledger
+        indices, most = parse_array(spec.array) if spec.array else ([None], 0)
+        first = ledger.next_job
+        believed = ledger.runtime_estimates.believed(user, spec)
+        text = _text(spec.model_copy(update={"array": None}) if spec.array else spec)
+        numbers: list[int] = []
+        follows = self._follows(spec)
+        for at, index in enumerate(indices):
+            number = ledger.next_job
+            data: dict[str, Any] = {
+                "spec": text,
+                "user": user,
+                "believed_s": believed.seconds,
+                "basis": believed.basis,
+            }
+            if spec.array:
+                data |= {"array_id": first, "array_index": index, "array_most": most}
+            if follows is not None:
+                data["reason"] = reasons.after(follows)
+            elif most and at >= most:
+                data["reason"] = reasons.array(first, most)
+            job = self._state.log("submitted", f"user:{user}", number, **data)
+            numbers.append(number)
+            if spec.hold and job is not None:
+                self._state.log("held", f"user:{user}", number, reason=reasons.by_user(user))
+        for number in numbers:
+            self._jobs.admit(ledger.jobs[number])
+        return numbers
+
+    def _submit_set(self, spec: JobSpec, user: str) -> list[int]:
+        """Take an array as one job; its trials have the numbers that follow."""
+        ledger = self._state.ledger
+        number, whole = ledger.next_job, set_spec(spec)
+        believed = ledger.runtime_estimates.believed(user, spec)
+        indices, _ = parse_array(spec.array or "")
+        common: dict[str, Any] = {"user": user, "basis": believed.basis, "array_id": number}
+        trials = TrialSet(len(indices), believed.seconds, whole.max_units, whole.max_units)
+        data: dict[str, Any] = {
+            **common,
+            "spec": _text(whole),
+            "believed_s": full_run_s(believed.seconds, spec),
+            "trials": asdict(trials),
+        }
+        follows = self._follows(spec)
+        if follows is not None:
+            data["reason"] = reasons.after(follows)
+        job = self._state.log("submitted", f"user:{user}", number, **data)
+        each = {**common, "spec": _text(trial_spec(spec)), "believed_s": believed.seconds, "set_id": number}
+        for index in indices:
+            self._state.log("submitted", f"user:{user}", ledger.next_job, **each, array_index=index)
+        for trial in range(number + 1, ledger.next_job):
+            self._jobs.admit(ledger.jobs[trial])
+        if spec.hold:
+            self._state.log("held", f"user:{user}", number, reason=reasons.by_user(user))
+        elif job is not None:
+            self._jobs.admit(job)
+        return [number]
+
+    def _check_budget(self, spec: JobSpec, user: str) -> None:
+        """Raise Refused for a job that asks for a machine of its own, which its user's budget does not allow for."""
+        run_s = self._state.ledger.runtime_estimates.believed(user, spec).seconds
+        holding = [offer for offer in self._engine.offers_for_jobs or () if can_be_rented(spec, [offer])]
+        usd = min((rented_usd(spec, offer, run_s) for offer in holding), default=0.0)
+        short = over_budget(self._state, self._engine.settings.budgets, user, usd)
+        if short is not None:
+            raise Refused(f"{short['text']}; leave it out, or ask for a larger budget", "rent")
+
+    def _follows(self, spec: JobSpec) -> int | None:
+        """The first of the jobs that it waits for which is not over."""
+        return next((n for n, _ in map(parse_after, spec.after) if self._state.ended_as(n) is None), None)
+
+
+def _text(spec: JobSpec) -> dict[str, Any]:
+    return spec.model_dump(mode="json", exclude_defaults=True)

@@ -1,0 +1,468 @@
+"""What stands in for an engine whose kernels are not compiled yet: it keeps accounts, and decides nothing.
+
+Jobs go on with what they hold. Runs that end, nodes that vanish and progress that is reported are recorded as under an
+engine; jobs that come wait with the scheduler until there is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from betimes.cluster import Offer
+from betimes.cluster.resources import Amounts
+from betimes.cluster.shapes import Shapes, distinct_shapes
+from betimes.errors import ClusterError
+from betimes.foresight.engines import NODES, POOL
+from betimes.policies import parse_nodes_policy, parse_policy
+from betimes.service.engines.accounts import Account
+from betimes.service.engines.dedicated_machines import shapes_of
+from betimes.service.engines.messages import Allocation, Alone, Decisions, Inputs, Restored
+from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
+from betimes.service.engines.nodes import LiveNodes
+from betimes.service.engines.pool import Contention, LivePool
+from betimes.service.engines.speedups import speed
+from betimes.service.machines.budgets import Budgets
+from betimes.service.scheduling.engine_job import at_width, held_by, wanted_of
+from betimes.service.scheduling.job import SPECULATED, Job
+from betimes.service.scheduling.node import BOOTING, UP, Node
+
+SIZES_WITHOUT_JOBS = (3600.0,)  # what a policy that looks at the workload sees of none
+
+
+@dataclass
+class Settings:
+    """What an operator may set of the engines."""
+
+    restart_s: float = 0.0  # lost whenever a job's units change
+    measures_restarts: bool = False  # restart_s is what restarts have taken, once there was one
+    resize_interval_s: float = 0.0  # a job's width does not change again within so many seconds
+    resize_gain: bool = False  # a resize must pay, restart included
+    seed: int = 0  # of whatever is decided by lot
+    offers: tuple[Offer, ...] = ()  # of machines that policies may rent
+    quota: int | None = None  # of these at once; null: any number
+    plans_aside: bool = False  # planners answer in a thread, in a later turn, and not at the instant itself
+    budgets: Budgets = field(default_factory=Budgets)  # for machines that are rented for one job alone
+
+
+@dataclass
+class Built:
+    """An engine, or what stands in for it, and its nodes by number."""
+
+    engine: LivePool | LiveNodes | Standby
+    kind: str  # pool or nodes
+    nodes: dict[
+        int, tuple[str, Amounts]
+    ]  # those that do not come and go by its decisions, and what they have
+    kinds: dict[str, int]  # of their types
+    accounts: dict[int, Account]  # of the jobs that it has taken over, in its own units of work
+    offered: tuple[Offer, ...] = ()  # what it rents for whatever it places there
+    machines: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
+    """Names and generations of the machines that are rented so, by their numbers."""
+
+    def take_over(self, nodes: dict[str, Node], jobs: dict[int, Job], now_s: float) -> list[int] | None:
+        """Let the engine go on with these nodes; null: another has to be made.
+
+        That is so where a pool was made without any node, and where a node has become another, or one is gone on which
+        there is something still. Returns the jobs that were bound to nodes, and are not any more.
+        """
+        engine, kept = self.engine, kept_nodes(nodes, self.offered)
+        if isinstance(engine, Standby) or (isinstance(engine, LivePool) and not engine.places_units):
+            return None
+        if isinstance(engine, LivePool):
+            engine.pass_wakeups(now_s)
+        had = {name: (number, capacity) for number, (name, capacity) in self.nodes.items()}
+        for name, (at, capacity) in had.items():
+            if name in kept and kept[name].capacity != capacity:
+                return None
+            if name in kept and isinstance(engine, LiveNodes) and not engine.is_alike(at, kept[name].shape):
+                return None
+        for name in had.keys() - kept.keys():
+            number, _ = had[name]
+            if not engine.remove_node(number):
+                return None
+            del self.nodes[number]
+        for name, node in kept.items():
+            if name in had:
+                number = had[name][0]
+            else:
+                number = self._add(engine, node)
+                self.nodes[number] = name, node.capacity
+            engine.open_node(number, node.status == UP)
+        if isinstance(engine, LiveNodes):
+            return engine.fit_to(_shapes(kept, self.offered), now_s)
+        fits = engine.set_units(max(1, pool_units(kept, (jobs[number] for number in engine.held))))
+        return [] if fits else None
+
+    def _add(self, engine: LivePool | LiveNodes, node: Node) -> int:
+        if isinstance(engine, LivePool):
+            return engine.add_node(node.capacity)
+        kind = self.kinds.setdefault(node.machine.type, len(self.kinds))
+        return engine.add_node(node.shape, kind)
+
+    def name(self, number: int) -> str:
+        """The name of a node, or of a rented machine, by its number."""
+        found = self.nodes.get(number) or self.machines.get(number)
+        return ordered_name(number) if found is None else found[0]
+
+
+def build(
+    policy: str,
+    nodes: dict[str, Node],
+    jobs: dict[int, Job],
+    before: str | None,
+    now_s: float,
+    settings: Settings,
+    sizes: tuple[float, ...] = (),
+    epoch_at: float = 0.0,
+    is_compiled: bool = True,
+    member: str | None = None,
+    contention: Contention | None = None,
+) -> Built:
+    """The engine of `policy` with all jobs that the engine of policy `before` had (null: none is different).
+
+    It places jobs on the nodes that are shared. Engines count seconds from `epoch_at`. Where the policy is not compiled
+    yet, something stands in for its engine. member: of a portfolio, that decides; null: its first.
+    contention: what jobs have seen by now; null: what their accounts say.
+
+    Raises PolicyError, ClusterError.
+    """
+    check_live(policy, settings.offers)
+    offered = shared_offers(policy, settings.offers)
+    rented = {name: node for name, node in nodes.items() if node.by_policy} if offered else {}
+    nodes = kept_nodes(nodes, offered)
+    kind, text = kind_of(policy)
+    numbers = {name: at for at, name in enumerate((*nodes, *rented))}
+    live = sorted((job for job in jobs.values() if job.account is not None), key=_seq)
+    capacity = np.array([node.capacity for node in nodes.values()], dtype=np.int64).reshape(-1, 3)
+    kinds = {type: at for at, type in enumerate(dict.fromkeys(node.machine.type for node in nodes.values()))}  # noqa: A001
+    engine: LivePool | LiveNodes | Standby
+    if not is_compiled:
+        engine = Standby(kind)
+    elif kind == POOL:
+        known = tuple(_work_of(job, before or policy) for job in live) + sizes
+        engine = LivePool(
+            parse_policy(text),
+            max(1, pool_units(nodes, live)),  # without any, nothing finds room
+            capacity,
+            restart_s=settings.restart_s,
+            resize_interval_s=settings.resize_interval_s,
+            resize_gain=settings.resize_gain,
+            sizes=known or SIZES_WITHOUT_JOBS,
+        )
+    else:
+        engine = LiveNodes(
+            parse_nodes_policy(text),
+            tuple(node.shape for node in nodes.values()),
+            np.array([kinds[node.machine.type] for node in nodes.values()], dtype=np.int64),
+            shapes=_shapes(nodes, offered),
+            units=float(max(1, pool_units(nodes, ()))),
+            restart_s=settings.restart_s,
+            seed=settings.seed,
+            offers=settings.offers,
+            quota=settings.quota,
+            member=member,
+            plans_aside=settings.plans_aside,
+        )
+        for name, node in rented.items():
+            numbers[name] = resume_machine(engine, node, settings.offers, now_s, epoch_at)
+    victims: dict[int, list[Job]] = {}
+    for job in live:
+        if job.makes_room_for is not None and job.run is not None:
+            victims.setdefault(job.makes_room_for, []).append(job)
+    carried = [
+        _still_owed(
+            replace(
+                _seeing(_carried(job, kind, before or policy, numbers, epoch_at), contention),
+                alone=_alone(job, settings.offers, epoch_at),
+                keeps_wait=before is None or before == policy,
+            ),
+            victims,
+            numbers,
+            nodes | rented,
+        )
+        for job in live
+    ]
+    for one in carried:
+        engine.restore(one, now_s)
+    if not isinstance(engine, Standby):
+        engine.settle(carried)
+    for name, node in (nodes | rented).items():
+        if node.status not in ((UP, BOOTING) if name in rented else (UP,)):
+            engine.open_node(numbers[name], False)
+    accounts = {one.wanted.job: engine.account(one.wanted.job) for one in carried}
+    machines = {numbers[name]: (name, _generation(engine, numbers[name])) for name in rented}
+    owned = {numbers[name]: (name, node.capacity) for name, node in nodes.items()}
+    return Built(engine, kind, owned, kinds, accounts, offered, machines)
+
+
+def ordered_name(number: int) -> str:
+    """What a machine is called that is ordered, and that the cloud has not named yet."""
+    return f"ordered-{number}"
+
+
+def shared(nodes: dict[str, Node]) -> dict[str, Node]:
+    """The nodes on which the policy places jobs: all but those that are rented for one job alone."""
+    return {name: node for name, node in nodes.items() if node.is_shared}
+
+
+def kept_nodes(nodes: dict[str, Node], offered: Sequence[Offer]) -> dict[str, Node]:
+    """Of those the nodes that do not come and go by the policy's decisions; offered: what it may rent."""
+    return {name: node for name, node in shared(nodes).items() if not (offered and node.by_policy)}
+
+
+def resume_machine(
+    engine: LiveNodes, node: Node, offers: Sequence[Offer], now_s: float, epoch_at: float
+) -> int:
+    """The number of a machine that the policy has rented before, in its new engine. Raises ClusterError."""
+    machine = node.machine
+    at = _offer_of(machine.type, offers, f"node {machine.name} is")
+    up_s = None if node.up_at is None else node.up_at - epoch_at
+    return engine.machines.resume(at, now_s, (node.rented_at or epoch_at) - epoch_at, up_s)
+
+
+def _generation(engine: LivePool | LiveNodes | Standby, number: int) -> int:
+    return engine.machines.generation(number) if isinstance(engine, LiveNodes) else 0
+
+
+def _offer_of(type: str, offers: Sequence[Offer], what: str) -> int:  # noqa: A002
+    types = [offer.type for offer in offers]
+    if type not in types:
+        raise ClusterError(
+            f"{what} a rented machine of type {type}, which is not offered any more; put the offer back into the "
+            "cluster file"
+        )
+    return types.index(type)
+
+
+def _shapes(nodes: dict[str, Node], offered: Sequence[Offer]) -> Shapes:
+    owned = [node.shape for node in shared(nodes).values() if node.takes_work]
+    return distinct_shapes([*owned, *shapes_of(offered)])
+
+
+def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
+    """The machines that are rented for a job alone. Raises ClusterError where their type is not offered any more."""
+    rental = job.rental
+    if rental is None:
+        return None
+    until_s = math.inf if rental.speculates_until_s is None else rental.speculates_until_s
+    offer = _offer_of(rental.type, offers, f"job {job.job_id} is on")
+    began_s = rental.asked_at - epoch_at
+    return Alone(offer, rental.count, began_s, rental.is_up, until_s)
+
+
+def _seeing(carried: Restored, contention: Contention | None) -> Restored:
+    """A job with what it has seen by now of the others in a pool."""
+    seen = contention.get(carried.wanted.job) if contention is not None else None
+    if seen is None:
+        return carried
+    return replace(carried, account=replace(carried.account, seen_events=seen[0], seen_active=seen[1]))
+
+
+def _still_owed(
+    carried: Restored, victims: dict[int, list[Job]], numbers: dict[str, int], nodes: dict[str, Node]
+) -> Restored:
+    """What those have given up that have left since a job was nominated is owed no more."""
+    if not carried.owed:
+        return carried
+    held: dict[int, Amounts] = {}
+    for victim in victims.get(carried.wanted.job, ()):
+        places = victim.run.places if victim.run is not None else []
+        for node, amounts in held_by(victim.spec, places, victim.units_per_task, nodes):
+            whole = held.get(numbers[node], (0, 0, 0))
+            held[numbers[node]] = whole[0] + amounts[0], whole[1] + amounts[1], whole[2] + amounts[2]
+    owed = tuple(
+        tuple(map(min, before, held.get(place.node, (0, 0, 0))))
+        for place, before in zip(carried.bound, carried.owed, strict=True)
+    )
+    return replace(carried, owed=owed)
+
+
+def pool_units(nodes: dict[str, Node], jobs: Iterable[Job]) -> int:
+    """The units of the pool: GPUs where any node has some, else cores; of nodes that take work.
+
+    What jobs still hold on nodes that take no more counts as long as they do.
+    """
+    nodes = shared(nodes)
+    at = pool_resource(nodes.values())
+    ups = sum(node.capacity[at] for node in nodes.values() if node.status == UP) // 1000
+    return ups + sum(
+        units for job in jobs if job.units for name, units in job.places if nodes[name].status != UP
+    )
+
+
+def pool_resource(nodes: Iterable[Node]) -> int:
+    """What the units of a pool are, as an index of amounts: GPUs (0) where any node has some, else cores (1)."""
+    return 0 if any(node.capacity[0] >= 1000 for node in nodes if node.is_there) else 1
+
+
+def _seq(job: Job) -> int:
+    return job.account.seq if job.account else 0
+
+
+def _work_of(job: Job, policy: str) -> float:
+    """Believed work in all, seconds on one unit."""
+    account = job.account
+    if account is None:
+        return 0.0
+    return account.size_s * (_full_speed(job) if kind_of(policy)[0] == NODES else 1.0)
+
+
+def _full_speed(job: Job) -> float:
+    wanted = wanted_of(job)
+    return speed(wanted, wanted.max_units)
+
+
+def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at: float) -> Restored:
+    """A job as the new engine takes it over. Work is in seconds on one unit in a pool, in plain seconds on nodes."""
+    account, wanted, was = job.account, wanted_of(job), kind_of(before)[0]
+    if account is None:
+        raise ValueError(f"internal: job {job.job_id} is in no engine")
+    run = job.run
+    if job.rental is not None:
+        return Restored(wanted, account)
+    # It leaves machines of its own, and stands elsewhere by now.
+    if run is not None and run.stopping == SPECULATED:
+        run = None
+    places = tuple(
+        Allocation(numbers[node], units)
+        for node, units in (run.places if run and run.launched else job.places)
+    )
+    units = run.units if run and run.launched and kind == NODES else job.units
+    if kind != was:
+        faster = speed(wanted, units or wanted.max_units) if kind == NODES else _full_speed(job)
+        factor = 1.0 / faster if kind == NODES else faster
+        account = Account(
+            **{**account.__dict__, "left_s": account.left_s * factor, "size_s": account.size_s * factor}
+        )
+    if kind == POOL:
+        leaving = was == NODES and run is not None and run.stopping is not None
+        units = 0 if leaving else job.units
+        where = job.places or (run.places if run is not None else [])
+        return Restored(
+            wanted, account, units, tuple(Allocation(numbers[node], held) for node, held in where if units)
+        )
+    if units and not places:
+        units = 0  # granted by a pool, and not started yet
+    if units:
+        wanted = at_width(wanted, units)
+        leave_by_s = run.stop_by_at - epoch_at if run is not None and run.stop_by_at is not None else math.inf
+        return Restored(wanted, account, units, places, job.units_per_task, leave_by_s, job.makes_room_for)
+    bound = job.binding or {}
+    if was != NODES or any(node not in numbers for node, _ in bound.get("places", ())):
+        bound = {}
+    return Restored(
+        wanted,
+        account,
+        bound=tuple(Allocation(numbers[node], held) for node, held in bound.get("places", ())),
+        owed=tuple((gpu, cpu, memory) for gpu, cpu, memory in bound.get("owed", ())),
+        start_s=bound.get("start_s", math.inf),
+    )
+
+
+@dataclass
+class _Work:
+    """A job's work: its account, and what has gone on since that was true."""
+
+    account: Account
+    units: int
+    rate: float  # work a second, once the stall is over
+
+    def at(self, now_s: float) -> Account:
+        """The account as of now."""
+        before = self.account
+        passed_s = max(0.0, now_s - before.since_s)
+        worked_s = max(0.0, passed_s - before.stall_s)
+        return replace(
+            before,
+            since_s=max(now_s, before.since_s),
+            left_s=max(0.0, before.left_s - self.rate * worked_s),
+            attained=before.attained + self.units * passed_s,
+            stall_s=max(0.0, before.stall_s - passed_s),
+        )
+
+
+class Standby:
+    """Stands in for an engine; work is counted as that of this kind counts it."""
+
+    def __init__(self, kind: Literal["pool", "nodes"]) -> None:
+        self.kind = kind
+        self._jobs: dict[int, _Work] = {}
+
+    @property
+    def slot_of(self) -> Mapping[int, _Work]:
+        """The jobs that it knows."""
+        return self._jobs
+
+    def restore(self, carried: Restored, now_s: float) -> None:
+        """Take over a job as it stands."""
+        rate, units = 0.0, carried.units
+        if carried.alone is not None:
+            rate, units = 1.0, carried.wanted.max_units
+        elif carried.units and self.kind == "pool":
+            rate = speed(carried.wanted, carried.units)
+        elif carried.units and carried.leave_by_s == float("inf"):
+            # One that is to leave its nodes works no more.
+            rate = 1.0
+        self._jobs[carried.wanted.job] = _Work(carried.account, units, rate)
+
+    def next_timer_s(self) -> float:
+        """Never: nothing happens by itself."""
+        return math.inf
+
+    def catch_up(self, now_s: float) -> list[Decisions]:
+        """Nothing goes off."""
+        return []
+
+    def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
+        """Let everything but submissions happen; nothing is decided."""
+        for number in what.gone:
+            self._rest(number, now_s)
+        for number in what.done:
+            del self._jobs[number]
+        for number in what.lost:
+            self.lose(number, now_s)
+        for number, left_s in what.believed:
+            self._believe(number, left_s, now_s)
+        return []
+
+    def lose(self, job: int, now_s: float) -> None:
+        """A job has lost what it held, without a decision."""
+        if not self._jobs[job].units:
+            return
+        work = self._rest(job, now_s)
+        if self.kind == "pool":  # on nodes it is counted when the job is asked to leave
+            work.account = replace(work.account, preemptions=work.account.preemptions + 1)
+
+    def open_node(self, number: int, is_up: bool) -> None:
+        """Nothing: no node is given anything new."""
+
+    def account(self, job: int) -> Account:
+        """How far a job has come, true when its units last changed."""
+        return self._jobs[job].account
+
+    def believed_left(self, job: int, now_s: float) -> float:
+        """Work that is believed to be left now."""
+        return self._jobs[job].at(now_s).left_s
+
+    def first_waiting(self) -> int | None:
+        """Null: there is no order yet."""
+        return None
+
+    def _rest(self, number: int, now_s: float) -> _Work:
+        """A job holds nothing from now on."""
+        work = self._jobs[number]
+        work.account = replace(work.at(now_s), stall_s=0.0)
+        work.units, work.rate = 0, 0.0
+        return work
+
+    def _believe(self, number: int, left_s: float, now_s: float) -> None:
+        work = self._jobs[number]
+        if work.rate > 0.0:
+            work.account = work.at(now_s)
+        size_s = work.account.size_s + left_s - work.account.left_s
+        work.account = replace(work.account, size_s=size_s, left_s=left_s)

@@ -1,0 +1,282 @@
+"""Which jobs to look at when something happens, so that not all of them have to be looked at."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from betimes.service.scheduling.beliefs import RuntimeEstimate, differs
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.job_states import Status
+from betimes.service.spec.job_spec import parse_after
+
+BUSY = (Status.QUEUED, Status.RUNNING, Status.STOPPING)
+
+
+class JobIndex:
+    """Jobs by what they wait for, kept up to date by `note` after every change."""
+
+    def __init__(self) -> None:
+        self.unsettled: set[int] = set()  # granted units that their runs do not have yet
+        self.entering: set[int] = set()  # the policy receives them at the next decision
+        self.holding: set[int] = set()  # they have units of the policy
+        self.leaving: set[int] = set()  # their runs have been told to stop
+        self.nominated: set[int] = set()  # others are preempted for them
+        self.requiring: set[int] = set()  # they require labels of their nodes, and are not over
+        self.by_family: set[int] = (
+            set()
+        )  # what they need depends on the family of their nodes; and are not over
+        self._on_node: defaultdict[str, set[int]] = defaultdict(set)
+        self._nodes_of: dict[int, frozenset[str]] = {}  # of those in `_on_node`
+        self._followers: defaultdict[int, set[int]] = defaultdict(set)  # by the job that they wait for
+        self._busy: defaultdict[int, set[int]] = defaultdict(set)  # by array: queued, running, or about to be
+        self._waiting: defaultdict[int, list[int]] = defaultdict(
+            list
+        )  # by array: a heap of those beyond its limit
+        self._delays: dict[int, float] = {}  # of blocked jobs, be they over or not
+        self._due: list[
+            tuple[float, int]
+        ] = []  # a heap of those that are not over, and of some that do not count
+
+    def note(self, job: Job) -> None:
+        """A job is new, or has changed."""
+        number, run = job.job_id, job.run
+        settled = run is None or job.units == 0 or run.stopping is not None
+        settled = settled or (run is not None and run.launched and run.units == job.units)
+        (self.unsettled.discard if settled else self.unsettled.add)(number)
+        over = job.status.is_over
+        (self.holding.add if job.units and not over else self.holding.discard)(number)
+        leaves = run is not None and run.stopping is not None and not over
+        (self.leaving.add if leaves else self.leaving.discard)(number)
+        nominated = job.binding is not None and "owed" in job.binding and not over
+        (self.nominated.add if nominated else self.nominated.discard)(number)
+        if job.spec.require:
+            (self.requiring.discard if over else self.requiring.add)(number)
+        if job.spec.demand:
+            (self.by_family.discard if over else self.by_family.add)(number)
+        self._note_nodes(job)
+        if job.spec.after:
+            for after in job.spec.after:
+                first = parse_after(after)[0]
+                if not job.status.is_over:
+                    self._followers[first].add(number)
+                elif first in self._followers:
+                    self._followers[first].discard(number)
+                    if not self._followers[first]:
+                        del self._followers[first]
+        if job.status is Status.BLOCKED and job.not_before_at > 0.0:
+            if self._delays.get(number) != job.not_before_at:
+                self._delays[number] = job.not_before_at
+                heapq.heappush(self._due, (job.not_before_at, number))
+        else:
+            self._delays.pop(number, None)
+        if job.array_most and job.array_id is not None:
+            is_busy = job.status in BUSY or number in self.entering
+            (self._busy[job.array_id].add if is_busy else self._busy[job.array_id].discard)(number)
+            if not self._busy[job.array_id] and not self._waiting[job.array_id]:
+                del self._busy[job.array_id], self._waiting[job.array_id]
+
+    def enters(self, job: Job) -> None:
+        """A job will be told to the policy at the next decision, unless something happens before."""
+        self.entering.add(job.job_id)
+        self.note(job)
+
+    def on_node(self, name: str) -> list[int]:
+        """Those that a node is granted to, or that are bound to it, in the order of their numbers."""
+        return sorted(self._on_node.get(name, ()))
+
+    def followers(self, number: int) -> list[int]:
+        """Those that wait, or waited, for a job to end."""
+        return sorted(self._followers.get(number, ()))
+
+    def is_awaited(self, number: int) -> bool:
+        """Whether another job waits for a job to end."""
+        return number in self._followers
+
+    def has_room(self, job: Job) -> bool:
+        """Whether one more of a job's array may be at work; else it will be among `next_of_array`."""
+        if not job.array_most or job.array_id is None:
+            return True
+        if len(self._busy[job.array_id]) < job.array_most:
+            return True
+        heapq.heappush(self._waiting[job.array_id], job.job_id)
+        return False
+
+    def next_of_array(self, array: int, most: int) -> Iterator[int]:
+        """Those that waited because of their array's limit, the first ones first, for as long as there is room."""
+        waiting = self._waiting[array]
+        while waiting and len(self._busy[array]) < most:
+            yield heapq.heappop(waiting)
+
+    def next_delay_at(self) -> float:
+        """When the first delay is over; infinity: there is none."""
+        while self._due and self._delays.get(self._due[0][1]) != self._due[0][0]:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else math.inf
+
+    def awake(self, now_at: float) -> list[int]:
+        """Those whose delays are over by now; each is told once."""
+        found: list[int] = []
+        while self.next_delay_at() <= now_at:
+            found.append(heapq.heappop(self._due)[1])
+        return sorted(found)
+
+    def _note_nodes(self, job: Job) -> None:
+        number, names = job.job_id, frozenset[str]()
+        if not job.status.is_over and (job.run is not None or job.binding):
+            names = frozenset(name for name, _ in (*job.places, *(job.binding or {}).get("places", ())))
+        before = self._nodes_of.get(number, frozenset[str]())
+        if names == before:
+            return
+        for name in before - names:
+            self._on_node[name].discard(number)
+            if not self._on_node[name]:
+                del self._on_node[name]
+        for name in names - before:
+            self._on_node[name].add(number)
+        if names:
+            self._nodes_of[number] = names
+        else:
+            del self._nodes_of[number]
+
+
+ABLE = (Status.QUEUED, Status.RUNNING, Status.STOPPING)
+
+
+def _numbers() -> set[int]:
+    return set()
+
+
+@dataclass
+class TrialsOfSet:
+    """Of one set, by the jobs' numbers."""
+
+    live: set[int] = field(default_factory=_numbers)  # not over
+    able: set[int] = field(default_factory=_numbers)  # of these, all that do not wait for a retry
+    holding: set[int] = field(default_factory=_numbers)  # have a unit of the set
+    begun: set[int] = field(default_factory=_numbers)  # have run, and are not over
+    _idle: set[int] = field(default_factory=_numbers)  # could take a unit
+    _next: list[int] = field(
+        default_factory=list[int]
+    )  # a heap of those, and of some that could not any more
+
+    def note(self, job: Job) -> None:
+        """A trial is new, or has changed."""
+        number, is_live = job.job_id, not job.status.is_over
+        able = job.status in ABLE
+        idle = able and job.units == 0 and not (job.run is not None and job.run.stopping == "cancelled")
+        for numbers, belongs in (
+            (self.live, is_live),
+            (self.able, able),
+            (self.holding, is_live and job.units > 0),
+            (self.begun, is_live and (job.run is not None or job.ran_s > 0.0)),
+        ):
+            (numbers.add if belongs else numbers.discard)(number)
+        if idle and number not in self._idle:
+            self._idle.add(number)
+            heapq.heappush(self._next, number)
+        elif not idle:
+            self._idle.discard(number)
+
+    def next(self) -> int | None:
+        """The first trial that could take a unit; it is named once, until it has taken it and lost it again."""
+        while self._next:
+            number = heapq.heappop(self._next)
+            if number in self._idle:
+                self._idle.discard(number)
+                return number
+        return None
+
+
+class TrialIndex:
+    """Every set with trials that are not over, and what is to be looked at in the present turn."""
+
+    def __init__(self) -> None:
+        self.of: defaultdict[int, TrialsOfSet] = defaultdict(TrialsOfSet)  # by the set's number
+        self.to_review: set[int] = set()  # sets of which a trial is over, or may run again
+        self.to_share: dict[
+            int, tuple[int, ...]
+        ] = {}  # sets whose units may change hands; the jobs that take some
+
+    def note(self, job: Job) -> None:
+        """A job is new, or has changed."""
+        if job.set_id is not None:
+            self.of[job.set_id].note(job)
+        elif job.trials is not None and job.status.is_over:
+            self.of.pop(job.job_id, None)
+
+
+LEARNT = ("default", "last-two", "limit")  # what a belief must rest on to be replaced
+LEAST_NEWS_S = 0.1  # beliefs that are closer are not told apart
+SHARE = (
+    50  # of so many siblings, one must have finished since the last time: news costs time for each of them
+)
+MOST_A_TURN = 1000  # jobs whose belief is updated in one turn: more would delay requests
+
+Key = tuple[str, str]  # user and `JobSpec.history_key`
+
+
+class Siblings:
+    """The live jobs of each user and history without an estimate, and those whose belief has not been updated yet."""
+
+    def __init__(self) -> None:
+        self._live: defaultdict[Key, dict[int, Job]] = defaultdict(dict)
+        self._finished: defaultdict[Key, int] = defaultdict(int)  # since their last update
+        # Of each key also by time limit, which bounds what is believed.
+        self._untold: dict[tuple[Key, float | None], tuple[RuntimeEstimate, list[Job]]] = {}
+
+    def note(self, job: Job) -> None:
+        """A job is new, or has changed. A set of trials learns from its own, and so do they."""
+        if job.trials is not None or job.set_id is not None or not math.isnan(job.spec.runtime_estimate_s):
+            return
+        key = (job.user, job.spec.history_key)
+        if not job.status.is_over and job.basis in LEARNT:
+            self._live[key][job.job_id] = job
+        elif key in self._live:
+            self._live[key].pop(job.job_id, None)
+            if not self._live[key]:
+                for gone in (self._live, self._finished):
+                    gone.pop(key, None)
+
+    def finished(self, user: str, history_key: str, believed: RuntimeEstimate) -> None:
+        """A job has finished; the next one like it would be believed to take so long, if it had no time limit."""
+        key = (user, history_key)
+        if key not in self._live:
+            return
+        self._finished[key] += 1
+        if self._finished[key] * SHARE < len(self._live[key]):
+            return
+        self._finished[key] = 0
+        others: defaultdict[float | None, list[Job]] = defaultdict(list)
+        for job in self._live[key].values():
+            if _is_news(believed.within(job.spec.time_limit_s), job):
+                others[job.spec.time_limit_s].append(job)
+        for limit_s, jobs in others.items():
+            self._untold[key, limit_s] = (believed.within(limit_s), jobs)
+
+    @property
+    def are_untold(self) -> bool:
+        """Whether some have not heard the news yet."""
+        return bool(self._untold)
+
+    def take(self) -> Iterator[tuple[RuntimeEstimate, list[Job]]]:
+        """Those to be updated now, the first ones first; each is updated once."""
+        room = MOST_A_TURN
+        for which, (believed, jobs) in list(self._untold.items()):
+            now, later = jobs[:room], jobs[room:]
+            room -= len(now)
+            if later:
+                self._untold[which] = (believed, later)
+            else:
+                del self._untold[which]
+            live = self._live.get(which[0], {})
+            yield believed, [job for job in now if job.job_id in live]
+            if room == 0:
+                return
+
+
+def _is_news(believed: RuntimeEstimate, job: Job) -> bool:
+    return differs(believed.seconds, job.believed_s, least_s=LEAST_NEWS_S)

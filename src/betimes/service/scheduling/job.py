@@ -1,0 +1,309 @@
+"""A live job as the service keeps it in memory: what was asked, where it stands, and the account of its work.
+
+Beside it stands what belongs to a job: its run, machines of its own, the trials of a set, and what its last preemption
+and its moves have cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from betimes.cluster.unit_demand import UnitDemand
+from betimes.service.engines.accounts import Account
+from betimes.service.engines.move_savings import S_PER_H
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.node import Node
+from betimes.service.spec.job_spec import JobSpec
+
+
+@dataclass
+class TrialSet:
+    """Where the trials of a set stand in all; each of them is a job of its own, without an account."""
+
+    count: int
+    told_s: float  # what a trial is believed to take
+    most: int  # units that the set may use at once
+    width: int  # and that it can use now: no more than it has trials left
+    running: int = 0  # trials with a run
+    finished: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    taken_s: float = 0.0  # by those that finished, together
+
+    @property
+    def left(self) -> int:
+        """Trials that are not over."""
+        return self.count - self.finished - self.failed - self.cancelled
+
+    @property
+    def end(self) -> str:
+        """What becomes of the set once none is left: it finishes if all have."""
+        if self.cancelled:
+            return "cancelled"
+        return "failed" if self.failed else "finished"
+
+
+@dataclass(frozen=True)
+class Preemption:
+    """A run that was told to make room. Null: not known yet, or it never came to that."""
+
+    run: int
+    by: list[int]  # the jobs that take what it gives up; empty: no particular one
+    policy: str
+    told_at: float
+    grace_s: float
+    nodes: float  # that it held
+    had_frac: float | None = None  # of its work, as it had reported when it left
+    left_at: float | None = None
+    vacating_node_s: float | None = None  # held from the request to leave until it had left
+    resumed_at: float | None = None
+    restart_node_s: float | None = None  # held by the next run before its work goes on
+    lost_node_s: float | None = None  # of work done since its last checkpoint, which has to be done again
+
+    def left(self, now_at: float, had_frac: float | None, worked_on: bool) -> Preemption:
+        """Nothing of the run is left; worked_on: it ended by itself, so that no time was wasted."""
+        vacating = 0.0 if worked_on else self.nodes * (now_at - self.told_at)
+        return replace(self, left_at=now_at, had_frac=had_frac, vacating_node_s=vacating)
+
+    def resumed(self, now_at: float, restart_s: float, nodes: float) -> Preemption:
+        """The job's next run begins on so many nodes."""
+        return replace(self, resumed_at=now_at, restart_node_s=nodes * restart_s)
+
+    def goes_on(self, frac: float, whole_s: float, nodes: float) -> Preemption:
+        """The next run reports for the first time how far it is; all of the work would take it whole_s."""
+        lost_frac = max(0.0, (self.had_frac or 0.0) - frac)
+        return replace(self, lost_node_s=lost_frac * whole_s * nodes)
+
+
+def nodes_held(places: Iterable[tuple[str, int]], unit: UnitDemand, nodes: Mapping[str, Node]) -> float:
+    """How many nodes units amount to: the largest share of any resource, added up over nodes."""
+    return sum(
+        units
+        * max(
+            need / room if room > 0 else 0.0
+            for need, room in zip(
+                unit.amounts_on(nodes[name].family) or (0, 0, 0), nodes[name].capacity, strict=True
+            )
+        )
+        for name, units in places
+    )
+
+
+@dataclass(frozen=True)
+class MoveRecord:
+    """A move that a planner has decided. Null: not known yet, or it never came to that."""
+
+    decided_at: float
+    before_usd_per_h: float  # the price of what it alone would keep if it stayed
+    after_usd_per_h: float  # of what it alone needs where it goes, as planned
+    expected_cost_usd: float  # of its pause, and of the boot of new machines
+    left_at: float | None = None
+    resumed_at: float | None = None
+    paid_usd: float = 0.0  # for what it alone has kept since then
+    paid_until_at: float = 0.0
+
+    @property
+    def expected_saving_usd_per_h(self) -> float:
+        """What was planned."""
+        return self.before_usd_per_h - self.after_usd_per_h
+
+    @property
+    def hours(self) -> float:
+        """For how long the run after the move has been counted."""
+        return 0.0 if self.resumed_at is None else (self.paid_until_at - self.resumed_at) / S_PER_H
+
+    @property
+    def saving_usd_per_h(self) -> float | None:
+        """What came of it: the price before less the mean price since; null: it has not run since."""
+        return self.before_usd_per_h - self.paid_usd / self.hours if self.hours > 0 else None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the pause has cost, at the price before; null: it is not over."""
+        if self.left_at is None or self.resumed_at is None:
+            return None
+        return (self.resumed_at - self.left_at) / S_PER_H * self.before_usd_per_h
+
+    def left(self, at: float) -> MoveRecord:
+        """The run that the move ends is over."""
+        return replace(self, left_at=at)
+
+    def resumed(self, at: float) -> MoveRecord:
+        """The run that follows is launched."""
+        return replace(self, resumed_at=at, paid_until_at=at)
+
+    def paid(self, usd_per_h: float, until_at: float) -> MoveRecord:
+        """The price of what the job alone keeps has been this since it was counted last."""
+        usd = usd_per_h * (until_at - self.paid_until_at) / S_PER_H
+        return replace(self, paid_usd=self.paid_usd + usd, paid_until_at=until_at)
+
+
+Places = list[tuple[str, int]]  # units on a node, by the node's name
+
+SPECULATED = "speculated"
+"""Why a run is told to stop that has been on rented machines for as long as a short job may."""
+
+
+@dataclass
+class Run:
+    """One time that a job's command is started."""
+
+    number: int
+    units: int
+    places: Places
+    decided_at: float
+    launched: bool = False  # the executor has been told to start it
+    started_at: float | None = None
+    stopping: str | None = None  # why it has been told to stop: preempted, resized, cancelled
+    stop_by_at: float | None = None
+
+
+@dataclass
+class Rental:
+    """Machines that are rented for one job alone."""
+
+    type: str
+    units: list[int]  # on each of them
+    units_per_task: int
+    asked_at: float
+    speculates_until_s: float | None = None  # null: it runs to its end there
+    expected_usd: float = 0.0  # what they will cost, if the job takes as long as is believed
+    nodes: list[str] = field(default_factory=list[str])  # those that the cloud has given out
+    is_up: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many machines."""
+        return len(self.units)
+
+
+@dataclass(slots=True)  # a dictionary of so many attributes takes four times the room
+class Job:
+    """A job that is not over, or has just ended."""
+
+    job_id: int
+    spec: JobSpec
+    user: str
+    submitted_at: float
+    believed_s: float  # run time on max_units
+    basis: str
+    array_id: int | None = None
+    array_index: int | None = None
+    set_id: int | None = None  # of a trial: the set that it belongs to, which alone the policy knows
+    trials: TrialSet | None = None  # of a set
+    ran_s: float = 0.0  # by its earlier runs, together
+    array_most: int = 0  # elements of the array that may be queued or running at once; 0: any number
+    status: Status = Status.BLOCKED
+    units: int = 0  # granted by the policy
+    places: Places = field(default_factory=list[tuple[str, int]])
+    units_per_task: int = (
+        1  # at most, of the tasks in which it holds its places; in a pool units are held one by one
+    )
+    attempt: int = 0
+    preemptions: int = 0
+    resizes: int = 0
+    failures: int = 0
+    losses: int = 0  # runs that vanished, one after the other
+    not_before_at: float = 0.0
+    started_at: float | None = None
+    finished_at: float | None = None
+    left_at: float | None = (
+        None  # its last run has ended, before the service knew; null: when the service knew
+    )
+    restarting_since_at: float | None = (
+        None  # told to stop, to go on at once at another width; null: it gets on
+    )
+    progress_frac: float | None = None
+    alone_per_s: float | None = None  # steps that it does with its machines to itself, as it reported them
+    promised_finish_at: float | None = None
+    reason: dict[str, Any] | None = None
+    account: Account | None = None  # while an engine has it
+    run: Run | None = None
+    makes_room_for: int | None = None
+    cancelled_by: str | None = None  # the cause of the event that asked for its end
+    preemption: Preemption | None = None  # the last one
+    next_move: MoveRecord | None = None  # that is decided, and not yet made
+    move: MoveRecord | None = None  # after which it runs now
+    binding: dict[str, Any] | None = (
+        None  # nodes that it will have: when its victims have left, or from start_s on
+    )
+    rental: Rental | None = None  # machines that are rented for it alone
+
+    def settle(self, account: dict[str, Any]) -> None:
+        """Take over what its engine says of its work."""
+        before = self.account or Account(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+        self.account = Account(**account)
+        self.preemptions += self.account.preemptions - before.preemptions
+        self.resizes += self.account.resizes - before.resizes
+
+    def has_run_s(self, now_at: float) -> float:
+        """Seconds that its runs have taken in all."""
+        if self.run is None or self.run.started_at is None:
+            return self.ran_s
+        return self.ran_s + (now_at - self.run.started_at)
+
+    def row(self) -> dict[str, Any]:
+        """The row of table `jobs`."""
+        return {
+            "job_id": self.job_id,
+            "array_id": self.array_id,
+            "array_index": self.array_index,
+            "name": self.spec.title,
+            "user": self.user,
+            "status": self.status.value,
+            "qos": self.spec.qos,
+            "units": self.units if self.trials else self.run.units if self.run else 0,
+            "min_units": self.spec.min_units,
+            "max_units": self.spec.max_units,
+            "submitted_at": self.submitted_at,
+            "started_at": self.started_at,
+            "finished_at": self.finished_at,
+            "attempt": self.attempt,
+            "preemptions": self.preemptions,
+            "resizes": self.resizes,
+            "progress_frac": self.progress_frac,
+            "reason": self.reason,
+            "promised_finish_at": self.promised_finish_at,
+            "labels": self.spec.labels,
+            "spec": self.spec.model_dump(mode="json", exclude_defaults=True),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for a snapshot."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        found["spec"] = self.spec.model_dump(mode="json", exclude_defaults=True)
+        found["status"] = self.status.value
+        found["account"] = self.account.row() if self.account else None
+        for name in ("run", "trials", "preemption", "rental"):
+            found[name] = asdict(found[name]) if found[name] else None
+        for name in ("next_move", "move"):
+            move = found.pop(name)
+            if move is not None:
+                found[name] = asdict(move)
+        return found
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Job:
+        """A job of a snapshot."""
+        run, account, preemption = found["run"], found["account"], found.get("preemption")
+        trials, rental = found.get("trials"), found.get("rental")
+        return cls(
+            **{
+                **found,
+                "spec": JobSpec(**found["spec"]),
+                "status": Status(found["status"]),
+                "places": _places(found["places"]),
+                "account": Account(**account) if account else None,
+                "run": Run(**{**run, "places": _places(run["places"])}) if run else None,
+                "trials": TrialSet(**trials) if trials else None,
+                "preemption": Preemption(**preemption) if preemption else None,
+                "rental": Rental(**rental) if rental else None,
+                **{name: MoveRecord(**found[name]) for name in ("next_move", "move") if name in found},
+            }
+        )
+
+
+def _places(found: list[Any]) -> Places:
+    return [(str(node), int(units)) for node, units in found]

@@ -1,0 +1,266 @@
+"""What becomes of a job: it waits for others, queues, ends, is tried again, or goes on later; what users do with it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from betimes.errors import Conflict
+from betimes.service.scheduling import reasons
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.run_reports import Ended
+from betimes.service.scheduling.runs import Runs
+from betimes.service.scheduling.state import SchedulerState
+from betimes.service.spec.job_spec import parse_after
+
+Action = Literal["cancel", "hold", "release"]
+_DONE: dict[Action, str] = {"cancel": "cancelled", "hold": "held", "release": "released"}
+
+
+class Jobs:
+    """The transitions of jobs, each of which is an event.
+
+    A set of trials is a job without runs, and its trials are jobs that the engine does not know: what changes a trial
+    has its set looked at (`trial_index`), and the engine is not informed.
+    """
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine, runs: Runs) -> None:
+        self._state, self._engine, self._runs = state, engine, runs
+
+    # --- before it queues -------------------------------------------------------------------------------------
+
+    def admit(self, job: Job) -> None:
+        """Queue a job that has nothing left to wait for but the policy; end one whose wait is in vain."""
+        if job.set_id is not None:
+            self._admit_trial(job)
+            return
+        state, index = self._state, self._state.job_index
+        if job.status is not Status.BLOCKED or job.job_id in index.entering:
+            return
+        for after in job.spec.after:
+            number, on = parse_after(after)
+            ended = state.ended_as(number)
+            if ended is None:
+                self._block(job, reasons.after(number))
+                return
+            if on == "ok" and ended != Status.FINISHED.value:
+                self.end(job, "cancelled", reasons.in_vain(number, ended), "policy")
+                return
+        if job.not_before_at > state.now_at:
+            return
+        if not index.has_room(job):
+            self._block(job, reasons.array(job.array_id or 0, job.array_most))
+            return
+        self._engine.enter(job)
+
+    def entered(self, number: int) -> None:
+        """The policy knows of a job from now on."""
+        job = self._state.ledger.jobs[number]
+        self._state.job_index.entering.discard(number)
+        account, believed_s, basis = self._engine.account_row(number), job.believed_s, job.basis
+        self._state.log("queued", "policy", number, account=account, believed_s=believed_s, basis=basis)
+
+    def admit_delayed(self) -> None:
+        """Jobs whose delay before a retry is over may queue."""
+        for number in self._state.job_index.awake(self._state.now_at):
+            self.admit(self._state.ledger.jobs[number])
+
+    def make_way(self, job: Job) -> None:
+        """A job no longer counts against its array's limit: the next of its elements may queue."""
+        jobs, index = self._state.ledger.jobs, self._state.job_index
+        if job.set_id is not None:
+            self._state.trial_index.to_review.add(job.set_id)
+            return
+        if job.array_most and job.array_id is not None:
+            for number in index.next_of_array(job.array_id, job.array_most):
+                if number in jobs:
+                    self.admit(jobs[number])
+        if job.trials is not None:
+            self._state.trial_index.to_share.setdefault(job.job_id, ())
+
+    def _admit_trial(self, job: Job) -> None:
+        if job.status is Status.BLOCKED and job.not_before_at <= self._state.now_at:
+            believed_s, basis = job.believed_s, job.basis
+            self._state.log("queued", "policy", job.job_id, believed_s=believed_s, basis=basis)
+            self.make_way(job)
+
+    def _block(self, job: Job, reason: dict[str, Any]) -> None:
+        if job.reason != reason:
+            self._state.log("blocked", "policy", job.job_id, reason=reason)
+
+    # --- when it is over --------------------------------------------------------------------------------------
+
+    def finish(self, job: Job, slack_s: float = 0.0) -> None:
+        """Its command has succeeded; what it took on max_units is what the next one like it is believed to take.
+
+        slack_s: of the time that its account counts, in which it did not run.
+        """
+        if job.set_id is not None:
+            self._log_finished(job, job.ran_s)
+            return
+        full = self._engine.speed(job, job.spec.max_units) if self._engine.is_pool else 1.0
+        account = self._engine.account(job.job_id)
+        slack = slack_s * (self._engine.speed(job, job.units) if self._engine.is_pool else 1.0)
+        run_s = max(0.0, account.size_s - self._engine.believed_left_s(job) - slack) / full
+        self._engine.withdraw(job)
+        self._state.log("finished", "executor", job.job_id, run_s=run_s)
+        user, key = job.user, job.spec.history_key
+        learnt = self._state.ledger.runtime_estimates.learnt(user, key)
+        self._state.siblings.finished(user, key, learnt)
+        self.after(job)
+
+    def finish_set(self, job: Job, taken_s: float) -> None:
+        """All trials of a set have finished, which have taken so long together."""
+        self._engine.withdraw(job)
+        self._log_finished(job, taken_s)
+
+    def end(self, job: Job, kind: str, reason: dict[str, Any] | None, cause: str = "executor") -> None:
+        """A job has failed, or is cancelled; a set with its trials, which come first."""
+        if job.trials is not None:
+            for number in sorted(self._state.trial_index.of[job.job_id].live):
+                self._end_one(self._state.ledger.jobs[number], kind, reason, cause)
+        self._end_one(job, kind, reason, cause)
+
+    def end_cancelled(self, job: Job) -> None:
+        """A job that a user wanted ended is over: the last of its run has left."""
+        whole = self._state.ledger.jobs.get(job.set_id) if job.set_id is not None else None
+        cause = job.cancelled_by or (whole.cancelled_by if whole is not None else None) or "executor"
+        user = cause.removeprefix("user:") if cause.startswith("user:") else None
+        self.end(job, "cancelled", reasons.cancelled(user), cause)
+
+    def after(self, job: Job) -> None:
+        """A job is over: those that waited for it may go on."""
+        for number in self._state.job_index.followers(job.job_id):
+            self.admit(self._state.ledger.jobs[number])
+        self.make_way(job)
+
+    def _end_one(self, job: Job, kind: str, reason: dict[str, Any] | None, cause: str) -> None:
+        self._engine.withdraw(job)
+        self._state.log(kind, cause, job.job_id, reason=reason)
+        self.after(job)
+
+    def _log_finished(self, job: Job, run_s: float) -> None:
+        self._state.log("finished", "executor", job.job_id, run_s=run_s)
+        self.after(job)
+
+    # --- when its run is over, and it is not ------------------------------------------------------------------
+
+    def retry(self, job: Job, report: Ended) -> None:
+        """Its command has failed, and attempts are left."""
+        delay_s = job.spec.backoff_s * 2.0**job.failures
+        how = report.message if report.why == "out-of-memory" else None
+        reason = reasons.retry(
+            job.failures + 1, job.spec.retries, report.exit_code, report.signal, delay_s, how
+        )
+        self._engine.withdraw(job)
+        not_before_at = self._state.now_at + max(delay_s, 1e-3)
+        self._state.log("retries", "executor", job.job_id, not_before_at=not_before_at, reason=reason)
+        self.make_way(job)
+
+    def stopped(self, job: Job) -> None:
+        """A run that was told to stop has: the job goes on later, at once if it has been granted units again."""
+        if not job.spec.requeue:
+            self.end(job, "failed", reasons.not_again(job.reason))
+        elif self._engine.is_nodes:
+            self._engine.vacate(job.job_id)
+        else:
+            self.requeue(job)
+
+    def interrupted(self, job: Job, reason: dict[str, Any]) -> None:
+        """A run has stopped before its end: the job is started again later, unless its submitter does not want that."""
+        if not job.spec.requeue:
+            self.end(job, "failed", reasons.not_again(reason))
+            return
+        if job.set_id is None:
+            self._engine.lose(job)
+            self._engine.look()
+            if job.rental is not None:
+                account = self._engine.account_row(job.job_id)
+                self._state.log("unrented", "cloud", job.job_id, account=account, reason=reason)
+        self.requeue(job, reason)
+
+    def start_again(self, job: Job, reason: dict[str, Any]) -> None:
+        """A run has vanished from machines that are rented for its job alone: it is started there again."""
+        if not job.spec.requeue:
+            self.end(job, "failed", reasons.not_again(reason))
+            return
+        account = self._engine.account_row(job.job_id)
+        self._state.log(
+            "requeued", "executor", job.job_id, account=account, keeps_units=job.units > 0, reason=reason
+        )
+
+    def requeue(self, job: Job, reason: dict[str, Any] | None = None, *, keeps: bool = False) -> None:
+        """The job waits, at its place; in a pool, it may have been granted units again before its run had left.
+
+        keeps: on nodes it has, too.
+        """
+        why = reason or job.reason
+        if job.set_id is not None:
+            keeps = reason is None and job.units > 0
+            self._state.log("requeued", "executor", job.job_id, keeps_units=keeps, reason=why)
+            self._state.trial_index.to_share.setdefault(job.set_id, ())
+            return
+        keeps = keeps or (reason is None and self._engine.is_pool and job.units > 0)
+        account = self._engine.account_row(job.job_id)
+        self._state.log("requeued", "executor", job.job_id, account=account, keeps_units=keeps, reason=why)
+
+    # --- what users may do with a job that they have submitted --------------------------------------------------
+
+    def check(self, action: Action, number: int) -> Job:
+        """The job, if that can be done with it now. Raises Unknown, Conflict."""
+        job = self._state.live_job(number, _DONE[action])
+        if action != "cancel" and job.set_id is not None:
+            text = f"job {number} is a trial of job {job.set_id}, and is {job.status.value} with it"
+            raise Conflict(f"{text}; `betimes {action} {job.set_id}` means all of them")
+        if action == "hold" and job.status not in (Status.HELD, Status.QUEUED, Status.BLOCKED):
+            raise Conflict(f"job {number} is {job.status.value} and cannot be held; cancel it instead")
+        if action == "release" and job.status is not Status.HELD:
+            raise Conflict(f"job {number} is {job.status.value}, not held; there is nothing to release")
+        return job
+
+    def cancel(self, number: int, user: str) -> None:
+        """End a job. Raises Unknown, Conflict."""
+        job = self.check("cancel", number)
+        self._state.log("cancel-requested", f"user:{user}", number)
+        if job.trials is not None:
+            self._cancel_set(job, user)
+        elif job.run is not None and job.run.launched:
+            self._runs.stop(job, "cancelled", f"user:{user}")
+        else:
+            self._engine.withdraw(job)
+            self._state.log("cancelled", f"user:{user}", number, reason=reasons.cancelled(user))
+            self.after(job)
+
+    def hold(self, number: int, user: str) -> None:
+        """Keep a job from starting. Raises Unknown, Conflict."""
+        job = self.check("hold", number)
+        if job.status is Status.HELD:
+            return
+        self._engine.withdraw(job)
+        self._state.log("held", f"user:{user}", number, reason=reasons.by_user(user))
+        self.make_way(job)
+
+    def release(self, number: int, user: str) -> None:
+        """Let a held job start. Raises Unknown, Conflict."""
+        job = self.check("release", number)
+        self._state.log("released", f"user:{user}", number)
+        self.admit(job)
+
+    def _cancel_set(self, job: Job, user: str) -> None:
+        """End what is left of a set: it is over when the last of its runs has left."""
+        state = self._state
+        live = state.trial_index.of[job.job_id].live
+        trials = [state.ledger.jobs[number] for number in sorted(live)]
+        running = [each for each in trials if each.run is not None and each.run.launched]
+        for each in trials:
+            if each not in running:
+                self.end(each, "cancelled", reasons.cancelled(user), f"user:{user}")
+        if not running:
+            state.trial_index.to_review.add(job.job_id)
+            return
+        by_at = state.now_at + job.spec.grace_s
+        reason = reasons.told("cancelled", by_at)
+        self._runs.log_stopping(job, "cancelled", f"user:{user}", by_at, reason)
+        for each in running:
+            self._runs.stop(each, "cancelled", f"user:{user}")

@@ -1,1 +1,0 @@
-"""A job from its submission to its end, and why it waits."""

@@ -1,0 +1,106 @@
+"""Jobs that wait or run are believed to take what the last ones of their user and name took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from betimes.service.scheduling.beliefs import RuntimeEstimate
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.state import SchedulerState
+
+Account = tuple[
+    float, float, float
+]  # work left and in all as believed so far, and work in all as believed now
+
+
+@dataclass
+class News:
+    """Jobs that are believed to take another time from now on."""
+
+    believed: RuntimeEstimate
+    waiting: dict[Account | None, list[int]] = field(default_factory=dict[Account | None, list[int]])
+    begun: list[int] = field(default_factory=list[int])
+
+
+class LearntRuntimes:
+    """What siblings have taken becomes what is believed, before the policy decides, and is logged."""
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
+        self._state, self._engine = state, engine
+
+    def learn(self) -> list[News]:
+        """Tell the engine, at the coming decision, what is believed now; returns what is to be logged after that.
+
+        Jobs that it does not have yet come to it with the new belief.
+        """
+        told: list[News] = []
+        for believed, jobs in self._state.siblings.take():
+            outside, inside = News(believed), News(believed)
+            settled = {*self._engine.reported, *self._engine.withdrawn}
+            for job in jobs:
+                number, account = job.job_id, job.account
+                if account is None:
+                    outside.waiting.setdefault(None, []).append(number)
+                elif job.status is Status.STOPPING or number in settled:
+                    continue
+                elif job.attempt == 0 and job.units == 0:
+                    whole_s = self._whole_s(job, believed)
+                    inside.waiting.setdefault((account.left_s, account.size_s, whole_s), []).append(number)
+                    self._engine.believe(number, whole_s)
+                else:
+                    inside.begun.append(number)
+                    self._engine.believe(number, self._left_s(job, believed))
+            if outside.waiting:
+                self.log(outside)
+                self._engine.enter_anew(set(outside.waiting[None]))
+            if inside.waiting or inside.begun:
+                told.append(inside)
+        return told
+
+    def log(self, news: News) -> None:
+        """One event for all of them: those that have not begun have equal accounts where they had before."""
+        groups: list[dict[str, Any]] = []
+        for before, numbers in news.waiting.items():
+            found: dict[str, Any] = {"jobs": ranges(numbers)}
+            if before is not None:
+                account = self._engine.account(numbers[0])
+                found |= {"left_s": account.left_s, "size_s": account.size_s}
+            groups.append(found)
+        self._state.log(
+            "learnt",
+            "executor",
+            believed_s=news.believed.seconds,
+            basis=news.believed.basis,
+            groups=groups,
+            accounts={str(number): self._engine.account_row(number) for number in news.begun},
+        )
+
+    def _whole_s(self, job: Job, believed: RuntimeEstimate) -> float:
+        """All the work of a job, in its engine's unit."""
+        whole_s = believed.seconds * self._engine.speed(job, job.spec.max_units)
+        if self._engine.is_nodes:
+            whole_s /= self._engine.speed(job, job.units or job.spec.max_units)
+        return whole_s
+
+    def _left_s(self, job: Job, believed: RuntimeEstimate) -> float:
+        """The work that a job which has begun has left; one that outran the belief takes twice as long again."""
+        whole_s = self._whole_s(job, believed)
+        done_s = self._engine.account(job.job_id).size_s - self._engine.believed_left_s(job)
+        while whole_s <= done_s:
+            whole_s *= 2.0
+        return whole_s - done_s
+
+
+def ranges(numbers: Iterable[int]) -> list[list[int]]:
+    """Ascending numbers as the first and the last of each run of them."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return found

@@ -1,0 +1,446 @@
+"""Nodes come, drain, vanish and go; the policy rents some for whatever it places there, and some for one job alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from betimes.cluster.billing import lease_usd
+from betimes.cluster.prices import Prices
+from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY
+from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
+from betimes.errors import Conflict, Unknown
+from betimes.service.engines.messages import MachineMove, Rent, RentMachine
+from betimes.service.machines.budgets import next_month_at
+from betimes.service.machines.machine import Machine
+from betimes.service.scheduling import reasons
+from betimes.service.scheduling.admission import over_budget, rented_usd
+from betimes.service.scheduling.effects import DropRun, GiveBack, OrderMachine, RentMachines, StopRun
+from betimes.service.scheduling.engine_factory import ordered_name
+from betimes.service.scheduling.engine_renewal import EngineRenewal
+from betimes.service.scheduling.job import SPECULATED, Job
+from betimes.service.scheduling.jobs import Jobs
+from betimes.service.scheduling.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Node
+from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.run_reports import Ended, RunId
+from betimes.service.scheduling.runs import Runs
+from betimes.service.scheduling.state import SchedulerState
+from betimes.service.scheduling.trials import TrialSets
+
+S_PER_H = 3600.0
+CAUSES = {"given-back": RELEASED, "reclaimed": TAKEN_AWAY, "boot-failed": FAILED}
+"""Why a rented node goes, in the words of the log and in the core's."""
+
+
+class Nodes:
+    """The transitions of nodes, each of which is an event, and what they mean for the jobs there."""
+
+    def __init__(
+        self,
+        state: SchedulerState,
+        engine: PolicyEngine,
+        jobs: Jobs,
+        runs: Runs,
+        sets: TrialSets,
+        renewal: EngineRenewal,
+    ) -> None:
+        self._state, self._engine = state, engine
+        self._jobs, self._runs = jobs, runs
+        self._sets, self._renewal = sets, renewal
+
+    def node(self, name: str) -> Node:
+        """A node. Raises Unknown."""
+        node = self._state.ledger.nodes.get(name)
+        if node is None:
+            raise Unknown(f"there is no node {name!r}; `betimes nodes` lists them")
+        return node
+
+    def add(self, machine: Machine, cause: str) -> None:
+        """A node of one's own is there from now on. Raises Conflict for a name that is taken."""
+        self._add(Node(machine), cause)
+
+    def rent(
+        self,
+        machine: Machine,
+        cause: str,
+        status: Literal["booting", "up"] = BOOTING,
+        for_job: int | None = None,
+        for_user: str | None = None,
+        *,
+        by_policy: bool = False,
+    ) -> None:
+        """A node is rented from now on, and boots unless it is up. Raises Conflict for a name that is taken."""
+        now_at = self._state.now_at
+        up_at = now_at if status == UP else None
+        self._add(Node(machine, status, now_at, for_job, for_user, by_policy, up_at), cause)
+
+    def change(self, machine: Machine) -> None:
+        """A node has come back with more or less than it had."""
+        self._log_added(replace(self._state.ledger.nodes[machine.name], machine=machine), "operator")
+        self._engine.rebuild(self._state.ledger.policy)
+        self._engine.look()
+
+    def reprice(self, type: str, usd_per_h: float) -> None:  # noqa: A002
+        """Rented nodes of a type cost so much from now on."""
+        for node in list(self._state.ledger.nodes.values()):
+            if node.rented_at is not None and node.machine.type == type:
+                machine = replace(node.machine, usd_per_h=usd_per_h)
+                self._log_added(replace(node, machine=machine), "cloud")
+
+    def set_status(self, name: str, status: str, cause: str) -> Node:
+        """A node is up, drains, or is lost; returns it. Raises Unknown, Conflict.
+
+        One that is rented is given back as soon as it has drained: what is returned is then how it went.
+        """
+        node = self.node(name)
+        if node.status == LOST and status != UP and node.rented_at is None:
+            raise Conflict(f"node {name} is lost")
+        if status == DRAINING and not self._state.occupancy.runs_on(name):
+            status = DRAINED
+        if node.status == status:
+            return node
+        if status == DRAINED and node.rented_at is not None:
+            return self._remove(name, cause, "given-back")
+        before = node.status
+        self._state.log("node-status", cause, node=name, status=status)
+        if not node.is_shared:
+            return node
+        if status != UP:
+            self._keep_off(name)
+        if status == LOST:
+            self._lose_runs(name, "timer", reasons.node_lost(name))
+        if self._engine.rents(name):
+            self._engine.machine_is(name, status, before)
+        else:
+            self._renewal.nodes_changed()
+        return node
+
+    def heard(self, name: str) -> None:
+        """A node has sent a sign of life: it is watched from now on, and up again if it was lost. Raises Unknown."""
+        node = self.node(name)
+        if not node.watched:
+            self._state.log("node-watched", "node", node=name)
+        if node.status == LOST:
+            self.set_status(name, UP, "node")
+
+    def reclaimed(self, name: str) -> None:
+        """A rented node has been taken away."""
+        self._lose_runs(name, "cloud", reasons.reclaimed(name))
+        self._remove(name, "cloud", "reclaimed")
+
+    def left(self, name: str) -> None:
+        """A node has left the cluster that it was a part of, and comes back under another name, if at all."""
+        self._lose_runs(name, "cluster", reasons.node_lost(name))
+        self._remove(name, "cluster", "left")
+
+    def never_booted(self, name: str) -> None:
+        """A rented node does not come up, and is not there any more."""
+        self._remove(name, "cloud", "boot-failed")
+
+    def give_up(self, name: str) -> None:
+        """A rented node on which nothing runs is not needed any more."""
+        self._remove(name, "policy", "given-back")
+
+    def give_back(self, name: str) -> None:
+        """A rented node that is not used any more is to be given back; again, if the cloud did not answer."""
+        self._state.effects.append(GiveBack(name))
+
+    def not_rented(self, type: str, text: str) -> None:  # noqa: A002
+        """The cloud has refused a request that it had taken."""
+        self._state.log("not-rented", "cloud", type=type, text=text)
+
+    def retire_drained(self) -> None:
+        """Nodes that drain, and on which nothing runs any more, are out of use."""
+        for name, node in list(self._state.ledger.nodes.items()):
+            if node.status == DRAINING and not self._state.occupancy.runs_on(name):
+                self.set_status(name, DRAINED, "executor")
+
+    def _add(self, node: Node, cause: str) -> None:
+        name = node.machine.name
+        known = self._state.ledger.nodes.get(name)
+        if known is not None and known.status != LOST:
+            raise Conflict(f"there is a node {name} already, and it is {known.status}")
+        self._log_added(node, cause)
+        if node.is_shared and not self._is_the_policys(node):
+            self._renewal.nodes_changed()
+
+    def _log_added(self, node: Node, cause: str) -> None:
+        self._state.log("node-added", cause, node=node.machine.name, **node.to_json())
+
+    def _remove(self, name: str, cause: str, why: str) -> Node:
+        """A rented node is not there any more: the ledger forgets it."""
+        node = replace(self._state.ledger.nodes[name], status=GONE)
+        if node.is_shared:
+            self._keep_off(name)
+        costs = node.by_policy or not node.is_shared
+        cost: dict[str, Any] = {}
+        if costs:
+            cost["cost_usd"] = self._cost_usd(node, why)
+            cost["charged_s"] = self._cost_usd(node, why, usd_per_h=1.0) * S_PER_H
+        self._state.log("node-gone", cause, node=name, why=why, **node.to_json(), **cost)
+        if why == "given-back":
+            self.give_back(name)
+        if self._engine.rents(name):
+            self._engine.machine_gone(name, CAUSES[why])
+        elif node.is_shared and not self._is_the_policys(node):
+            self._renewal.nodes_changed()
+        return node
+
+    def _is_the_policys(self, node: Node) -> bool:
+        """Whether the machine comes and goes by decisions of the policy in force, which expects that."""
+        return node.by_policy and bool(self._engine.shared_offers) and not self._engine.stands_by
+
+    def _cost_usd(self, node: Node, why: str, usd_per_h: float | None = None) -> float:
+        """What a machine has cost that the policy had rented, and that goes now."""
+        kind = node.machine.type
+        offer = next((each for each in self._engine.settings.offers if each.type == kind), None)
+        if offer is None or node.rented_at is None or why == "boot-failed":
+            return 0.0
+        booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
+        since_at = offer.billing.since_s(node.rented_at, booted_at)
+        until_at = self._state.now_at + (offer.release_s if why == "given-back" else 0.0)
+        known = offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h
+        prices = Prices(known if usd_per_h is None else usd_per_h)
+        return float(lease_usd(offer.billing, prices, since_at, until_at))
+
+    def _lose_runs(self, name: str, cause: str, reason: dict[str, Any]) -> None:
+        """The runs on a node have vanished with it; their jobs go on elsewhere, unless they were to end anyway."""
+        state = self._state
+        for run in state.occupancy.runs_on(name):
+            job = state.job_of(run)
+            if job is None or job.run is None:
+                continue
+            asked = job.run.stopping
+            state.note_run(
+                job, Ended(run, state.now_at, None, why="lost"), "node-lost", ended_at=state.now_at
+            )
+            cost = self._runs.cost_of_leaving(job, state.now_at, worked_on=False)
+            state.log("ended", cause, job.job_id, number=run.number, outcome="node-lost", **cost)
+            self._runs.log_move_over(job)
+            self._runs.release(run)
+            state.effects.append(DropRun(run, discards=not state.ledger.nodes[name].is_shared))
+            if asked == "cancelled":
+                self._jobs.end_cancelled(job)
+            else:
+                self._jobs.interrupted(job, reason)
+
+    def _keep_off(self, name: str) -> None:
+        """Jobs that were to have a node that takes none any more, and are not there yet, wait for others."""
+        jobs = self._state.ledger.jobs
+        for job in [jobs[number] for number in self._state.job_index.on_node(name)]:
+            bound = (job.binding or {}).get("places", ()) if "owed" in (job.binding or {}) else ()
+            run = job.run
+            holds = run is not None and run.launched and any(where == name for where, _ in run.places)
+            if job.set_id is not None:
+                if run is not None and not holds and any(where == name for where, _ in job.places):
+                    self._sets.take_unit(job)
+                continue
+            if run is not None and not holds and any(where == name for where, _ in job.places):
+                self._engine.lose(job)
+                account = self._engine.account_row(job.job_id)
+                self._state.log("granted", "policy", job.job_id, units=0, places=[], account=account)
+                if run.launched and run.stopping is None:  # it was to grow onto the node
+                    self._runs.preempt(job)
+            elif any(where == name for where, _ in bound):
+                self._engine.lose(job)
+                self._state.log("unbound", "policy", job.job_id)
+
+
+class MachineRentals:
+    """Carries out what a policy decides about machines. The engine expects a machine from its order on."""
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine, nodes: Nodes) -> None:
+        self._state, self._engine, self._nodes = state, engine, nodes
+        self._unwanted: set[tuple[int, int]] = set()  # to be given back as soon as they are given out
+        self._refused: dict[str, str] = {}  # why, by type, until one is given out again
+
+    def apply(self, move: MachineMove) -> None:
+        """The policy has decided to rent a machine, or to give one back."""
+        if isinstance(move, RentMachine):
+            type_ = self._engine.offer(move.offer).type
+            self._state.log("ordered", "policy", type=type_)
+            self._state.effects.append(OrderMachine(type_, move))
+            return
+        name = self._engine.machine_name(move)
+        if name is None:
+            self._unwanted.add((move.machine, move.generation))
+        else:
+            self._nodes.set_status(name, DRAINING, "policy")
+
+    def given_out(self, move: RentMachine, machine: Machine) -> None:
+        """The cloud has given out a machine that was ordered, which boots."""
+        self._refused.pop(machine.type, None)
+        expected = self._engine.name_machine(move, machine.name)
+        self._nodes.rent(machine, "policy", by_policy=True)
+        self._rebind(move, machine.name)
+        if (move.machine, move.generation) in self._unwanted:
+            self._unwanted.discard((move.machine, move.generation))
+            self._nodes.give_up(machine.name)
+        elif not expected and self._engine.shared_offers:  # another engine has taken over since
+            self._engine.take_machine(self._nodes.node(machine.name))
+
+    def refused(self, move: RentMachine, type: str, text: str) -> None:  # noqa: A002
+        """The cloud has no such machine: the policy decides anew at its next tick."""
+        self._engine.refuse_machine(move)
+        self._rebind(move, None)
+        if self._refused.get(type) != text:
+            self._refused[type] = text
+            self._nodes.not_rented(type, text)
+
+    def _rebind(self, move: RentMachine, name: str | None) -> None:
+        """Jobs that are bound to a machine that was ordered know its name; null: they are to have it no more."""
+        before = ordered_name(move.machine)
+        for job in self._state.ledger.jobs.values():
+            binding = job.binding or {}
+            places = binding.get("places", ())
+            if not any(where == before for where, _ in places):
+                continue
+            if name is None:
+                self._state.log("unbound", "policy", job.job_id)
+            else:
+                named = [(name if where == before else where, units) for where, units in places]
+                self._state.log("nominated", "policy", job.job_id, **{**binding, "places": named})
+
+    def give_back_unmanaged(self) -> None:
+        """Machines that a policy has rented are given back under one that does not, as soon as nothing runs there."""
+        if self._engine.shared_offers:
+            return
+        for name, node in list(self._state.ledger.nodes.items()):
+            if node.by_policy and node.status in (UP, BOOTING):
+                self._nodes.set_status(name, DRAINING, "policy")
+
+
+class JobRentals:
+    """Carries out what a waiting policy decides about a job: a machine of its own, a speculative run, its end."""
+
+    def __init__(
+        self,
+        state: SchedulerState,
+        engine: PolicyEngine,
+        runs: Runs,
+        nodes: Nodes,
+    ) -> None:
+        self._state, self._engine, self._runs, self._nodes = state, engine, runs, nodes
+
+    def rent(self, job: Job, move: Rent) -> None:
+        """The policy has decided to rent machines for a job."""
+        offer, number = self._engine.offer(move.offer), job.job_id
+        until_s = move.speculates_until_s - self._state.now_s
+        usd = rented_usd(job.spec, offer, min(job.believed_s, max(0.0, until_s)))
+        short = over_budget(self._state, self._engine.settings.budgets, job.user, usd)
+        if short is not None:
+            self._engine.refuse_machines(job, next_month_at(self._state.now_at) - self._state.ledger.epoch_at)
+            self._unrent(job, short)
+            return
+        speculates: dict[str, Any] = {}
+        if move.speculates_until_s < math.inf:
+            speculates["speculates_until_s"] = move.speculates_until_s
+        self._state.log(
+            "rents",
+            "policy",
+            number,
+            type=offer.type,
+            units=list(move.units),
+            units_per_task=move.units_per_task,
+            expected_usd=usd,
+            account=self._engine.account_row(number),
+            reason=reasons.booting(offer.type, len(move.units)),
+            **speculates,
+        )
+        self._state.effects.append(RentMachines(number, offer.type, len(move.units)))
+
+    def resume(self) -> None:
+        """After a start: ask for the machines of jobs that the cloud has given none yet."""
+        for job in self._state.ledger.jobs.values():
+            if job.rental is not None and len(job.rental.nodes) < job.rental.count:
+                self._state.effects.append(RentMachines(job.job_id, job.rental.type, job.rental.count))
+
+    def given_out(self, number: int, machines: Sequence[Machine]) -> None:
+        """The cloud has given out machines for a job, which boot; those of a job that is over go back at once."""
+        job = self._state.ledger.jobs.get(number)
+        for machine in machines:
+            user = job.user if job is not None else None
+            self._nodes.rent(machine, "policy", for_job=number, for_user=user)
+        if job is not None and job.rental is not None and len(job.rental.nodes) < job.rental.count:
+            text = f"{len(machines)} of {job.rental.count} machines boot"
+            self._engine.lose_machines(job, FAILED)
+            self._unrent(job, reasons.not_rented(job.rental.type, text, 0.0))
+
+    def refused(self, number: int, type: str, text: str) -> None:  # noqa: A002
+        """The cloud has no machines for a job: it waits, and they are asked for again after a while."""
+        job = self._state.ledger.jobs.get(number)
+        if job is not None and job.rental is not None and job.rental.type == type:
+            self._engine.refuse_machines(job, self._state.now_s + ASK_AGAIN_S)
+            self._unrent(job, reasons.not_rented(type, text, ASK_AGAIN_S))
+
+    def up(self, name: str) -> None:
+        """A machine that is rented for a job is up: the job starts once all of them are."""
+        nodes = self._state.ledger.nodes
+        self._nodes.set_status(name, UP, "cloud")
+        job = self._job_on(name)
+        if job is None or job.rental is None or job.rental.is_up or len(job.rental.nodes) < job.rental.count:
+            return
+        if any(nodes[each].status != UP for each in job.rental.nodes):
+            return
+        until_s = self._engine.start_alone(job)
+        units = zip(job.rental.nodes, job.rental.units, strict=True)
+        more: dict[str, Any] = {} if until_s is None else {"speculates_until_s": until_s}
+        if job.rental.units_per_task > 1:
+            more["units_per_task"] = job.rental.units_per_task
+        self._state.log(
+            "granted",
+            "policy",
+            job.job_id,
+            units=sum(job.rental.units),
+            places=[[node, held] for node, held in units if held],
+            account=self._engine.account_row(job.job_id),
+            **more,
+        )
+
+    def never_booted(self, name: str, type: str, text: str) -> None:  # noqa: A002
+        """A machine that is rented for a job does not come up: others are rented for it, if it still waits."""
+        job = self._job_on(name)
+        self._nodes.never_booted(name)
+        if job is not None:
+            self._engine.lose_machines(job, FAILED)
+            self._unrent(job, reasons.not_rented(type, text, 0.0))
+
+    def reclaimed(self, name: str) -> None:
+        """A machine that is rented for a job is taken away; its run has gone with it, if it had begun."""
+        number = self._state.ledger.nodes[name].for_job
+        self._nodes.reclaimed(name)
+        job = self._state.ledger.jobs.get(number) if number is not None else None
+        if job is not None and job.rental is not None and name in job.rental.nodes:
+            self._engine.lose_machines(job, TAKEN_AWAY)
+            self._unrent(job, reasons.reclaimed(name))
+
+    def stop_speculating(self, job: Job) -> None:
+        """A job has run on its machines for as long as a short job may: it is to leave them, and starts anew."""
+        account, reason = self._engine.account_row(job.job_id), reasons.speculated()
+        self._state.log("unrented", "policy", job.job_id, account=account, reason=reason)
+        run = job.run
+        if run is None or run.stopping is not None:
+            return
+        self._runs.log_stopping(job, SPECULATED, "policy", self._state.now_at, reason)
+        self._state.effects.append(StopRun(RunId(job.job_id, run.number), 0.0, SPECULATED))
+
+    def give_back_unused(self) -> None:
+        """Give machines back whose job has left them, or does not need them any more."""
+        for name, node in list(self._state.ledger.nodes.items()):
+            if not node.is_shared and self._job_on(name) is None and not self._state.occupancy.runs_on(name):
+                self._nodes.give_up(name)
+
+    def _job_on(self, name: str) -> Job | None:
+        """The job for which a machine is rented; null: it needs it no more."""
+        node = self._state.ledger.nodes[name]
+        job = self._state.ledger.jobs.get(node.for_job) if node.for_job is not None else None
+        if job is None or job.rental is None or job.status.is_over or name not in job.rental.nodes:
+            return None
+        return job
+
+    def _unrent(self, job: Job, reason: dict[str, Any]) -> None:
+        account = self._engine.account_row(job.job_id)
+        self._state.log("unrented", "cloud", job.job_id, account=account, reason=reason)
+        self._engine.look()

@@ -1,1 +1,0 @@
-"""Nodes come and go, owned and rented."""

@@ -1,0 +1,518 @@
+"""The engine of the policy in force: its inputs for the next decision, and what it knows of each job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from betimes.cluster import Offer
+from betimes.errors import Conflict, Unavailable
+from betimes.foresight.engines import NODES, POOL
+from betimes.service.engines.accounts import Account
+from betimes.service.engines.messages import (
+    Allocation,
+    Decisions,
+    Foreseen,
+    Inputs,
+    JobRequest,
+    Opening,
+    Outrun,
+    Play,
+    ReleaseMachine,
+    RentMachine,
+)
+from betimes.service.engines.named_policies import rents_for_jobs, shared_offers
+from betimes.service.engines.nodes import LiveNodes
+from betimes.service.engines.planner_rounds import PlannerRounds
+from betimes.service.engines.plans import Plan
+from betimes.service.engines.pool import LivePool
+from betimes.service.engines.selection import MemberRules, SelectionSnapshot
+from betimes.service.engines.speedups import speed
+from betimes.service.scheduling.beliefs import Neighbours
+from betimes.service.scheduling.engine_factory import (
+    Built,
+    Settings,
+    Standby,
+    build,
+    pool_units,
+    resume_machine,
+)
+from betimes.service.scheduling.engine_job import wanted_of
+from betimes.service.scheduling.job import Job, Places
+from betimes.service.scheduling.node import BOOTING, UP, Node
+from betimes.service.scheduling.state import SchedulerState
+from betimes.twin.pool.trials import SLACK, usual_s, work_left
+
+LEAST_END_S = 1.0
+"""Until a run that was told to stop is believed to have left."""
+LATE_S = 1.0  # within which a node that should be up by now is expected
+
+IsCompiled = Callable[[str], bool]
+"""Whether the kernels of a policy can be called at once."""
+
+
+class PolicyEngine:
+    """Stands between the jobs of the ledger and the engine, which knows numbers.
+
+    What happens between two decisions is collected (`enter`, `believe`, `withdraw`, ...) and handed to the engine by
+    `decide`, in one piece.
+    """
+
+    def __init__(self, state: SchedulerState, settings: Settings, is_compiled: IsCompiled) -> None:
+        self.settings = settings
+        self._state, self._is_compiled = state, is_compiled
+        self._pending = Inputs()
+        self._built: Built | None = None
+
+    # --- what is in force -------------------------------------------------------------------------------------
+
+    @property
+    def engine(self) -> Any:
+        """The engine itself. Raises Conflict before the first policy is set."""
+        if self._built is None:
+            raise Conflict("no policy is set yet")
+        return self._built.engine
+
+    @property
+    def kind(self) -> str | None:
+        """`pool` or `nodes`; null before the first policy is set."""
+        return self._built.kind if self._built is not None else None
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether the policy in force decides about the units of a pool."""
+        return self.kind == POOL
+
+    @property
+    def is_nodes(self) -> bool:
+        """Whether the policy in force places jobs on nodes."""
+        return self.kind == NODES
+
+    @property
+    def offers_for_jobs(self) -> tuple[Offer, ...] | None:
+        """What the policy in force may rent for one job alone; null: it rents nothing so."""
+        return self.settings.offers if rents_for_jobs(self._state.ledger.policy) else None
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether the policy in force is not compiled yet, so that nothing is decided."""
+        return self._built is not None and isinstance(self._built.engine, Standby)
+
+    @property
+    def restart_s(self) -> float:
+        """What a job is taken to lose when it is started again."""
+        measured_s = self._state.ledger.restart_cost.usual_s if self.settings.measures_restarts else None
+        return self.settings.restart_s if measured_s is None else measured_s
+
+    @property
+    def accounts(self) -> dict[int, Account]:
+        """Of the jobs that the engine has taken over when it was made, in its own units of work."""
+        return self._built.accounts if self._built is not None else {}
+
+    def next_timer_at(self) -> float:
+        """When a timer of the policy goes off; infinity: never."""
+        timer_s = self.engine.next_timer_s() if self._built else math.inf
+        timer_at = timer_s + self._state.ledger.epoch_at
+        while timer_at - self._state.ledger.epoch_at < timer_s:  # rounded: it would be too early then
+            timer_at = math.nextafter(timer_at, math.inf)
+        return timer_at
+
+    # --- what it knows ----------------------------------------------------------------------------------------
+
+    def knows(self, job: Job) -> bool:
+        """Whether the engine has this job."""
+        return job.job_id in self.engine.slot_of
+
+    def account(self, number: int) -> Account:
+        """How far a job has come."""
+        return self.engine.account(number)
+
+    def account_row(self, number: int) -> dict[str, Any]:
+        """Likewise, as it stands in events."""
+        return self.account(number).row()
+
+    def believed_left_s(self, job: Job) -> float:
+        """Work that a job is believed to have left now."""
+        return float(self.engine.believed_left(job.job_id, self._state.now_s))
+
+    def set_left_s(self, job: Job, at: float) -> float:
+        """Work that the trials of a set have left at an instant, as far as is known, seconds on one unit."""
+        if job.trials is None:
+            raise ValueError(f"internal: job {job.job_id} is no set of trials")
+        elements, begun = self._state.trial_index.of[job.job_id], list[tuple[float, float]]()
+        for number in sorted(elements.begun):
+            trial = self._state.ledger.jobs[number]
+            ran_s = trial.has_run_s(at)
+            if ran_s > 0.0:
+                begun.append((ran_s, trial.progress_frac or 0.0))
+        trials, untouched = job.trials, len(elements.live) - len(begun)
+        return work_left(trials.told_s, trials.taken_s, trials.finished, begun, untouched)
+
+    def speed(self, job: Job, units: int | None = None) -> float:
+        """How much faster a job is than on one unit: on so many, or on those of its run."""
+        held = job.run.units if units is None and job.run else units or 1
+        return speed(wanted_of(job), held)
+
+    def places_of(self, held: Sequence[Allocation]) -> Places:
+        """Units on nodes by the nodes' names."""
+        built = self._built
+        return [(built.name(place.node), place.units) for place in held] if built is not None else []
+
+    # --- its inputs for the next decision ----------------------------------------------------------------------
+
+    @property
+    def reported(self) -> list[int]:
+        """Jobs whose work that is left will be another."""
+        return [number for number, _ in self._pending.believed]
+
+    @property
+    def withdrawn(self) -> Sequence[int]:
+        """Jobs that have left, which the engine does not know yet."""
+        return self._pending.done
+
+    def enter(self, job: Job) -> None:
+        """A job has nothing left to wait for but the policy."""
+        self._state.job_index.enters(job)
+        self._pending.wanted.append(self._request_for(job))
+
+    def enter_anew(self, numbers: Collection[int]) -> None:
+        """Those of these jobs that are about to enter do so with what is believed of them now."""
+        jobs = self._state.ledger.jobs
+        self._pending.wanted = [
+            self._request_for(jobs[wanted.job]) if wanted.job in numbers else wanted
+            for wanted in self._pending.wanted
+        ]
+
+    @property
+    def plans_in_rounds(self) -> bool:
+        """Whether a planner decides, who is to know how fast jobs are beside each other."""
+        return isinstance(self.engine, LiveNodes) and self.engine.rounds is not None
+
+    def measure(self, number: int, throughput: float, beside: Neighbours) -> None:
+        """A job shows this share of its throughput alone beside others."""
+        if isinstance(self.engine, LiveNodes):
+            self.engine.measure(number, throughput, beside)
+
+    def believe(self, number: int, left_s: float) -> None:
+        """A job is believed to have so much work left, if its time limit allows that."""
+        job = self._state.ledger.jobs[number]
+        self._pending.believed.append((number, min(left_s, self._most_left_s(job))))
+
+    def retract_belief(self, number: int) -> None:
+        """What was to be believed of a job holds no more."""
+        self._pending.believed = [one for one in self._pending.believed if one[0] != number]
+
+    def set_width(self, number: int, units: int) -> None:
+        """A set of trials can use so many units from now on."""
+        self._pending.widths.append((number, units))
+
+    def vacate(self, number: int) -> None:
+        """A run that was told to leave its nodes has left."""
+        self._pending.gone.append(number)
+
+    def withdraw(self, job: Job) -> None:
+        """A job leaves the engine, whatever becomes of it."""
+        number, pending = job.job_id, self._pending
+        if number in self._state.job_index.entering:
+            pending.wanted = [wanted for wanted in pending.wanted if wanted.job != number]
+            self._state.job_index.entering.discard(number)
+        self.retract_belief(number)
+        pending.gone = [one for one in pending.gone if one != number]
+        pending.widths = [one for one in pending.widths if one[0] != number]
+        if job.account is not None:
+            pending.done.append(number)
+
+    def look(self) -> None:
+        """The policy looks at everything at the next decision, though nothing may have happened."""
+        self._pending.look = True
+
+    # --- what it learns at once -------------------------------------------------------------------------------
+
+    def lose(self, job: Job) -> None:
+        """A job has lost what it held, without a decision."""
+        self.engine.lose(job.job_id, self._state.now_s)
+
+    def lose_machines(self, job: Job, cause: int) -> None:
+        """A job has lost the machines rented for it; cause: `core.nodes.machines.rented.FAILED` or `TAKEN_AWAY`."""
+        if self.stands_by:
+            self.engine.lose(job.job_id, self._state.now_s)
+        else:
+            self.engine.lose(job.job_id, self._state.now_s, cause)
+
+    def refuse_machines(self, job: Job, again_s: float) -> None:
+        """A job gets none of the machines that were to be rented for it; others are then, if it still waits."""
+        if self.stands_by:
+            self.engine.lose(job.job_id, self._state.now_s)
+        else:
+            self.engine.refuse_machines(job.job_id, self._state.now_s, again_s)
+
+    def start_alone(self, job: Job) -> float | None:
+        """The machines of a job's own are up; returns until when it runs there speculatively, null: to its end."""
+        if self.stands_by:
+            return job.rental.speculates_until_s if job.rental is not None else None
+        until_s = float(self.engine.start_alone(job.job_id, self._state.now_s))
+        return until_s if until_s < math.inf else None
+
+    def offer(self, number: int) -> Offer:
+        """An offer by the engine's number."""
+        return self.settings.offers[number]
+
+    def take_over_nodes(self) -> bool:
+        """Go on with the nodes that there are now; false: a new engine has to be made."""
+        ledger, now_s = self._state.ledger, self._state.now_s
+        unbound = self._built.take_over(ledger.nodes, ledger.jobs, now_s) if self._built is not None else None
+        for number in unbound or ():
+            self._state.log("unbound", "policy", number)
+        return unbound is not None
+
+    # --- machines that it rents for whatever it places on them ------------------------------------------------
+
+    @property
+    def shared_offers(self) -> tuple[Offer, ...]:
+        """What the policy in force may rent for whatever it places on the machines; none: it rents nothing so."""
+        return shared_offers(self._state.ledger.policy, self.settings.offers)
+
+    def rents(self, name: str) -> bool:
+        """Whether the engine has a machine of this name, that the policy has rented and gives back."""
+        return self._number(name) is not None
+
+    def name_machine(self, move: RentMachine, name: str) -> bool:
+        """The cloud calls a machine that was ordered so; false: the engine does not expect it any more."""
+        engine, built = self.engine, self._built
+        if not isinstance(engine, LiveNodes) or built is None or move.machine in built.machines:
+            return False
+        if not engine.machines.is_there(move.machine, move.generation):
+            return False
+        built.machines[move.machine] = name, move.generation
+        return True
+
+    def take_machine(self, node: Node) -> None:
+        """The engine has this machine, too, which it did not order itself."""
+        engine, built, state = self.engine, self._built, self._state
+        if isinstance(engine, LiveNodes) and built is not None and built.offered:
+            number = resume_machine(engine, node, self.settings.offers, state.now_s, state.ledger.epoch_at)
+            built.machines[number] = node.machine.name, engine.machines.generation(number)
+
+    def refuse_machine(self, move: RentMachine) -> None:
+        """A machine that was ordered is not to be had."""
+        engine, built = self.engine, self._built
+        if isinstance(engine, LiveNodes) and built is not None and move.machine not in built.machines:
+            engine.machines.report_refused(move.machine, move.generation, self._state.now_s)
+
+    def machine_name(self, move: ReleaseMachine) -> str | None:
+        """The name of a machine that is to be given back; null: the cloud has not given it out yet."""
+        found = self._built.machines.get(move.machine) if self._built is not None else None
+        return found[0] if found is not None and found[1] == move.generation else None
+
+    def machine_is(self, name: str, status: str, before: str) -> None:
+        """A rented machine is up, or takes no new tasks any more."""
+        number = self._number(name)
+        if number is None:
+            return
+        if status == UP and before == BOOTING:
+            self.engine.machines.report_up(number, self._state.now_s)
+        else:
+            self.engine.open_node(number, status == UP)
+        self.look()
+
+    def machine_gone(self, name: str, cause: int) -> None:
+        """A rented machine on which nothing runs any more is not there; cause: as in `core.nodes.machines.rented`."""
+        number = self._number(name)
+        if number is None or self._built is None:
+            return
+        generation = self._built.machines.pop(number)[1]
+        self.engine.machines.report_gone(number, generation, self._state.now_s, cause)
+        self.look()
+
+    def _number(self, name: str) -> int | None:
+        built = self._built
+        if built is None or not isinstance(built.engine, LiveNodes):
+            return None
+        return next((number for number, (its, _) in built.machines.items() if its == name), None)
+
+    # --- the selections of a portfolio --------------------------------------------------------------------------
+
+    @property
+    def selection_period_s(self) -> float | None:
+        """From one selection to the next, while jobs wait; null: no portfolio decides."""
+        engine = self._built.engine if self._built is not None else None
+        return engine.selects_every_s if isinstance(engine, LiveNodes) else None
+
+    def take_selection(self) -> SelectionSnapshot | None:
+        """What a selection that has become due is to look at; null: none has since this was asked last."""
+        engine = self._built.engine if self._built is not None else None
+        return engine.take_selection() if isinstance(engine, LiveNodes) else None
+
+    def put_in_force(self, member: MemberRules) -> dict[int, float | None]:
+        """Another member of the portfolio decides from now on; until when, s, jobs wait for which that has changed."""
+        waits = self.engine.put_in_force(member, self._state.now_s)
+        if waits is None:
+            return {}
+        self.look()
+        return dict(waits)
+
+    # --- the answers of a planner ---------------------------------------------------------------------------------
+
+    @property
+    def rounds(self) -> PlannerRounds | None:
+        """When the planner of the policy in force is asked, and what; null: it has none, or is being compiled."""
+        engine = self._built.engine if self._built is not None else None
+        return engine.rounds if isinstance(engine, LiveNodes) else None
+
+    def hear_plan(self, plan: Plan) -> None:
+        """A question that was put to the planner in force is answered."""
+        self._pending.plan = plan
+
+    def machine_called(self, number: int) -> str:
+        """The name of a machine by the engine's number, as `places_of` has it."""
+        return self.places_of([Allocation(number, 1)])[0][0]
+
+    # --- what it decides, and what it foresees ----------------------------------------------------------------
+
+    def catch_up(self) -> list[Decisions]:
+        """Let timers before the present instant go off; the policy decides as they do."""
+        return self.engine.catch_up(self._state.now_s) if self._built is not None else []
+
+    def decide(self) -> tuple[Inputs, list[Decisions]]:
+        """Tell the engine what has happened since the last decision; returns that, and what the policy has decided."""
+        what, self._pending = self._pending, Inputs()
+        if self.stands_by:  # what has come waits for the policy
+            self._pending.wanted, what.wanted = what.wanted, []
+        rounds = self.engine.happen(self._state.now_s, what)
+        bounded: list[tuple[int, float]] = []
+        for move in (move for one in rounds for move in one.moves if isinstance(move, Outrun)):
+            job = self._state.ledger.jobs.get(move.job)
+            if job is not None and (most_s := self._most_left_s(job)) < self.believed_left_s(job):
+                bounded.append((move.job, most_s))
+        if bounded:
+            rounds = [*rounds, *self.engine.happen(self._state.now_s, Inputs(believed=bounded))]
+        return what, rounds
+
+    def _most_left_s(self, job: Job) -> float:
+        """Work that a job can do before its time limit ends its run: of one that is over, before that is killed."""
+        limit_s, run = job.spec.time_limit_s, job.run
+        if limit_s is None or job.trials is not None:  # the limit of a set is that of each trial
+            return math.inf
+        ran_s = self._state.now_at - run.started_at if run is not None and run.started_at is not None else 0.0
+        left_s = limit_s - ran_s
+        if left_s <= 0.0:
+            left_s = max(LEAST_END_S, left_s + job.spec.grace_s)
+        return left_s if self.is_nodes else left_s * self.speed(job, run.units if run else job.spec.max_units)
+
+    def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
+        """A copy to be played forward, with one more job if one is given. Raises Unavailable while it stands by."""
+        if self.stands_by:
+            raise Unavailable(
+                f"compiling policy {self._state.ledger.policy}: nothing can be foreseen until that is done; "
+                "ask again in a moment"
+            )
+        return self.engine.foresee(now_s, more, self._openings(now_s))
+
+    def _openings(self, now_s: float) -> list[Opening]:
+        """The nodes that boot and are not rented by the policy in force, which expects its own by itself."""
+        built, ledger = self._built, self._state.ledger
+        boots = self.boots(now_s + ledger.epoch_at)
+        if built is None or not boots:
+            return []
+        nodes, held = dict(ledger.nodes), [ledger.jobs[number] for number in self._state.job_index.holding]
+        number_of = {name: number for number, (name, _) in built.nodes.items()}
+        found: list[Opening] = []
+        for name, up_at in sorted(boots.items(), key=lambda each: each[1]):
+            if name in number_of:
+                nodes[name] = replace(nodes[name], status=UP)
+                units = max(1, pool_units(nodes, held))
+                found.append(Opening(up_at - ledger.epoch_at, number_of[name], units))
+        return found
+
+    def boots(self, now_at: float) -> dict[str, float]:
+        """When each node that boots is expected to be up, as its offer has it; one that is late, any moment."""
+        offers = {offer.type: offer for offer in self.settings.offers}
+        return {
+            name: max(node.rented_at + offer.boot_s + offer.setup_s, now_at + LATE_S)
+            for name, node in self._state.ledger.nodes.items()
+            if node.status == BOOTING
+            and node.is_shared
+            and node.rented_at is not None
+            and (offer := offers.get(node.machine.type)) is not None
+        }
+
+    def foreseen_already(self, jobs: Sequence[int]) -> Foreseen | None:
+        """What a play-out would say of jobs which all keep to their ends what they have just taken; None: make one."""
+        if self.stands_by:
+            return None
+        times: list[tuple[float, float]] = []
+        for job in jobs:
+            found = self.engine.sure_to_keep(job)
+            if found is None:
+                return None
+            times.append(found)
+        start_s, finish_s = np.array(times).reshape(-1, 2).T
+        return Foreseen(list(jobs), start_s, finish_s)
+
+    # --- another engine ---------------------------------------------------------------------------------------
+
+    def settle(self) -> list[int]:
+        """Before another engine is made: drop the inputs of this one; returns the jobs whose runs have left.
+
+        The new engine receives widths with the jobs, and progress is reported again.
+        """
+        pending = self._pending
+        if self._built is not None and isinstance(self._built.engine, LivePool):
+            self._built.engine.retire(pending, self._state.now_s)
+        pending.widths, pending.done, pending.believed = [], [], []
+        return self.take_gone()
+
+    def take_gone(self) -> list[int]:
+        """The jobs whose runs have left as they were told to, of which the engine is not told any more."""
+        gone, self._pending.gone = self._pending.gone, []
+        return gone
+
+    def rebuild(self, policy: str, before: str | None = None) -> None:
+        """Make the engine of a policy out of the ledger, with all jobs; before: the policy in force, if it is another.
+
+        Raises PolicyError, ClusterError.
+        """
+        ledger = self._state.ledger
+        retired = self._built.engine if self._built is not None else None
+        self._built = build(
+            policy,
+            ledger.nodes,
+            ledger.jobs,
+            before,
+            self._state.now_s,
+            replace(self.settings, restart_s=self.restart_s),
+            epoch_at=ledger.epoch_at,
+            is_compiled=self._is_compiled(policy),
+            member=ledger.member if before is None else None,
+            contention=retired.contention() if isinstance(retired, LivePool) else None,
+        )
+        engine = self._built.engine
+        if isinstance(engine, Standby):
+            return
+        if isinstance(engine, LivePool):
+            engine.left_of = self._set_left_at
+        for job in ledger.jobs.values():
+            nominated = job.binding is not None and "owed" in job.binding
+            if nominated and not (isinstance(engine, LiveNodes) and engine.keeps_nomination(job.job_id)):
+                self._state.log("unbound", "policy", job.job_id)
+
+    def _request_for(self, job: Job) -> JobRequest:
+        wanted = wanted_of(job)
+        if job.trials is None:
+            return wanted
+        left_s = self.set_left_s(job, self._state.now_at)
+        if job.trials.left == 1:  # as any other job
+            return replace(wanted, believed_s=left_s)
+        return replace(wanted, work_s=left_s)
+
+    def _set_left_at(self, number: int, at_s: float) -> float | None:
+        """Work that is known to be left when a job outruns its estimate; null: it is no set, so nothing is known."""
+        job = self._state.ledger.jobs[number]
+        if job.trials is None:
+            return None
+        least_s = usual_s(job.trials.told_s, job.trials.taken_s, job.trials.finished)
+        return max(self.set_left_s(job, at_s + self._state.ledger.epoch_at), least_s) * SLACK

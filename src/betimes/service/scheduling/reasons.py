@@ -1,0 +1,532 @@
+"""Why a job waits, stopped or failed: a code for programs, a sentence for people, and the evidence.
+
+What waits is explained on request (`WaitReasons`), from what is free and what is foreseen. An instant in a sentence is
+in UTC (`views.instants`); text of the reader's clock is made where it is shown.
+"""
+
+from __future__ import annotations
+
+import signal as signals
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from betimes.cluster.labels import Labels, as_texts, suits, why_none_suits
+from betimes.cluster.resources import PER_UNIT, Amounts
+from betimes.cluster.tasks import JobTasks
+from betimes.cluster.unit_demand import UnitDemand
+from betimes.outcome.units import instant
+from betimes.service.engines.nodes import LiveNodes
+from betimes.service.engines.pool import LivePool
+from betimes.service.scheduling.engine_factory import pool_resource
+from betimes.service.scheduling.forecasts import Forecast
+from betimes.service.scheduling.job import Job, TrialSet
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.node import BOOTING, UP
+from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.state import SchedulerState, most
+
+CODES = {
+    "compiling": "the policy in force is still being compiled",
+    "held": "a user holds it",
+    "dependency": "a job that it depends on has not ended",
+    "dependency-failed": "a job that it depends on did not succeed",
+    "array-limit": "the array's limit of running elements is reached",
+    "retry-delay": "it failed, and its retry is not due yet",
+    "no-room": "too few resources are free",
+    "turn": "other jobs come first under the policy",
+    "cut": "the policy gave it units that it did not receive; the sentence says why",
+    "claimed": "the free resources are kept for a job that others are preempted for",
+    "withheld": "enough is free, and the policy does not start it yet",
+    "booting": "a machine that is rented for it alone is not up yet",
+    "speculated": "it ran on a rented machine for as long as a short job may, and starts anew",
+    "budget": "its user has no budget left for rented machines",
+    "not-rented": "the cloud did not give out a machine for it",
+    "queue-empty": "no job is queued",
+    "reserved": "the policy has reserved a later start for it",
+    "nominated": "other jobs are being preempted for it",
+    "leaving": "its nodes are chosen, and runs that are stopping still occupy them",
+    "no-nodes": "no node is up",
+    "no-label": "no node that is up has the labels that it requires",
+    "no-family": "no node that is up is of a family of machines on which it can run",
+    "preempted": "it was preempted for other jobs",
+    "resized": "it restarts on another number of units",
+    "set": "it is a trial, and other trials hold the units of its set",
+    "trials": "some of its trials failed or were cancelled",
+    "cancelled": "a user cancelled it",
+    "node-lost": "its node was lost",
+    "reclaimed": "the cloud reclaimed its node",
+    "lost": "its run was lost: the machine restarted, or the exit of the run is unknown",
+    "stopped": "its run was stopped from outside, by neither a user nor the policy",
+    "exit-code": "its command exited with a code other than 0",
+    "signal": "its command was ended by a signal",
+    "time-limit": "it reached its time limit",
+    "out-of-memory": "it was killed for using more memory than its limit",
+    "start-failed": "its command could not be started",
+}
+"""Every code, and what it means."""
+
+_REQUEUED = "; it is requeued"
+
+
+def reason(code: str, text: str, **evidence: Any) -> dict[str, Any]:
+    """A reason; the code is one of CODES."""
+    return {"code": code, "text": text, "evidence": evidence}
+
+
+def compiling(policy: str) -> dict[str, Any]:
+    """There is no decision yet."""
+    text = f"waits until policy {policy} is compiled; its completion time is promised then"
+    return reason("compiling", text, policy=policy)
+
+
+def by_user(user: str) -> dict[str, Any]:
+    """Held."""
+    return reason("held", f"held by {user}; `betimes release` lets it start", user=user)
+
+
+def cancelled(user: str | None) -> dict[str, Any]:
+    """Ended by a user."""
+    return reason("cancelled", f"cancelled by {user}" if user else "cancelled", user=user)
+
+
+def after(number: int) -> dict[str, Any]:
+    """A dependency that is not over."""
+    return reason("dependency", f"waits for job {number} to end", job=number)
+
+
+def in_vain(number: int, ended: str) -> dict[str, Any]:
+    """A dependency that did not succeed: `ended` is failed or cancelled."""
+    has = "was cancelled" if ended == Status.CANCELLED else "has failed"
+    return reason("dependency-failed", f"depends on job {number}, which {has}", job=number, status=ended)
+
+
+def array(first: int, most: int) -> dict[str, Any]:
+    """The array's own limit."""
+    elements = f"{most} running element{'' if most == 1 else 's'}"
+    return reason("array-limit", f"the limit of {elements} of array {first} is reached", most=most)
+
+
+def trials(of: TrialSet) -> dict[str, Any]:
+    """Not all trials of a set finished."""
+    ends = [f"{count} {how}" for count, how in ((of.failed, "failed"), (of.cancelled, "cancelled")) if count]
+    text = f"of {of.count} trials: {', '.join(ends)}"
+    return reason("trials", text, failed=of.failed, cancelled=of.cancelled)
+
+
+def retry(
+    number: int, most: int, code: int | None, signal: int | None, delay_s: float, how: str | None = None
+) -> dict[str, Any]:
+    """Failed, with attempts left; `how`, where code and signal do not tell."""
+    return reason(
+        "retry-delay",
+        f"{how or _how(code, signal)}; retry {number} of {most} in {delay_s:g} s",
+        exit_code=code,
+        signal=signal,
+        delay_s=delay_s,
+    )
+
+
+def booting(type: str, count: int) -> dict[str, Any]:  # noqa: A002
+    """Machines of its own are on their way."""
+    what = f"a machine of type {type}" if count == 1 else f"{count} machines of type {type}"
+    return reason("booting", f"{what} is rented for it alone, and boots", type=type, count=count)
+
+
+def speculated() -> dict[str, Any]:
+    """It is no short job."""
+    text = "it ran on a rented machine for as long as a short job may; it starts anew, and waits if it must"
+    return reason("speculated", text)
+
+
+def over_budget(user: str, budget_usd: float, spent_usd: float, usd: float, month: str) -> dict[str, Any]:
+    """Its user's budget does not allow for it."""
+    text = (
+        f"{user} has spent ${spent_usd:,.2f} of ${budget_usd:,.2f} on rented machines in {month}, and this would cost "
+        f"about ${usd:,.2f}"
+    )
+    return reason("budget", text, user=user, budget_usd=budget_usd, spent_usd=spent_usd, usd=usd, month=month)
+
+
+def not_rented(type: str, text: str, again_s: float) -> dict[str, Any]:  # noqa: A002
+    """No machine for it."""
+    when = f"; asked again in {again_s:g} s" if again_s else ""
+    return reason("not-rented", f"no machine of type {type} is rented for it: {text}{when}", type=type)
+
+
+def told(why: str, by_at: float | None) -> dict[str, Any]:
+    """Its run is asked to stop."""
+    text = {
+        "resized": "stopped, to restart on another number of units",
+        "cancelled": "cancelled, and stopping",
+    }[why]
+    return reason(why, text, by_at=by_at)
+
+
+def preempted(by: Sequence[int], policy: str, grace_s: float, by_at: float) -> dict[str, Any]:
+    """Preempted for other jobs."""
+    for_whom = f"for {named(by)} " if by else ""
+    text = f"makes room {for_whom}under {policy}, within {grace_s:g} s"
+    return reason("preempted", text, jobs=[*by], policy=policy, grace_s=grace_s, by_at=by_at)
+
+
+def node_lost(name: str) -> dict[str, Any]:
+    """Its node was lost."""
+    return reason("node-lost", f"node {name} was lost{_REQUEUED}", node=name)
+
+
+def reclaimed(name: str) -> dict[str, Any]:
+    """The cloud reclaimed its rented node."""
+    return reason("reclaimed", f"the cloud reclaimed node {name}{_REQUEUED}", node=name)
+
+
+def lost(message: str | None) -> dict[str, Any]:
+    """Its run was lost, and is to be repeated."""
+    return reason("lost", f"its run was lost{f': {message}' if message else ''}{_REQUEUED}")
+
+
+def not_again(why: dict[str, Any] | None) -> dict[str, Any]:
+    """A loss after which the job would be requeued, had it not been submitted with requeue = false."""
+    found = why or reason("stopped", "its run was stopped from outside")
+    text = found["text"].removesuffix(_REQUEUED)
+    return {**found, "text": f"{text}; it is not requeued, as it was submitted with requeue = false"}
+
+
+def unknown_end(message: str | None, requeue: bool) -> dict[str, Any]:
+    """The exit of its run is unknown, and it is not to be run again."""
+    text = f"its run was lost{f': {message}' if message else ''}; its work may be done, and it is not run again, as "
+    return reason("lost", text + ("no retries are left" if requeue else "requeue is false"))
+
+
+def lost_again(times: int, message: str | None) -> dict[str, Any]:
+    """Its runs are lost time and again."""
+    text = f"its run was lost {times} times in a row{f': {message}' if message else ''}"
+    return reason("lost", text, times=times)
+
+
+def failed(why: str, code: int | None, signal: int | None, message: str | None) -> dict[str, Any]:
+    """What made it fail."""
+    if why == "start-failed":
+        return reason("start-failed", message or "its command could not be started")
+    if why == "time-limit":
+        return reason("time-limit", message or "it reached its time limit", exit_code=code, signal=signal)
+    if why == "out-of-memory":
+        return reason(why, message or "it used more memory than its limit", exit_code=code, signal=signal)
+    kind = "signal" if signal is not None else "exit-code"
+    return reason(kind, _how(code, signal), exit_code=code, signal=signal)
+
+
+def named(numbers: Sequence[int]) -> str:
+    """A few jobs by their numbers."""
+    if len(numbers) == 1:
+        return f"job {numbers[0]}"
+    return "jobs " + ", ".join(map(str, numbers[:5])) + (" and others" if len(numbers) > 5 else "")
+
+
+def _how(code: int | None, signal: int | None) -> str:
+    if code is None and signal is None:
+        return "its run was lost, and its exit is unknown"
+    if signal is not None:
+        known = {one.value: one.name for one in signals.Signals}
+        return f"ended by {known.get(signal, f'signal {signal}')}"
+    return f"exited with {code}"
+
+
+NAMES = ("GPU", "core", "GiB of memory")
+BOOT_SAME_S = 2.0  # between a start and a node's being up: a forecast and a reason are not of one instant
+MOST_NAMED = 20  # jobs in a reason's evidence
+
+_Free = tuple[Amounts, Amounts]  # what a node has left, and what is needed there
+
+
+class _Asked(NamedTuple):
+    """What decides what a job lacks."""
+
+    unit: UnitDemand
+    required: Labels
+    units: int  # at least
+    tasks: JobTasks | None  # of a job on nodes
+
+
+class _Lack(NamedTuple):
+    """What jobs lack that ask for the same. text: without when they start; both are empty for labels and families."""
+
+    code: str
+    text: str = ""
+    evidence: dict[str, Any] = {}  # noqa: RUF012 (never changed)
+
+
+class WaitReasons:
+    """The reasons of jobs that are queued, as things stand at one instant; what all of them need is worked out once.
+
+    Which job frees what, and when, is stated only where a forecast says so: it knows the order of the queue.
+    """
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine, forecast: Forecast | None) -> None:
+        self.forecast = forecast
+        self._state, self._engine = state, engine
+        self._lacks = dict[_Asked, _Lack | None]()  # a long queue asks for few different things
+
+    def live_job(self, number: int) -> Job | None:
+        """A job that is not over."""
+        return self._state.ledger.jobs.get(number)
+
+    def is_for_the_policy(self, job: Job) -> bool:
+        """Whether a job would be queued if the policy in force were compiled."""
+        return self._engine.stands_by and job.job_id in self._state.job_index.entering
+
+    def why(self, job: Job) -> dict[str, Any]:
+        """The reason of a job, with its evidence, and until when it waits before a machine is rented for it."""
+        found = self._why(job)
+        until_s = job.account.waits_until_s if job.account is not None and job.rental is None else None
+        if until_s is None:
+            return found
+        until_at = until_s + self._state.ledger.epoch_at
+        text = f"{found['text']}; if it still waits at {instant(until_at)}, a machine is rented for it"
+        return {**found, "text": text, "evidence": {**found["evidence"], "rents_at": until_at}}
+
+    def _why(self, job: Job) -> dict[str, Any]:
+        if job.rental is not None and job.run is None:
+            return booting(job.rental.type, job.rental.count)
+        if not self.free and self._booting:
+            outlook, evidence = self._outlook(job)
+            return reason("no-nodes", f"no node is up yet{outlook}", **evidence)
+        if not self.free and self._engine.shared_offers and not self._engine.stands_by:
+            policy = self._state.ledger.policy
+            return reason("no-nodes", f"no node is up; {policy} decides when to rent one")
+        if not self.free:
+            return reason("no-nodes", "no node is up; `betimes nodes` lists them")
+        if job.run is not None and not job.run.launched:
+            return self._until_they_leave(job)
+        binding = job.binding or {}
+        if job.set_id is not None:
+            return self._within_its_set(job, job.set_id)
+        if self._engine.stands_by:
+            return compiling(self._state.ledger.policy)
+        if "owed" in binding:
+            victims = [other.job_id for other in self._jobs if other.makes_room_for == job.job_id]
+            if not victims and self._engine.shared_offers:
+                where = " and ".join(name for name, _ in binding["places"])
+                return reason(
+                    "nominated", f"it starts on {where} once there is room, and all of it is up", jobs=[]
+                )
+            make = "makes" if len(victims) == 1 else "make"
+            return reason("nominated", f"{named(victims)} {make} room for it", jobs=victims)
+        short = self._too_little(job)
+        if short is not None:
+            return short
+        if "start_s" in binding:
+            start_at = binding["start_s"] + self._state.ledger.epoch_at
+            text = f"its start is reserved for about {instant(start_at)}"
+            return reason("reserved", text, **self._evidence, about_at=start_at)
+        return self._not_its_turn(job)
+
+    def _within_its_set(self, job: Job, number: int) -> dict[str, Any]:
+        """A trial waits for a unit of its set."""
+        whole = self._state.ledger.jobs[number]
+        if whole.units == 0:
+            return reason("set", f"a trial of job {number}, which has no units yet", job=number)
+        units = f"{whole.units} unit{'' if whole.units == 1 else 's'}"
+        return reason("set", f"a trial of job {number}; waits for one of its {units}", job=number)
+
+    def idle(self) -> dict[str, Any]:
+        """Why a decision started no job: the reason of the job that is next under the policy."""
+        first = self._first
+        if first is None:
+            queued = (job.job_id for job in self._jobs if job.status is Status.QUEUED and job.set_id is None)
+            first = min(queued, default=None)
+        if first is None:
+            return reason("queue-empty", "no job is queued")
+        found = self.why(self._state.ledger.jobs[first])
+        text = f"job {first} is next: {found['text']}"
+        return reason(found["code"], text, **{**found["evidence"], "job": first})
+
+    def _until_they_leave(self, job: Job) -> dict[str, Any]:
+        places = {name for name, _ in job.places}
+        leaving = [
+            other.job_id
+            for other in self._jobs
+            if other.run is not None
+            and other.run.stopping
+            and places & {name for name, _ in other.run.places}
+        ]
+        if not leaving:
+            return reason("leaving", "its run is being started", jobs=leaving)
+        return reason(
+            "leaving", f"its nodes are chosen; waits for {named(leaving)} to stop there", jobs=leaving
+        )
+
+    def _too_little(self, job: Job) -> dict[str, Any] | None:
+        """What it lacks; null: it would fit into what is free."""
+        engine, spec = self._engine.engine, job.spec
+        tasks = engine.tasks(job.job_id) if isinstance(engine, LiveNodes) else None
+        asked = _Asked(spec.unit, spec.required, spec.min_units, tasks)
+        if asked not in self._lacks:
+            self._lacks[asked] = self._lack_of(asked)
+        lack = self._lacks[asked]
+        if lack is None:
+            return None
+        if lack.code == "no-label":
+            return self._lacks_labels(job)
+        if lack.code == "no-family":
+            return self._lacks_family(job, self._free_for(spec.required))
+        outlook, evidence = self._outlook(job)
+        return reason("no-room", f"{lack.text}{outlook}", **self._evidence, **lack.evidence, **evidence)
+
+    def _lack_of(self, asked: _Asked) -> _Lack | None:
+        """What jobs lack that ask for this; null: they would fit into what is free."""
+        engine, demand_on, units = self._engine.engine, asked.unit.amounts_on, asked.units
+        if asked.tasks is not None:
+            demand_on, units = asked.tasks.demand_on, asked.tasks.count
+        free = self._free_for(asked.required)
+        if not free:
+            return _Lack("no-label")
+        nodes, there = self._state.ledger.nodes, dict[str, list[_Free]]()
+        for name, room in free.items():
+            family = nodes[name].family
+            if (demand := demand_on(family)) is not None:
+                there.setdefault(family if asked.unit.by_family else "", []).append((room, demand))
+        if not there:
+            return _Lack("no-family")
+        labels = " and ".join(as_texts(asked.required))
+        fits = sum(most(room, demand, units) for some in there.values() for room, demand in some) >= units
+        (missing, at, left), family = min((_missing(some, units), family) for family, some in there.items())
+        if missing > 0 and not fits:
+            amount, needed, spare = (each / PER_UNIT[at] for each in (missing, missing + left, left))
+            name = f"{NAMES[at]}{'s' if needed != 1 and at < 2 else ''}"
+            if asked.required:
+                name += f" on nodes with {labels}"
+            if family:
+                name += f" on family {family}"
+            text = f"needs {needed:g} {name}" + (f", {spare:g} free" if left else "")
+            return _Lack("no-room", text, {"missing": amount, "resource": NAMES[at]})
+        if isinstance(engine, LivePool) and (few := units - engine.free_units) > 0:
+            text = f"needs {units} of the pool's {engine.units} unit{'' if engine.units == 1 else 's'}"
+            at = pool_resource(nodes.values())
+            if there[family][0][1][at] < PER_UNIT[at]:
+                text += f" (each a whole {NAMES[at]})"
+            text += f", {engine.free_units} free" if engine.free_units else ""
+            return _Lack("no-room", text, {"missing": few, "resource": "unit"})
+        if not fits:
+            text = "enough is free in total, but no single node has all that it needs"
+            return _Lack("no-room", f"{text} and {labels}" if labels else text)
+        return None
+
+    def _free_for(self, required: Labels) -> dict[str, Amounts]:
+        """What the nodes that take work and have these labels have left, by name."""
+        nodes = self._state.ledger.nodes
+        return {name: room for name, room in self.free.items() if suits(nodes[name].machine.labels, required)}
+
+    def _lacks_labels(self, job: Job) -> dict[str, Any]:
+        """No node that is up has the labels that it requires."""
+        nodes, required = self._state.ledger.nodes, job.spec.required
+        there = [nodes[name].machine.labels for name in self.free]
+        text = why_none_suits(required, there, "node that is up", "those that are up")
+        booting = [name for name in self._booting if suits(nodes[name].machine.labels, required)]
+        if booting:
+            outlook, evidence = self._outlook(job)
+            return reason("no-label", f"{text}{outlook}", **{"nodes": booting, **evidence})
+        if any(suits(offer.labels, required) for offer in self._engine.shared_offers):
+            text = f"{text}; {self._state.ledger.policy} decides when to rent one"
+        return reason("no-label", str(text), require=dict(required))
+
+    def _lacks_family(self, job: Job, free: Iterable[str]) -> dict[str, Any]:
+        """No node that is up and has its labels is of a family on which it can run."""
+        nodes = self._state.ledger.nodes
+        wanted, there = sorted(job.spec.demand), sorted({nodes[name].family for name in free})
+        text = f"no node that is up is of family {' or '.join(wanted)}; those that are up are of {', '.join(there)}"
+        booting = [name for name in self._booting if nodes[name].family in wanted]
+        if booting:
+            outlook, evidence = self._outlook(job)
+            return reason("no-family", f"{text}{outlook}", **{"nodes": booting, **evidence})
+        if any(offer.family in wanted for offer in self._engine.shared_offers):
+            text = f"{text}; {self._state.ledger.policy} decides when to rent one"
+        return reason("no-family", text, families=wanted)
+
+    def _not_its_turn(self, job: Job) -> dict[str, Any]:
+        """There is room for it, and yet it has not been started."""
+        engine, policy = self._engine.engine, self._state.ledger.policy
+        if isinstance(engine, LivePool):
+            asked, why = engine.why_less(job.job_id)
+            if why:
+                text = f"{policy} gives it {asked} unit{'' if asked == 1 else 's'}, but {why}"
+                return reason("cut", text, **self._evidence, asked=asked)
+        claiming = sorted(self._state.job_index.nominated)
+        outlook, evidence = self._outlook(job)
+        first = self._first
+        if first is not None and first != job.job_id:
+            text = f"job {first} is next under {policy}{outlook}"
+            return reason("turn", text, **self._evidence, **evidence, job=first)
+        if claiming:
+            text = f"what is free is kept for {named(claiming)}, for which other jobs are preempted{outlook}"
+            return reason("claimed", text, **self._evidence, **evidence, jobs=claiming)
+        text = f"enough is free, but {policy} does not start it yet{outlook}"
+        return reason("withheld", text, **self._evidence, **evidence)
+
+    def _outlook(self, job: Job) -> tuple[str, dict[str, Any]]:
+        """What the forecast has of its start: how many are ahead, when it is, and who ends then; and the evidence."""
+        known = self.forecast is not None and self.forecast.knows(job.job_id)
+        start_at = self.forecast.times(job.job_id)[0] if self.forecast is not None else None
+        if start_at is None and self._booting:
+            return f"; node {self._booting[0]} is booting", {"nodes": self._booting}
+        if self.forecast is None or not known:
+            return "", {}
+        if start_at is None:
+            return "; it never starts unless the load or the nodes change", {}
+        count, ahead = self.forecast.starting_before(start_at, MOST_NAMED)
+        ending = self.forecast.finishing_at(start_at)
+        text = f"; {count:,} job{'' if count == 1 else 's'} ahead" if count else ""
+        text += f"; expected {instant(start_at)}"
+        if ending:
+            text += f", when {named(ending)} end{'s' if len(ending) == 1 else ''}"
+        elif booted := [name for name, up_at in self._boots.items() if abs(up_at - start_at) < BOOT_SAME_S]:
+            text += f", when node {booted[0]} is up"
+        evidence = {"about_at": start_at, "ahead": count, "jobs_ahead": ahead}
+        return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}
+
+    @cached_property
+    def _jobs(self) -> list[Job]:
+        return list(self._state.ledger.jobs.values())
+
+    @cached_property
+    def free(self) -> dict[str, Amounts]:
+        """What the nodes that take work have left, by name."""
+        occupancy, nodes = self._state.occupancy, self._state.ledger.nodes
+        return {
+            name: occupancy.free_on(name)
+            for name, node in nodes.items()
+            if node.status == UP and node.is_shared
+        }
+
+    @cached_property
+    def _booting(self) -> list[str]:
+        nodes = self._state.ledger.nodes
+        return [name for name, node in nodes.items() if node.status == BOOTING and node.is_shared]
+
+    @cached_property
+    def _boots(self) -> dict[str, float]:
+        return self._engine.boots(self._state.now_at)
+
+    @cached_property
+    def _total(self) -> list[int]:
+        return [sum(room[at] for room in self.free.values()) for at in range(3)]
+
+    @cached_property
+    def _evidence(self) -> dict[str, Any]:
+        return {
+            "free": {
+                name: amount / per for name, amount, per in zip(NAMES, self._total, PER_UNIT, strict=True)
+            }
+        }
+
+    @cached_property
+    def _first(self) -> int | None:
+        """The job that is next under the policy."""
+        return self._engine.engine.first_waiting()
+
+
+def _missing(there: Sequence[_Free], times: int) -> tuple[int, int, int]:
+    """What is lacking on these nodes, where one needs the same on all, so often: how much, of what, beside how much."""
+    demand = there[0][1]
+    left = [sum(room[at] for room, _ in there) for at in range(3)]
+    return max((need * times - left[at], at, left[at]) for at, need in enumerate(demand) if need > 0)

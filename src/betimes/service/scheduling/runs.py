@@ -1,0 +1,179 @@
+"""Runs are launched, resized and told to stop: what is asked of the executors, and what a preemption has cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from betimes.service.machines.machine import REAL
+from betimes.service.scheduling import reasons
+from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun
+from betimes.service.scheduling.job import Job, Places, Preemption, nodes_held
+from betimes.service.scheduling.policy_engine import LEAST_END_S, PolicyEngine
+from betimes.service.scheduling.run_reports import RunId
+from betimes.service.scheduling.state import SchedulerState
+
+
+class Runs:
+    """Runs as the executors are asked to have them; a run holds its nodes until the executor reports its exit."""
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
+        self._state, self._engine = state, engine
+        self._resizing: dict[RunId, int] = {}  # runs that are being given another width
+
+    def launch_granted(self) -> None:
+        """Carry out grants as far as there is room; runs that are told to stop hold theirs until they have left."""
+        state = self._state
+        granted = [state.ledger.jobs[number] for number in sorted(state.job_index.unsettled)]
+        for job in granted:
+            run = job.run
+            if run is not None and run.launched and run.stopping is None and run.units > job.units:
+                self._resize(job, RunId(job.job_id, run.number))
+        for job in granted:
+            run = job.run
+            if run is not None and run.launched and run.stopping is None and run.units < job.units:
+                self._resize(job, RunId(job.job_id, run.number))
+            if run is None or run.launched:
+                continue
+            places = state.occupancy.reserve(RunId(job.job_id, run.number), job)
+            if places is None:
+                continue
+            cost = self._cost_of_resuming(job, places)
+            state.log(
+                "launched", "policy", job.job_id, number=run.number, units=job.units, places=places, **cost
+            )
+            state.note_run(job)
+            state.effects.append(StartRun(RunId(job.job_id, run.number)))
+
+    def stop(self, job: Job, why: str, cause: str) -> None:
+        """Tell a job's run to stop: resized, or cancelled."""
+        run = job.run
+        if run is None:
+            return
+        again = run.stopping is not None
+        by_at = self._state.now_at + job.spec.grace_s if not again else run.stop_by_at
+        self.log_stopping(job, why, cause, by_at, reasons.told(why, by_at))
+        if not again:
+            self._state.effects.append(StopRun(RunId(job.job_id, run.number), job.spec.grace_s, why))
+            if why == "cancelled":
+                self._expect_end(job)
+
+    def _expect_end(self, job: Job) -> None:
+        """What waits behind a job that is cancelled waits for its grace period, and not for its estimate."""
+        if job.account is None or not self._engine.knows(job):
+            return  # a trial: its set has the account
+        left_s = max(job.spec.grace_s, LEAST_END_S) * (
+            1.0 if self._engine.is_nodes else self._engine.speed(job)
+        )
+        if left_s < self._engine.believed_left_s(job):
+            self._engine.retract_belief(job.job_id)
+            self._engine.believe(job.job_id, left_s)
+
+    def preempt(self, job: Job, by: Sequence[int] = ()) -> None:
+        """Tell a run to make room for other jobs within the job's grace period."""
+        grace_s = job.spec.grace_s
+        self.preempt_until(job, grace_s, self._state.now_at + grace_s, by, {})
+
+    def preempt_until(
+        self, job: Job, grace_s: float, by_at: float, by: Sequence[int], more: dict[str, Any]
+    ) -> None:
+        """Tell a run to make room for other jobs, in whose stories it stands as well."""
+        run = job.run
+        if run is None:
+            return
+        if not run.launched:  # it is to start and to leave at one instant
+            self.launch_granted()
+        cost = self._cost_of_stopping(job, grace_s, by)
+        reason = reasons.preempted(by, self._state.ledger.policy, grace_s, by_at)
+        self.log_stopping(job, "preempted", "policy", by_at, reason, **cost, **more)
+        self._state.effects.append(StopRun(RunId(job.job_id, run.number), grace_s, "preempted"))
+        for taker in by:
+            self._state.log("preempts", "policy", taker, victim=job.job_id, run=run.number)
+
+    def log_move_over(self, job: Job) -> None:
+        """A job's run has ended: if it followed a move, say what that has saved."""
+        if job.move is not None:
+            self._state.log("moved", "executor", job.job_id, move=asdict(job.move))
+
+    def log_stopping(
+        self, job: Job, why: str, cause: str, by_at: float | None, reason: dict[str, Any], **more: Any
+    ) -> None:
+        """Log that a job is told to stop."""
+        data: dict[str, Any] = {"why": why, "stop_by_at": by_at, "reason": reason, **more}
+        if job.account is not None and self._engine.knows(job):
+            data["account"] = self._engine.account_row(job.job_id)
+        self._state.log("stopping", cause, job.job_id, **data)
+
+    def resized(self, run: RunId, units: int, places: Places, done: bool) -> Job | None:
+        """The executor has given a run its new width, or says that it must be restarted for it.
+
+        Returns the job that goes on at that width; null: it is over, stops, or has to be restarted.
+        """
+        job = self._state.job_of(run)
+        if self._resizing.get(run) == units:
+            del self._resizing[run]
+            if done and job is not None:
+                self._state.occupancy.hold(run, places)
+        if job is None or job.run is None or job.run.stopping is not None:
+            return None
+        if not done:
+            self.stop(job, "resized", "policy")
+            return None
+        self._state.log("resized", "executor", job.job_id, number=run.number, units=units, places=places)
+        return job
+
+    def release(self, run: RunId) -> None:
+        """Nothing of a run is left."""
+        self._state.occupancy.release(run)
+        self._resizing.pop(run, None)
+
+    def _resize(self, job: Job, run: RunId) -> None:
+        """Let a run have the width that its job has been granted, if there is room for it."""
+        if self._resizing.get(run) == job.units:
+            return
+        kinds = {self._state.ledger.nodes[name].machine.kind for name, _ in job.places}
+        places = self._state.occupancy.resize(run, job, at_once=kinds.isdisjoint(REAL))
+        if places is not None:
+            self._resizing[run] = job.units
+            self._state.effects.append(ResizeRun(run, job.units, places))
+
+    # --- the account of a job's last preemption, as far as it is known ------------------------------------------
+
+    def _cost_of_stopping(self, job: Job, grace_s: float, by: Sequence[int]) -> dict[str, Any]:
+        """A run is asked to make room for other jobs."""
+        run, ledger = job.run, self._state.ledger
+        if run is None:
+            return {}
+        nodes = self._nodes_of(job, run.places)
+        found = Preemption(run.number, [*by], ledger.policy, self._state.now_at, grace_s, nodes)
+        return {"preemption": asdict(found)}
+
+    def cost_of_leaving(self, job: Job, at: float, *, worked_on: bool) -> dict[str, Any]:
+        """A run has ended; worked_on: by itself, so that no time was wasted."""
+        found = job.preemption
+        if found is None or job.run is None or found.run != job.run.number or found.left_at is not None:
+            return {}
+        return {"preemption": asdict(found.left(at, job.progress_frac, worked_on))}
+
+    def _cost_of_resuming(self, job: Job, places: Places) -> dict[str, Any]:
+        """The run that follows a preempted one is launched."""
+        found = job.preemption
+        if found is None or found.resumed_at is not None or job.account is None:
+            return {}
+        nodes = self._nodes_of(job, places)
+        return {"preemption": asdict(found.resumed(self._state.now_at, job.account.stall_s, nodes))}
+
+    def log_lost_work(self, job: Job, frac: float) -> None:
+        """The first report of a run that follows a preempted one says where it goes on from."""
+        found, run, account = job.preemption, job.run, job.account
+        if found is None or found.resumed_at is None or found.lost_node_s is not None:
+            return
+        if run is None or run.number != found.run + 1 or account is None or found.had_frac is None:
+            return
+        whole_s = account.size_s / (self._engine.speed(job) if self._engine.is_pool else 1.0)
+        cost = asdict(found.goes_on(frac, whole_s, self._nodes_of(job, run.places)))
+        self._state.log("work-lost", "progress", job.job_id, number=run.number, frac=frac, preemption=cost)
+
+    def _nodes_of(self, job: Job, places: Places) -> float:
+        return nodes_held(places, job.spec.unit, self._state.ledger.nodes)

@@ -1,1 +1,0 @@
-"""Arrays that are one job to the policy: sets of trials."""
