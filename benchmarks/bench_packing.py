@@ -19,7 +19,7 @@ from measuring import ROOT, Table, arguments, introduce
 
 from betimes.policies.packing.plan import Bin, Plan
 from betimes.policies.packing.planners.eva import Eva
-from betimes.policies.packing.planners.full_reconfiguration import full_reconfiguration
+from betimes.policies.packing.planners.reconfiguration import full_reconfiguration
 from betimes.policies.packing.problem import Machine, Problem, Round
 from betimes.policies.packing.throughput import ThroughputTable
 from betimes.policies.packing.valuation import Valuation

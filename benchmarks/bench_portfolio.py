@@ -144,10 +144,8 @@ def main() -> None:
         table.line("worst of the 60", min(one_by_one.values()), None, None, None, None)
         for policy in (
             "portfolio:period=8",
-            "portfolio:period=8,ties=history",
             "portfolio:period=1",
             *(f"portfolio:period=8,budget={budget}" for budget in (5, 10, 20)),
-            *(f"portfolio:period=8,budget={budget},split=proportional" for budget in (10,)),
         ):
             begun = time.process_time()
             result = simulate_nodes(workload, policy, cluster=VMS, sizes=sizes)

@@ -17,6 +17,7 @@ import time
 from measuring import Table, arguments, introduce
 
 BETIMES = (sys.executable, "-c", "import sys; from betimes.cli.main import main; sys.exit(main())")
+FIFO = (*BETIMES, "simulate", "demo:jobs=3000", "--json", "--policy", "fifo")
 SIMULATE = (*BETIMES, "simulate", "demo:jobs=200", "--units", "64", "--policy", "wfq", "--predict", "--json")
 
 
@@ -50,6 +51,11 @@ def main() -> None:
             ("betimes policies", (*BETIMES, "policies"), repeats),
             ("betimes simulate, cold cache (compiles)", SIMULATE, 1),
             ("betimes simulate, warm cache", SIMULATE, repeats),
+            ("python -c 'import numba'", (sys.executable, "-c", "import numba"), repeats),
+            ("fifo on a pool, 3,000 jobs, cold cache", FIFO, 1),
+            ("fifo on a pool, 3,000 jobs, warm cache", FIFO, repeats),
+            ("fifo on nodes, 3,000 jobs, cold cache", (*FIFO, "--engine", "nodes"), 1),
+            ("fifo on nodes, 3,000 jobs, warm cache", (*FIFO, "--engine", "nodes"), repeats),
         ):
             taken = [timed(command, cache) for _ in range(times)]
             wall_s, cpu_s = (statistics.median(column) for column in zip(*taken, strict=True))

@@ -17,7 +17,7 @@ import numpy as np
 from measuring import CURVES, Table, arguments, introduce, traces_at
 
 from betimes.foresight.tuning import Evaluator, Front, Problem, Search, parse_objectives, tune
-from betimes.foresight.tuning.volume import Box, front_of
+from betimes.foresight.tuning.search import Box, front_of
 from betimes.workload import Workload, read_trace
 from betimes.workload.speedup import SpeedupTable
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.cluster.billing import Billing, cents, lease_usd, owned_usd, paid_until_s, summed
+from betimes.cluster.billing import Billing, lease_usd, owned_usd, summed
 from betimes.cluster.prices import Prices
 from betimes.errors import ClusterError
 
@@ -67,7 +67,7 @@ def test_m5_instances_of_the_waiting_policies(usd_per_h: float, hours: float, co
     # spec/waiting.md, A5: 2, 4, 16, 64 and 96 vCPUs.
     cost = lease_usd(EXACT, Prices(usd_per_h), 0.0, 3600.0 * hours)
     assert float(cost) == usd_per_h * hours
-    assert cents(cost) == cost_cents
+    assert round(cost * 100) == cost_cents
 
 
 def test_speculation_on_spot_of_the_waiting_policies() -> None:
@@ -82,7 +82,7 @@ def test_eva_bills_from_boot_to_the_end_of_the_release() -> None:
     since_s = EXACT.since_s(0.0, 22.0)
     cost = lease_usd(EXACT, Prices(3.06), since_s, 22.0 + 151.0 + 3600.0 + 1.0)
     assert cost == Fraction(3.06) * 3752 / 3600
-    assert cents(cost) == 319
+    assert round(cost * 100) == 319
 
 
 def test_a_second_costs_what_it_cost_when_it_began() -> None:
@@ -120,31 +120,10 @@ def test_from_boot_or_from_the_request() -> None:
     assert lease_usd(HOURS, USD_A_SECOND, HOURS.since_s(10.0, math.inf), 500.0) == 3600
 
 
-def test_until_when_it_is_paid() -> None:
-    assert [paid_until_s(HOURS, 100.0, now_s) for now_s in (100.0, 3699.0, 3700.0, 3700.5)] == [
-        3700.0,
-        3700.0,
-        3700.0,
-        7300.0,
-    ]
-    assert (paid_until_s(MINUTE_AT_LEAST, 5.0, 10.0), paid_until_s(MINUTE_AT_LEAST, 5.0, 80.5)) == (
-        65.0,
-        80.5,
-    )
-    assert paid_until_s(SECONDS, 5.0, 5.0) == 5.0
-    for too_early in (99.0, math.inf, math.nan):
-        with pytest.raises(ValueError, match=r"the lease is charged for from 100\.0"):
-            paid_until_s(HOURS, 100.0, too_early)
-
-
 def test_owned_machines_cost_the_horizon() -> None:
     # spec/waiting.md, A.5: s * C * 0.048 * 0.4 * horizon, for 150 machines of 64 cores and a day.
     cost = owned_usd(3.072, 0.6, 150, 86_400.0)
-    assert cents(cost) == round(150 * 64 * 0.048 * 0.4 * 24 * 100)
-
-
-def test_halves_of_a_cent_go_to_the_even_one() -> None:
-    assert [cents(Fraction(number, 1000)) for number in (5, 15, 25, 26, 0)] == [0, 2, 2, 3, 0]
+    assert round(cost * 100) == round(150 * 64 * 0.048 * 0.4 * 24 * 100)
 
 
 @pytest.mark.parametrize(
@@ -228,18 +207,6 @@ def test_a_price_of_later_changes_no_bill(
     )
 
 
-@given(BILLINGS, st.floats(-1e6, 1e6), SHORT, USD)
-def test_what_is_paid_is_free_and_what_follows_is_not(
-    billing: Billing, since_s: float, held_s: float, usd_per_h: float
-) -> None:
-    prices, now_s = Prices(usd_per_h + 1.0), since_s + held_s
-    paid_s = paid_until_s(billing, since_s, now_s)
-    cost = lease_usd(billing, prices, since_s, now_s)
-    assert paid_s >= now_s
-    assert lease_usd(billing, prices, since_s, paid_s) == cost
-    assert lease_usd(billing, prices, since_s, math.nextafter(paid_s, math.inf)) > cost
-
-
 @given(st.lists(st.tuples(BILLINGS, PRICES, SHORT, SHORT), max_size=8), st.randoms(use_true_random=False))
 def test_the_order_of_a_sum_does_not_matter(
     leases: list[tuple[Billing, Prices, float, float]], order: random.Random
@@ -249,4 +216,3 @@ def test_the_order_of_a_sum_does_not_matter(
     ]
     mixed = order.sample(costs, len(costs))
     assert summed(costs) == summed(mixed)
-    assert cents(summed(costs)) == cents(summed(mixed))

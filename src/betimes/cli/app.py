@@ -11,7 +11,7 @@ from betimes import __version__
 from betimes.cli import warm
 from betimes.cli.for_typer import CommandAfterDashes, for_typer, group
 from betimes.cli.live import demo, doctor, up
-from betimes.cli.simulate import compare, learn_waits, policies, reproduce, simulate, size_fleet, trace, tune
+from betimes.cli.simulate import learn_waits, policies, reproduce, size_fleet, trace, tune
 from betimes.cli.verbs import VERBS, function_of
 
 app = typer.Typer(
@@ -49,6 +49,7 @@ def _add(name: str, short_help: str, verb: Callable[..., None]) -> None:
 _add("up", "Start the service: run jobs on this machine.", up.up)
 _add("config", "Show the settings of a service, and where each was set.", up.show_config)
 _add("demo", "See a service run three jobs, and go on with it.", demo.demo)
+_add("doctor", "Check a Ray cluster that is to run jobs.", doctor.doctor)
 _groups: dict[str, typer.Typer] = {}
 for _name, _verb in VERBS.items():
     _function = function_of(_verb)
@@ -61,9 +62,6 @@ for _name, _verb in VERBS.items():
     else:
         _kind = CommandAfterDashes if _name in ("submit", "quote") else None
         app.command(_name, short_help=_verb.help, cls=_kind)(for_typer(_function))
-_add("doctor", "Check a Ray cluster that is to run jobs.", doctor.doctor)
-_add("simulate", "Run a workload under a policy.", simulate.simulate)
-_add("compare", "Run a workload under several policies, side by side.", compare.compare)
 _add("tune", "Find the configurations of wfq that are worth having.", tune.tune)
 _add("learn-waits", "Learn how long jobs wait for owned machines.", learn_waits.learn_waits)
 _add("size-fleet", "Find how many machines to own when more can be rented.", size_fleet.size_fleet)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import typer
-
 from betimes.cli.live.jobs.completing import complete_policy
+from betimes.cli.verbs import Argument, Option
 
 STUDY = "What is simulated"
 KNOWN = "What the scheduler knows"
@@ -15,24 +14,20 @@ COUNTED = "What is counted and kept"
 
 File = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="FILE",
         help="A trace, plain or gzipped; or a generator such as demo or workload-3:jobs=500; or sample:tiny.",
         show_default=False,
     ),
 ]
-Format = Annotated[
-    str, typer.Option("--format", metavar="NAME", help="The trace's format; auto: by content.")
-]
+Format = Annotated[str, Option("--format", metavar="NAME", help="The trace's format; auto: by content.")]
 OnBadRows = Annotated[
     Literal["fail", "skip"],
-    typer.Option(
-        "--on-bad-rows", help="Malformed rows: stop at the first, or leave them out and count them."
-    ),
+    Option("--on-bad-rows", help="Malformed rows: stop at the first, or leave them out and count them."),
 ]
 Units = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--units",
         metavar="N",
         min=1,
@@ -42,7 +37,7 @@ Units = Annotated[
 ]
 Cluster = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--cluster",
         metavar="FILE.toml",
         help="The nodes to run on: a cluster file, or an openb node list. With --engine pool its GPUs, or its cores "
@@ -52,7 +47,7 @@ Cluster = Annotated[
 ]
 Engine = Annotated[
     Literal["auto", "pool", "nodes"],
-    typer.Option(
+    Option(
         "--engine",
         help="Elastic jobs on a pool (with --cluster, on its nodes), or rigid ones on nodes; auto: what the policy is "
         "for, and for fifo, which is for both, nodes with --cluster or a generator for them (or say pool:fifo, "
@@ -61,7 +56,7 @@ Engine = Annotated[
 ]
 Trial = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--trial",
         metavar="RULE",
         help="Which jobs are trials: run:SECONDS, user:SHARE, random:SHARE, or qos (openb). By default those that "
@@ -71,7 +66,7 @@ Trial = Annotated[
 ]
 Grace = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--grace",
         metavar="MEAN[:MAX]",
         help="Draw how many seconds each job needs to leave when it is preempted, on nodes.",
@@ -80,7 +75,7 @@ Grace = Annotated[
 ]
 Overrun = Annotated[
     Literal["extend", "kill"] | None,
-    typer.Option(
+    Option(
         "--overrun",
         help="Jobs that outrun their estimate on nodes: believe that they take twice as long (the default), or end "
         "them.",
@@ -88,17 +83,18 @@ Overrun = Annotated[
     ),
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, help="Seed of everything that is drawn at random.")
+    int, Option("--seed", metavar="N", min=0, help="Seed of everything that is drawn at random.")
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", metavar="N", min=1, help="Keep the first N jobs only.", show_default=False),
+    Option("--jobs", metavar="N", min=1, help="Keep the first N jobs only.", show_default=False),
 ]
 
 Policy = Annotated[
     str,
-    typer.Option(
+    Option(
         "--policy",
+        required=True,
         metavar="NAME[:k=v,...]",
         help="A policy of `betimes policies`, or your own as FILE.py:NAME.",
         autocompletion=complete_policy,
@@ -107,15 +103,16 @@ Policy = Annotated[
 ]
 Stream = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--stream",
         help="Take the jobs in chunks, and keep only the times of each: for millions of them on nodes.",
     ),
 ]
 Policies = Annotated[
     str,
-    typer.Option(
+    Option(
         "--policies",
+        required=True,
         metavar="A,B,...",
         help="Policies, each with its parameters if any.",
         autocompletion=complete_policy,
@@ -123,11 +120,11 @@ Policies = Annotated[
     ),
 ]
 Fractional = Annotated[
-    bool, typer.Option("--fractional", help="Grant fractions of a unit, as published; else whole units.")
+    bool, Option("--fractional", help="Grant fractions of a unit, as published; else whole units.")
 ]
 Load = Annotated[
     float | None,
-    typer.Option(
+    Option(
         "--load",
         metavar="F",
         help="Stretch the gaps between submissions so that the jobs at full width want F of the pool, or of the "
@@ -137,13 +134,13 @@ Load = Annotated[
 ]
 Curves = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--curves", metavar="FILE.csv", help="Measured speed-up curves, by their name.", show_default=False
     ),
 ]
 RestartS = Annotated[
     float,
-    typer.Option(
+    Option(
         "--restart-s",
         metavar="S",
         help="Seconds lost whenever a running job's units change, or a preempted one resumes.",
@@ -151,7 +148,7 @@ RestartS = Annotated[
 ]
 ResizeInterval = Annotated[
     float,
-    typer.Option(
+    Option(
         "--resize-interval",
         metavar="S",
         help="A job on a pool keeps the width that it has got for S seconds, unless it is preempted.",
@@ -159,7 +156,7 @@ ResizeInterval = Annotated[
 ]
 ResizeGain = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--resize-gain",
         help="Resize jobs on a pool only where it pays: to grow if the job is done earlier, restart included; to "
         "shrink if another job gets the units.",
@@ -167,7 +164,7 @@ ResizeGain = Annotated[
 ]
 AsTrials = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--as-trials",
         help="A job on a pool is a set of as many equal trials as it can use units: each takes one unit, and cannot be "
         "divided.",
@@ -175,7 +172,7 @@ AsTrials = Annotated[
 ]
 OnWide = Annotated[
     Literal["refuse", "clip", "drop"] | None,
-    typer.Option(
+    Option(
         "--on-wide",
         help="Jobs that need more than there is: stop (by default on a pool), narrow them, or leave them out (on "
         "nodes).",
@@ -184,7 +181,7 @@ OnWide = Annotated[
 ]
 Seeds = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--seeds",
         metavar="N",
         min=2,
@@ -192,12 +189,10 @@ Seeds = Annotated[
         show_default=False,
     ),
 ]
-Predict = Annotated[
-    bool, typer.Option("--predict", help="Promise a finish at every submission, and judge it.")
-]
+Predict = Annotated[bool, Option("--predict", help="Promise a finish at every submission, and judge it.")]
 PredictSample = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--predict-sample",
         metavar="N",
         min=1,
@@ -207,7 +202,7 @@ PredictSample = Annotated[
 ]
 Sizes = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--sizes",
         metavar="true|estimate|last-two|noise:F",
         help="Sizes the scheduler sees: true, the users' estimates, the mean of their last two jobs, or wrong "
@@ -217,15 +212,15 @@ Sizes = Annotated[
 ]
 Status = Annotated[
     Literal["all", "completed"],
-    typer.Option("--status", help="Count all jobs, or those that completed in the trace."),
+    Option("--status", help="Count all jobs, or those that completed in the trace."),
 ]
 Measure = Annotated[
     str,
-    typer.Option("--measure", metavar="A%..B%", help="Count this part of the jobs, in order of submission."),
+    Option("--measure", metavar="A%..B%", help="Count this part of the jobs, in order of submission."),
 ]
 Fair = Annotated[
     bool | None,
-    typer.Option(
+    Option(
         "--fair/--no-fair",
         help="Compare with a max-min run on the pool too (unfairness, fair run). By default where it is quick: in "
         "whole units, or up to 20,000 jobs.",
@@ -234,7 +229,7 @@ Fair = Annotated[
 ]
 Out = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--out",
         metavar="DIR",
         help="Write jobs.parquet, timeline.parquet, summary.json and, after preemption on nodes, absences.parquet: "
@@ -244,7 +239,7 @@ Out = Annotated[
 ]
 Plots = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--plots",
         metavar="DIR",
         help="Write pictures (SVG): distributions, and each policy over time (with --seeds, of the first).",
@@ -253,11 +248,11 @@ Plots = Annotated[
 ]
 OnRay = Annotated[
     bool,
-    typer.Option("--ray", help="Simulate on the Ray cluster of RAY_ADDRESS, or on a Ray of this machine."),
+    Option("--ray", help="Simulate on the Ray cluster of RAY_ADDRESS, or on a Ray of this machine."),
 ]
 Processes = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--processes",
         metavar="N",
         min=1,

@@ -35,7 +35,9 @@ def spread_options(verb: Callable[..., None]) -> Callable[..., None]:
     @wraps(verb)
     def command(**given: Any) -> None:
         for name, record in records.items():
-            given[name] = record(**{field.name: given.pop(field.name) for field in fields(record)})
+            given[name] = record(
+                **{each.name: given.pop(each.name) for each in fields(record) if each.name in given}
+            )
         verb(**given)
 
     vars(command)["__signature__"] = inspect.Signature(parameters)

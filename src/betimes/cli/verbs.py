@@ -1,4 +1,4 @@
-"""The verbs that talk to a service: where each is, what declares its parameters, and a quick way to run one.
+"""The verbs that are used most: where each is, what declares its parameters, and a quick way to run one.
 
 `app` makes commands of Typer from the same declarations, for help, completion and messages about mistakes. To load
 Typer takes longer than all that such a verb does, so that a call without mistakes is run without it.
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Option:
-    """Declares an option: its flags, and what else Typer is given of it."""
+    """Declares an option: its flags, and what else Typer is given of it; required: its parameter has no default."""
 
-    def __init__(self, *flags: str, **told: Any) -> None:
-        self.flags, self.told = flags, told
+    def __init__(self, *flags: str, required: bool = False, **told: Any) -> None:
+        self.flags, self.required, self.told = flags, required, told
 
 
 class Argument:
@@ -96,6 +96,10 @@ VERBS = {
         f"{_POLICY}.portfolio", "portfolio", "Show what a portfolio has chosen, and what came of it."
     ),
     "events": Verb("betimes.cli.live.events", "events", "Print what happened and what was decided."),
+    "simulate": Verb("betimes.cli.simulate.simulate", "simulate", "Run a workload under a policy."),
+    "compare": Verb(
+        "betimes.cli.simulate.compare", "compare", "Run a workload under several policies, side by side."
+    ),
 }
 """By the words that call it; with one word also what a group does without a second."""
 
@@ -198,7 +202,8 @@ def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str,
                 return None
     except (KeyError, StopIteration, ValueError):
         return None
-    return None if rest else values
+    lacks = any(p.name not in values for p in parameters if isinstance(p.told, Option) and p.told.required)
+    return None if rest or lacks else values
 
 
 def _single(kind: Any) -> Any:

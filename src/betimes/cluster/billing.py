@@ -1,7 +1,7 @@
 """What machines cost, exactly: rented ones by their billing and the prices of the time, owned ones by the hour.
 
-Times and prices are floats, each of which is a fraction; sums are `fractions.Fraction` and are rounded once, by `cents`
-or by `float`. So neither the order of a sum nor the number of its terms changes a bill.
+Times and prices are floats, each of which is a fraction; sums are `fractions.Fraction` and are rounded once, by
+`float`. So neither the order of a sum nor the number of its terms changes a bill.
 
 What a lease has committed to is charged at the price at which the commitment began: first the minimum, then each
 further step as it begins; without steps the price of every moment counts. A change of price applies to what begins
@@ -63,23 +63,9 @@ def lease_usd(billing: Billing, prices: Prices, since_s: float, until_s: float) 
     return total
 
 
-def paid_until_s(billing: Billing, since_s: float, now_s: float) -> float:
-    """Until when a lease that is held now can be held at no further cost. Raises ValueError for a time before it.
-
-    Where that is no float it is the one before, so that what is given back at it costs nothing more.
-    """
-    beyond = _beyond_from(billing, since_s, now_s)
-    return _float_down(beyond + _beyond(billing, beyond, now_s))
-
-
 def owned_usd(usd_per_h: float, discount_frac: float, count: int, horizon_s: float) -> Fraction:
     """What `count` owned machines cost over a horizon, used or not; `discount_frac` is what a reservation saves."""
     return Fraction(usd_per_h) * (1 - Fraction(discount_frac)) * count * Fraction(horizon_s) / _H
-
-
-def cents(total: Fraction) -> int:
-    """A sum in whole cents, halves to even."""
-    return round(total * 100)
 
 
 def summed(costs: Iterable[Fraction]) -> Fraction:
@@ -87,23 +73,10 @@ def summed(costs: Iterable[Fraction]) -> Fraction:
     return sum(costs, Fraction(0))
 
 
-def _float_down(value: Fraction) -> float:
-    """The greatest float that is not above an exact value."""
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
-
-
 def _committed(billing: Billing) -> Fraction:
     """What every lease is charged at least, s: the minimum in whole steps."""
     least, step = Fraction(billing.min_bill_s), Fraction(billing.bill_step_s)
     return math.ceil(least / step) * step if step else least
-
-
-def _beyond_from(billing: Billing, since_s: float, now_s: float) -> Fraction:
-    """When what a lease has committed to at first ends."""
-    if not -math.inf < since_s <= now_s < math.inf:
-        raise ValueError(f"time {now_s}: the lease is charged for from {since_s}")
-    return Fraction(since_s) + _committed(billing)
 
 
 def _beyond(billing: Billing, beyond: Fraction, before_s: float) -> Fraction:

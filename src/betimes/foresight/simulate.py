@@ -15,7 +15,6 @@ from betimes.cluster import Cluster, read_cluster
 from betimes.core.pool.columns import room_to_play
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.engines import POOL, AnyChosen, engine_for
-from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.foresight.predict import run_rows_predicting
 from betimes.foresight.sampling import drawn
 from betimes.kernels import Floats, Ints
@@ -134,6 +133,8 @@ def simulate(
     chosen = parse_nodes_policy(policy) if isinstance(policy, str) else policy
     assert isinstance(chosen.policy, NodesPolicy), "the engine is the policy's"
     check_wide(workload, nodes, on_wide, rents=chosen.policy.rents(chosen.values))
+    from betimes.foresight.nodes.simulate import simulate_nodes  # a pool starts without the modules of nodes
+
     return simulate_nodes(
         workload,
         chosen,  # pyright: ignore[reportArgumentType]

@@ -47,6 +47,7 @@ class KernelCache:
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """What was compiled for this signature; None: it has to be."""
+        _import_numba_functions()
         context.refresh()
         folder, file = usable_folder(), self._file(signature, context)
         if folder is None or not file.is_file():
@@ -95,6 +96,21 @@ class KernelCache:
         versions = sorted(folder.glob(f"{self._name()}-*{SUFFIX}"), key=lambda file: -file.stat().st_mtime)
         for file in versions[KEPT:]:
             file.unlink(missing_ok=True)
+
+
+def _import_numba_functions() -> None:
+    """Import what `refresh` imports first, but not SciPy's linear algebra, a sixth of the start of a simulation.
+
+    Numba imports it only to know whether compiled code may call `np.cov` and `np.corrcoef`, which no kernel does.
+    """
+    blas = "scipy.linalg.cython_blas"
+    if "numba.np.arraymath" in sys.modules or blas in sys.modules:
+        return
+    sys.modules[blas] = None  # pyright: ignore[reportArgumentType]  # as if it were not installed
+    try:
+        import numba.np.arraymath  # noqa: F401
+    finally:
+        del sys.modules[blas]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Client verbs are run without what takes long to load, and mean what they mean to Typer."""
+"""Client verbs and simulations are run without what takes long to load, and mean what they mean to Typer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from betimes.cli import verbs
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, Said
 from tests.cli.stand_in import Service
 from tests.service.serving import Background, fake
 
@@ -42,6 +42,52 @@ def test_no_verb_loads_what_takes_long(tmp_path: Path, call: list[str]) -> None:
                 [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, env=env
             )
     assert json.loads(done.stderr.splitlines()[-1]) == [], done.stderr
+
+
+def test_a_simulation_loads_nothing_of_the_command_line_that_takes_long() -> None:
+    program = (
+        "import sys, json; from betimes.cli.main import main; main(sys.argv[1:]);"
+        "print(json.dumps([m for m in ('typer', 'pydantic', 'scipy.linalg') if m in sys.modules]), file=sys.stderr)"
+    )
+    for call in (["--policy", "fifo"], ["--policy", "fitgpp", "--units", "16", "--engine", "nodes"]):
+        done = subprocess.run(
+            [sys.executable, "-c", program, "simulate", "sample:tiny", *call],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert json.loads(done.stderr.splitlines()[-1]) == [], done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [
+            "sample:tiny",
+            "--policy",
+            "fifo",
+            "--units",
+            "8",
+            "--load=0.5",
+            "--no-fair",
+            "--status",
+            "completed",
+        ],
+        ["demo:jobs=20", "--policy", "srsf", "--predict", "--seed", "3", "--seeds", "2"],
+        ["sample:tiny", "--policy", "fifo", "--units", "0"],
+        ["sample:tiny"],
+        ["--policy", "fifo"],
+    ],
+    ids=" ".join,
+)
+def test_a_quick_simulation_is_that_of_typer(betimes: Call, words: list[str]) -> None:
+    def untimed(said: Said) -> tuple[int, object, str]:
+        return said.code, {**json.loads(said.out), "timing": None} if said.out else None, said.err
+
+    quick = untimed(betimes("simulate", *words, "--json"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verbs, "quick", lambda _: None)
+        assert untimed(betimes("simulate", *words, "--json")) == quick
 
 
 WORDS = (

@@ -15,7 +15,7 @@ WORDS = ("tune", "demo:jobs=120", "--units", "16", "--evaluations", "40", "--see
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("betimes.foresight.tuning.known.cache_root", lambda: tmp_path / "cache")
+    monkeypatch.setattr("betimes.foresight.tuning.evaluation.cache_root", lambda: tmp_path / "cache")
 
 
 def test_the_table_and_the_files(betimes: Call, tmp_path: Path) -> None:

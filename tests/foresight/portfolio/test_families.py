@@ -106,7 +106,7 @@ def test_what_becomes_of_each_job_is_the_same_in_a_family() -> None:
         assert np.array_equal(mine[1], other[1])
 
 
-@pytest.mark.parametrize("policy", ["portfolio:period=2", "portfolio:period=2,budget=13,ties=history"])
+@pytest.mark.parametrize("policy", ["portfolio:period=2", "portfolio:period=2,budget=13,ties=index"])
 def test_the_choices_are_the_same_in_one_thread_and_in_several(policy: str) -> None:
     one, several = (
         simulate_nodes(bursts(5), f"{policy},workers={workers}", cluster=VMS) for workers in (1, 3)

@@ -166,7 +166,7 @@ def test_a_portfolio_of_which_every_member_fails_says_so() -> None:
         ("portfolio:budget=2.5", "2.5 is not a whole number"),
         ("portfolio:period=1.5", "1.5 is not a whole number"),
         ("portfolio:budget=5,seconds=1", "leave one of them out"),
-        ("portfolio:split=fair", "is none of smart-first, proportional"),
+        ("portfolio:ties=fair", "is none of preference, index"),
     ],
 )
 def test_bad_portfolios(policy: str, said: str) -> None:
@@ -224,15 +224,6 @@ def test_a_shadow_portfolio_runs_as_its_first_member_and_reports_what_it_would_c
     assert shadow.segments == first.segments
     assert shadow.selections is not None
     assert len(np.unique(shadow.selections.member[shadow.selections.chosen])) > 1
-
-
-def test_with_enough_hysteresis_the_first_choice_stays() -> None:
-    found = simulate_nodes(bursts(4), "portfolio:hysteresis=100,rules=paper,period=1", cluster=VMS).selections
-    free = simulate_nodes(bursts(4), "portfolio:rules=paper,period=1", cluster=VMS).selections
-    assert found is not None
-    assert free is not None
-    assert len(np.unique(found.member[found.chosen])) == 1
-    assert len(np.unique(free.member[free.chosen])) > 1
 
 
 def test_an_empty_queue_has_no_utility() -> None:

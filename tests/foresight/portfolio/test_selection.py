@@ -11,19 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.foresight.portfolio.selection import (
-    HISTORY,
-    INCUMBENT,
-    INDEX,
-    PREFERENCE,
-    PROPORTIONAL,
-    SMART_FIRST,
-    Limit,
-    Past,
-    Rotation,
-    surely_better,
-    winner,
-)
+from betimes.foresight.portfolio.selection import Limit, Rotation, surely_better, winner
 
 
 def first(_: int) -> int:
@@ -43,28 +31,27 @@ def round_of(rotation: Rotation, scores: dict[int, float]) -> list[int]:
 
 
 def test_c9() -> None:
-    rotation = Rotation([1, 2, 3, 4, 5, 6], Limit(3, 0.6, PROPORTIONAL), first)
+    rotation = Rotation([1, 2, 3, 4, 5, 6], 3, first)
     rounds = [
         ({1: 10.0, 2: 30.0, 3: 20.0}, [1, 2, 3], [2, 3], [4, 5, 6], [1], 2),
-        ({2: 15.0, 4: 40.0, 1: 5.0}, [2, 4, 1], [4, 2], [5, 6, 3], [1], 4),
-        ({4: 10.0, 5: 8.0, 1: 50.0}, [4, 5, 1], [1, 4], [6, 3, 2], [5], 1),
+        ({2: 15.0, 4: 40.0, 3: 5.0}, [2, 4, 3], [4, 2], [5, 6], [1, 3], 4),
+        ({4: 10.0, 5: 8.0, 2: 50.0}, [4, 5, 2], [2, 4], [6], [1, 3, 5], 2),
     ]
     for scores, simulated, smart, stale, poor, best in rounds:
         assert round_of(rotation, scores) == simulated
         assert (rotation.smart, rotation.stale, rotation.poor) == (smart, stale, poor)
-        assert winner(scores, INDEX, None, Past()) == best
+        assert winner(scores) == best
 
 
 @given(
     st.integers(1, 60),
     st.integers(2, 70),
-    st.sampled_from((SMART_FIRST, PROPORTIONAL)),
     st.randoms(use_true_random=False),
 )
 def test_c10_sets_hold_every_policy_once_and_the_budget_is_used(
-    members: int, budget: int, split: str, random: Random
+    members: int, budget: int, random: Random
 ) -> None:
-    rotation = Rotation(list(range(members)), Limit(budget, 0.6, split), random.randrange)
+    rotation = Rotation(list(range(members)), budget, random.randrange)
     count = min(budget, members)
     for _ in range(12):
         simulated = round_of(rotation, {member: random.random() for member in range(members)})
@@ -74,14 +61,13 @@ def test_c10_sets_hold_every_policy_once_and_the_budget_is_used(
 
 
 def test_c10_a_budget_for_all_simulates_all() -> None:
-    for split in (SMART_FIRST, PROPORTIONAL):
-        rotation = Rotation(list(range(60)), Limit(60, 0.6, split), first)
-        for _ in range(5):
-            assert sorted(round_of(rotation, {n: float(n * 7 % 60) for n in range(60)})) == list(range(60))
+    rotation = Rotation(list(range(60)), 60, first)
+    for _ in range(5):
+        assert sorted(round_of(rotation, {n: float(n * 7 % 60) for n in range(60)})) == list(range(60))
 
 
 def test_smart_first_simulates_the_good_ones_and_shares_the_rest() -> None:
-    rotation = Rotation(list(range(20)), Limit(10, 0.6, SMART_FIRST), first)
+    rotation = Rotation(list(range(20)), 10, first)
     scores = {n: float(n) for n in range(20)}
     assert round_of(rotation, scores) == list(range(10))
     assert rotation.smart == [9, 8, 7, 6, 5, 4]
@@ -92,14 +78,12 @@ def test_smart_first_simulates_the_good_ones_and_shares_the_rest() -> None:
 @given(
     st.integers(1, 40),
     st.one_of(st.integers(2, 45), st.floats(0.1, 50.0)),
-    st.sampled_from((0.0, 0.6, 1.0)),
-    st.sampled_from((SMART_FIRST, PROPORTIONAL)),
     st.randoms(use_true_random=False),
 )
 def test_every_policy_is_simulated_again_within_as_many_selections_as_there_are_policies(
-    members: int, budget: float, smart_frac: float, split: str, random: Random
+    members: int, budget: Limit, random: Random
 ) -> None:
-    rotation = Rotation(list(range(members)), Limit(budget, smart_frac, split), random.randrange)
+    rotation = Rotation(list(range(members)), budget, random.randrange)
     worth = [random.random() for _ in range(members)]
     last = [0] * members
 
@@ -109,12 +93,12 @@ def test_every_policy_is_simulated_again_within_as_many_selections_as_there_are_
         return {member: (worth[member], 0.5 + worth[member]) for member in those}
 
     for selection in range(1, 3 * members + 1):
-        assert len(rotation.simulate(simulate)) >= min(2 if smart_frac else 1, members)
+        assert len(rotation.simulate(simulate)) >= min(2, members)
         assert selection - min(last) <= members
 
 
 def test_a_policy_that_fails_is_in_no_set_any_more() -> None:
-    rotation = Rotation([0, 1, 2], Limit(), first)
+    rotation = Rotation([0, 1, 2], None, first)
     scores = rotation.simulate(
         lambda members: {member: (None if member == 1 else float(member), 1.0) for member in members}
     )
@@ -123,7 +107,7 @@ def test_a_policy_that_fails_is_in_no_set_any_more() -> None:
 
 
 def test_by_the_clock_as_many_as_are_expected_to_fit_and_at_least_two() -> None:
-    rotation = Rotation([0, 1, 2, 3], Limit(1.0), first)
+    rotation = Rotation([0, 1, 2, 3], 1.0, first)
     seen: list[int] = []
 
     def simulate(members: Sequence[int]) -> dict[int, tuple[float, float]]:
@@ -132,36 +116,16 @@ def test_by_the_clock_as_many_as_are_expected_to_fit_and_at_least_two() -> None:
         return {member: (float(member), 0.6)}
 
     assert set(rotation.simulate(simulate)) == {0, 1}  # what one takes is not known before
-    rotation.limit = Limit(0.5)
+    rotation.limit = 0.5
     seen.clear()
     for _ in range(3):
         assert len(rotation.simulate(simulate)) == 2
 
 
 def test_ties() -> None:
-    past = Past()
-    past.remember({0: 1.0, 1: 4.0, 2: 2.0})
     equal = {0: 5.0, 1: 5.0 * (1.0 - 1e-15), 2: 5.0, 3: 1.0}
-    assert winner(equal, INDEX, 2, past) == 0
-    assert winner(equal, INCUMBENT, 2, past) == 2
-    assert winner(equal, INCUMBENT, 3, past) == 0
-    assert winner(equal, HISTORY, 2, past) == 1
-    assert winner(equal, PREFERENCE, 2, past, preferred=[3, 2, 1, 0]) == 2
-
-
-def test_the_policy_in_force_stays_unless_another_is_better_by_enough() -> None:
-    scores = {0: 10.0, 1: 11.0}
-    assert winner(scores, INDEX, 0, Past(), 0.1) == 0
-    assert winner(scores, INDEX, 0, Past(), 0.09) == 1
-    assert winner(scores, INDEX, None, Past(), 1.0) == 1
-
-
-@pytest.mark.parametrize("smart_frac", [0.0, 1.0])
-def test_all_or_none_may_be_smart(smart_frac: float) -> None:
-    rotation = Rotation(list(range(6)), Limit(3, smart_frac), first)
-    for _ in range(5):
-        assert len(round_of(rotation, dict.fromkeys(range(6), 1.0))) == 3
-        assert sorted(rotation.smart + rotation.stale + rotation.poor) == list(range(6))
+    assert winner(equal) == 0
+    assert winner(equal, preferred=[3, 2, 1, 0]) == 2
 
 
 @pytest.mark.parametrize(

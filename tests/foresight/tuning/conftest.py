@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from betimes import Workload, generate
-from betimes.foresight.tuning import known
+from betimes.foresight.tuning import evaluation
 
 UNITS = 16
 
@@ -21,5 +21,5 @@ def workload() -> Workload:
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where evaluations are kept in this test."""
-    monkeypatch.setattr(known, "cache_root", lambda: tmp_path / "cache")
-    return tmp_path / "cache" / known.FOLDER
+    monkeypatch.setattr(evaluation, "cache_root", lambda: tmp_path / "cache")
+    return tmp_path / "cache" / evaluation.FOLDER

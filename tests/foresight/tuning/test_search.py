@@ -16,7 +16,7 @@ import pytest
 from betimes import Workload
 from betimes.errors import Conflict, InputError, PolicyError
 from betimes.foresight.tuning import Front, Progress, Search, Tuner, parts, tune
-from betimes.foresight.tuning.volume import Box, front_of
+from betimes.foresight.tuning.search import Box, front_of
 from tests.foresight.tuning.conftest import UNITS
 
 WANTED = ("jct:avg", "pred_err:avg")

@@ -139,17 +139,3 @@ def test_too_little_to_learn_from_and_policies_without_waits_are_refused() -> No
         observe(work(20), parse_nodes_policy("njw"), CLUSTER)
     with pytest.raises(InputError, match="choose linear, forest, boosting"):
         fit("oracle", observe(work(2000), SWW, CLUSTER))
-
-
-@pytest.mark.slow
-def test_training_anew_on_the_way_comes_near_the_oracle() -> None:
-    jobs = work(4000)
-    told = list[str]()
-    trained = simulate_nodes(jobs, "sww:b=30m,waits=learned,retrain=1d", cluster=CLUSTER, warn=told.append)
-    nothing = simulate_nodes(jobs, "sww:b=30m,waits=none", cluster=CLUSTER)
-    oracle = simulate_nodes(jobs, "sww:b=30m", cluster=CLUSTER)
-    waits = [float(np.mean(each.jobs.start_s - each.jobs.submit_s)) for each in (oracle, trained, nothing)]
-    assert waits[0] < waits[2]
-    assert abs(waits[1] - waits[0]) < abs(waits[2] - waits[0])
-    with pytest.raises(PolicyError, match="at least 1h"):
-        simulate_nodes(jobs, "sww:b=30m,waits=learned,retrain=10m", cluster=CLUSTER)

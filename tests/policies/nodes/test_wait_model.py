@@ -61,7 +61,6 @@ def test_no_code_in_a_file_is_ever_run(saved: Path) -> None:
     [
         ("sww:waits=learned", "learned waits need a model"),
         ("sww:model=x.npz", "parameter model: only with waits=learned"),
-        ("sww:retrain=1d", "parameter retrain: only with waits=learned"),
     ],
 )
 def test_parameters_that_do_not_agree_are_refused(text: str, said: str) -> None:

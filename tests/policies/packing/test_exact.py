@@ -18,8 +18,8 @@ from betimes.policies.packing.covering import cover, maximal_patterns
 from betimes.policies.packing.plan import Plan, changes, check
 from betimes.policies.packing.planners.eva import Coverings, Eva, Rules
 from betimes.policies.packing.planners.exact import Exact, Solver
-from betimes.policies.packing.planners.full_reconfiguration import full_reconfiguration
 from betimes.policies.packing.planners.no_packing import NoPacking
+from betimes.policies.packing.planners.reconfiguration import full_reconfiguration
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
 from betimes.policies.packing.throughput import ThroughputTable
 from betimes.policies.packing.valuation import Valuation

@@ -22,9 +22,9 @@ from betimes.policies.packing.catalogue import Catalogue, Demand
 from betimes.policies.packing.plan import Bin, Plan, Planner, check
 from betimes.policies.packing.planners.consolidation import Consolidation
 from betimes.policies.packing.planners.eva import Eva, Rules, savings_usd_per_h
-from betimes.policies.packing.planners.full_reconfiguration import full_reconfiguration
 from betimes.policies.packing.planners.no_packing import NoPacking
 from betimes.policies.packing.planners.owl import Owl
+from betimes.policies.packing.planners.reconfiguration import full_reconfiguration
 from betimes.policies.packing.planners.stratus import Stratus
 from betimes.policies.packing.planners.synergy import Synergy
 from betimes.policies.packing.problem import Machine, Problem, Round, Task

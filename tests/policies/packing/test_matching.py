@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from betimes.policies.packing.catalogue import Demand
 from betimes.policies.packing.matching import match
 from betimes.policies.packing.plan import Plan, changes, check
-from betimes.policies.packing.planners.full_reconfiguration import full_reconfiguration
+from betimes.policies.packing.planners.reconfiguration import full_reconfiguration
 from betimes.policies.packing.problem import Machine, Problem, Task
 from betimes.policies.packing.throughput import ThroughputTable
 from betimes.policies.packing.valuation import Valuation

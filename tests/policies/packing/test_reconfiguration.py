@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from betimes.policies.packing.plan import Plan, changes, check
 from betimes.policies.packing.planners.eva import savings_usd_per_h
-from betimes.policies.packing.planners.full_reconfiguration import full_reconfiguration
-from betimes.policies.packing.planners.partial_reconfiguration import partial_reconfiguration
+from betimes.policies.packing.planners.reconfiguration import full_reconfiguration, partial_reconfiguration
 from betimes.policies.packing.problem import Problem
 from betimes.policies.packing.throughput import ThroughputTable
 from betimes.policies.packing.valuation import Valuation, valued

@@ -181,8 +181,8 @@ def choosing(monkeypatch: pytest.MonkeyPatch, *members: int) -> threading.Event:
 
     def choose(self: Selector, *args: Any) -> Any:
         assert goes_on.wait(60.0)
-        choice, self.in_force = plain(self, *args), next(turn)
-        return replace(choice, member=self.in_force, name=self.names[self.in_force])
+        choice, member = plain(self, *args), next(turn)
+        return replace(choice, member=member, name=self.names[member])
 
     monkeypatch.setattr(Selector, "choose", choose)
     return goes_on

@@ -24,7 +24,7 @@ from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.policies.nodes.wait_model import WaitModel
 from betimes.service.executors.virtual import WORK
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.tuning.as_workload import as_workload
+from betimes.service.tuning.recent import as_workload
 from tests.service.same_as_twin.test_traces import quick
 from tests.service.served_traces import Served, serve_trace
 

@@ -20,7 +20,7 @@ from betimes.cluster.labels import Labels
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.service.executors.virtual import WORK, VirtualWorld
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.tuning.as_workload import as_workload
+from betimes.service.tuning.recent import as_workload
 from betimes.twin.nodes.offered import scaled_to
 from tests.service.same_as_twin.test_traces import DATA, NODES, RESTART_S, pester, quick
 from tests.service.served_traces import serve_trace

@@ -17,8 +17,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import assembled
 from betimes.service.store.store import Store
-from betimes.service.tuning.orders import Order
-from betimes.service.tuning.process import Told
+from betimes.service.tuning.process import Order, Told
 from betimes.service.tuning.retune import Retune
 from tests.service.tuning.fronts import front
 

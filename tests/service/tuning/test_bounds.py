@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from betimes.errors import InputError
-from betimes.service.tuning.bounds import parse_bound
-from betimes.service.tuning.retune import parse_retune
+from betimes.service.tuning.retune import parse_bound, parse_retune
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from betimes import Workload
 from betimes.cluster import Cluster
 from betimes.errors import InputError
 from betimes.foresight.tuning import SOLVERS, Front
-from betimes.service.tuning.orders import Order
-from betimes.service.tuning.process import search_in_process
+from betimes.service.tuning.process import Order, search_in_process
 from betimes.service.tuning.recent import Recent
 from betimes.service.views.models import TuneSpec
 

@@ -12,7 +12,7 @@ import pytest
 from betimes.service.scheduling.events import Event
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.drift import LEARNT_FROM
-from betimes.service.tuning.orders import Order
+from betimes.service.tuning.process import Order
 from betimes.service.tuning.retune import Retune, Watch, parse_retune
 from betimes.service.views.models import PolicyView, TuneSpec
 from tests.service.tuning.fronts import front, policy

@@ -90,7 +90,7 @@ WITH_OFFERS = Cluster(
         Offer(type="small", gpu=2.0, cpu=8.0, memory_gib=64.0, usd_per_h=0.5, boot_s=20.0),
     ),
 )
-UNKNOWN = {"spot", "retrain", "model"}  # what chance, or learning on the way, will bring
+UNKNOWN = {"spot", "model"}  # what chance, or a model, will bring
 NUMBERS = (0, 1, 2, 30, 200, 600, 3000)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from betimes.foresight.tuning import Front, Point
-    from betimes.foresight.tuning.axes import Axis
     from betimes.foresight.tuning.front import Measured
+    from betimes.foresight.tuning.shown import Axis
 
 MOST_ROWS = 20
 

@@ -14,7 +14,6 @@ from betimes.foresight.portfolio import shadow
 from betimes.foresight.portfolio.driver import Portfolio, Settings
 from betimes.foresight.sampling import drawn
 from betimes.foresight.waits.playing import play_until_started, play_waits
-from betimes.foresight.waits.retraining import stepping
 from betimes.outcome import Result
 from betimes.policies import ChosenPolicy, parse_nodes_policy
 from betimes.policies.nodes.hooks import NodesPolicy
@@ -76,7 +75,6 @@ def simulate_nodes(
         seed=seed,
         restart_s=restart_s,
         timeline=timeline,
-        observed=bool(chosen.values.get("retrain")),
     )
     if run.rules.plays:
         play_until_started.load()
@@ -93,12 +91,6 @@ def simulate_nodes(
         told(f"{jobs} without an estimate: {run.assumed_s:g} s was assumed")
     portfolio = _selecting(run, told)
     step = predicting(run, drawn(len(run.jobs), predict_sample, seed)) if predict else None
-    if (trained := stepping(run)) is not None:
-        if predict:
-            raise InputError(
-                f"--predict: policy {chosen} is trained anew on the way; leave --predict or retrain out"
-            )
-        step = trained
     run.run(step, progress)
     decided, abstained = int(run.state.cluster[0].predicted), int(run.state.cluster[0].abstained)
     if abstained:

@@ -30,7 +30,7 @@ from betimes.foresight.portfolio.lookahead import (
 )
 from betimes.foresight.portfolio.objective import Aim, Cost, asked_for
 from betimes.foresight.portfolio.scores import of_queue, of_run
-from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, surely_better, winner
+from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Rotation, surely_better, winner
 from betimes.foresight.portfolio.submitted import Submitted, SubmittedSoFar
 from betimes.foresight.portfolio.utility import Utility
 from betimes.kernels import Floats, Ints
@@ -64,7 +64,6 @@ class Settings:
     utility: Utility
     ties: str
     published: bool = False
-    hysteresis_frac: float = 0.0
     shadow: bool = False
     objective: Objective | Cost | None = None
     workers: int = 1
@@ -96,15 +95,10 @@ class Settings:
         return cls(
             int(numbers["period"]),
             numbers["tick"],
-            Limit(
-                int(budget) if budget is not None else numbers.get("seconds"),
-                numbers["smart"],
-                str(values["split"]),
-            ),
+            int(budget) if budget is not None else numbers.get("seconds"),
             Utility(numbers["alpha"], numbers["beta"]),
             str(values["ties"]),
             values["rules"] == PAPER,
-            numbers["hysteresis"],
             values["shadow"] == "true",
             objective,
             int(numbers["workers"]),
@@ -157,7 +151,7 @@ class Choice:
 class Selector:
     """Chooses among members again and again, in the twin and in the service alike; it puts nothing in force itself.
 
-    aim: what is chosen by, instead of utility. in_force: the member that was chosen last.
+    aim: what is chosen by, instead of utility.
     """
 
     def __init__(
@@ -189,10 +183,8 @@ class Selector:
         self.rotation = Rotation(
             list(range(len(members))), settings.limit, lambda count: int(lots.integers(count))
         )
-        self.past = Past()
         self._preferred = _preferred(members) if settings.ties == PREFERENCE else []
         self.failed: dict[str, str] = {}
-        self.in_force: int | None = None
 
     @property
     def names(self) -> list[str]:
@@ -275,20 +267,9 @@ class Selector:
             raise PolicyViolation(
                 f"policy {self._policy} at {now_s:g} s: every member has failed; {name}: {reason}"
             )
-        self.past.remember(scores)
-        settings = self._settings
-        weight = 1.0 if settings.published else waiting / (so_far.jobs + waiting)
-        chosen = winner(
-            scores,
-            settings.ties,
-            self.in_force,
-            self.past,
-            settings.hysteresis_frac * weight,
-            self._preferred,
-        )
+        chosen = winner(scores, self._preferred)
         if best is not None and submitted is not None and scores[chosen] > scores.get(best, math.nan):
             chosen = self._confirmed(chosen, best, lookahead, now_s, job_s, so_far, submitted)
-        self.in_force = chosen
         return Choice(now_s, waiting, scores_of, foreseen_of, chosen, self._members[chosen].name)
 
     def _simulated(
@@ -407,19 +388,9 @@ class Portfolio:
         return self._selector.rotation
 
     @property
-    def past(self) -> Past:
-        """How well each did so far."""
-        return self._selector.past
-
-    @property
     def failed(self) -> dict[str, str]:
         """Members that are left out, and why."""
         return self._selector.failed
-
-    @property
-    def in_force(self) -> int | None:
-        """The member that was chosen last."""
-        return self._selector.in_force
 
     @property
     def is_shadow(self) -> bool:

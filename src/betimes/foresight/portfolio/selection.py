@@ -15,8 +15,10 @@ from fractions import Fraction
 
 import numpy as np
 
-SMART_FIRST, PROPORTIONAL = "smart-first", "proportional"
-PREFERENCE, INDEX, INCUMBENT, HISTORY = "preference", "index", "incumbent", "history"
+PREFERENCE = "preference"
+
+SMART_FRAC = Fraction(6, 10)
+"""Of those simulated, how many count as good; as published."""
 
 SAME_FRAC = 1e-12  # scores closer than this are equal: the same jobs' slowdowns were added in another order
 
@@ -30,13 +32,8 @@ Pick = Callable[[int], int]
 """Draws one of the first so many whole numbers."""
 
 
-@dataclass(frozen=True)
-class Limit:
-    """What a selection may cost: a whole number of simulations, or seconds by the clock as a float; None: no limit."""
-
-    budget: int | float | None = None
-    smart_frac: float = 0.6
-    split: str = SMART_FIRST
+Limit = int | float | None
+"""What a selection may cost: a whole number of simulations, or seconds by the clock as a float; None: no limit."""
 
 
 @dataclass
@@ -63,41 +60,34 @@ class Rotation:
         self.selections += 1
         spending = _Spending(self, simulate)
         smart, stale, poor = list(self.smart), list(self.stale), list(self.poor)
-        budget = self.limit.budget
-        if budget is None:
+        if self.limit is None:
             spending.take_all(smart, stale, poor)
         else:
-            self._share_out(Fraction(budget), spending, smart, stale, poor)
+            self._share_out(Fraction(self.limit), spending, smart, stale, poor)
         spending.simulate()
         for each in (smart, stale, poor):  # there is nothing to choose from without one
             while each and not spending.scores:
                 spending.take(each, 0)
                 spending.simulate()
         ranked = sorted(spending.scores, key=lambda member: (-spending.scores[member], member))
-        good = math.ceil(Fraction(str(self.limit.smart_frac)) * len(ranked))
+        good = math.ceil(SMART_FRAC * len(ranked))
         self.smart, self.stale, self.poor = ranked[:good], stale + smart, poor + ranked[good:]
         return spending.scores
 
     def _share_out(
         self, budget: Fraction, spending: _Spending, smart: list[int], stale: list[int], poor: list[int]
     ) -> None:
-        """Take of each set what its share of the budget allows, and what the others have no use for."""
+        """Take the Smart ones first, then Stale and Poor by their numbers, and what the others have no use for."""
         if smart:
             budget -= spending.take(smart, 0)
         if others := stale + poor or smart:
             oldest = min(others, key=lambda member: self.simulated_in.get(member, 0))
             of = next(members for members in (smart, stale, poor) if oldest in members)
             budget -= spending.take(of, of.index(oldest))
-        if self.limit.split == SMART_FIRST:
-            left = spending.spend(smart, budget)
-            rest = len(stale) + len(poor)
-            share = left * Fraction(len(stale), rest) if rest else left
-            left = left - share + spending.spend(stale, share)
-        else:
-            every = max(1, len(smart) + len(stale) + len(poor))
-            shares = [budget * Fraction(len(each), every) for each in (smart, stale, poor)]
-            left = spending.spend(smart, shares[0])
-            left = spending.spend(stale, shares[1] + left) + shares[2]
+        left = spending.spend(smart, budget)
+        rest = len(stale) + len(poor)
+        share = left * Fraction(len(stale), rest) if rest else left
+        left = left - share + spending.spend(stale, share)
         left = spending.spend(poor, left, self.pick)
         for each in (smart, stale):  # what the poor had no use for
             left = spending.spend(each, left)
@@ -105,7 +95,7 @@ class Rotation:
     @property
     def goes_by_clock(self) -> bool:
         """Whether the budget is seconds, so that it shows only after each simulation how many are left."""
-        return isinstance(self.limit.budget, float)
+        return isinstance(self.limit, float)
 
     def expected_cost(self, member: int) -> Fraction:
         """What a simulation is expected to cost: one where they are counted, by the clock what the last one took."""
@@ -154,61 +144,11 @@ class _Spending:
         return Fraction(sum(self.rotation.cost[member] for member in taken))
 
 
-def _share(score: float, best: float) -> float:
-    """How near a score comes to the best: 1 at the best. Below 0 a score is a cost: half as good is twice as far."""
-    if score == best:
-        return 1.0
-    return best / score if best < 0.0 else max(0.0, score / best) if best > 0.0 else 0.0
-
-
-@dataclass
-class Past:
-    """How well each policy did so far: the mean of its scores, each over the best of its selection."""
-
-    total: dict[int, float] = field(default_factory=dict[int, float])
-    count: dict[int, int] = field(default_factory=dict[int, int])
-
-    def remember(self, scores: Mapping[int, float]) -> None:
-        """Take the scores of a selection into account."""
-        best = max(scores.values())
-        for member, score in scores.items():
-            share = _share(score, best)
-            self.total[member] = self.total.get(member, 0.0) + share
-            self.count[member] = self.count.get(member, 0) + 1
-
-    def mean(self, member: int) -> float:
-        """Between 0 and 1; 0 of a policy that was never simulated."""
-        return self.total[member] / self.count[member] if member in self.count else 0.0
-
-
-def winner(
-    scores: Mapping[int, float],
-    ties: str,
-    incumbent: int | None,
-    past: Past,
-    better_by_frac: float = 0.0,
-    preferred: Sequence[int] = (),
-) -> int:
-    """The policy with the best score; among equals that of `ties`: `preferred` lists policies, the best one first.
-
-    The one in force stays unless the best score is more than `better_by_frac` above its own.
-    """
+def winner(scores: Mapping[int, float], preferred: Sequence[int] = ()) -> int:
+    """The policy with the best score; among equals the first of `preferred`, without it the first of the portfolio."""
     best = max(scores.values())
-    if (
-        better_by_frac > 0.0
-        and incumbent is not None
-        and incumbent in scores
-        and best <= scores[incumbent] + abs(scores[incumbent]) * better_by_frac
-    ):
-        return incumbent
     equals = sorted(member for member, score in scores.items() if score >= best - abs(best) * SAME_FRAC)
-    if ties == INCUMBENT and incumbent in equals:
-        return incumbent
-    if ties == PREFERENCE:
-        return min(equals, key=preferred.index)
-    if ties == HISTORY:
-        return max(equals, key=lambda member: (past.mean(member), -member))
-    return equals[0]
+    return min(equals, key=preferred.index) if preferred else equals[0]
 
 
 def surely_better(scores: Sequence[float], than: Sequence[float]) -> bool:

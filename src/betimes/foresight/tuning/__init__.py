@@ -10,15 +10,13 @@ from betimes.foresight.objectives import (
     parse_objective,
     parse_objectives,
 )
-from betimes.foresight.tuning.evaluator import Evaluator
-from betimes.foresight.tuning.front import Baseline, Front, Part, Point
-from betimes.foresight.tuning.named import NAMES, named_points
-from betimes.foresight.tuning.preference import Tuner
+from betimes.foresight.tuning.evaluation import Evaluator
+from betimes.foresight.tuning.front import NAMES, Baseline, Front, Part, Point, named_points
 from betimes.foresight.tuning.problem import Problem, parts
 from betimes.foresight.tuning.search import Progress
 from betimes.foresight.tuning.solvers import SOLVERS
 from betimes.foresight.tuning.space import FreeSpace, HeuristicSpace, WFQConfig
-from betimes.foresight.tuning.tune import BASELINES, Search, tune
+from betimes.foresight.tuning.tune import BASELINES, Search, Tuner, tune
 
 __all__ = [
     "BASELINES",

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from betimes.errors import InputError
-from betimes.foresight.tuning.axes import Axis
 from betimes.foresight.tuning.front import Front
-from betimes.foresight.tuning.shown import Group, Mark, Shown, shown
+from betimes.foresight.tuning.shown import Axis, Group, Mark, Shown, shown
 from betimes.outcome.figure import COLOURS
 
 FILE = "front.html"

@@ -7,9 +7,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from betimes.foresight.tuning.axes import Axis
 from betimes.foresight.tuning.front import Front
-from betimes.foresight.tuning.shown import Mark, Shown, shown_by_part
+from betimes.foresight.tuning.shown import Axis, Mark, Shown, shown_by_part
 from betimes.outcome.figure import COLOURS, GREY, drawing
 
 FILES = ("front.svg", "front.png")

@@ -1,26 +1,27 @@
-"""`betimes.tune`: a workload and objectives in; the Pareto front of weighted fair queueing out."""
+"""`betimes.tune`, and step by step `Tuner`: a workload and objectives in; the Pareto front of wfq out."""
 
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from types import FrameType
+from typing import Any
 
 import numpy as np
 
 from betimes import __version__
 from betimes.cluster import Cluster
 from betimes.crew import crew
-from betimes.errors import InputError
+from betimes.errors import Conflict, InputError
 from betimes.foresight.objectives import Objective, Values, parse_objectives
-from betimes.foresight.tuning.evaluations import TEST, TRAIN, Evaluations
-from betimes.foresight.tuning.evaluator import Evaluator
-from betimes.foresight.tuning.evaluators import Task, worker
-from betimes.foresight.tuning.front import Baseline, Front, Measured, Part, Point
-from betimes.foresight.tuning.interrupts import interruptible
-from betimes.foresight.tuning.named import NAMES, named_points
+from betimes.foresight.tuning.evaluation import TEST, TRAIN, Evaluations, Evaluator, Task, worker
+from betimes.foresight.tuning.front import NAMES, Baseline, Front, Measured, Part, Point, named_points
 from betimes.foresight.tuning.problem import Problem, parts
 from betimes.foresight.tuning.search import Found, Progress, search
 from betimes.foresight.tuning.solvers import solver_of
@@ -260,3 +261,80 @@ def _part(problem: Problem) -> Part:
         load_frac=load if math.isfinite(load) else None,
         sizes_s=(low, middle, high),
     )
+
+
+@contextmanager
+def interruptible() -> Generator[Callable[[], bool]]:
+    """While this is entered, a first Ctrl-C only makes its function return True; a second ends the program.
+
+    Python hears signals in its main thread alone, and a caller's own handler is kept: elsewhere the
+    function never returns True.
+    """
+    ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    came: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        came.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    if ours:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(came)
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class Tuner:
+    """The operator's interface of PCS (section 3.1): `set_preference`, `pareto_front`, `set_config`, on one workload.
+
+    where: how the workload runs, as `tune` takes it: `units`, `curves`, `fractional` and so on. apply: told the policy
+    that `set_config` chooses, such as what sets the policy of a live service; the policy is kept in `policy` too.
+
+        tuner = Tuner(workload, units=64, apply=client.set_policy)
+        tuner.set_preference("jct:avg", "pred_err:p99")
+        front = tuner.pareto_front()
+        tuner.set_config(front.named("PCS-balanced"))
+    """
+
+    def __init__(
+        self, workload: Workload, *, apply: Callable[[str], object] | None = None, **where: Any
+    ) -> None:
+        self.workload = workload
+        self.policy: str | None = None
+        self._apply, self._where = apply, where
+        self._objectives: tuple[Objective, ...] = ()
+        self._front: Front | None = None
+
+    def set_preference(self, *objectives: str | Objective) -> None:
+        """What is wanted: any number of objectives, such as "jct:avg", "pred_err:p99"; raises InputError."""
+        self._objectives, self._front = parse_objectives(objectives), None
+
+    def pareto_front(self, **how: Any) -> Front:
+        """The configurations that no other tried beats, each with its values; searched for when first asked.
+
+        how: the fields of `Search`, and `progress` and `stopped` of `tune`; with any of them it is searched for anew.
+        Raises Conflict where no preference is set, else as `tune` does.
+        """
+        if not self._objectives:
+            raise Conflict("no preference is set; say what you want with set_preference first")
+        if self._front is None or how:
+            told = {name: how.pop(name) for name in ("progress", "stopped") if name in how}
+            self._front = tune(self.workload, self._objectives, how=Search(**how), **self._where, **told)
+        return self._front
+
+    def set_config(self, config: Point | WFQConfig | str) -> str:
+        """Choose a point, a configuration, or a policy's text; returns the policy, applied where there is a way to.
+
+        Raises PolicyError for a text that is no policy.
+        """
+        policy = config if isinstance(config, str) else config.policy
+        parse_policy(policy)
+        if self._apply is not None:
+            self._apply(policy)
+        self.policy = policy
+        return policy

@@ -2,13 +2,11 @@
 
 from betimes.foresight.waits.learning import FEWEST, Evaluation, Observed, evaluate, fit, learn, mcc, observe
 from betimes.foresight.waits.playing import play_waits
-from betimes.foresight.waits.retraining import Retraining
 
 __all__ = [
     "FEWEST",
     "Evaluation",
     "Observed",
-    "Retraining",
     "evaluate",
     "fit",
     "learn",

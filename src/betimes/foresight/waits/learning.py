@@ -86,7 +86,7 @@ def observe(
     """
     if "waits" not in policy.values:
         raise PolicyError(f"policy {policy}: under it no wait is to be predicted; choose sww or compound")
-    certain = replace(policy, values={**policy.values, "waits": "oracle", "model": None, "retrain": 0.0})
+    certain = replace(policy, values={**policy.values, "waits": "oracle", "model": None})
     run = NodesSimulation(workload, certain, cluster, observed=True, **options)
     run.run()
     outcomes = as_array(run.trace.outcomes)[: run.trace.finished[0]]

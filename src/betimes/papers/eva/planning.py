@@ -39,7 +39,7 @@ def _table4(parts: tuple[str, ...] = ()) -> Experiment:
 
     def run(_data: Path | None, progress: Progress) -> list[Row]:
         from betimes.policies.packing import Exact, NoPacking, Plan, Round, ThroughputTable
-        from betimes.policies.packing.planners.full_reconfiguration import full_reconfiguration
+        from betimes.policies.packing.planners.reconfiguration import full_reconfiguration
         from betimes.policies.packing.valuation import Valuation
 
         shares: dict[str, list[float]] = {"No-Packing": [], "Full Reconfiguration": [], "ILP": []}
@@ -79,7 +79,7 @@ def _table4(parts: tuple[str, ...] = ()) -> Experiment:
 def _table5() -> Experiment:
     def run(_data: Path | None, progress: Progress) -> list[Row]:
         from betimes.policies.packing import ThroughputTable
-        from betimes.policies.packing.planners.full_reconfiguration import full_reconfiguration
+        from betimes.policies.packing.planners.reconfiguration import full_reconfiguration
         from betimes.policies.packing.valuation import Valuation
 
         rows: list[Row] = []

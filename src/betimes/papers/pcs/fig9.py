@@ -117,7 +117,7 @@ def gains(found: dict[str, list[Searched]], budgets: tuple[int, ...]) -> Gains:
     """What each arm has after each number of evaluations."""
     import numpy as np
 
-    from betimes.foresight.tuning.volume import Box, front_of
+    from betimes.foresight.tuning.search import Box, front_of
 
     tried = np.concatenate([each.tried for of_arm in found.values() for each in of_arm])
     joint = tried[front_of(tried)]

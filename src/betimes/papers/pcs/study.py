@@ -60,7 +60,7 @@ class Searched:
 @contextmanager
 def study(problems: Mapping[str, Problem], workers: Workers, pace: Pace) -> Iterator[Study]:
     """A study of some problems, by name, which each of the workers is given once."""
-    from betimes.foresight.tuning.evaluators import worker
+    from betimes.foresight.tuning.evaluation import worker
 
     with workers.crew(worker, (dict(problems),)) as crew:
         yield Study(problems, crew, pace)
@@ -78,7 +78,7 @@ class Study:
     def outcomes(self, runs: Sequence[tuple[str, Planned]], what: str = "") -> list[Outcome]:
         """What comes of each policy on the jobs of a problem; what: put before the names, for the progress."""
         from betimes.crew import in_order
-        from betimes.foresight.tuning.evaluators import Whole
+        from betimes.foresight.tuning.evaluation import Whole
 
         asked = [Whole((problem, run.policy)) for problem, run in runs]
         answers = self._crew.answers(
@@ -107,8 +107,7 @@ class Study:
         """Search on all jobs of a problem; published: classes as the released code makes them."""
         import numpy as np
 
-        from betimes.foresight.tuning.evaluations import Evaluations
-        from betimes.foresight.tuning.evaluator import Evaluator
+        from betimes.foresight.tuning.evaluation import Evaluations, Evaluator
         from betimes.foresight.tuning.search import Progress, search
         from betimes.foresight.tuning.solvers import solver_of
         from betimes.foresight.tuning.space import space_of

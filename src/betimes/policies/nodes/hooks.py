@@ -202,15 +202,14 @@ class NodesPolicy:
     def wait_model(self, values: dict[str, Value | None]) -> WaitModel | None:
         """The model of waits that the parameters name; raises PolicyError."""
         path, learns = values.get("model"), values.get("waits") == "learned"
-        named = [name for name in ("model", "retrain") if values.get(name)]
-        if learns and not named:
+        if learns and not path:
             raise PolicyError(
                 f"policy {self.name}, parameter waits: learned waits need a model; make one with `betimes learn-waits` "
-                "and name it with model=FILE, or let one be trained with retrain=7d"
+                "and name it with model=FILE"
             )
-        if named and not learns:
+        if path and not learns:
             raise PolicyError(
-                f"policy {self.name}, parameter {named[0]}: only with waits=learned; leave it out, or choose that"
+                f"policy {self.name}, parameter model: only with waits=learned; leave it out, or choose that"
             )
         return None if path is None else WaitModel.load(Path(str(path)))
 

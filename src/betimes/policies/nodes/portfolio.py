@@ -71,13 +71,6 @@ OBJECTIVE = Parameter(
     UTILITY,
     is_text=True,
 )
-HYSTERESIS = Parameter(
-    "hysteresis",
-    "the policy in force stays unless another's score is better by this fraction, as far as the waiting jobs decide it",
-    0.0,
-    low=0.0,
-    high=100.0,
-)
 SHADOW = Parameter(
     "shadow",
     "true: the first member stays in force, and selections are only reported",
@@ -102,19 +95,12 @@ WORKERS = Parameter(
 )
 ALPHA = Parameter("alpha", "weight of cost: exponent of job time over rented time", 1.0, low=0.0, high=100.0)
 BETA = Parameter("beta", "weight of waiting: exponent of 1 / bounded slowdown", 1.0, low=0.0, high=100.0)
-SMART = Parameter("smart", "fraction of those simulated that count as good", 0.6, low=0.0, high=1.0)
-SPLIT = Parameter(
-    "split",
-    "how a budget is shared: the good ones of last time first, or in proportion to the good, the stale and the poor",
-    "smart-first",
-    choices=("smart-first", "proportional"),
-)
 TIES = Parameter(
     "ties",
-    "who wins among equals: the one that serves jobs to come best (most machines, short jobs first), the first of the "
-    "portfolio, the policy in force, or the one with the best past scores",
+    "who wins among equals: the one that serves jobs to come best (most machines, short jobs first), or the first of "
+    "the portfolio",
     "preference",
-    choices=("preference", "index", "incumbent", "history"),
+    choices=("preference", "index"),
 )
 
 
@@ -129,10 +115,7 @@ PARAMETERS = (
     WORKERS,
     ALPHA,
     BETA,
-    SMART,
-    SPLIT,
     TIES,
-    HYSTERESIS,
     SHADOW,
     TICK_S,
 )

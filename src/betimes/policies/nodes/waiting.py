@@ -33,15 +33,6 @@ WAITS = Parameter(
 MODEL = Parameter(
     "model", "for waits=learned: a file that betimes learn-waits has written", None, is_text=True
 )
-RETRAIN = Parameter(
-    "retrain",
-    "for waits=learned: train anew so often, on the jobs of the last four such periods, and sooner where errors "
-    "double; 0: never",
-    0.0,
-    low=0.0,
-    high=1e9,
-    is_duration=True,
-)
 USES_OWNED = Parameter(
     "short_uses_owned",
     "whether short jobs may start on owned machines that are idle",
@@ -175,7 +166,7 @@ sww = NodesPolicy(
     summary="A job waits unless that would take longer than b: then it runs on a rented machine at once.",
     question="Which jobs would wait in vain?",
     paper="Waiting Game (SC 2020), SWW",
-    parameters=(PATIENCE, WAITS, MODEL, RETRAIN, REQUEUE, SPOT, *QUEUE),
+    parameters=(PATIENCE, WAITS, MODEL, REQUEUE, SPOT, *QUEUE),
     wait=at_most,
 )
 
@@ -184,7 +175,7 @@ compound = NodesPolicy(
     summary="Short jobs never wait; long ones do, unless that would take longer than b.",
     question="How does one own few machines and wait little?",
     paper="Waiting Game (SC 2020), compound; SoCC 2021",
-    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, PATIENCE, WAITS, MODEL, RETRAIN, REQUEUE, SPOT, *QUEUE),
+    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, PATIENCE, WAITS, MODEL, REQUEUE, SPOT, *QUEUE),
     wait=long_ones_at_most,
 )
 

@@ -42,11 +42,6 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
         Settings.of(chosen)
     if not found.rents(values):
         return
-    if values.get("retrain"):
-        raise PolicyError(
-            f"policy {policy}, parameter retrain: the service trains no models; make one with `betimes learn-waits` "
-            "and name it with model=FILE"
-        )
     if values.get("spot") == "true":
         raise PolicyError(
             f"policy {policy}, parameter spot: the service rents the spot machines that the cluster file offers; give "

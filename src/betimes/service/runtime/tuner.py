@@ -23,11 +23,9 @@ from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.node import UP
 from betimes.service.tuning.drift import Range, drifted
 from betimes.service.tuning.kept import FILE, PREFIX, Tuned, reported
-from betimes.service.tuning.orders import Order
-from betimes.service.tuning.process import SearchFor, search_in_process
-from betimes.service.tuning.proposing import broken, propose
+from betimes.service.tuning.process import Order, SearchFor, search_in_process
 from betimes.service.tuning.recent import Recent, recent
-from betimes.service.tuning.retune import Retune, Watch
+from betimes.service.tuning.retune import Retune, Watch, broken, propose
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import Proposal, Reason, TuneSpec
 

@@ -207,7 +207,7 @@ class MemberSelection:
         if self._pending_since_s is None:
             self._pending_since_s, self._is_late = snapshot.at_s, False
             epoch_at = self._state.ledger.epoch_at
-            asked = SelectMember(policy, snapshot, self._record(), self.member, epoch_at)
+            asked = SelectMember(policy, snapshot, self._record(), epoch_at)
             self._state.effects.append(asked)
         elif not self._is_late:
             self._is_late = True

@@ -80,7 +80,6 @@ class SelectMember:
     policy: str
     snapshot: SelectionSnapshot
     record: PolicyRecord
-    member: str | None  # that decides; null: the first
     epoch_at: float
 
 

@@ -1,4 +1,4 @@
-"""A search in a process of its own, which ends with the service."""
+"""A search, ordered in full, in a process that ends with the service (`worker`)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,54 @@ import pickle
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
+from betimes.cluster import Cluster
 from betimes.errors import InputError, ServiceError
-from betimes.foresight.tuning import Front
-from betimes.service.tuning.orders import Order
+from betimes.foresight.tuning import Front, Progress, Search, tune
+from betimes.service.tuning.recent import Recent
+from betimes.service.views.models import TuneSpec
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to search, on what, and by what policies to measure it: the first is the one in force."""
+
+    spec: TuneSpec
+    recent: Recent
+    cluster: Cluster
+    restart_s: float
+    resize_interval_s: float
+    resize_gain: bool
+    baselines: tuple[str, ...]
+
+    def carry_out(self, stopped: Callable[[], bool], progress: Callable[[Progress], object]) -> Front:
+        """The front. Jobs that the cluster cannot hold now are left out. Raises as `tune` does."""
+        spec = self.spec
+        return tune(
+            self.recent.workload,
+            spec.objectives,
+            cluster=self.cluster,
+            curves=self.recent.curves,
+            sizes=spec.sizes,
+            restart_s=self.restart_s,
+            resize_interval_s=self.resize_interval_s,
+            resize_gain=self.resize_gain,
+            on_wide="drop",
+            how=Search(
+                evaluations=spec.evaluations,
+                budget_s=spec.budget_s,
+                solver=spec.solver,
+                seed=spec.seed,
+                jobs=spec.jobs,
+                baselines=self.baselines,
+                cached=False,  # the workload is another one the next time
+            ),
+            stopped=stopped,
+            progress=progress,
+        )
+
 
 Told = Callable[[dict[str, Any]], None]
 """Hears how far a search is: doing, done, of, front, hypervolume."""

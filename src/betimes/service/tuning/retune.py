@@ -1,22 +1,95 @@
-"""When to search again without being asked, for what, and within what bounds to act on it."""
+"""When to search again without being asked, for what, which point to propose, and within what bounds to act on it.
+
+A bound is one on each objective, such as `jct:avg<=1.05`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from betimes.errors import InputError
-from betimes.foresight.tuning import parse_objectives
+from betimes.foresight.tuning import Front, Objective, Point, parse_objective, parse_objectives
+from betimes.foresight.tuning.front import BALANCED
 from betimes.outcome.units import humanise_s
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job
 from betimes.service.spec.spelling import parse_duration
-from betimes.service.tuning.bounds import OPTION, Bound, parse_bounds
 from betimes.service.tuning.drift import MOST_LOOKED_AT, ErrorChart
+from betimes.service.tuning.kept import Tuned, reported
 from betimes.service.views.models import Reason, TuneSpec
 
 DRIFT = "drift"
 LEAST_S = 60.0  # between two searches
+OPTION = "--retune-apply"
+_BOUND = re.compile(
+    r"(?P<objective>[a-z_]+:[a-z0-9]+)(?P<sign><=|>=)(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<x>x?)"
+)
+EXPECTED = "write METRIC:MEASURE<=NUMBER, as in jct:avg<=1.05 or pred_err:p99<=0.2"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What an objective may come to. A `factor` is one of what the policy in force brings on the same workload."""
+
+    objective: Objective
+    number: float
+    is_factor: bool
+
+    def __str__(self) -> str:
+        return (
+            f"{self.objective}{'>=' if self.objective.maximised else '<='}{self.number:g}"
+            f"{'x' if self.is_factor else ''}"
+        )
+
+    def broken_by(self, proposed: Mapping[str, float], in_force: Mapping[str, float] | None) -> str | None:
+        """Why these values are not within the bound; null: they are."""
+        name = str(self.objective)
+        limit = self.number
+        if self.is_factor:
+            if in_force is None:
+                return f"{self}: what the policy in force would bring is not known"
+            limit *= in_force[name]
+        value = proposed[name]
+        if self.objective.cost(value) <= self.objective.cost(limit):
+            return None
+        return f"{self}: it would be {value:.4g}, and the limit is {limit:.4g}"
+
+
+def parse_bound(text: str) -> Bound:
+    """`jct:avg<=1.05`, `pred_err:p99<=0.2`, `slowdown:p95<=1.1x`, `utilisation:avg>=0.8`. Raises InputError.
+
+    A number with an x is a factor of what the policy in force brings, and so is any number for an objective in seconds;
+    other numbers are the objective's own value.
+    """
+    found = _BOUND.fullmatch(text.replace(" ", ""))
+    if found is None:
+        raise InputError(f"{OPTION} {text!r}: {EXPECTED}")
+    try:
+        objective = parse_objective(found["objective"])
+    except InputError as error:
+        raise InputError(f"{OPTION} {text!r}: {error}") from None
+    number = float(found["number"])
+    sign = ">=" if objective.maximised else "<="
+    if found["sign"] != sign:
+        better = "more" if objective.maximised else "less"
+        raise InputError(
+            f"{OPTION} {text!r}: of {objective} {better} is better; write {objective}{sign}NUMBER"
+        )
+    if not 0.0 < number < math.inf:
+        raise InputError(f"{OPTION} {text!r}: a bound is a number above 0")
+    return Bound(objective, number, bool(found["x"]) or objective.unit == "s")
+
+
+def parse_bounds(texts: Sequence[str]) -> tuple[Bound, ...]:
+    """Several, one an objective. Raises InputError."""
+    bounds = tuple(parse_bound(text) for text in texts)
+    for bound in bounds:
+        if sum(other.objective == bound.objective for other in bounds) > 1:
+            raise InputError(f"{OPTION}: {bound.objective} has more than one bound; give one")
+    return bounds
 
 
 @dataclass(frozen=True)
@@ -142,3 +215,26 @@ class Watch:
         if not self.retune.on_drift or promised_s <= 0.0:
             return None
         return self._chart.take(abs(event.at_s - promised_at) / promised_s)
+
+
+def propose(front: Front, before: Tuned | None, policy: str, bounds: Sequence[Bound]) -> Point:
+    """The point that is called as the one in force was on the front before, or else PCS-balanced.
+
+    Where there are bounds that it does not keep, the point nearest to it in number that does, if one does.
+    """
+    wanted = front.named(_name(before, policy))
+    in_force = reported(next((each for each in front.baselines if each.policy == policy), None))
+    fit = [point for point in front if not broken(bounds, point, in_force)]
+    return min(fit or [wanted], key=lambda point: (abs(point.number - wanted.number), point.number))
+
+
+def broken(bounds: Sequence[Bound], point: Point, in_force: dict[str, float] | None) -> str | None:
+    """The first bound that a point does not keep, and why; null: it keeps all."""
+    found = (bound.broken_by(reported(point) or {}, in_force) for bound in bounds)
+    return next((why for why in found if why is not None), None)
+
+
+def _name(before: Tuned | None, policy: str) -> str:
+    points = before.front.points if before is not None else ()
+    names = [name for point in points if point.policy == policy for name in point.names]
+    return BALANCED if BALANCED in names or not names else names[0]

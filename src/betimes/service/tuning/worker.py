@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from betimes.errors import InputError
 from betimes.foresight.tuning import Progress
-from betimes.service.tuning.orders import Order
+from betimes.service.tuning.process import Order
 
 NICE = 15
 

@@ -110,8 +110,6 @@ class StreamedSimulation:
     ) -> None:
         if policy.policy.planner is not None or policy.policy.members is not None:
             raise PolicyError(f"policy {policy}: it decides outside of the loop; run it on a whole trace")
-        if policy.values.get("retrain"):
-            raise PolicyError(f"policy {policy}: retrain looks back over the trace; run it on a whole one")
         self.sizes = sizes or Sizes("true")
         if self.sizes.kind not in ("true", "estimate"):
             raise InputError(f"--sizes {self.sizes}: with jobs in chunks choose true or estimate")

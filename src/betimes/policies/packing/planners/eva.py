@@ -11,12 +11,12 @@ from betimes.policies.packing.matching import match
 from betimes.policies.packing.plan import Bin, Plan, changes
 from betimes.policies.packing.planners.criterion import Estimates, move_usd, prefers_full
 from betimes.policies.packing.planners.exact import Solver, covered, covering_of
-from betimes.policies.packing.planners.full_reconfiguration import (
+from betimes.policies.packing.planners.reconfiguration import (
     DownSizing,
     FillRunning,
     full_reconfiguration,
+    partial_reconfiguration,
 )
-from betimes.policies.packing.planners.partial_reconfiguration import partial_reconfiguration
 from betimes.policies.packing.problem import Machine, Problem, Round
 from betimes.policies.packing.throughput import DEFAULT_PAIR, Meaning, Throughput, ThroughputTable
 from betimes.policies.packing.valuation import Penalty, Valuation, valued

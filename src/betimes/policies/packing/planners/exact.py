@@ -13,7 +13,7 @@ from betimes.policies.packing.catalogue import Catalogue, Demand
 from betimes.policies.packing.covering import Covering, NoCoveringInTime, Pattern, cover
 from betimes.policies.packing.matching import match
 from betimes.policies.packing.plan import Bin, Plan
-from betimes.policies.packing.planners.full_reconfiguration import full_reconfiguration, keep, kept_bins
+from betimes.policies.packing.planners.reconfiguration import full_reconfiguration, keep, kept_bins
 from betimes.policies.packing.problem import Problem, Round
 from betimes.policies.packing.throughput import ThroughputTable
 from betimes.policies.packing.valuation import Valuation

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from betimes.policies.packing.filling import Filled
 from betimes.policies.packing.plan import Plan
-from betimes.policies.packing.planners.full_reconfiguration import keep, kept_bins
+from betimes.policies.packing.planners.reconfiguration import keep, kept_bins
 from betimes.policies.packing.problem import Round
 from betimes.policies.packing.throughput import DEFAULT_PAIR, Throughput, ThroughputTable
 from betimes.policies.packing.valuation import Valuation, level, valued

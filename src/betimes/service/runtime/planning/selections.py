@@ -71,11 +71,9 @@ class Selections:
             holding.__exit__(None, None, None)
 
     def _choose(self, asked: SelectMember) -> Selection:
-        snapshot, record, member = asked.snapshot, asked.record, asked.member
+        snapshot, record = asked.snapshot, asked.record
         begun_s = time.perf_counter()
         selector = self._selector_of(asked.policy)
-        names = selector.names
-        selector.in_force = names.index(member) if member in names else None
         so_far = Totals(record.jobs, record.job_s, record.machine_s, record.slowdown)
         submitted, most_coming = None, 0
         if selector.expects_more:

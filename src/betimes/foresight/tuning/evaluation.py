@@ -1,0 +1,209 @@
+"""What policies bring: the twin as evaluator, what a worker of a search does, and values of before.
+
+Nothing is evaluated twice: values are kept in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from betimes.crew import Crew, Stop
+from betimes.errors import InputError
+from betimes.foresight.objectives import Values
+from betimes.foresight.predict import run_rows_predicting
+from betimes.foresight.sampling import drawn
+from betimes.foresight.simulate import predicting
+from betimes.foresight.tuning.problem import Problem
+from betimes.kernels import Floats, as_array, cache_root
+from betimes.outcome import Result
+from betimes.policies import parse_policy
+from betimes.processes import Do, Say
+from betimes.twin.pool.simulation import Simulation
+from betimes.twin.pool.trace_loop import run_rows
+
+TRAIN, TEST = "train", "test"
+FOLDER = "tuning"
+
+
+class Evaluator:
+    """Runs policies on one problem; all that does not depend on the policy is done once."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        run_rows.load()
+        if problem.predicts:
+            run_rows_predicting.load()
+        self._wanted = drawn(len(problem.workload), problem.predict_sample, problem.seed)
+
+    def values(self, policy: str) -> Values | None:
+        """The objectives' values, in their order; None where some job never finishes under the policy.
+
+        Raises PolicyError and PolicyViolation.
+        """
+        result = self.result(policy)
+        if not result.jobs.finished.all():
+            return None
+        values = tuple(objective.value(result) for objective in self.problem.objectives)
+        return values if all(map(math.isfinite, values)) else None
+
+    def result(self, policy: str, progress: Callable[[int], object] | None = None) -> Result:
+        """The whole result of one run; progress receives the number of jobs submitted so far."""
+        run = self._simulation(policy)
+        run.run(predicting(run, self._wanted) if self.problem.predicts else None, progress)
+        return run.result()
+
+    def sizes(self) -> Floats:
+        """(jobs,) the sizes that the scheduler believes at submission, seconds on one unit."""
+        return np.array(as_array(self._simulation("fifo").trace.arrivals)["believed"])
+
+    def _simulation(self, policy: str) -> Simulation:
+        problem = self.problem
+        return Simulation(
+            problem.workload,
+            parse_policy(policy),
+            units=problem.units,
+            fractional=problem.fractional,
+            curves=problem.curves,
+            sizes=problem.sizes,
+            seed=problem.seed,
+            restart_s=problem.restart_s,
+            resize_interval_s=problem.resize_interval_s,
+            resize_gain=problem.resize_gain,
+            cluster=problem.cluster,
+            timeline=problem.watches,
+        )
+
+
+Task = tuple[str, str]
+"""A part of the workload and a policy: asks for the objectives' values."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Asks for the whole result of a task's simulation."""
+
+    task: Task
+
+
+def worker(problems: Mapping[str, Problem]) -> Do:
+    """What a worker does with a task: the values (None: some job never finishes), or the result.
+
+    Of a whole result it says how many more jobs have been submitted.
+    """
+    evaluator = cache(lambda part: Evaluator(problems[part]))
+
+    def do(asked: Task | Whole, say: Say) -> Values | Result | None:
+        if not isinstance(asked, Whole):
+            part, policy = asked
+            return evaluator(part).values(policy)
+        part, policy = asked.task
+        done = 0
+
+        def submitted(rows: int) -> None:
+            nonlocal done
+            say(rows - done)
+            done = rows
+
+        return evaluator(part).result(policy, submitted)
+
+    return do
+
+
+class Evaluations:
+    """The values of policies on the parts of a workload.
+
+    crew: does what `worker` does with these problems. kept: in the user's cache, and looked up there.
+    """
+
+    def __init__(self, problems: Mapping[str, Problem], crew: Crew, *, kept: bool = True) -> None:
+        self.done = 0  # simulations made, not looked up
+        self._crew = crew
+        self._known = {part: Known(problem, kept) for part, problem in problems.items()}
+
+    def values(self, tasks: Sequence[Task], stop: Stop | None = None) -> Generator[tuple[int, Values | None]]:
+        """The number of each task and its values, as they are found; None: some job never finishes.
+
+        Once `stop()` is true no more are found.
+        """
+        unknown: dict[Task, list[int]] = {}
+        for number, (part, policy) in enumerate(tasks):
+            if policy in self._known[part]:
+                yield number, self._known[part][policy]
+            else:
+                unknown.setdefault((part, policy), []).append(number)
+        if not unknown:
+            return
+        missing = list(unknown)
+        with contextlib.closing(self._crew.answers(missing, stop=stop)) as answers:
+            for at, values in answers:
+                part, policy = missing[at]
+                self._known[part].add([(policy, values)])
+                self.done += 1
+                for number in unknown[part, policy]:
+                    yield number, values
+
+
+class Known:
+    """The values of policies on one problem; in a file of lines that only grows, unless it is not `kept`.
+
+    Searches of the same problem share it, whatever their seed and solver; a line that a crash left half written counts
+    for nothing. Raises InputError where the file cannot be read or written.
+    """
+
+    def __init__(self, problem: Problem, kept: bool = True) -> None:
+        self.path = cache_root() / FOLDER / f"{problem.key()}.jsonl" if kept else None
+        self._objectives = len(problem.objectives)
+        self._values: dict[str, Values | None] = {}
+        if self.path is not None and self.path.exists():
+            with _reported(self.path):
+                lines = self.path.read_text(encoding="utf-8").splitlines()
+            self._values.update(found for found in map(self._read, lines) if found is not None)
+
+    def __contains__(self, policy: str) -> bool:
+        return policy in self._values
+
+    def __getitem__(self, policy: str) -> Values | None:
+        return self._values[policy]
+
+    def add(self, found: Iterable[tuple[str, Values | None]]) -> None:
+        """Keep what policies came to."""
+        new = {policy: values for policy, values in found if policy not in self._values}
+        self._values.update(new)
+        if self.path is not None and new:
+            lines = (json.dumps({"policy": policy, "values": values}) for policy, values in new.items())
+            with _reported(self.path):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with self.path.open("a", encoding="utf-8") as file:
+                    # The first newline closes a line that a crash may have left open.
+                    file.write("\n" + "\n".join(lines) + "\n")
+
+    def _read(self, line: str) -> tuple[str, Values | None] | None:
+        try:
+            found: Any = json.loads(line)
+            policy, values = cast(str, found["policy"]), found["values"]
+            numbers = None if values is None else tuple(float(value) for value in values)
+        except (ValueError, KeyError, TypeError):
+            return None
+        return (policy, numbers) if numbers is None or len(numbers) == self._objectives else None
+
+
+@contextmanager
+def _reported(path: Path) -> Generator[None]:
+    """What goes wrong with the file is told as what the user can set right."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{path}: the cache of evaluations cannot be used ({error.strerror or error}); "
+            "set BETIMES_CACHE_DIR to another folder, or search without it (--no-cache)"
+        ) from error
