@@ -241,10 +241,10 @@ def test_a_document_that_is_no_json(store: Store, url: str, folder: Path) -> Non
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("mysql://host/name", "mysql: no such kind of database"),
-        ("no address", "'no address' is no address of a database"),
-        ("sqlite://", "names no file"),
-        ("sqlite:///:memory:", "names no file"),
+        ("mysql://host/name", "mysql: not a kind of database that Betimes knows"),
+        ("no address", "'no address' is not the address of a database"),
+        ("sqlite://", "no file is named"),
+        ("sqlite:///:memory:", "no file is named"),
         ("postgresql://betimes@/x?host=/nowhere", "no connection"),
         ("postgresql://u:hidden@localhost:1/x", r"u:\*\*\*@localhost:1/x: no connection"),
     ],

@@ -142,7 +142,7 @@ def test_a_database_of_a_later_version_is_left_alone(opened: Opening, url: str) 
     with engine.begin() as connection:
         connection.execute(text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'"))
     engine.dispose()
-    with pytest.raises(StoreTooNew, match=r"later version of Betimes .*9999"):
+    with pytest.raises(StoreTooNew, match=r"newer version of Betimes .*9999"):
         opened()
 
 

@@ -146,7 +146,7 @@ def space_of(kind: str, sizes: Floats, published: bool = False) -> HeuristicSpac
 
 def _check_sizes(sizes: Floats) -> None:
     if len(sizes) < 2:
-        raise InputError("fewer than two jobs: there is nothing to tune on; give a longer trace")
+        raise InputError("tuning needs at least two jobs; give a longer trace")
     if float(np.max(sizes)) == float(np.min(sizes)):
         raise InputError(
             f"all {len(sizes):,} jobs have the same size ({float(sizes[0]):g} s on one unit): "

@@ -141,7 +141,7 @@ def _with_supervisor(folder: str) -> Fate:
     if shim is None:
         return Starting()
     if processes.lives(shim["pid"], shim["start_ticks"]) and not _is_supervisor(shim["pid"]):
-        raise Damaged(f"{folder}/{files.SHIM} is damaged: process {shim['pid']} is no supervisor")
+        raise Damaged(f"{folder}/{files.SHIM} is damaged: process {shim['pid']} is not the run's supervisor")
     return Running(shim)
 
 

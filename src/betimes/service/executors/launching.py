@@ -38,13 +38,15 @@ def make_copy(launch: Launch) -> None:
     if launch.archive is None or copy.is_dir():
         return
     if not Path(launch.archive).exists():
-        raise DamagedArchive(f"its upload {launch.archive} is not there; send the directory again")
+        raise DamagedArchive(
+            f"its uploaded directory is missing ({launch.archive}); submit it again with --upload"
+        )
     _make_private(copy.parent)
     try:
         unpack(Path(launch.archive), copy)
     except DamagedArchive as error:
         raise DamagedArchive(
-            f"its upload {launch.archive} {error}; remove it, and send the directory again"
+            f"its uploaded directory ({launch.archive}) {error}; remove that file, and submit again with --upload"
         ) from None
 
 

@@ -136,8 +136,8 @@ class MemoryStore:
             newest = max(self._snapshots, default=0)
             if upto_event > newest:
                 raise StoreRefused(
-                    f"events up to {upto_event} cannot be archived: the newest sound snapshot is of event {newest}; "
-                    "make one first"
+                    f"events up to {upto_event} cannot be archived: the newest snapshot ends at event {newest}; "
+                    "make a newer one first"
                 )
             count = upto_event - self.archived_upto
             path = archive_path(self._folder, self.archived_upto + 1, upto_event)
@@ -175,7 +175,7 @@ class MemoryStore:
             after = max(after, 0)
             if job is None and after < self.archived_upto:
                 raise StoreArchived(
-                    f"events up to {self.archived_upto} are in files; ask for those after it, or read the files",
+                    f"events up to {self.archived_upto} are archived in files; ask for later ones, or read the files",
                     self.archived_upto,
                 )
             found: list[tuple[Any, ...]] = []

@@ -27,12 +27,12 @@ def bring_up_to_date(database: Database) -> None:
     if version is None and there & set(metadata.tables):
         raise StoreError(
             f"{database.name}: holds tables of another program ({', '.join(sorted(there)[:5])}); "
-            "give Betimes a database of its own"
+            "give Betimes an empty database"
         )
     if version is not None and version not in REVISIONS:
         raise StoreTooNew(
-            f"{database.name}: was written by a later version of Betimes (its tables are {version}, "
-            f"this version knows {REVISIONS[-1]}); install that version"
+            f"{database.name}: was written by a newer version of Betimes (its tables are {version}, "
+            f"this version knows {REVISIONS[-1]}); install the newer version"
         )
     upgrade(database, REVISIONS[-1])
 

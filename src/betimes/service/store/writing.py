@@ -120,8 +120,8 @@ def run(steps: list[Step], cursor: Any, database: Database) -> None:
         except Exception as error:
             if step.codec is EVENTS and isinstance(database.faults.meaning(error), StoreRefused):
                 raise StoreInUse(
-                    f"{database.name}: event {step.rows[0][0]} or one after it is there already: another process "
-                    "writes to it; stop this service and find out which"
+                    f"{database.name}: another process writes to it (event {step.rows[0][0]} or a later one is "
+                    "there already); stop this service, and find that process"
                 ) from error
             raise
         if step.must_match and cursor.rowcount != len(step.rows):

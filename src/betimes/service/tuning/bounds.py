@@ -61,12 +61,10 @@ def parse_bound(text: str) -> Bound:
     number = float(found["number"])
     sign = ">=" if objective.maximised else "<="
     if found["sign"] != sign:
-        better = "more" if objective.maximised else "less"
-        raise InputError(
-            f"{OPTION} {text!r}: of {objective} {better} is better; write {objective}{sign}NUMBER"
-        )
+        better = "higher" if objective.maximised else "lower"
+        raise InputError(f"{OPTION} {text!r}: {better} {objective} is better; write {objective}{sign}NUMBER")
     if not 0.0 < number < math.inf:
-        raise InputError(f"{OPTION} {text!r}: a bound is a number above 0")
+        raise InputError(f"{OPTION} {text!r}: give a number above 0")
     return Bound(objective, number, bool(found["x"]) or objective.unit == "s")
 
 

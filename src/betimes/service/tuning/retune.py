@@ -43,9 +43,7 @@ def parse_retune(
     alone = next((option for option, value in given.items() if value), None)
     if not when:
         if alone is not None:
-            raise InputError(
-                f"{alone} says how to tune again, and not when; add --retune 6h or --retune drift"
-            )
+            raise InputError(f"{alone} needs --retune 6h or --retune drift, which set when to tune again")
         return None
     times = [text for text in when if text.strip().lower() != DRIFT]
     if len(times) > 1 or len(when) - len(times) > 1:
@@ -54,7 +52,9 @@ def parse_retune(
     asked = parse_objectives(list(objectives) or [str(bound.objective) for bound in bounds] or _DEFAULT)
     for bound in bounds:
         if bound.objective not in asked:
-            raise InputError(f"{OPTION} {bound}: {bound.objective} is none of the objectives")
+            raise InputError(
+                f"{OPTION} {bound}: {bound.objective} is not among the objectives (--retune-objective)"
+            )
     free = [str(each) for each in asked if each not in {bound.objective for bound in bounds}]
     if bounds and free:
         raise InputError(f"{OPTION}: {free[0]} has no bound; give one for each objective")
@@ -71,7 +71,7 @@ def _interval(text: str) -> float:
     try:
         seconds = parse_duration(text)
     except ValueError as error:
-        raise InputError(f"--retune {text}: neither drift nor a time ({error})") from None
+        raise InputError(f"--retune {text}: give drift, or a time such as 6h ({error})") from None
     if seconds < LEAST_S:
         raise InputError(f"--retune {text}: give a time of at least {LEAST_S:g}s")
     return seconds

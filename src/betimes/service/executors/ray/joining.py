@@ -66,8 +66,8 @@ async def join(asked: RayOptions, secret: str) -> JoinedCluster:
         machines = list((await Membership(connection, asked.share, list).look()).joined)
         if not machines:
             raise InputError(
-                f"--ray {asked.address}: none of the {len(nodes)} nodes of the cluster can run jobs: each needs "
-                "betimes[ray] and a whole core for it (`ray start --num-cpus`, --ray-share); see `betimes doctor`"
+                f"--ray {asked.address}: none of the cluster's {len(nodes)} nodes can run jobs. A node needs "
+                "betimes[ray], and a whole core at least (`ray start --num-cpus`, --ray-share); `betimes doctor` checks"
             )
     except Unavailable as error:
         await connection.close()

@@ -12,6 +12,7 @@ from betimes.outcome.units import instant
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.scheduling.decisions.engine_factory import pool_resource
+from betimes.service.scheduling.decisions.engine_job import wanted_of
 from betimes.service.scheduling.decisions.policy_engine import PolicyEngine
 from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.jobs.job import Job
@@ -47,7 +48,10 @@ class WaitReasons:
         return self._engine.stands_by and job.job_id in self._state.job_index.entering
 
     def why(self, job: Job) -> dict[str, Any]:
-        """The reason of a job, with its evidence, and until when it waits before a machine is rented for it."""
+        """The reason of a job, with its evidence, and until when it waits before a machine is rented for it.
+
+        The job may be one that is not submitted, numbered 0 as in the forecast.
+        """
         found = self._why(job)
         until_s = job.account.waits_until_s if job.account is not None and job.rental is None else None
         if until_s is None:
@@ -131,7 +135,7 @@ class WaitReasons:
         """What it lacks; null: it would fit into what is free."""
         engine, demand_on, units = self._engine.engine, job.spec.unit.amounts_on, job.spec.min_units
         if isinstance(engine, LiveNodes):
-            tasks = engine.tasks(job.job_id)
+            tasks = engine.tasks(wanted_of(job))
             demand_on, units = tasks.demand_on, tasks.count
         free = self._free_for(job)
         if not free:

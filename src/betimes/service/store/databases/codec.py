@@ -218,7 +218,7 @@ def decode_documents(texts: list[str | None]) -> list[Any]:
         return json.loads(f"[{','.join(['null' if text is None else text for text in texts])}]")
     except ValueError as error:
         raise StoreDamaged(
-            f"a document in the database is not JSON ({error}); restore it from a copy"
+            f"the database is damaged: an entry is not JSON ({error}); restore it from a backup"
         ) from None
 
 

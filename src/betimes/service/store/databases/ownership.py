@@ -30,7 +30,7 @@ class FileLock:
             holder = self._holder()
             self.release()
             raise StoreInUse(
-                f"{what}: {holder} has it; stop that one, or give this one a folder and a database of its own"
+                f"{what}: in use by {holder}; stop that one, or start with another --state and --database"
             ) from None
         except OSError:
             self.release()

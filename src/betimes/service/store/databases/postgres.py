@@ -105,8 +105,8 @@ class Postgres(Database):
         while not driver.execute(f"SELECT pg_try_advisory_lock({_LOCK_KEY})").fetchone()[0]:
             if time.monotonic() >= until:
                 raise StoreInUse(
-                    f"{self.name}: {self._holder(driver)} has it; "
-                    "stop that one, or give this one a folder and a database of its own"
+                    f"{self.name}: in use by {self._holder(driver)}; "
+                    "stop that one, or start with another --state and --database"
                 )
             time.sleep(_POLL_S)
 
