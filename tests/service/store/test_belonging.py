@@ -65,7 +65,7 @@ def test_another_database_is_another_log(url: str, folder: Path) -> None:
         opened(folder, url)
     assert opened(folder, url, accepts_loss=True).log_id != log
     filled(url, folder, 1)
-    with pytest.raises(StoreError, match="not the log"):
+    with pytest.raises(StoreError, match="not the database"):
         opened(folder, first)
 
 
