@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.errors import CurveError
+from betimes.errors import CurveError, nearest
 
 FloatArray = NDArray[np.float64]
 
@@ -27,7 +26,7 @@ def formula_row(name: str, widest: int) -> FloatArray | None:
     """
     family, colon, text = name.partition(":")
     if family not in FORMULAS:
-        near = difflib.get_close_matches(family.lower(), list(FORMULAS), n=1, cutoff=0.7)
+        near = nearest(family, FORMULAS)
         if colon and near and _is_number(text):
             raise CurveError(f"no speed-up formula {family!r} in {name!r}; did you mean '{near[0]}:{text}'?")
         return None

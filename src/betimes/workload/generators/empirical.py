@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from betimes.errors import InputError, TraceError
+from betimes.errors import InputError, TraceError, did_you_mean
 from betimes.workload.small_table import SmallTable
-from betimes.workload.speedup import did_you_mean
 
 FloatArray = NDArray[np.float64]
 
