@@ -15,9 +15,9 @@ from betimes.errors import PolicyError, did_you_mean
 from betimes.policies.hooks import Parameter, Policy, Value
 from betimes.policies.loading import load_policy
 from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.units import SECONDS
 
 LARGEST = 1e18  # of any number in a specification
-UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 AnyPolicy = TypeVar("AnyPolicy", bound=Policy | NodesPolicy)
@@ -98,8 +98,8 @@ def _value(source: str, parameter: Parameter, text: str) -> Value:
 
 def _seconds(where: str, text: str) -> float:
     """A duration: seconds, or a number with a unit."""
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS_S else (text, "s")
-    return float(_number(where, number)) * UNITS_S[unit]
+    number, unit = (text[:-1], text[-1]) if text[-1:] in SECONDS else (text, "s")
+    return float(_number(where, number)) * SECONDS[unit]
 
 
 def _number(where: str, text: str) -> Fraction:

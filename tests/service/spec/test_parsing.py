@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.service.spec.parse_duration import parse_duration
-from betimes.service.spec.parse_memory import parse_gib
 from betimes.service.spec.parse_units import parse_units
+from betimes.units import parse_duration, parse_gib
 
 
 @pytest.mark.parametrize(

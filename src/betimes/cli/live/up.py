@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from betimes.cli import options
+from betimes.cli.duration_options import parse_option
 from betimes.cli.live.jobs.completing import complete_policy
 from betimes.cli.live.policy.policy import from_anywhere
 from betimes.cli.verbs import Json
@@ -323,9 +324,9 @@ def up(
             _some_seconds("--keep-events", keep_events) if keep_events is not None else None,
         ),
         settings=Settings(
-            restart_s=_seconds("--restart", restart) if restart is not None else 0.0,
+            restart_s=parse_option("--restart", restart) if restart is not None else 0.0,
             measures_restarts=restart is None,
-            resize_interval_s=_seconds("--resize-interval", resize_interval),
+            resize_interval_s=parse_option("--resize-interval", resize_interval),
             resize_gain=resize_gain,
             budgets=parse_budgets(budget or ()),
         ),
@@ -356,19 +357,9 @@ def _ray(address: str | None, share: float, allows_open: bool, *, has_nodes: boo
     return RayOptions(address, share, allows_open)
 
 
-def _seconds(option: str, text: str) -> float:
-    """The time that an option gives. Raises InputError."""
-    from betimes.service.spec.parse_duration import parse_duration
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise InputError(f"{option}: {error}") from None
-
-
 def _some_seconds(option: str, text: str) -> float:
-    """The same, of a time that must pass."""
-    seconds = _seconds(option, text)
+    """The seconds of a time that must pass. Raises InputError."""
+    seconds = parse_option(option, text)
     if seconds <= 0.0:
         raise InputError(f"{option} {text}: give a time above 0, such as 30s")
     return seconds
@@ -376,7 +367,7 @@ def _some_seconds(option: str, text: str) -> float:
 
 def _bytes(option: str, text: str) -> int:
     """The size that an option gives. Raises InputError."""
-    from betimes.service.spec.parse_memory import parse_gib
+    from betimes.units import parse_gib
 
     try:
         return round(parse_gib(text) * 2**30)

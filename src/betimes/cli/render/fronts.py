@@ -21,7 +21,7 @@ def show(front: Front, *, wide: bool = False) -> None:
     from betimes.cli.render.tables import Column, say
     from betimes.cli.render.tables import show as show_table
     from betimes.foresight.tuning.shown import shown
-    from betimes.outcome.units import short_names
+    from betimes.outcome.tables import short_names
 
     axes = shown(front).axes
     searched = "\n(where searched)" if front.test is not None else ""

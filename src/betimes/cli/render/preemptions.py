@@ -35,7 +35,8 @@ def show_preemptions(title: str, preemptions: Sequence[PreemptionView], at_now: 
 
 
 def _row(one: PreemptionView, at_now: float) -> list[str]:
-    from betimes.cli.render.times import clock, length
+    from betimes.cli.render.times import clock
+    from betimes.units import length
 
     return [
         clock(one.told_at, at_now),

@@ -165,6 +165,6 @@ def _may_draw(policy: AnyChosen) -> bool:
 
 
 def _bar(run: Run, names: list[str]) -> str:
-    from betimes.outcome.units import short_names
+    from betimes.outcome.tables import short_names
 
     return "max-min, to compare with" if run.fair else short_names(names)[names.index(run.policy)]

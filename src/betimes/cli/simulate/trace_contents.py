@@ -62,7 +62,7 @@ def contents(workload: Workload, units: int | None, cluster: Cluster | None) -> 
 
 def show_contents(found: dict[str, Any]) -> None:
     """Print the figures, a line each."""
-    from betimes.outcome.units import humanise_s
+    from betimes.units import humanise_s
 
     run_s, widths = found["run_s"], found["max_units"]
     lines = {"Trace": found["name"], "Format": found["format"] or "-", "Jobs": f"{found['jobs']:,}"}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from betimes.foresight.objectives import Objective
-from betimes.outcome.units import TIME_UNITS, decimals, time_unit
+from betimes.units import TIME_UNITS, decimals, time_unit
 
 _WIDE = 30  # a span of values beyond which only a logarithmic scale shows both ends
 _TITLES = {

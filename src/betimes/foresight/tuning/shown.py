@@ -7,7 +7,7 @@ from typing import Literal
 
 from betimes.foresight.tuning.axes import Axis
 from betimes.foresight.tuning.front import Front, Measured
-from betimes.outcome.units import short_names
+from betimes.outcome.tables import short_names
 
 Group = Literal["front", "named", "baseline", "train"]
 

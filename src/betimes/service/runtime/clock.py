@@ -31,16 +31,6 @@ class Jump(NamedTuple):
     stepped_s: float  # how far the service's clock was put forward for it, 0 or more
 
 
-def span(seconds: float) -> str:
-    """A length of time in words: `3 h`, `25 min`, `40 s`."""
-    for unit, size in (("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2.0 * size:
-            return (
-                f"{seconds / size:.2g} {unit}" if seconds < 100.0 * size else f"{seconds / size:.0f} {unit}"
-            )
-    return f"{seconds:.0f} s"
-
-
 class Clock:
     """Wall time at the start, carried on by a steady clock, and kept near the wall clock without ever going back.
 

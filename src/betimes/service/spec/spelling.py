@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from betimes.service.spec.parse_duration import parse_duration
-from betimes.service.spec.parse_memory import parse_gib
 from betimes.service.spec.parse_units import parse_units
+from betimes.units import parse_duration, parse_gib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

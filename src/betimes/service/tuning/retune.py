@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from betimes.errors import InputError
 from betimes.foresight.tuning import parse_objectives
-from betimes.outcome.units import humanise_s
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.jobs.job import Job
-from betimes.service.spec.parse_duration import parse_duration
 from betimes.service.tuning.bounds import OPTION, Bound, parse_bounds
 from betimes.service.tuning.drift import MOST_LOOKED_AT, ErrorChart
 from betimes.service.views.models import Reason, TuneSpec
+from betimes.units import humanise_s, parse_duration
 
 DRIFT = "drift"
 LEAST_S = 60.0  # between two searches

@@ -137,7 +137,7 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
 def _asked(story: JobStory) -> list[tuple[str, str]]:
     """What it asked for, as far as it is not the default."""
     from betimes.cli.render.jobs import command_line, units
-    from betimes.cli.render.times import length
+    from betimes.units import length
 
     spec = story.spec
     everywhere = (spec.gpu, spec.cpu, spec.memory_gib)
@@ -173,7 +173,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
 
 def _amounts(gpu: float, cpu: float, memory_gib: float) -> str:
     """What a unit needs: 4 cores, 10 GiB, 1 GPU."""
-    from betimes.cli.render.jobs import gib
+    from betimes.units import gib
 
     amounts = [f"{cpu:g} core{'' if cpu == 1 else 's'}"] if cpu else []
     amounts += [gib(memory_gib)] if memory_gib else []
@@ -200,8 +200,9 @@ def _tasks(spec: JobSpec) -> str:
 
 
 def _quote_row(quote: Quote, one: JobView, at_now: float, held_at: float) -> list[str]:
-    from betimes.cli.render.jobs import off_by, usd
-    from betimes.cli.render.times import clock, length
+    from betimes.cli.render.jobs import off_by
+    from betimes.cli.render.times import clock
+    from betimes.units import length, usd
 
     truth = ""
     if quote.made_at < held_at:
@@ -221,8 +222,8 @@ def _quote_row(quote: Quote, one: JobView, at_now: float, held_at: float) -> lis
 
 
 def _run_row(run: RunView, at_now: float) -> list[str]:
-    from betimes.cli.render.jobs import gib
-    from betimes.cli.render.times import clock, length, since
+    from betimes.cli.render.times import clock, since
+    from betimes.units import gib, length
 
     outcome = run.outcome or "runs"
     if run.exit_code is not None:
@@ -245,7 +246,7 @@ def _run_row(run: RunView, at_now: float) -> list[str]:
 
 def _memory_limit(story: JobStory) -> str:
     """The limit of its last run, how that is enforced, and whether it was exceeded."""
-    from betimes.cli.render.jobs import gib
+    from betimes.units import gib
 
     run = story.runs[-1] if story.runs else None
     if run is None or run.memory_limit_gib is None:

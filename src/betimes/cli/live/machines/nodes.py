@@ -100,7 +100,7 @@ def add(
     """Add nodes of one type, or rent them; rented ones boot first, and are given back by `nodes drain`."""
     from betimes.cli.live.connection import connect
     from betimes.cli.live.jobs.job_options import wrong_option
-    from betimes.service.spec.parse_memory import parse_gib
+    from betimes.units import parse_gib
 
     amounts: dict[str, Any] = {"--cpu": cpu, "--gpu": gpu, "--usd-per-h": usd_per_h}
     for name, amount in amounts.items():
@@ -163,9 +163,9 @@ def _say_what_they_are(added: Sequence[NodeView]) -> None:
 
 def _print(found: Sequence[NodeView], as_json: bool, *, wide: bool = False) -> None:
     from betimes.cli.render.as_json import print_json
-    from betimes.cli.render.jobs import amount
     from betimes.cli.render.tables import say, show
     from betimes.cli.render.times import now, relative
+    from betimes.units import amount
 
     if as_json:
         print_json(found)

@@ -6,8 +6,8 @@ import math
 from collections import Counter, OrderedDict
 from typing import Any, Literal, NamedTuple
 
-from betimes.outcome.units import humanise_s
 from betimes.service.spec.job_spec import JobSpec
+from betimes.units import humanise_s
 
 Basis = Literal["estimate", "last-two", "default", "limit"]
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from betimes.cluster.labels import as_texts, suits, why_none_suits
 from betimes.cluster.resources import PER_UNIT, Amounts
-from betimes.outcome.units import instant
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.scheduling.decisions.engine_factory import pool_resource
@@ -21,6 +20,7 @@ from betimes.service.scheduling.jobs.reasons import booting, compiling, named, r
 from betimes.service.scheduling.nodes.node import BOOTING, UP
 from betimes.service.scheduling.runs.occupancy import most
 from betimes.service.scheduling.state import SchedulerState
+from betimes.units import instant
 
 NAMES = ("GPU", "core", "GiB of memory")
 BOOT_SAME_S = 2.0  # between a start and a node's being up: a forecast and a reason are not of one instant
