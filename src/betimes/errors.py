@@ -53,7 +53,7 @@ def nearest(given: str, known: Iterable[str], most: int = 1) -> list[str]:
     import difflib
 
     names = {name.lower(): name for name in known}
-    return [names[name] for name in difflib.get_close_matches(given.lower(), names, n=most, cutoff=0.5)]
+    return [names[name] for name in difflib.get_close_matches(given.lower(), names, n=most)]
 
 
 class BetimesError(Exception):

@@ -72,7 +72,7 @@ def test_asking_for_archived_events_says_where_they_are(any_store: tuple[Storage
     )
     store.archive(6)
     for after in (0, 5):
-        with pytest.raises(StoreArchived, match="events up to 6 are in") as caught:
+        with pytest.raises(StoreArchived, match="events up to 6 are archived in") as caught:
             store.events(after)
         assert caught.value.upto == 6
     with pytest.raises(StoreArchived):

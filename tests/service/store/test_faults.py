@@ -272,7 +272,7 @@ def test_who_lost_the_database_to_another_stops(postgres_url: str, folder: Path,
     end_sessions(postgres_url)
     other = Store.open(postgres_url, tmp_path / "other", as_copy=True)
     other.commit(submission(2))
-    with pytest.raises(StoreInUse, match="has it"):
+    with pytest.raises(StoreInUse, match="in use by"):
         store.commit(submission(2))
     other.close()
     with pytest.raises(StoreInUse, match="another process"):

@@ -52,7 +52,7 @@ class FileLock:
         if len(words) < 5:
             return "another service"
         pid, host, boot, since, state = words
-        return f"the service with pid {pid} on {host}, since {since} (boot {boot}, state in {state}),"
+        return f"the service with pid {pid} on {host}, since {since} (boot {boot}, state in {state})"
 
     def release(self) -> None:
         """Let the next one in."""

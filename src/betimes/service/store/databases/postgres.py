@@ -123,7 +123,7 @@ class Postgres(Database):
         (has_tables,) = driver.execute("SELECT to_regclass('meta') IS NOT NULL").fetchone()
         home = has_tables and driver.execute("SELECT value FROM meta WHERE name = 'store.home'").fetchone()
         where = f" (state in {json.loads(home[0])['directory']})" if home else ""
-        return f"the service with pid {words[2]} on {words[3]}, since {since}{where},"
+        return f"the service with pid {words[2]} on {words[3]}, since {since}{where}"
 
     def writer(self) -> Any:
         """The connection that writes: made again where it was lost, with the ownership."""
