@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,3 +78,13 @@ def _cells(front: Front, axes: Sequence[Axis], train: Measured | None, test: Mea
         else:
             cells.append(f"{'-' if test is None else axis.text(test[name])} ({there})")
     return cells
+
+
+def write(front: Front, folder: Path) -> None:
+    """Write the front as JSON, as a page and as pictures."""
+    from betimes.foresight.tuning import page, picture
+
+    front.write(folder)
+    page.write(front, folder / page.FILE)
+    for name in picture.FILES:
+        picture.draw(front, folder / name)
