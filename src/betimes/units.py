@@ -33,7 +33,7 @@ def parse_duration(text: str) -> float:
         return float(wanted)
     found = _CLOCK.fullmatch(wanted) or _PARTS.fullmatch(wanted)
     if found is None or not wanted:
-        raise ValueError(f"{text[:40]!r} is no duration; {DURATION}")
+        raise ValueError(f"{text[:40]!r} is not a duration; {DURATION}")
     seconds = math.fsum(float(number) * SECONDS[unit] for unit, number in found.groupdict().items() if number)
     return float(seconds)
 
@@ -45,7 +45,7 @@ def parse_gib(text: str) -> float:
     """
     found = _AMOUNT.fullmatch(text.strip().lower().replace(" ", ""))
     if found is None or (found["binary"] and not found["unit"]):
-        raise ValueError(f"{text[:40]!r} is no amount of memory; {MEMORY}")
+        raise ValueError(f"{text[:40]!r} is not an amount of memory; {MEMORY}")
     if found["byte"] and not found["binary"]:
         raise ValueError(f"{text[:40]!r} does not say whether kilo is 1000 or 1024; {MEMORY}")
     return float(found["number"]) * _GIB[found["unit"] or "g"]

@@ -290,7 +290,7 @@ def _asked(
     given = given_fields(job)
     if file is None:
         if not command:
-            raise InputError(f"{verb}: no command stands behind the dashes; name a program")
+            raise InputError(f"{verb}: there is no command after --; name a program")
         return [(_here({**given, "command": command}), directory_of(given))]
     from pydantic import ValidationError
 
