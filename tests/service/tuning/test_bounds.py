@@ -78,7 +78,7 @@ def test_when_to_tune_again() -> None:
         (["1s"], {}, "at least 60s"),
         (["1h", "2h"], {}, "one time, drift, or one of each"),
         (["drift", "drift"], {}, "one time, drift, or one of each"),
-        ([], {"apply": ["jct:avg<=1"]}, "not when"),
+        ([], {"apply": ["jct:avg<=1"]}, "needs --retune 6h or --retune drift"),
         ([], {"jobs": 5}, "--retune-jobs"),
         (["1h"], {"objectives": ["jct:med"]}, "no measure"),
         (["1h"], {"objectives": ["jct:avg"], "apply": ["wait:avg<=1"]}, "not among the objectives"),
