@@ -38,7 +38,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+
+def did_you_mean(given: str, known: Iterable[str], most: int = 1) -> str:
+    """`" (did you mean 'x'?)"` for the nearest of the known names, at most so many; empty where none is near."""
+    near = nearest(given, known, most)
+    return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+
+
+def nearest(given: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """The known names that are nearest to the one given, in whatever case, the nearest first."""
+    import difflib
+
+    names = {name.lower(): name for name in known}
+    return [names[name] for name in difflib.get_close_matches(given.lower(), names, n=most)]
 
 
 class BetimesError(Exception):

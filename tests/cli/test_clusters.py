@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (
             ["simulate", "sample:rigid", "--cluster", "m6", "--policy", "fifo"],
-            "no catalogue 'm6'; did you mean m5?",
+            "no catalogue 'm6'; catalogues are",
         ),
         (["up", "--nodes", "offers.toml"], "cluster offers: it has offers to rent and no nodes of its own"),
         (["up", "--cloud", "nodes.toml"], "nodes.toml, field offers: there is nothing to rent"),
@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             ["up", "--cluster", "both.toml", "--nodes", "nodes.toml"],
             "--cluster both.toml: --nodes is given too",
         ),
-        (["up", "--cluster", "ec2-2022"], "no catalogue 'ec2-2022'; did you mean ec2-2023"),
+        (["up", "--cluster", "ec2-2022"], "no catalogue 'ec2-2022' (did you mean 'ec2-2023'"),
     ],
 )
 def test_what_is_refused(betimes: Call, arguments: list[str], message: str) -> None:

@@ -99,8 +99,8 @@ def test_unknown_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
         ClusterError,
-        match=r"there is no catalogue 'ec2-2022'; did you mean ec2-2023 or ec2-2023-vcpu.* catalogues are ec2-2023, "
-        "ec2-2023-vcpu, m5; and no file of this name is here",
+        match=r"there is no catalogue 'ec2-2022' \(did you mean 'ec2-2023' or 'ec2-2023-vcpu'.* catalogues are "
+        "ec2-2023, ec2-2023-vcpu, m5; and no file of this name is here",
     ):
         read_cluster("ec2-2022")
     with pytest.raises(ClusterError, match="there is no catalogue 'qqq'; catalogues are"):

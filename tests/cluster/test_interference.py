@@ -42,7 +42,7 @@ def test_kinds_name_their_workload() -> None:
 
 def test_a_workload_that_is_not_there() -> None:
     with pytest.raises(
-        ClusterError, match="workload 'resnet' is not in the table of interference; did you mean resnet18"
+        ClusterError, match=r"workload 'resnet' is not in the table of interference \(did you mean 'resnet18'"
     ):
         read_interference("eva").pair("resnet", "gcn")
     with pytest.raises(ClusterError, match="workload 'x' is not in the table"):

@@ -94,7 +94,7 @@ BAD = [
     (b"a = " + b"[" * 5000, "neither an openb node list nor TOML"),
     (b"count = " + b"9" * 5000, "neither an openb node list nor TOML"),
     (b"count = 1\xff", "line 1: not UTF-8 text"),
-    (NODES + "gpus = 3", r"\[\[nodes\]\] table 1, field 'gpus': unknown; did you mean gpu\? known are type, count"),
+    (NODES + "gpus = 3", r"\[\[nodes\]\] table 1, field 'gpus': unknown \(did you mean 'gpu'\?\); known are type"),
     ("title = 1\n" + NODES, "racks.toml, field 'title': unknown; .*known are name, grace_limit_s, nodes"),
     (NODES + NODES.replace("cpu = 4\n", ""), r"\[\[nodes\]\] table 2, field cpu: missing"),
     (NODES.replace("4", '"4"'), r"\[\[nodes\]\] table 1, field cpu: expected a number from 0 .* found '4'"),

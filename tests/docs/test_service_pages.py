@@ -147,7 +147,7 @@ def test_the_tutorial(reader: Reader) -> None:
     reader.follow("docs/tutorial-service.md")
     assert reader.ran > 10
     assert reader.leave() == 0
-    assert "starts again, run 2" in reader.said  # what happened to the reader's own jobs was told there, too
+    assert "started, run 2" in reader.said  # what happened to the reader's own jobs was told there, too
 
 
 @pytest.mark.parametrize("page", [page for page in SERVICE_PAGES if "tutorial" not in page])

@@ -43,7 +43,7 @@ def test_the_engine_is_named_or_follows_from_the_policy() -> None:
         ("nodes:fifo", "pool", "", "policy nodes:fifo: --engine pool is given too; leave one of them out"),
         ("nodes:srsf", "auto", "", "policy nodes:srsf: there is no srsf for nodes"),
         ("fifo", "both", "", "--engine both: choose auto, pool, nodes"),
-        ("essy", "auto", "", "unknown policy 'essy'; did you mean 'easy'?"),
+        ("essy", "auto", "", "unknown policy 'essy' (did you mean 'easy'?)"),
         ("./nowhere.py:mine", "auto", "", "policy file ./nowhere.py: there is no such file"),
     ],
 )

@@ -34,9 +34,9 @@ def test_parts_narrow_an_experiment_and_what_it_needs():
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("pcs-fig12", "did you mean pcs-fig1"),
+        ("pcs-fig12", "did you mean 'pcs-fig1'"),
         ("figure-one", "expected one of pcs-fig1, pcs-fig3, pcs-fig6, pcs-fig7, "),
-        ("pcs-fig7:2869cf", "did you mean 2869ce"),
+        ("pcs-fig7:2869cf", "did you mean '2869ce'"),
         ("pcs-fig7:", "expected one of"),
         ("pcs-fig1:2869ce", "has no parts"),
         ("", "expected one of"),

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.errors import CurveError
+from betimes.errors import CurveError, did_you_mean
 from betimes.workload.speedup import (
     SpeedupTable,
     amdahl_row,
     bind,
     cap_first_violation,
     cap_largest,
-    did_you_mean,
     efficiency,
     linear_row,
     power_row,

@@ -91,6 +91,6 @@ def _refused_as_input(directory: str) -> Iterator[None]:
 
 def names(policies: Sequence[str]) -> list[str]:
     """A folder's name for each policy: `wfq`, or `wfq-2` where it is the second of this name."""
-    from betimes.outcome.units import short_names
+    from betimes.outcome.tables import short_names
 
     return [re.sub(r"[^\w.-]+", "-", name).strip("-") for name in short_names(policies)]

@@ -42,7 +42,7 @@ class CommandAfterDashes(TyperCommand):
                 import shlex
 
                 raise InputError(
-                    f"{word[:40]!r} is no job file ({', '.join(SUFFIXES)}); put -- before a command: "
+                    f"{word[:40]!r} is not a job file ({', '.join(SUFFIXES)}); put -- before a command: "
                     f"betimes {self.name} {shlex.join([*args[:number], '--', *args[number:]])}"
                 )
 

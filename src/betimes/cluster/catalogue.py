@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
 from betimes.cluster.checks import shown
-from betimes.errors import ClusterError
+from betimes.errors import ClusterError, did_you_mean
 
 _FOLDER = Path(__file__).with_name("catalogues")
 
@@ -27,8 +26,5 @@ def catalogue_path(name: object) -> Path:
     known = catalogues()
     if isinstance(name, str) and name in known:
         return _FOLDER / f"{name}.toml"
-    near = difflib.get_close_matches(
-        str(name).lower() if isinstance(name, str) else "", known, n=3, cutoff=0.4
-    )
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise ClusterError(f"there is no catalogue {shown(name)}; {hint}catalogues are {', '.join(known)}")
+    hint = did_you_mean(name, known, most=3) if isinstance(name, str) else ""
+    raise ClusterError(f"there is no catalogue {shown(name)}{hint}; catalogues are {', '.join(known)}")

@@ -6,7 +6,6 @@ The table that ships as `eva` is that of Eva (EuroSys'25, figure 1): nine worklo
 from __future__ import annotations
 
 import csv
-import difflib
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -15,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from betimes.cluster.checks import file_text, shown
-from betimes.errors import ClusterError
+from betimes.errors import ClusterError, did_you_mean
 
 UNRECORDED = 0.95
 _FOLDER = Path(__file__).with_name("interference_tables")
@@ -66,10 +65,9 @@ class Interference:
         name = workload_of(kind)
         row = self._place.get(name)
         if row is None:
-            near = difflib.get_close_matches(name, self.workloads, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]}? " if near else ""
+            hint = did_you_mean(name, self.workloads)
             raise ClusterError(
-                f"workload {shown(name)} is not in the table of interference; {hint}it has {', '.join(self.workloads)}"
+                f"workload {shown(name)} is not in the table of interference{hint}; it has {', '.join(self.workloads)}"
             )
         return row
 

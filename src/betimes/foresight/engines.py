@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from betimes.errors import InputError, PolicyError
+from betimes.errors import InputError, PolicyError, did_you_mean
 from betimes.policies import NODES_POLICIES, POLICIES, ChosenPolicy, Policy
 from betimes.policies.loading import load_policy
 from betimes.policies.nodes.hooks import NodesPolicy
-from betimes.policies.parsing import nearest
 
 Engine = Literal["pool", "nodes"]
 POOL: Engine = "pool"
@@ -72,7 +71,7 @@ def engines_of(policy: str | AnyChosen) -> tuple[Engine, ...]:
     found = (*on_pool, NODES) if name in NODES_POLICIES else on_pool
     if not found:
         known = [*POLICIES, *NODES_POLICIES]
-        raise PolicyError(f"unknown policy {name!r}{nearest(name, known)}; `betimes policies` lists all")
+        raise PolicyError(f"unknown policy {name!r}{did_you_mean(name, known)}; `betimes policies` lists all")
     return found
 
 

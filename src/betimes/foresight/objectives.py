@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from betimes.errors import InputError
+from betimes.errors import InputError, did_you_mean
 from betimes.outcome import Result, job_metric, metrics
 from betimes.outcome.levels import units_in_use
 
@@ -75,10 +74,9 @@ class Objective:
             ("measure", self.measure, list(MEASURES)),
         ):
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-                hint = f"; did you mean {near[0]!r}?" if near else ";"
+                hint = did_you_mean(name, known)
                 raise InputError(
-                    f"objective {self}: there is no {kind} {name!r}{hint} choose among {', '.join(known)}"
+                    f"objective {self}: there is no {kind} {name!r}{hint}; choose among {', '.join(known)}"
                 )
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from betimes.errors import InputError
-from betimes.outcome.units import TIME_UNITS, time_unit
+from betimes.units import TIME_UNITS, time_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,8 @@ from betimes.outcome.figure import COLOURS, DASHES, GREY, Kind, drawing, scale_x
 from betimes.outcome.levels import jobs_waiting, thinned, units_in_use
 from betimes.outcome.result import Array, JobState, Result, SegmentColumns
 from betimes.outcome.summary import WHOLE, job_metric, selected
-from betimes.outcome.units import TIME_UNITS, humanise_s, short_names, time_unit
+from betimes.outcome.tables import short_names
+from betimes.units import TIME_UNITS, humanise_s, time_unit
 
 MOST_ROWS = 60
 _READABLE = 0.4  # of a row: the lowest bar that a number fits into

@@ -9,7 +9,8 @@ import numpy as np
 from betimes.errors import InputError
 from betimes.outcome.figure import COLOURS, GREY, drawing, scaled_ticks
 from betimes.outcome.result import Result
-from betimes.outcome.units import TIME_UNITS, short_names, time_unit
+from betimes.outcome.tables import short_names
+from betimes.units import TIME_UNITS, time_unit
 
 MOST_MEMBERS = 12
 OTHERS = "others"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from betimes.outcome.intervals import Interval
-from betimes.outcome.units import TIME_UNITS, decimals, humanise_s, short_names, time_unit
+from betimes.units import TIME_UNITS, decimals, humanise_s, time_unit
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -297,3 +297,15 @@ def _escaped(text: str) -> str:
     from rich.markup import escape
 
     return escape(text)
+
+
+def short_names(policies: Sequence[str]) -> list[str]:
+    """Names for tables and legends: no parameters, no folders, numbered where two would be the same."""
+    bases: list[str] = []
+    for policy in policies:
+        name, _, parameters = policy.rpartition(":")
+        bases.append((name if "=" in parameters else policy).rsplit("/", 1)[-1])
+    return [
+        base if bases.count(base) == 1 else f"{base} ({bases[: i + 1].count(base)})"
+        for i, base in enumerate(bases)
+    ]

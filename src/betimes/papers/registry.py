@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from contextlib import nullcontext
 from pathlib import Path
 
-from betimes.errors import InputError
+from betimes.errors import InputError, did_you_mean
 from betimes.papers import portfolio, waiting
 from betimes.papers.eva import improvements as eva_improvements
 from betimes.papers.eva import planning as eva_planning
@@ -42,7 +41,8 @@ def find(name: str) -> Experiment:
     base, colon, tail = name.partition(":")
     experiment = EXPERIMENTS.get(base)
     if experiment is None:
-        raise InputError(f"experiment {base!r}: {_nearest(base, tuple(EXPERIMENTS))}")
+        hint = did_you_mean(base, EXPERIMENTS)
+        raise InputError(f"experiment {base!r}: expected one of {', '.join(EXPERIMENTS)}{hint}")
     if not colon:
         return experiment
     if experiment.narrowed is None:
@@ -51,7 +51,8 @@ def find(name: str) -> Experiment:
     for part in parts:
         if part not in experiment.parts:
             known = (*experiment.parts, "all")
-            raise InputError(f"experiment {name!r}, part {part!r}: {_nearest(part, known)}")
+            hint = did_you_mean(part, known)
+            raise InputError(f"experiment {name!r}, part {part!r}: expected one of {', '.join(known)}{hint}")
     return experiment.narrowed(parts)
 
 
@@ -110,12 +111,6 @@ def check(name: str, needs: tuple[str, ...], data: Path | None) -> None:
                 f"{name} needs {data / file}, which is not there; "
                 "put it there, or name another folder with --data DIR"
             )
-
-
-def _nearest(given: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(given, known, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"expected one of {', '.join(known)}{hint}"
 
 
 def _write(out: Path, experiment: Experiment, rows: list[Row]) -> None:

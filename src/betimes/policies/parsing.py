@@ -5,21 +5,19 @@ Parameters follow the name, separated by commas; a list is joined by ``+``; a nu
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, TypeVar
 
-from betimes.errors import PolicyError
+from betimes.errors import PolicyError, did_you_mean
 from betimes.policies.hooks import Parameter, Policy, Value
 from betimes.policies.loading import load_policy
 from betimes.policies.nodes.hooks import NodesPolicy
-from betimes.units import TIME_UNITS
+from betimes.units import SECONDS
 
 LARGEST = 1e18  # of any number in a specification
-UNITS_S = {unit[0]: TIME_UNITS[unit] for unit in ("s", "min", "h", "d")}  # in a specification a letter
 
 
 AnyPolicy = TypeVar("AnyPolicy", bound=Policy | NodesPolicy)
@@ -59,14 +57,16 @@ def parsed(text: str, known: Mapping[str, AnyPolicy], kind: type[AnyPolicy]) -> 
     elif name in known:
         policy, source = known[name], name
     else:
-        raise PolicyError(f"unknown policy {name!r}{nearest(name, known)}; `betimes policies` lists all")
+        raise PolicyError(f"unknown policy {name!r}{did_you_mean(name, known)}; `betimes policies` lists all")
     declared = {p.name: p for p in policy.parameters}
     given: dict[str, Value] = {}
     for part in filter(None, rest.split(",")):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if key not in declared:
             takes = f"it takes {', '.join(declared)}" if declared else "it takes none"
-            raise PolicyError(f"policy {source} has no parameter {key!r}{nearest(key, declared)}; {takes}")
+            raise PolicyError(
+                f"policy {source} has no parameter {key!r}{did_you_mean(key, declared)}; {takes}"
+            )
         if not equals or not value:
             raise PolicyError(f"policy {source}, parameter {key}: write {key}=VALUE")
         if key in given:
@@ -76,18 +76,12 @@ def parsed(text: str, known: Mapping[str, AnyPolicy], kind: type[AnyPolicy]) -> 
     return ChosenPolicy(policy, values, tuple(given), source)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean ...?` where a known name is close."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
 def _value(source: str, parameter: Parameter, text: str) -> Value:
     where = f"policy {source}, parameter {parameter.name}"
     if parameter.choices:
         if text not in parameter.choices:
             raise PolicyError(
-                f"{where}: {text!r} is none of {', '.join(parameter.choices)}{nearest(text, parameter.choices)}"
+                f"{where}: {text!r} is none of {', '.join(parameter.choices)}{did_you_mean(text, parameter.choices)}"
             )
         return text
     if parameter.is_text:
@@ -104,8 +98,8 @@ def _value(source: str, parameter: Parameter, text: str) -> Value:
 
 def _seconds(where: str, text: str) -> float:
     """A duration: seconds, or a number with a unit."""
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS_S else (text, "s")
-    return float(_number(where, number)) * UNITS_S[unit]
+    number, unit = (text[:-1], text[-1]) if text[-1:] in SECONDS else (text, "s")
+    return float(_number(where, number)) * SECONDS[unit]
 
 
 def _number(where: str, text: str) -> Fraction:

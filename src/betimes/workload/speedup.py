@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.errors import CurveError
+from betimes.errors import CurveError, did_you_mean
 from betimes.workload.small_table import Row, SmallTable
 
 FloatArray = NDArray[np.float64]
@@ -131,13 +131,6 @@ def unknown_curves_warning(unknown: Sequence[str], measured: SpeedupTable | None
     more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
     advice = "add them to the table of curves" if measured is not None else "give measured curves"
     return f"no speed-up curve for {shown}{more}: linear speed-up assumed; {advice} to change that"
-
-
-def did_you_mean(name: str, names: Sequence[str]) -> str:
-    """`" (did you mean 'x'?)"` for the nearest of `names`, or nothing where none is near."""
-    lower = {candidate.lower(): candidate for candidate in names}
-    near = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
-    return f" (did you mean {lower[near[0]]!r}?)" if near else ""
 
 
 # --- pure functions on one row: plain loops, so that a compiler can take them as they are -----------

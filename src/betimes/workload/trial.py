@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from betimes.errors import InputError
+from betimes.errors import InputError, did_you_mean
 from betimes.workload.columns import BEST_EFFORT, MOST_S, TRIAL
 from betimes.workload.generators.distributions import truncated_normal
-from betimes.workload.speedup import did_you_mean
 from betimes.workload.workload import Workload
 
 Marks = NDArray[np.bool_]

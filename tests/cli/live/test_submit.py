@@ -192,7 +192,7 @@ def test_a_quote_submits_nothing(betimes: Call, service: Service) -> None:
 
 BAD = [
     ([], ["no job is given", "-- COMMAND", "FILE.toml"]),
-    (["--"], ["no command stands behind the dashes"]),
+    (["--"], ["there is no command after --"]),
     (["--", ""], ["command", "empty"]),
     (["python", "x.py", "--lr", "3"], ["no job file", "put --", "betimes submit -- python x.py --lr 3"]),
     (["--gpu", "1", "a.sh"], ["'a.sh'", "betimes submit --gpu 1 -- a.sh"]),

@@ -106,8 +106,8 @@ def test_the_front_in_files(betimes: Call, service: Service, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["--retune", "soon"], "--retune soon: neither drift nor a time"),
-        (["--retune-apply", "jct:avg<=1"], "--retune-apply says how to tune again, and not when"),
+        (["--retune", "soon"], "--retune soon: give drift, or a time such as 6h"),
+        (["--retune-apply", "jct:avg<=1"], "--retune-apply needs --retune 6h or --retune drift"),
         (["--retune", "6h", "--retune-apply", "jct:avg<1"], "METRIC:MEASURE<=NUMBER"),
     ],
 )

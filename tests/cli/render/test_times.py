@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from betimes.cli.render.times import both, clock, length, relative, sentence, since
+from betimes.cli.render.times import both, clock, relative, sentence, since
+from betimes.units import length
 from tests.cli.stand_in import NOW, Service
 
 

@@ -173,7 +173,7 @@ def test_a_selection_never_changes_the_state_of_the_run(seed: int, members: str)
         ("members=fifo+lowest-priority", "goes by the jobs' priorities"),
         ("members=fifo+fifo", "fifo is named 2 times"),
         ("members=fifo/x=2", "fifo has no parameter 'x'"),
-        ("members=sjff", "did you mean sjf"),
+        ("members=sjff", "did you mean 'sjf"),
         ("members=nowhere.py:newest", "there is no such file"),
         ("members=odb*+oda/tick=10", "oda/tick=10 has another tick than odb/fifo/first"),
         ("objective=jct", "write METRIC:MEASURE"),

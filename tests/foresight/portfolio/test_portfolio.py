@@ -160,7 +160,7 @@ def test_a_portfolio_of_which_every_member_fails_says_so() -> None:
     ("policy", "said"),
     [
         ("portfolio:members=+", "names no policy"),
-        ("portfolio:members=odb/unicef/bst", "did you mean odb/unicef/best"),
+        ("portfolio:members=odb/unicef/bst", "did you mean 'odb/unicef/best"),
         ("portfolio:members=odb*+zzz*", "no policy is called 'zzz*'"),
         ("portfolio:budget=1", "1 is not between 2"),
         ("portfolio:budget=2.5", "2.5 is not a whole number"),

@@ -78,7 +78,7 @@ def test_what_is_no_file_or_no_json_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         Front.read(tmp_path)
     (tmp_path / "front.json").write_text("{")
-    with pytest.raises(InputError, match="no JSON"):
+    with pytest.raises(InputError, match="not JSON"):
         Front.read(tmp_path)
 
 

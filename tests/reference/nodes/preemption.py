@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import combinations
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from tests.reference.nodes.active import ActiveJob
 from tests.reference.nodes.cluster import Cluster
 from tests.reference.nodes.model import Number, Placement, Resources, State
 from tests.reference.nodes.orders import class_of
-from tests.reference.nodes.resources import fits, plus, shares, times
+from tests.reference.nodes.resources import fits, plus
 
 
 class Plan(NamedTuple):
@@ -36,7 +37,7 @@ def _worked_out(cluster: Cluster, head: ActiveJob) -> Plan | None:
     if policy.preemption == "fitgpp":
         sufficient = [job for job in eligible if _place_after(cluster, head, [job]) is not None]
         if sufficient:
-            scores = fitgpp_scores(lower, policy.grace_weight, cluster.largest)
+            scores = fitgpp_scores(cluster, lower)
             return _plan(cluster, head, [min(sufficient, key=lambda job: (scores[job.seq], job.seq))])
         if policy.fallback == "none":
             return None
@@ -56,24 +57,25 @@ def preemptible(cluster: Cluster, head: ActiveJob) -> list[ActiveJob]:
     ]
 
 
-def fitgpp_scores(lower: Sequence[ActiveJob], grace_weight: Number, largest: Resources) -> dict[int, float]:
+def fitgpp_scores(cluster: Cluster, lower: Sequence[ActiveJob]) -> dict[int, float]:
     """FitGpp's score by seq: the maxima are those of all of J, whether they may be preempted or not."""
-    largest_norm = max(_norm(job, largest) for job in lower)
+    largest_norm = max(_norm(cluster, job) for job in lower)
     longest_grace = max(job.job.grace for job in lower)
     scores = {}
     for job in lower:
-        scores[job.seq] = _norm(job, largest) / largest_norm
+        scores[job.seq] = _norm(cluster, job) / largest_norm
         if longest_grace > 0:
-            scores[job.seq] += grace_weight * job.job.grace / longest_grace
+            scores[job.seq] += cluster.policy.grace_weight * job.job.grace / longest_grace
     return scores
 
 
-def _norm(job: ActiveJob, largest: Resources) -> float:
-    """That of the smallest of the demands that it may have."""
-    totals = [times(job.job.tasks, demand) for demand in job.demands]
-    return min(
-        math.sqrt(sum((part / whole) ** 2 for part, whole in shares(total, largest))) for total in totals
-    )
+def _norm(cluster: Cluster, job: ActiveJob) -> float:
+    """Of what it holds, each part over the capacity of the node that it is on; exact but for the root."""
+    total = [Fraction(0)] * 3
+    for node, amount in job.held.items():
+        for at, (part, whole) in enumerate(zip(amount, cluster.capacities[node], strict=True)):
+            total[at] += Fraction(part, whole) if whole > 0 else 0
+    return math.sqrt(sum(part * part for part in total))
 
 
 # --- in which order victims are taken ---

@@ -143,9 +143,10 @@ def b3(room_beside_c=(0, 0, 0)):
 )
 def test_b3_scores(weight, expected):
     cluster = b3()
+    cluster.policy = replace(cluster.policy, grace_weight=weight)
     lower = preemptible(cluster, cluster.jobs[-1])
     assert [job.seq for job in lower] == [A, B, C, E]
-    scores = fitgpp_scores(lower, weight, cluster.largest)
+    scores = fitgpp_scores(cluster, lower)
     assert [scores[seq] for seq in (A, B, C, E)] == pytest.approx(expected, abs=5e-7)
 
 

@@ -43,7 +43,7 @@ def refused(body: Any, path: str = "/api/v1/jobs", **options: Any) -> dict[str, 
         ({"min_units": True}, "min_units", "whole number"),
         ({"min_units": 3, "max_units": 2}, None, "min_units 3 is more than max_units 2"),
         ({"command": []}, "command", "at least one"),
-        ({"comand": ["x"]}, "comand", "did you mean command"),
+        ({"comand": ["x"]}, "comand", "did you mean 'command'"),
         ({"env": {"A": "x\0y"}}, "env.A", "NUL"),
         ({"curve": {"speedup": {"1": 2, "2": 3}}}, "curve.speedup", "relative to one unit"),
         ({"qos": "best"}, "qos", "best-effort"),
@@ -170,7 +170,7 @@ def test_a_bad_filter_is_refused(params: dict[str, Any], field: str) -> None:
 
 def test_an_unknown_parameter_is_answered_with_the_known_ones() -> None:
     error = failure(fake(), 422, "GET", "/api/v1/jobs", params={"satus": "running"})
-    assert "did you mean status?" in error["message"]
+    assert "did you mean 'status'?" in error["message"]
 
 
 @pytest.mark.parametrize("key", ["", "a b", "ä", "x" * 201])

@@ -76,10 +76,15 @@ def test_an_archive_that_is_not_there_or_damaged_is_named(at: Path) -> None:
     damaged = run_to_end(a_launch(at, "true", run=RUN._replace(number=2), archive=an_archive(at, b"x")))
 
     assert missing.why == damaged.why == "start-failed"
-    assert missing.message == f"its upload {at}/archive.zip is not there; send the directory again"
+    assert (
+        missing.message
+        == f"its uploaded directory is missing ({at}/archive.zip); submit it again with --upload"
+    )
     assert damaged.message is not None
-    assert damaged.message.startswith(f"its upload {at}/archive.zip is no archive of a directory, or damaged")
-    assert damaged.message.endswith("; remove it, and send the directory again")
+    assert damaged.message.startswith(
+        f"its uploaded directory ({at}/archive.zip) is no archive of a directory, or damaged"
+    )
+    assert damaged.message.endswith("; remove that file, and submit again with --upload")
 
 
 def test_where_there_is_no_room_for_a_copy_the_run_starts_once_there_is(at: Path) -> None:

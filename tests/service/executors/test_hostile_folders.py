@@ -192,7 +192,7 @@ def test_a_forged_supervisor_is_neither_watched_nor_harmed(at: Path) -> None:
             await executor.adopt([launch])
             await executor.stop(RUN, 60.0)
             assert (await heard.ended()).signal == signal.SIGTERM
-            assert f"process {bystander} is no supervisor" in str(heard.reports)
+            assert f"process {bystander} is not the run's supervisor" in str(heard.reports)
 
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as other:
         try:

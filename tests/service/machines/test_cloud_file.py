@@ -85,8 +85,8 @@ def test_the_form_before(tmp_path: Path) -> None:
         ("types = []", "field types: expected at least one table [[types]]"),
         ("types = 3", "field types: expected at least one table [[types]]"),
         ("x", "nor TOML"),
-        (TYPE + "cpus = 3", "[[types]] table 1, field 'cpus': unknown; did you mean cpu?"),
-        ("qouta = 3\n" + TYPE, "field 'qouta': unknown; did you mean quota?"),
+        (TYPE + "cpus = 3", "[[types]] table 1, field 'cpus': unknown (did you mean 'cpu'?)"),
+        ("qouta = 3\n" + TYPE, "field 'qouta': unknown (did you mean 'quota'?)"),
         ("quota = -3\n" + TYPE, "field quota: expected a whole number of machines from 0"),
         (TYPE + TYPE, "[[types]] table 2, field type: a100 is a type of [[types]] table 1 already"),
         (

@@ -49,7 +49,7 @@ def test_a_new_log_runs_its_own_jobs_while_those_of_the_old_one_go_on(tmp_path: 
                     shutil.copy(file, state)
 
         refused = service.start(state, database=database)
-        assert "jobs have run here that the log does not know (1, 2)" in refused["error"]
+        assert "jobs have run here that it does not know (1, 2)" in refused["error"]
         assert "\n" not in refused["error"]
         service.start(state, database=database, accepts_loss=True)
         assert service.everything("/jobs") == []
@@ -76,7 +76,7 @@ def test_a_copy_started_elsewhere_leaves_the_original_alone(tmp_path: Path) -> N
         shutil.copytree(state, copy, ignore=shutil.ignore_patterns("control"))  # named pipes
 
         refused = service.start(copy)
-        assert f"belongs to the state directory {state}" in refused["error"]
+        assert f"was made in {state}" in refused["error"]
         assert "betimes up --as-copy" in refused["error"]
         service.start(copy, as_copy=True)
         assert (status(service, runs), status(service, once)) == ("held", "failed")

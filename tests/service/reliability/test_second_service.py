@@ -33,7 +33,7 @@ def test_a_second_service_on_a_server_says_who_has_it(tmp_path: Path, postgres_u
         job = service.ask("POST", "/jobs", {"command": ["true"], "workdir": "/"})["job_id"]
         refused = service.start(tmp_path / "another", database=postgres_url)
         assert refused["exit_code"] == 1
-        assert "has it" in refused["error"]
+        assert "in use by" in refused["error"]
         until(lambda: service.ask("GET", f"/jobs/{job}")["job"]["status"] == "finished")
         service.kill()
         assert "url" in service.start(tmp_path / "one", database=postgres_url)  # its lock has gone with it

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.service.runtime.clock import Clock, Jump, span
+from betimes.service.runtime.clock import Clock, Jump
 
 START_S = 1_700_000_000.0
 
@@ -259,11 +259,3 @@ def test_how_far_it_is_ahead_of_a_wall_clock_that_was_put_back() -> None:
     assert clock.ahead_s == pytest.approx(10_800.0)
     sources.suspend(20_000.0)
     assert clock.ahead_s == 0.0
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(40.2, "40 s"), (119.0, "119 s"), (1500.0, "25 min"), (10_800.0, "3 h"), (9e5, "250 h")],
-)
-def test_a_length_of_time_in_words(seconds: float, text: str) -> None:
-    assert span(seconds) == text

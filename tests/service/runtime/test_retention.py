@@ -67,7 +67,7 @@ def test_old_events_go_to_files_and_the_state_stays(tmp_path: Path) -> None:
                 pages.append(job.job_id)
             assert pages == [slow, *reversed(quick)]
             upto = service.store.archived_upto
-            with pytest.raises(Refused, match=r"events up to [0-9]+ are in files"):
+            with pytest.raises(Refused, match=r"events up to [0-9]+ are archived"):
                 [event async for event in client.events(1)]
             await client.submit(command=["x"], env={"VIRTUAL_WORK_S": "1000"})
             assert all([event.event_id > upto async for event in client.events()])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.run_reports import Ended, RunId
+from betimes.service.scheduling.run_reports import Ended, RunId, Started
 from tests.service.reliability.cluster import EPOCH_AT, Cluster, spec
 
 POLICIES = ["easy", "fifo"]  # on nodes, and in a pool
@@ -41,6 +41,28 @@ def test_a_job_that_ended_while_the_service_was_down_ended_then_and_took_what_it
     ledger = Ledger.recovered(None, cluster.log)
     for known in (cluster.ledger, ledger):
         assert known.runtime_estimates.learnt("ann", KEY).seconds == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_run_that_ended_while_the_service_was_down_has_not_outrun_its_estimate_after_it(
+    policy: str,
+) -> None:
+    cluster = Cluster(policy)
+    ended, goes_on = cluster.submit(*2 * [spec(1000.0, estimate_s=10.0)])
+    cluster.now_at += 39.0
+    cluster.scheduler = cluster._scheduler(Ledger.recovered(None, cluster.log))
+    cluster.scheduler.begin(cluster.now_at)
+    cluster.scheduler.recover()
+    cluster.now_at += 1.0
+    cluster.scheduler.begin(cluster.now_at)
+    run = RunId(ended, 1)
+    cluster.world.forget(run, cluster.now_at)
+    cluster.scheduler.reports.ended(Ended(run, cluster.now_at, exit_code=0, ago_s=35.0, run_s=5.0))
+    cluster.scheduler.reports.started(Started(RunId(goes_on, 1), cluster.now_at, adopted=True))
+    cluster.turn()
+
+    outran = [event.job for event in cluster.log if event.kind == "estimate-changed"]
+    assert (cluster.status(ended), set(outran)) == ("finished", {goes_on})
 
 
 @pytest.mark.parametrize(

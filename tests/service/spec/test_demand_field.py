@@ -90,7 +90,7 @@ def test_a_file_has_tables_by_family_which_are_merged_by_their_names(tmp_path: P
         ),
         (
             "demand = { p3 = { cpus = 1 } }",
-            r"line 3, field demand.p3.cpus: unknown field 'cpus'; did you mean cpu",
+            r"line 3, field demand.p3.cpus: unknown field 'cpus' \(did you mean 'cpu'",
         ),
     ],
 )

@@ -32,7 +32,7 @@ def test_anything_else_is_refused_with_one_message(given: object) -> None:
         JobSpec.model_validate({"command": ["x"], "max_units": 8, "units_per_task": given})
     [fault] = faults(caught.value)
     assert fault.field == "units_per_task"
-    assert "is none of pack, spread, and a number of units from 1 to 1,000,000" in fault.text
+    assert "is not pack, spread or a number of units from 1 to 1,000,000" in fault.text
 
 
 def test_the_tasks_of_a_job_are_equal() -> None:

@@ -74,7 +74,7 @@ def test_asking_for_archived_events_says_where_they_are(any_store: tuple[Store, 
     )
     store.archive(6)
     for after in (0, 5):
-        with pytest.raises(StoreArchived, match="events up to 6 are in") as caught:
+        with pytest.raises(StoreArchived, match="events up to 6 are archived in") as caught:
             store.events(after)
         assert caught.value.upto == 6
     with pytest.raises(StoreArchived):
@@ -87,10 +87,10 @@ def test_asking_for_archived_events_says_where_they_are(any_store: tuple[Store, 
 def test_only_what_a_sound_snapshot_includes_is_archived(any_store: tuple[Store, Path]) -> None:
     store, folder = any_store
     store.commit(events(1, 5))
-    with pytest.raises(StoreRefused, match="newest sound snapshot is of event 0"):
+    with pytest.raises(StoreRefused, match="newest snapshot ends at event 0"):
         store.archive(1)
     store.commit(Batch(snapshot=Snapshot(3, 0.0, "0", b"")))
-    with pytest.raises(StoreRefused, match="newest sound snapshot is of event 3"):
+    with pytest.raises(StoreRefused, match="newest snapshot ends at event 3"):
         store.archive(4)
     assert store.archive(3) == folder / "archive" / "events-1-3.jsonl.gz"
 

@@ -50,7 +50,8 @@ def test_a_log_that_was_put_back_lacks_what_came_after(folder: Path, tmp_path: P
     shutil.copy(tmp_path / "backup", folder / "betimes.db")
     for _ in range(2):  # to be refused changes nothing
         with pytest.raises(
-            StoreError, match=r"ends at event 2, and had come to event 5; nothing was started"
+            StoreError,
+            match=r"the last events are missing: it ends at event 2, and event 5 was written. Nothing was started",
         ):
             opened(folder)
     assert opened(folder, accepts_loss=True).log_id == log
@@ -60,11 +61,11 @@ def test_a_log_that_was_put_back_lacks_what_came_after(folder: Path, tmp_path: P
 def test_another_database_is_another_log(url: str, folder: Path) -> None:
     first = f"sqlite:///{folder}/first.db"
     log = filled(first, folder, 1, 2, 3)
-    with pytest.raises(StoreError, match="not the log that was used here last, which had 3 events"):
+    with pytest.raises(StoreError, match="not the database that was used here last, which had 3 events"):
         opened(folder, url)
     assert opened(folder, url, accepts_loss=True).log_id != log
     filled(url, folder, 1)
-    with pytest.raises(StoreError, match="not the log"):
+    with pytest.raises(StoreError, match="not the database"):
         opened(folder, first)
 
 
@@ -78,7 +79,9 @@ def test_a_write_ahead_log_that_is_lost_is_missed(folder: Path, lost: str) -> No
         damaged = bytearray(wal.read_bytes())
         damaged[-5000:-4900] = bytes(255 - byte for byte in damaged[-5000:-4900])
         wal.write_bytes(damaged)
-    with pytest.raises(StoreError, match=r"not the log .* 6 events" if lost == "all" else "come to event 6"):
+    with pytest.raises(
+        StoreError, match=r"not the database .* 6 events" if lost == "all" else "event 6 was written"
+    ):
         opened(folder)
 
 
@@ -87,7 +90,7 @@ def test_jobs_that_have_run_and_are_not_in_the_log_are_named_and_set_aside(folde
     for left in ("runs/1/1", "runs/7/1", "checkpoints/1", "checkpoints/9", "archive"):
         (folder / left).mkdir(parents=True)
     (folder / "archive" / "events-2-40.jsonl.gz").touch()
-    with pytest.raises(StoreError, match=r"jobs have run here that the log does not know \(7, 9\)"):
+    with pytest.raises(StoreError, match=r"jobs have run here that it does not know \(7, 9\)"):
         opened(folder)
     opened(folder, accepts_loss=True)
     aside = {path.relative_to(folder) for kind in ("*", "*/*") for path in folder.glob(f"{kind}/*.of-*")}
@@ -104,14 +107,14 @@ def test_jobs_that_have_run_and_are_not_in_the_log_are_named_and_set_aside(folde
 def test_a_copy_of_a_state_directory_becomes_a_log_of_its_own(folder: Path, tmp_path: Path) -> None:
     log, copy, moved = filled(default_url(folder), folder, 1), tmp_path / "copy", tmp_path / "moved"
     shutil.copytree(folder, copy)
-    with pytest.raises(StoreError, match=rf"belongs to the state directory {folder} on .* --as-copy"):
+    with pytest.raises(StoreError, match=rf"was made in {folder} on .* --as-copy"):
         opened(copy)
     own = opened(copy, as_copy=True)
     assert own.log_id != log
     assert opened(copy).log_id == own.log_id
     folder.rename(moved)
     assert opened(moved).log_id == log
-    with pytest.raises(StoreError, match="is no copy"):
+    with pytest.raises(StoreError, match="is not a copy"):
         opened(moved, as_copy=True)
 
 
@@ -119,7 +122,7 @@ def test_a_database_on_a_server_belongs_to_one_state_directory(
     postgres_url: str, folder: Path, tmp_path: Path
 ) -> None:
     filled(postgres_url, folder, 1)
-    with pytest.raises(StoreError, match=rf"belongs to the state directory {folder}"):
+    with pytest.raises(StoreError, match=rf"was made in {folder}"):
         opened(tmp_path / "another", postgres_url)
 
 

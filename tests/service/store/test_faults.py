@@ -241,10 +241,10 @@ def test_a_document_that_is_no_json(store: Store, url: str, folder: Path) -> Non
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("mysql://host/name", "mysql: no such kind of database"),
-        ("no address", "'no address' is no address of a database"),
-        ("sqlite://", "names no file"),
-        ("sqlite:///:memory:", "names no file"),
+        ("mysql://host/name", "mysql: not a kind of database that Betimes knows"),
+        ("no address", "'no address' is not the address of a database"),
+        ("sqlite://", "no file is named"),
+        ("sqlite:///:memory:", "no file is named"),
         ("postgresql://betimes@/x?host=/nowhere", "no connection"),
         ("postgresql://u:hidden@localhost:1/x", r"u:\*\*\*@localhost:1/x: no connection"),
     ],
@@ -272,7 +272,7 @@ def test_who_lost_the_database_to_another_stops(postgres_url: str, folder: Path,
     end_sessions(postgres_url)
     other = Store.open(postgres_url, tmp_path / "other", as_copy=True)
     other.commit(submission(2))
-    with pytest.raises(StoreInUse, match="has it"):
+    with pytest.raises(StoreInUse, match="in use by"):
         store.commit(submission(2))
     other.close()
     with pytest.raises(StoreInUse, match="another process"):

@@ -44,7 +44,7 @@ def test_tables_that_cannot_all_be_made_leave_nothing_behind(opened: Opening, ur
 @pytest.mark.parametrize(
     ("version", "error", "message"),
     [
-        ("9999", StoreTooNew, r"later version of Betimes .*9999"),
+        ("9999", StoreTooNew, r"newer version of Betimes .*9999"),
         ("0003", StoreError, r"unreleased version of Betimes .*0003.* another database and state directory"),
     ],
 )

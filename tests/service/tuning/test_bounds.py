@@ -46,8 +46,8 @@ def test_a_factor_of_what_is_not_known_is_not_kept() -> None:
         ("jct:avg<=1.05xx", "METRIC:MEASURE<=NUMBER"),
         ("jct:avg<=0", "above 0"),
         ("jtc:avg<=1", "did you mean 'jct'"),
-        ("jct:avg>=1", "less is better"),
-        ("utilisation:avg<=0.9", "more is better"),
+        ("jct:avg>=1", "lower jct:avg is better"),
+        ("utilisation:avg<=0.9", "higher utilisation:avg is better"),
     ],
 )
 def test_what_is_no_bound_is_refused(text: str, part: str) -> None:
@@ -73,14 +73,14 @@ def test_when_to_tune_again() -> None:
 @pytest.mark.parametrize(
     ("when", "options", "part"),
     [
-        (["soon"], {}, "neither drift nor a time"),
+        (["soon"], {}, "give drift, or a time"),
         (["1s"], {}, "at least 60s"),
         (["1h", "2h"], {}, "one time, drift, or one of each"),
         (["drift", "drift"], {}, "one time, drift, or one of each"),
-        ([], {"apply": ["jct:avg<=1"]}, "not when"),
+        ([], {"apply": ["jct:avg<=1"]}, "needs --retune 6h or --retune drift"),
         ([], {"jobs": 5}, "--retune-jobs"),
         (["1h"], {"objectives": ["jct:med"]}, "no measure"),
-        (["1h"], {"objectives": ["jct:avg"], "apply": ["wait:avg<=1"]}, "none of the objectives"),
+        (["1h"], {"objectives": ["jct:avg"], "apply": ["wait:avg<=1"]}, "not among the objectives"),
         (["1h"], {"objectives": ["jct:avg", "wait:avg"], "apply": ["wait:avg<=1"]}, "jct:avg has no bound"),
         (["1h"], {"apply": ["jct:avg<=1", "jct:avg<=2"]}, "more than one bound"),
     ],

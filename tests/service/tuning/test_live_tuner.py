@@ -119,7 +119,7 @@ def test_the_front_survives_a_restart_and_a_damaged_file_does_no_harm(
     play(house, choose)
     (tmp_path / "tuning.json").write_text("{}")
     play(house, damaged)
-    assert "no front of this version of Betimes" in caplog.text
+    assert "not a front of this version of Betimes" in caplog.text
 
 
 def test_another_search_takes_the_place_of_the_first(tmp_path: Path) -> None:

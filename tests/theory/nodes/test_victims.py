@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 
 import pytest
@@ -270,16 +271,22 @@ def test_fitgpp_takes_the_candidate_of_the_least_score(weight: float, crowd: Cro
 def fitgpp_score(found: Found, stay: Stay, weight: float) -> float:
     """Equation 2 of FitGpp: the size over the largest, and the grace period over the longest."""
 
-    def size(row: int) -> float:
-        job = found.crowd.case.jobs[row]
+    def size(other: Stay) -> float:
+        job, nodes = found.crowd.case.jobs[other.row], found.crowd.case.nodes
         return math.hypot(
-            *(job.tasks * d / most for d, most in zip(job.demand, found.crowd.case.largest, strict=True))
+            *(
+                sum(
+                    Fraction(tasks * job.demand[at], max(1, nodes[node][at]))
+                    for node, tasks in other.on.items()
+                )
+                for at in range(3)
+            )
         )
 
-    rows = [other.row for other in found.before.running]
-    longest = max(found.crowd.graces[row] for row in rows)
+    running = found.before.running
+    longest = max(found.crowd.graces[other.row] for other in running)
     grace = found.crowd.graces[stay.row] / longest if longest else 0.0
-    return size(stay.row) / max(map(size, rows)) + weight * grace
+    return size(stay) / max(map(size, running)) + weight * grace
 
 
 def best_where(found: Found, rule: str, taken: Sequence[Stay]) -> Counts | None:

@@ -213,16 +213,16 @@ def test_tasks_have_the_same_units_on_every_family() -> None:
 def test_what_fits_no_family_is_refused_by_name() -> None:
     tasks = tasks_of(one(cpu_on_x=5.0, cpu_on_y=6.0), CLUSTER)
     assert tasks.reasons == (
-        "job 0, demand on x, y: expected a unit that some machine of the family holds, found 0 GPUs, 5 cores, 0 GiB on "
-        "x; 1 such job is refused",
+        "job 0, demand on x, y: a unit asks for 0 GPUs, 5 cores, 0 GiB on x, no machine of that family has all of "
+        "that; 1 such job is refused",
     )
     tasks = tasks_of(one(cpu_on_z=1.0), CLUSTER)
     assert tasks.reasons == (
-        "job 0, demand on z: expected one on a family of the cluster, which has x, y; 1 such job is refused",
+        "job 0, demand on z: the cluster has no such machines; its families are x, y; 1 such job is refused",
     )
     wide = tasks_of(one(20, 1, cpu_on_x=4.0, cpu_on_y=2.0), replace(CLUSTER, offers=()))
     assert wide.reasons == (
-        "job 0, field max_units: expected at most 5 tasks of 1 units, as the empty cluster holds, found 20 (20 units); "
+        "job 0, field max_units: asks for 20 units (20 tasks of 1), the empty cluster holds 5 such tasks; "
         "1 such job is refused",
     )
 

@@ -125,7 +125,7 @@ def test_tasks_are_split_for_the_nodes_that_suit() -> None:
     assert tasks.refused.tolist() == [False, True, False, True]
     assert tasks.reasons == (
         "job 3, field require: no node has zone=c; nodes have zone=a, zone=b; 1 such job is refused",
-        "job 1, field max_units: expected at most 1 tasks of 2 units, as the empty cluster holds, found 2 (4 units); "
+        "job 1, field max_units: asks for 4 units (2 tasks of 2), the empty cluster holds 1 such task; "
         "1 such job is refused",
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from betimes import Workload
-from betimes.cluster import Cluster
+from betimes.cluster import Cluster, NodeGroup
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result
 
@@ -104,6 +104,19 @@ def test_scores_name_the_victim(weight: float, victim: str, beside_c: str) -> No
     """B3: four best-effort jobs on nodes of their own; blockers leave only the room that the case has."""
     assert scored_victim(weight, free_beside_c=False) == victim
     assert scored_victim(weight, free_beside_c=True) == beside_c
+
+
+def test_size_is_relative_to_the_node_that_a_job_is_on() -> None:
+    """4 of 16 GPUs are smaller than 3 of 4, though they are more GPUs; trial jobs fill the rest of both nodes."""
+    workload = Workload.from_columns(
+        submit_s=[0.0, 1.0, 2.0, 3.0, 10.0],
+        work_s=1e3,
+        qos=[BE, TE, BE, TE, TE],
+        gpu=[4.0, 12.0, 3.0, 1.0, 3.0],
+    )
+    unlike = Cluster("unlike", (NodeGroup("large", 1, 16, 64, 64), NodeGroup("small", 1, 4, 64, 64)))
+    result = simulate_nodes(workload, "fitgpp:s=0,placement=first", cluster=unlike)
+    assert result.jobs.preemptions.tolist() == [1, 0, 0, 0, 0]
 
 
 def scored_victim(weight: float, *, free_beside_c: bool) -> str:

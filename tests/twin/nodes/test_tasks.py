@@ -128,20 +128,19 @@ REFUSED = [
     (
         jobs([1, 1], gpu=[1, 8], cpu=[16, 16]),
         [False, True],
-        "job 1, fields gpu, cpu, memory_gib: expected a unit that fits some node as a whole, "
-        "found 8 GPUs, 16 cores, 0 GiB; 1 such job is refused",
+        "job 1, fields gpu, cpu, memory_gib: a unit asks for 8 GPUs, 16 cores, 0 GiB, no node has all of that; "
+        "1 such job is refused",
     ),
     (
         jobs([16, 17, 40], gpu=1),
         [False, True, True],
-        "job 1, field max_units: expected at most 2 tasks of 6 units, as the empty cluster holds, found 3 (17 units); "
+        "job 1, field max_units: asks for 17 units (3 tasks of 6), the empty cluster holds 2 such tasks; "
         "2 such jobs are refused",
     ),
     (
         jobs([1, 1], grace_s=[600, 600.5]),
         [False, True],
-        "job 1, field grace_s: expected at most 600 s, the cluster's longest grace period, found 600.5; "
-        "1 such job is refused",
+        "job 1, field grace_s: asks for 600.5 s, the cluster allows 600 (grace_limit_s); 1 such job is refused",
     ),
 ]  # fmt: skip
 
@@ -168,7 +167,7 @@ def test_a_pool_refuses_what_is_wider() -> None:
     made = tasks_of(jobs([64, 65]), Cluster.pool(64))
     assert made.refused.tolist() == [False, True]
     assert made.reasons == (
-        "job 1, field max_units: expected at most 64 units, as the pool has, found 65; 1 such job is refused",
+        "job 1, field max_units: asks for 65 units, the pool has 64; 1 such job is refused",
     )
 
 
@@ -258,5 +257,5 @@ def test_more_units_a_task_than_any_node_holds() -> None:
     made = tasks_of(workload, Cluster.uniform(4, gpu=8, cpu=8))
     assert made.refused.tolist() == [False, True]
     assert made.reasons == (
-        "job 1, field units_per_task: expected at most 8, as many as some node holds, found 16; 1 such job is refused",
+        "job 1, field units_per_task: a task has 16 units, the largest node holds 8; 1 such job is refused",
     )

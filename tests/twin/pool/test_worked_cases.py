@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -155,12 +156,25 @@ def test_largest_variation() -> None:
 
 
 @pytest.mark.parametrize(("decay", "classes", "weights"), T8_WEIGHTS)
-def test_weights(decay: float, classes: int, weights: tuple[Fraction, ...] | None) -> None:
+def test_published_weights(decay: float, classes: int, weights: tuple[Fraction, ...] | None) -> None:
     if weights is None:
         with pytest.raises(PolicyError, match=r"parameter W: .* class"):
-            exponential_weights(decay, classes)
+            exponential_weights(decay, classes, published=True)
     else:
-        assert exponential_weights(decay, classes) == weights
+        assert exponential_weights(decay, classes, published=True) == weights
+
+
+@pytest.mark.parametrize(("decay", "classes"), [(0.0, 3), (1.0, 2), (-0.67, 3), (3.0, 4), (10.0, 2)])
+def test_each_class_weighs_a_power_of_e_more_than_the_next(decay: float, classes: int) -> None:
+    weights = [float(weight) for weight in exponential_weights(decay, classes)]
+    assert sum(weights) == pytest.approx(1.0, rel=1e-12)
+    ratios = [one / other for one, other in pairwise(weights)]
+    assert ratios == pytest.approx([math.exp(decay)] * (classes - 1), rel=1e-12)
+
+
+def test_weights_that_leave_a_class_nothing_are_refused() -> None:
+    with pytest.raises(PolicyError, match="less than a billionth of the units; choose a W nearer to 0"):
+        exponential_weights(8.0, 4)
 
 
 def test_thresholds_and_weights_derived_from_a_workload() -> None:

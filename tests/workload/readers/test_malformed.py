@@ -163,7 +163,9 @@ def test_no_such_file(tmp_path: Path) -> None:
 
 
 def test_unknown_format_suggests_the_nearest(put: Put) -> None:
-    with pytest.raises(InputError, match=r"'swv' is unknown; did you mean swf\? known are parquet, swf"):
+    with pytest.raises(
+        InputError, match=r"'swv' is unknown \(did you mean 'swf'\?\); known are parquet, swf"
+    ):
         read_trace(put(b"", "a"), format="swv")
     with pytest.raises(InputError, match="expected fail or skip"):
         read_trace(put(b"", "a"), on_bad_rows="ignore")  # pyright: ignore[reportArgumentType]

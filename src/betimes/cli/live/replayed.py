@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from betimes.cli.render.progress import Display
 from betimes.cli.render.tables import say, show_pairs
-from betimes.cli.render.times import length
+from betimes.units import length
 
 if TYPE_CHECKING:
     from betimes.service.runtime.controller import Controller

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from betimes.units import usd
+
 if TYPE_CHECKING:
     from betimes.service.views.models import EventView
 
@@ -25,7 +27,7 @@ def details(event: EventView, at_now: float) -> str:
 
 
 def _submitted(data: Data, _: float) -> str:
-    from betimes.cli.render.times import length
+    from betimes.units import length
 
     place = f"element {data['array_index']} of array {data['array_id']}, " if "array_index" in data else ""
     place += f"{data['trials']['count']} trials, " if "trials" in data else ""
@@ -33,7 +35,7 @@ def _submitted(data: Data, _: float) -> str:
 
 
 def _queued(data: Data, _: float) -> str:
-    from betimes.cli.render.times import length
+    from betimes.units import length
 
     return f"estimated at {length(data['believed_s'])} ({data['basis']})"
 
@@ -57,6 +59,8 @@ def _nominated(data: Data, _: float) -> str:
 
 
 def _migrating(data: Data, _: float) -> str:
+    from betimes.units import usd
+
     when = "once there is room, and all of it is up" if data["keeps_running"] else "at once"
     said = f"moves {when}:{_on(data['places'])} instead of{_on(data['before'])}"
     if "move" not in data:
@@ -79,11 +83,6 @@ def _moved(data: Data, _: float) -> str:
     ran = length(move.hours * 3600.0)
     came = f"{usd(move.saving_usd_per_h)} an hour for {ran}, for {usd(move.cost_usd)}"
     return f"the move saved {came}; expected: {expected}"
-
-
-def usd(amount: float) -> str:
-    """An amount of money with enough digits for the price of a second."""
-    return f"{'-' if amount < 0 else ''}${abs(amount):.3g}"
 
 
 def _reserved(data: Data, _: float) -> str:
@@ -137,13 +136,13 @@ def _goes_on(data: Data, _: float) -> str:
 
 
 def _finished(data: Data, _: float) -> str:
-    from betimes.cli.render.times import length
+    from betimes.units import length
 
     return f"{length(data['run_s'])} of work"
 
 
 def _believed(data: Data, _: float) -> str:
-    from betimes.cli.render.times import length
+    from betimes.units import length
 
     left = f"{length(data['account']['left_s'])} of work left"
     if data.get("slept"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def show(front: Front, *, wide: bool = False) -> None:
     from betimes.cli.render.tables import Column, say
     from betimes.cli.render.tables import show as show_table
     from betimes.foresight.tuning.shown import shown
-    from betimes.outcome.units import short_names
+    from betimes.outcome.tables import short_names
 
     axes = shown(front).axes
     searched = "\n(where searched)" if front.test is not None else ""
@@ -77,3 +78,13 @@ def _cells(front: Front, axes: Sequence[Axis], train: Measured | None, test: Mea
         else:
             cells.append(f"{'-' if test is None else axis.text(test[name])} ({there})")
     return cells
+
+
+def write(front: Front, folder: Path) -> None:
+    """Write the front as JSON, as a page and as pictures."""
+    from betimes.foresight.tuning import page, picture
+
+    front.write(folder)
+    page.write(front, folder / page.FILE)
+    for name in picture.FILES:
+        picture.draw(front, folder / name)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from betimes.cli.render.times import both, clock, length, sentence
+from betimes.cli.render.times import both, clock, sentence
+from betimes.units import length, usd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,33 +38,9 @@ def units(least: int, most: int) -> str:
     return f"{least}-{most} units" if least != most else f"{most} unit{'' if most == 1 else 's'}"
 
 
-def amount(number: float) -> str:
-    """A number to one decimal, without a zero there."""
-    return f"{number:,.1f}".removesuffix(".0")
-
-
-def gib(number: float) -> str:
-    """Memory: `23.5 GiB`, `512 MiB`."""
-    return f"{amount(number)} GiB" if number >= 1 or number == 0 else f"{amount(number * 1024)} MiB"
-
-
-def file_size(size_bytes: int) -> str:
-    """`65 bytes`, `12.3 KiB`, `3.4 MiB`."""
-    if size_bytes < 2**10:
-        return f"{size_bytes} byte{'' if size_bytes == 1 else 's'}"
-    return f"{amount(size_bytes / 2**20)} MiB" if size_bytes >= 2**17 else f"{amount(size_bytes / 2**10)} KiB"
-
-
 def node_seconds(number: float) -> str:
     """What something cost the cluster: `12.5 node-s`; whole from a hundred on."""
     return f"{number:,.3g} node-s" if number < 100 else f"{number:,.0f} node-s"
-
-
-def usd(amount: float | None) -> str:
-    """`$1.20`; cents alone would hide what little a short job costs; nothing where no price is known."""
-    if amount is None:
-        return ""
-    return f"${amount:,.2f}" if amount == 0 or amount >= 0.995 else f"${amount:,.2g}"
 
 
 def promise_pairs(submitted: Submitted, widest: int, at_now: float) -> list[tuple[str, str]]:

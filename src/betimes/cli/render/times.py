@@ -7,11 +7,10 @@ import re
 import time
 from datetime import datetime
 
-from betimes.units import TIME_UNITS
+from betimes.units import length
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_LEAST_S = {"d": 172_800.0, "h": 7200.0, "min": 120.0, "s": 0.0}  # that a unit shows, the largest first
 _AT_ONCE_S = 1.0
 _SECONDS_MATTER_S = 600.0
 _INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -73,19 +72,6 @@ def both(at: float | None, at_now: float) -> str:
 def since(at: float, at_now: float) -> float | None:
     """Seconds from an instant until now; null where this machine's clock cannot tell, in a replay."""
     return None if _is_replayed(at) and not _is_replayed(at_now) else at_now - at
-
-
-def length(seconds: float | None) -> str:
-    """A duration to the precision that people plan with: `45 s`, `12 min`, `1.5 h`, `3 d`; `-` where not known."""
-    if seconds is None or not math.isfinite(seconds):
-        return "-"
-    for unit, least_s in _LEAST_S.items():
-        if round(abs(seconds)) >= least_s:
-            value = seconds / TIME_UNITS[unit]
-            places = 1 if abs(value) < 9.95 and (unit != "s" or abs(value) < 0.95) else 0
-            text = f"{value:,.{places}f}"
-            return f"{text.removesuffix('.0')} {unit}"
-    raise AssertionError("seconds suit any duration")
 
 
 def _in_sentence(text: str, at_now: float) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from betimes.cli import options
-from betimes.cli.simulate.simulation_options import SimulationOptions
-from betimes.cli.spread_options import spread_options
+from betimes.cli.simulate.simulation_options import SimulationOptions, spread_options
 from betimes.cli.verbs import Json
 
 

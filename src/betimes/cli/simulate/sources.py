@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from betimes.errors import InputError
+from betimes.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from betimes.cluster import Cluster
@@ -91,11 +90,7 @@ def _nearest(text: str) -> str:
     if not path.parent.is_dir():
         return f"; the folder {path.parent} does not exist either"
     known = {generator: generator + colon + parameters for generator in GENERATORS}
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-    if near:
-        return f"; did you mean {known[near[0]]!r}?"
     beside = {entry.name: str(path.with_name(entry.name)) for entry in path.parent.iterdir()}
-    near = difflib.get_close_matches(path.name, beside, n=1)
-    if near:
-        return f"; did you mean {beside[near[0]]!r}?"
+    if near := nearest(name, known) or nearest(path.name, beside):
+        return f" (did you mean {(beside | known)[near[0]]!r}?)"
     return f"; generators are {', '.join(GENERATORS)}, samples {', '.join(SAMPLE + name for name in SAMPLES)}"

@@ -202,7 +202,7 @@ def tune(
     with display.shown():
         front = _searched(wanted, [str(each) for each in asked], search, display)
         if out is not None:
-            from betimes.cli.front_files import write
+            from betimes.cli.render.fronts import write
 
             with folders.staged(out) as stage:
                 write(front, stage)

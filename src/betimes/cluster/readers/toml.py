@@ -41,7 +41,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
@@ -56,7 +55,7 @@ from betimes.cluster.labels import Labels, labels_of
 from betimes.cluster.offer import Offer, Spot
 from betimes.cluster.resources import RESOURCES, whole_capacity
 from betimes.cluster.revocation import REVOCATIONS, parameters
-from betimes.errors import ClusterError
+from betimes.errors import ClusterError, did_you_mean
 
 _TOP = ("name", "grace_limit_s", "nodes", "offers", "catalogue", "quota", "seed", "interference")
 _NODES = (
@@ -179,9 +178,8 @@ def check_known(table: dict[str, Any], names: tuple[str, ...], field: str) -> No
     """No key but these names, or ClusterError, which begins with `field`."""
     for key in table:
         if key not in names:
-            near = difflib.get_close_matches(key.lower(), names, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise ClusterError(f"{field}{key[:40]!r}: unknown; {hint}known are {', '.join(names)}")
+            hint = did_you_mean(key, names)
+            raise ClusterError(f"{field}{key[:40]!r}: unknown{hint}; known are {', '.join(names)}")
 
 
 def _group(table: Any, where: str) -> NodeGroup:

@@ -145,11 +145,11 @@ class Front(_Record):
             first: Any = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
             raise InputError(
-                f"{file}: no front of this version of Betimes: {where + ': ' if where else ''}{first['msg']}; "
+                f"{file}: not a front of this version of Betimes: {where + ': ' if where else ''}{first['msg']}; "
                 "make it anew with betimes tune"
             ) from None
         except ValueError as error:
-            raise InputError(f"{file}: no JSON ({error}); make it anew with betimes tune") from None
+            raise InputError(f"{file}: not JSON ({error}); make it anew with betimes tune") from None
         except InputError as error:
             raise InputError(f"{file}: {error}") from None
         return found

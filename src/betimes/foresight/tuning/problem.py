@@ -93,9 +93,9 @@ def parts(workload: Workload, jobs: int | None, seed: int) -> tuple[Workload, Wo
     of fewer than four jobs has no second part. Raises InputError for fewer than two jobs.
     """
     if len(workload) < 2:
-        raise InputError(f"{workload.name}: fewer than two jobs: there is nothing to tune on; give more jobs")
+        raise InputError(f"{workload.name}: tuning needs at least two jobs; give more")
     if jobs is not None and jobs < 2:
-        raise InputError(f"--jobs {jobs}: a part to tune on has at least two jobs")
+        raise InputError(f"--jobs {jobs}: tuning needs at least two jobs")
     if len(workload) < 4:
         return workload, None
     each = len(workload) // 2 if jobs is None else min(jobs, len(workload) // 2)

@@ -117,7 +117,8 @@ def search(
         )
     if not archive.front and ended != "interrupted":
         raise InputError(
-            f"none of the {len(archive.tried):,} configurations tried is possible; allow more evaluations"
+            f"each of the {len(archive.tried):,} configurations tried leaves a class of jobs without units; "
+            "allow more evaluations"
         )
     return archive.found(ended)
 

@@ -12,7 +12,8 @@ from typing import Literal
 
 from betimes.foresight.objectives import Objective
 from betimes.foresight.tuning.front import Front, Measured
-from betimes.outcome.units import TIME_UNITS, decimals, short_names, time_unit
+from betimes.outcome.tables import short_names
+from betimes.units import TIME_UNITS, decimals, time_unit
 
 Group = Literal["front", "named", "baseline", "train"]
 

@@ -71,7 +71,7 @@ class Space(Protocol):
 
 
 class HeuristicSpace:
-    """(T, W, zeta_min, delta) in the bounds of the released search.
+    """(T, W, zeta_min, delta) in the bounds of the released search, weights in thousandths as there.
 
     sizes: (jobs,) seconds on one unit as the scheduler believes them. published: classes as the released code makes
     them (`thresholds_by_variation`). A class that would get less than a thousandth of the units makes a
@@ -91,7 +91,7 @@ class HeuristicSpace:
         most, decay, zeta_min, delta = (float(value) for value in variables)
         thresholds = thresholds_by_variation(self.sizes, most, self.published)
         try:
-            weights = exponential_weights(decay, len(thresholds) + 1)
+            weights = exponential_weights(decay, len(thresholds) + 1, published=True)
         except PolicyError:
             return None
         named = {"T": most, "W": decay, "zeta_min": zeta_min, "delta": delta}
@@ -146,7 +146,7 @@ def space_of(kind: str, sizes: Floats, published: bool = False) -> HeuristicSpac
 
 def _check_sizes(sizes: Floats) -> None:
     if len(sizes) < 2:
-        raise InputError("fewer than two jobs: there is nothing to tune on; give a longer trace")
+        raise InputError("tuning needs at least two jobs; give a longer trace")
     if float(np.max(sizes)) == float(np.min(sizes)):
         raise InputError(
             f"all {len(sizes):,} jobs have the same size ({float(sizes[0]):g} s on one unit): "

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import NodesView
+from betimes.core.nodes.demands import demand_on
 from betimes.core.nodes.passes.preemption import makes_room
+from betimes.core.placements import Node
 from betimes.kernels import Floats, Ints, kernel
 from betimes.policies.hooks import Parameter
 from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy
@@ -19,29 +21,59 @@ FALLBACK = 2  # place of the parameter among the numbers: s, P, fallback
 def least_score(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
     """Size over the largest size, plus s times grace period over the longest; only who makes room alone.
 
-    A size is over the capacity of the largest node; the paper says of "the node", and its nodes are equal.
-
     The maxima are over all running best-effort jobs, also those that cannot be taken (equation 2). Where no
     single job makes room, victims are drawn at random, or none is taken if the fallback is off.
     """
     largest, longest_s = 0.0, 0.0
     for k in range(len(chosen)):
-        need = view.needs[chosen[k]]
-        largest = max(largest, need.share)
-        longest_s = max(longest_s, need.grace_s)
+        score[k] = size_held(view, chosen[k])
+        largest = max(largest, score[k])
+        longest_s = max(longest_s, view.needs[chosen[k]].grace_s)
     weight, most = view.params[0], view.params[1]
     found = False
     for k in range(len(chosen)):
-        need = view.needs[chosen[k]]
-        score[k] = math.inf
         if view.progress[chosen[k]].preemptions < most and makes_room(view, chosen[k], slot):
             found = True
-            score[k] = need.share / largest
+            score[k] /= largest
             if longest_s > 0.0:
-                score[k] += weight * need.grace_s / longest_s
+                score[k] += weight * view.needs[chosen[k]].grace_s / longest_s
+        else:
+            score[k] = math.inf
     if not found and view.params[FALLBACK] > 0.0:
         for k in range(len(chosen)):
             score[k] = lot(view.cluster[0].seed, draw, view.jobs[chosen[k]].seq)
+
+
+@kernel
+def size_held(view: NodesView, slot: int) -> float:
+    """Euclidean norm of what a job holds, each resource over the capacity of the node (section 3.1).
+
+    The paper's jobs are on one node each. One on several has the sum of its parts, each over its own node. Parts on
+    nodes of one capacity, one after another, are added up before they are divided: jobs of equal demand tie exactly.
+    """
+    need = view.needs[slot]
+    gpu, cpu, memory = 0.0, 0.0, 0.0
+    at = need.placed
+    while at >= 0:
+        node = view.nodes[view.placements[at].node]
+        held_gpu, held_cpu, held_memory = 0, 0, 0
+        while at >= 0 and _is_as_large(view.nodes[view.placements[at].node], node):
+            placement = view.placements[at]
+            task_gpu, task_cpu, task_memory = demand_on(view, need, placement.node)
+            held_gpu += placement.tasks * task_gpu
+            held_cpu += placement.tasks * task_cpu
+            held_memory += placement.tasks * task_memory
+            at = placement.follows
+        # Of what a node has nothing, nothing is held there.
+        gpu += held_gpu / max(1, node.gpu)
+        cpu += held_cpu / max(1, node.cpu)
+        memory += held_memory / max(1, node.memory)
+    return math.sqrt(gpu * gpu + cpu * cpu + memory * memory)
+
+
+@kernel
+def _is_as_large(node: Node, other: Node) -> bool:
+    return node.gpu == other.gpu and node.cpu == other.cpu and node.memory == other.memory
 
 
 fitgpp = NodesPolicy(

@@ -6,11 +6,10 @@ by FILE.py:NAME, with parameters that follow a slash: `easy/order=sjf`, `*jf/bac
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from betimes.errors import PolicyError
+from betimes.errors import PolicyError, did_you_mean
 from betimes.policies.hooks import Value
 from betimes.policies.nodes.hooks import Member, NodesPolicy
 from betimes.policies.nodes.provisioning import TICK_S
@@ -73,9 +72,8 @@ def _others(part: str, sixty: Candidates, known: Mapping[str, NodesPolicy], tick
                 "itself, without --cluster"
             )
         if not sources:
-            near = difflib.get_close_matches(part, [*sixty, *known], n=3, cutoff=0.4)
-            hint = f"did you mean {', '.join(near)}?" if near else "`betimes policies` lists all"
-            raise PolicyError(f"{WHERE}: no policy is called {part!r}; {hint}")
+            hint = did_you_mean(part, [*sixty, *known], most=3)
+            raise PolicyError(f"{WHERE}: no policy is called {part!r}{hint}; `betimes policies` lists all")
     members: list[Member] = []
     for source in sources:
         parameters = given.replace("/", ",")

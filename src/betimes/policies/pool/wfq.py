@@ -193,7 +193,8 @@ def _weights(values: dict[str, Value | None], classes: int) -> tuple[Fraction, .
     given = cast("tuple[Fraction, ...] | None", values["weights"])
     if given is None:
         decay = cast("float | None", values["W"])
-        return exponential_weights(steepest_decay(classes) if decay is None else decay, classes)
+        decay = steepest_decay(classes) if decay is None else decay
+        return exponential_weights(decay, classes, values["classes"] == "published")
     if len(given) != classes:
         raise PolicyError(
             f"policy wfq, parameter weights: {len(given)} given for {classes} classes; "
@@ -242,7 +243,8 @@ wfq = Policy(
         ),
         Parameter(
             "classes",
-            "how T makes classes: exactly, or as published: the job that opens a class then counts in none",
+            "how T and W make classes: exactly, or as the published code does: the job that opens a class counts in "
+            "none, and weights are rounded to a thousandth (a W that leaves a class less is refused)",
             "exact",
             choices=("exact", "published"),
         ),
@@ -251,8 +253,7 @@ wfq = Policy(
         ),
         Parameter(
             "W",
-            "without weights: class i weighs e^(-iW), rounded to a thousandth as in the published code (not in the "
-            "paper); one so steep that a class would have less is refused; not given: 2, or less where that were so",
+            "without weights: class i weighs e^(-iW); not given: 2, or less where a class would have under 0.002",
             None,
             low=-10.0,
             high=10.0,

@@ -1,7 +1,7 @@
 """The two rules that make weighted fair queueing a matter of two numbers (PCS, section 4.2).
 
 Thresholds: sorted by size, jobs share a class while the squared coefficient of variation of its sizes stays at
-or below T. Weights: class i has e^(-iW), rounded to a thousandth.
+or below T. Weights: class i has e^(-iW).
 """
 
 from __future__ import annotations
@@ -52,28 +52,35 @@ def largest_variation(sizes: Floats) -> float:
 
 USUAL_DECAY = 2.0
 DECAY_STEP = 0.125
-LEAST_WEIGHT = 0.002  # so that rounding to thousandths leaves something
+USUAL_LEAST_WEIGHT = 0.002  # the class of the largest jobs runs slowly then, but it runs
+LEAST_WEIGHT = 1e-9  # as of the parameter `weights`
 
 
 def steepest_decay(classes: int) -> float:
-    """The decay to take where none is given: `USUAL_DECAY`, or less where the last class would be left with nothing."""
+    """The decay to take where none is given: `USUAL_DECAY`, or less where the last class would have nearly nothing."""
     decay = USUAL_DECAY
-    while decay > 0.0 and _parts(decay, classes)[-1] < LEAST_WEIGHT:
+    while decay > 0.0 and _parts(decay, classes)[-1] < USUAL_LEAST_WEIGHT:
         decay -= DECAY_STEP
     return decay
 
 
-def exponential_weights(decay: float, classes: int) -> tuple[Fraction, ...]:
-    """Weights proportional to e^(-i decay), rounded to thousandths and made to sum to one; class 0: the smallest.
+def exponential_weights(decay: float, classes: int, published: bool = False) -> tuple[Fraction, ...]:
+    """Weights proportional to e^(-i decay), of sum one; class 0: the smallest jobs (PCS, section 4.2).
 
-    Raises PolicyError where a weight rounds to nothing: such a class would never run.
+    published: rounded to thousandths, as the released code has it; its last weight is what is left to one. Raises
+    PolicyError where a weight is less than `LEAST_WEIGHT`, or rounds to nothing: such a class would never run.
     """
-    rounded = [Fraction(round(part, 3)).limit_denominator(1000) for part in _parts(decay, classes)]
-    if min(rounded) <= 0:
+    parts = _parts(decay, classes)
+    if published:
+        parts = [round(part, 3) for part in parts]
+    if min(parts) < LEAST_WEIGHT:
         raise PolicyError(
-            f"policy wfq, parameter W: with {decay:g} and {classes} classes a class has less than a thousandth; "
-            "choose a W nearer to 0 or a larger T"
+            f"policy wfq, parameter W: with {decay:g} and {classes} classes a class has less than "
+            f"{'a thousandth' if published else 'a billionth'} of the units; choose a W nearer to 0 or a larger T"
         )
+    if not published:
+        return tuple(Fraction(part) for part in parts)
+    rounded = [Fraction(part).limit_denominator(1000) for part in parts]
     whole = sum(rounded, Fraction(0))
     weights = [value / whole for value in rounded]
     weights[-1] = 1 - sum(weights[:-1], Fraction(0))

@@ -692,9 +692,9 @@ class LiveNodes:
             if needs[slot].bound >= 0 and needs[slot].awaited == 0:
                 entries.settle_binding(self.state, slot)
 
-    def tasks(self, job: int) -> JobTasks:
-        """The tasks of a job that is here."""
-        return self.tasks_of[job]
+    def tasks(self, wanted: JobRequest) -> JobTasks:
+        """The tasks of a job, or those that it would have if it were submitted now."""
+        return self.tasks_of.get(wanted.job) or self._split(wanted.asked)
 
     def _split(self, asked: Asked) -> JobTasks:
         """For the nodes, and where these do not hold the job for what can be rented, as the twin does."""

@@ -310,7 +310,9 @@ class LivePool:
 
     def why_less(self, job: int) -> tuple[int, str]:
         """What the policy last asked for a job beyond what it holds, and why it was not given: 0: nothing."""
-        slot = self.slot_of[job]
+        slot = self.slot_of.get(job)
+        if slot is None:  # it is not submitted
+            return 0, ""
         asked = int(_asked_for(self.state, slot))
         return asked, WHY_LESS[int(self.state.progress[slot].curtailed)] if asked > 0 else ""
 

@@ -49,13 +49,15 @@ def make_copy(launch: Launch) -> None:
     if launch.archive is None or copy.is_dir():
         return
     if not Path(launch.archive).exists():
-        raise DamagedArchive(f"its upload {launch.archive} is not there; send the directory again")
+        raise DamagedArchive(
+            f"its uploaded directory is missing ({launch.archive}); submit it again with --upload"
+        )
     _make_private(copy.parent)
     try:
         unpack(Path(launch.archive), copy)
     except DamagedArchive as error:
         raise DamagedArchive(
-            f"its upload {launch.archive} {error}; remove it, and send the directory again"
+            f"its uploaded directory ({launch.archive}) {error}; remove that file, and submit again with --upload"
         ) from None
 
 
@@ -253,7 +255,7 @@ def _with_supervisor(folder: str) -> Fate:
     if shim is None:
         return Starting()
     if processes.lives(shim["pid"], shim["start_ticks"]) and not _is_supervisor(shim["pid"]):
-        raise Damaged(f"{folder}/{files.SHIM} is damaged: process {shim['pid']} is no supervisor")
+        raise Damaged(f"{folder}/{files.SHIM} is damaged: process {shim['pid']} is not the run's supervisor")
     return Running(shim)
 
 

@@ -151,7 +151,9 @@ def write_request(control: str, request: str) -> None:
     try:
         os.write(descriptor, request.encode("ascii") + b"\n")
     except BlockingIOError as error:
-        raise Unavailable(f"{control} is full: its shim is suspended; let it go on (SIGCONT)") from error
+        raise Unavailable(
+            f"the run's supervisor is suspended and reads no commands ({control}); resume it with kill -CONT"
+        ) from error
     except BrokenPipeError:  # it has ended since
         return
     finally:

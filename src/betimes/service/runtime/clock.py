@@ -14,8 +14,6 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple
 
-from betimes.units import TIME_UNITS
-
 Source = Callable[[], float]  # seconds
 
 LONGEST_SLEEP_S = 1.0  # by the event loop's clock, which stands still while the machine is suspended
@@ -31,17 +29,6 @@ class Jump(NamedTuple):
 
     wall_s: float  # how far the wall clock jumped; negative: back
     stepped_s: float  # how far the service's clock was put forward for it, 0 or more
-
-
-def span(seconds: float) -> str:
-    """A length of time in words: `3 h`, `25 min`, `40 s`."""
-    for unit in ("h", "min"):
-        size = TIME_UNITS[unit]
-        if seconds >= 2.0 * size:
-            return (
-                f"{seconds / size:.2g} {unit}" if seconds < 100.0 * size else f"{seconds / size:.0f} {unit}"
-            )
-    return f"{seconds:.0f} s"
 
 
 class Clock:

@@ -23,7 +23,7 @@ from betimes.errors import (
 )
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.runtime.background import Background
-from betimes.service.runtime.clock import Clock, VirtualClock, span
+from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.commands import (
     AdvanceCloud,
     Command,
@@ -52,6 +52,7 @@ from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.store.batch import Batch
 from betimes.service.store.store import Store
 from betimes.service.views.models import Lease
+from betimes.units import length
 
 T = TypeVar("T")
 Results = list[tuple[Input, Any]]
@@ -412,10 +413,10 @@ class Controller:
         if jump is not None:
             log.warning(
                 "the system clock %s; %s",
-                f"went {'back' if jump.wall_s < 0 else 'forward'} {span(abs(jump.wall_s))}",
-                f"{span(jump.stepped_s)} are not counted as run time, as nothing ran here meanwhile"
+                f"went {'back' if jump.wall_s < 0 else 'forward'} {length(abs(jump.wall_s))}",
+                f"{length(jump.stepped_s)} are not counted as run time, as nothing ran here meanwhile"
                 if jump.stepped_s
-                else f"times may be {span(self.clock.ahead_s)} late until it catches up",
+                else f"times may be {length(self.clock.ahead_s)} late until it catches up",
             )
             self.leases.extend(jump.stepped_s, self.clock.now_s())
             if jump.stepped_s:

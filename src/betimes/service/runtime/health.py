@@ -6,10 +6,10 @@ import asyncio
 
 from betimes import __version__
 from betimes.errors import StoreError
-from betimes.service.runtime.clock import span
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.readiness import Readiness
 from betimes.service.views.models import Health
+from betimes.units import length
 
 
 async def health_of(controller: Controller, readiness: Readiness, uptime_s: float) -> Health:
@@ -31,7 +31,7 @@ async def health_of(controller: Controller, readiness: Readiness, uptime_s: floa
     ahead_s = controller.clock.ahead_s
     notes = []
     if ahead_s:
-        away = span(ahead_s)
+        away = length(ahead_s)
         notes.append(
             f"The system clock went back {away}. Times shown may be {away} late until it catches up."
         )

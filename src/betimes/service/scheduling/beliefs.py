@@ -8,8 +8,8 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from betimes.outcome.units import humanise_s
 from betimes.service.spec.job_spec import JobSpec
+from betimes.units import humanise_s
 
 Basis = Literal["estimate", "last-two", "default", "limit"]
 

@@ -69,7 +69,7 @@ class EngineRenewal:
     def take_over(self) -> None:
         """The policy in force is compiled: it decides from now on, first about what has come meanwhile."""
         if self._engine.stands_by:
-            self._renew()
+            self.renew()
 
     def nodes_changed(self) -> None:
         """Nodes have come or gone, or take work again or no more."""
@@ -79,7 +79,7 @@ class EngineRenewal:
             # What has left by now is split into tasks for the nodes that there are.
             self._requeue(self._engine.take_gone())
         if self._sets.shed() or not self._engine.take_over_nodes():
-            self._renew()
+            self.renew()
         self._engine.look()
 
     def note_restart(self, job: Job) -> None:
@@ -90,9 +90,10 @@ class EngineRenewal:
         took_s = self._state.now_at - job.restarting_since_at
         self._state.log("restarted", "executor", job.job_id, took_s=took_s)
         if self._engine.restart_s != before_s:
-            self._renew()
+            self.renew()
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Make the engine anew, out of the ledger."""
         self._settle_up()
         self._engine.rebuild(self._state.ledger.policy)
         self._engine.look()

@@ -466,6 +466,11 @@ class PolicyEngine:
         pending.widths, pending.done, pending.believed = [], [], []
         return self.take_gone()
 
+    @property
+    def has_departures(self) -> bool:
+        """Whether jobs or their runs have left since the last decision."""
+        return bool(self._pending.done or self._pending.gone)
+
     def take_gone(self) -> list[int]:
         """The jobs whose runs have left as they were told to, of which the engine is not told any more."""
         gone, self._pending.gone = self._pending.gone, []

@@ -15,16 +15,17 @@ from betimes.cluster.labels import Labels, as_texts, suits, why_none_suits
 from betimes.cluster.resources import PER_UNIT, Amounts
 from betimes.cluster.tasks import JobTasks
 from betimes.cluster.unit_demand import UnitDemand
-from betimes.outcome.units import instant
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.scheduling.engine_factory import pool_resource
+from betimes.service.scheduling.engine_job import wanted_of
 from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import BOOTING, UP
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState, most
+from betimes.units import instant
 
 CODES = {
     "compiling": "the policy in force is still being compiled",
@@ -276,7 +277,10 @@ class WaitReasons:
         return self._engine.stands_by and job.job_id in self._state.job_index.entering
 
     def why(self, job: Job) -> dict[str, Any]:
-        """The reason of a job, with its evidence, and until when it waits before a machine is rented for it."""
+        """The reason of a job, with its evidence, and until when it waits before a machine is rented for it.
+
+        The job may be one that is not submitted, numbered 0 as in the forecast.
+        """
         found = self._why(job)
         until_s = job.account.waits_until_s if job.account is not None and job.rental is None else None
         if until_s is None:
@@ -359,7 +363,7 @@ class WaitReasons:
     def _too_little(self, job: Job) -> dict[str, Any] | None:
         """What it lacks; null: it would fit into what is free."""
         engine, spec = self._engine.engine, job.spec
-        tasks = engine.tasks(job.job_id) if isinstance(engine, LiveNodes) else None
+        tasks = engine.tasks(wanted_of(job)) if isinstance(engine, LiveNodes) else None
         asked = _Asked(spec.unit, spec.required, spec.min_units, tasks)
         if asked not in self._lacks:
             self._lacks[asked] = self._lack_of(asked)

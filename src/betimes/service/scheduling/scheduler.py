@@ -63,6 +63,7 @@ class Scheduler:
         self.selection = MemberSelection(state, engine)
         self.planner = PlannerAnswers(state, engine)
         self._decisions = DecisionApplier(state, engine, runs, self.rentals, self.machines)
+        self._is_resuming = False  # since a start there has been no turn
 
     # --- what is known ----------------------------------------------------------------------------------------
 
@@ -185,6 +186,7 @@ class Scheduler:
 
     def recover(self) -> None:
         """After a start: the engine is made of the ledger, and the policy looks at it anew."""
+        self._is_resuming = True
         self._state.log("recovered", "recovery")
         self._engine.rebuild(self.ledger.policy)
         for job in list(self.ledger.jobs.values()):
@@ -201,9 +203,14 @@ class Scheduler:
         return min(self._engine.next_timer_at(), self._state.job_index.next_delay_at())
 
     def begin(self, now_at: float) -> None:
-        """It is `now_at`, which is never earlier than before: timers that are over go off first."""
+        """It is `now_at`, which is never earlier than before: timers that are over go off first.
+
+        In the first turn after a start they wait for the reports of runs that ended meanwhile, which have not outrun
+        their estimates since.
+        """
         self._state.now_at = max(self.now_at, now_at)
-        self._decisions.apply(self._engine.catch_up())
+        if not self._is_resuming:
+            self._decisions.apply(self._engine.catch_up())
 
     def sleep(self, for_s: float) -> None:
         """The machine of the service sleeps from now on, for so long: what runs on it comes no further meanwhile."""
@@ -227,6 +234,10 @@ class Scheduler:
 
     def turn(self, asleep: Collection[int] = ()) -> None:
         """Let the policy decide about what has happened; asleep: jobs that take longer, as their machine slept."""
+        if self._is_resuming:
+            self._is_resuming = False
+            if self._engine.has_departures:
+                self.policy.renew()
         self.jobs.admit_delayed()
         self.nodes.retire_drained()
         self.machines.give_back_unmanaged()

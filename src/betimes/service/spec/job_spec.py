@@ -57,7 +57,7 @@ def _tasks(value: object) -> object:
     if (isinstance(given, str) and given in TASKS) or (type(given) is int and 1 <= given <= MOST_UNITS):
         return given
     shown = repr(given)[:40]
-    raise ValueError(f"{shown} is none of pack, spread, and a number of units from 1 to {MOST_UNITS:,}")
+    raise ValueError(f"{shown} is not pack, spread or a number of units from 1 to {MOST_UNITS:,}")
 
 
 def in_schema(**keywords: Any) -> Any:
@@ -372,7 +372,7 @@ def parse_array(text: str) -> tuple[list[int], int]:
     found = _ARRAY.fullmatch(text)
     if found is None:
         raise ValueError(
-            f"{text!r} is no array; write indices as in 1-100, 0,3,8-20:4 or 1-100%10 (at most 10 at once)"
+            f"{text!r} is not an array; write indices as in 1-100, 0,3,8-20:4 or 1-100%10 (at most 10 at once)"
         )
     indices: set[int] = set()
     for part in found["indices"].split(","):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
-from betimes.errors import Refused
+from betimes.errors import Refused, did_you_mean
 from betimes.service.spec.job_spec import MOST_AFTER, JobSpec, parse_array, split_after
 
 
@@ -56,10 +55,7 @@ def _jobs_of(spec: JobSpec) -> int:
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = (
-        f"did you mean {near[0]!r}?"
-        if near
-        else "write a job's number, as in 41 or 41:any, or the name of one before it"
+    return (
+        f"{name[:60]!r}: no job of that name stands before it{did_you_mean(name, known)}; write a job's number, as in "
+        "41 or 41:any, or the name of one before it"
     )
-    return f"{name[:60]!r}: no job of that name stands before it; {hint}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from betimes.errors import did_you_mean
 from betimes.service.spec.family_demand import FamilyDemand
 from betimes.service.spec.job_spec import JobSpec
 
@@ -89,9 +89,7 @@ def _text(error: ErrorDetails, known: Sequence[str], what: str) -> str:
 
 def unknown_field(name: str, known: Sequence[str]) -> str:
     """What to say of a field that no job has."""
-    near = difflib.get_close_matches(name.lower(), known, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return f"unknown field {name[:40]!r}; {hint}known are {', '.join(known)}"
+    return f"unknown field {name[:40]!r}{did_you_mean(name, known)}; known are {', '.join(known)}"
 
 
 def _shown(given: object) -> str:

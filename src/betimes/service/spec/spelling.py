@@ -5,55 +5,16 @@ Read without the models: the command line has no time for them.
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from betimes.units import MEMORY_UNITS, TIME_UNITS
+from betimes.units import parse_duration, parse_gib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
-_PLAIN = re.compile(_NUMBER)
-_PARTS = re.compile(
-    rf"(?:(?P<d>{_NUMBER})d)?(?:(?P<h>{_NUMBER})h)?(?:(?P<min>{_NUMBER})(?:min|m))?(?:(?P<s>{_NUMBER})s)?"
-)
-_CLOCK = re.compile(r"(?:(?P<d>[0-9]{1,6})-)?(?P<h>[0-9]{1,6}):(?P<min>[0-5][0-9]):(?P<s>[0-5][0-9])")
-_DURATION = "write seconds, or a duration such as 90s, 2h, 1h30m, 1d, 12:00:00 or 1-12:00:00"
-
-_AMOUNT = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>[kmgt]?)(?P<binary>i?)(?P<byte>b?)")
-_MEMORY = "write GiB, or an amount such as 512MiB, 4GiB or 1.5TiB"
-
 _WIDTH = re.compile(r"(?P<least>[0-9]{1,9})(?:-(?P<most>[0-9]{1,9}))?")
-
-
-def parse_duration(text: str) -> float:
-    """The seconds that a text means: a plain number is seconds. Raises ValueError saying what to write."""
-    wanted = text.strip().lower().replace(" ", "")
-    if _PLAIN.fullmatch(wanted):
-        return float(wanted)
-    found = _CLOCK.fullmatch(wanted) or _PARTS.fullmatch(wanted)
-    if found is None or not wanted:
-        raise ValueError(f"{text[:40]!r} is no duration; {_DURATION}")
-    seconds = math.fsum(
-        float(number) * TIME_UNITS[unit] for unit, number in found.groupdict().items() if number
-    )
-    return float(seconds)
-
-
-def parse_gib(text: str) -> float:
-    """The GiB that a text means: a plain number is GiB, and `4G` as much as `4GiB`.
-
-    Raises ValueError saying what to write; also for `4GB`, which some mean as 4 GiB and others as 7 % less.
-    """
-    found = _AMOUNT.fullmatch(text.strip().lower().replace(" ", ""))
-    if found is None or (found["binary"] and not found["unit"]):
-        raise ValueError(f"{text[:40]!r} is no amount of memory; {_MEMORY}")
-    if found["byte"] and not found["binary"]:
-        raise ValueError(f"{text[:40]!r} does not say whether kilo is 1000 or 1024; {_MEMORY}")
-    return float(found["number"]) * MEMORY_UNITS[found["unit"] or "g"]
 
 
 def parse_units(text: str) -> tuple[int, int]:

@@ -67,7 +67,8 @@ class Archive:
             if first <= event <= last:
                 return path
         raise StoreRefused(
-            f"event {event} was archived, but {self._folder / 'archive'} has no file with it any more"
+            f"event {event} was archived, and its file is missing in {self._folder / 'archive'}; "
+            "put it back from a backup"
         )
 
     def _check(self, upto: int) -> None:
@@ -75,8 +76,8 @@ class Archive:
         covered = 0 if snapshot is None else snapshot.event_id
         if upto > covered:
             raise StoreRefused(
-                f"events up to {upto} cannot be archived: the newest sound snapshot is of event {covered}; "
-                "make one first"
+                f"events up to {upto} cannot be archived: the newest snapshot ends at event {covered}; "
+                "make a newer one first"
             )
 
     def _events(self, first: int, upto: int) -> Iterator[Event]:

@@ -95,12 +95,14 @@ def find_log(
     here = Home.of(folder)
     original = None if was is None or here.is_same(was) else was
     if as_copy and original is None:
-        raise StoreError(f"{database.name}: is no copy; start without --as-copy")
+        raise StoreError(
+            f"{database.name}: is not a copy of another state directory; start without --as-copy"
+        )
     if original is not None and not as_copy:
         raise StoreError(
-            f"{database.name}: belongs to the state directory {original.directory} on {original.host}, and {folder} is "
-            "another one (a copy, or moved to another disk or machine); use it there, or `betimes up --as-copy` here, "
-            "which touches nothing that runs there and holds all unfinished jobs"
+            f"{database.name}: was made in {original.directory} on {original.host}; {folder} is a copy of that, or was "
+            "moved here. Start the service there; or here with `betimes up --as-copy`: jobs that run there are left "
+            "alone, and all unfinished jobs are held"
         )
     runs = [run for job in _numbered(folder / "runs", last_job) for run in _numbered(job)]
     checkpoints = _numbered(folder / "checkpoints", last_job)
@@ -108,7 +110,7 @@ def find_log(
     lacks = _lacks(noted, log_id, last_event, unknown)
     if lacks and not accepts_loss:
         raise StoreError(
-            f"{database.name}: {lacks}; nothing was started: keep a copy of {folder} and put back what is missing "
+            f"{database.name}: {lacks}. Nothing was started. Keep a copy of {folder} and put back what is missing "
             "(betimes.db-wal is a part of betimes.db), or go on without it: `betimes up --accept-loss`"
         )
     if lacks:
@@ -146,12 +148,14 @@ def _lacks(noted: LastEvent, log_id: str | None, last_event: int, unknown: set[i
     """What the state directory shows and the log has not; empty: nothing."""
     parts: list[str] = []
     if noted.event_id and noted.log_id != log_id:
-        parts.append(f"it is not the log that was used here last, which had {noted.event_id} events")
+        parts.append(f"this is not the database that was used here last, which had {noted.event_id} events")
     elif noted.event_id > last_event:
-        parts.append(f"the log ends at event {last_event}, and had come to event {noted.event_id}")
+        parts.append(
+            f"the last events are missing: it ends at event {last_event}, and event {noted.event_id} was written"
+        )
     if unknown:
         jobs = sorted(unknown)
         more = f" and {len(jobs) - _MOST_NAMED} more" if len(jobs) > _MOST_NAMED else ""
         named = ", ".join(map(str, jobs[:_MOST_NAMED])) + more
-        parts.append(f"jobs have run here that the log does not know ({named})")
+        parts.append(f"jobs have run here that it does not know ({named})")
     return ", and ".join(parts)

@@ -23,7 +23,7 @@ def bring_up_to_date(database: Database) -> None:
     if found is None and there & set(metadata.tables):
         raise StoreError(
             f"{database.name}: holds tables of another program ({', '.join(sorted(there)[:5])}); "
-            "give Betimes a database of its own"
+            "give Betimes an empty database"
         )
     if found is not None and found < VERSION:
         raise StoreError(
@@ -33,8 +33,8 @@ def bring_up_to_date(database: Database) -> None:
         )
     if found is not None:
         raise StoreTooNew(
-            f"{database.name}: was written by a later version of Betimes (its tables are {found}, "
-            f"this version knows {VERSION}); install that version"
+            f"{database.name}: was written by a newer version of Betimes (its tables are {found}, "
+            f"this version knows {VERSION}); install the newer version"
         )
     with database.writing() as connection:
         metadata.create_all(connection, checkfirst=False)

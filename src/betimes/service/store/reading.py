@@ -65,8 +65,8 @@ class Reader:
         upto = self.archived_upto
         if after < upto:
             raise StoreArchived(
-                f"{self._database.name}: events up to {upto} are in files (archive/events-*.jsonl.gz); "
-                f"ask for those after {upto}, or read the files",
+                f"{self._database.name}: events up to {upto} are archived in files (archive/events-*.jsonl.gz); "
+                "ask for later ones, or read the files",
                 upto,
             )
 

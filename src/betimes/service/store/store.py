@@ -255,14 +255,14 @@ def _database(url: str, folder: Path, busy_s: float) -> Database:
     try:
         parsed = make_url(url)
     except ArgumentError:
-        raise StoreError(f"{url!r} is no address of a database; write {_FORMS}") from None
+        raise StoreError(f"{url!r} is not the address of a database; write {_FORMS}") from None
     match parsed.get_backend_name():
         case "sqlite":
             return SQLite(parsed, folder, busy_s)
         case "postgresql" | "postgres":
             return Postgres(parsed, folder, busy_s)
         case other:
-            raise StoreError(f"{other}: no such kind of database; write {_FORMS}")
+            raise StoreError(f"{other}: not a kind of database that Betimes knows; write {_FORMS}")
 
 
 _FORMS = "sqlite:///PATH/betimes.db or postgresql://USER@HOST/NAME"

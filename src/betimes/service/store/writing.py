@@ -105,8 +105,8 @@ class Writer:
             if not isinstance(self._database.faults.meaning(error), StoreRefused):
                 raise
             raise StoreInUse(
-                f"{self._database.name}: event {rows[0]['event_id']} or one after it is there already: another "
-                "process writes to it; stop this service and find out which"
+                f"{self._database.name}: another process writes to it (event {rows[0]['event_id']} or a later one is "
+                "there already); stop this service, and find that process"
             ) from error
 
     def _write_labels(self, jobs: list[Row]) -> None:

@@ -49,7 +49,7 @@ class Tuned(BaseModel):
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
             raise InputError(
-                f"{path}: no front of this version of Betimes ({where}: {first['msg']})"
+                f"{path}: not a front of this version of Betimes ({where}: {first['msg']}); remove it"
             ) from None
 
     def write(self, path: Path) -> None:

@@ -94,7 +94,7 @@ async def search_in_process(order: Order, told: Told, stop: asyncio.Event) -> Fr
             if "refused" in message:
                 raise InputError(message["refused"])
             told(message["progress"])
-        raise ServiceError(f"the search ended {_how(await process.wait())}; the service's log may say why")
+        raise ServiceError(f"the search ended {_how(await process.wait())}; see the service's log")
     finally:
         asking.cancel()
         with contextlib.suppress(ProcessLookupError):

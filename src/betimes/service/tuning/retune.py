@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from betimes.errors import InputError
 from betimes.foresight.tuning import Front, Objective, Point, parse_objective, parse_objectives
 from betimes.foresight.tuning.front import BALANCED
-from betimes.outcome.units import humanise_s
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job
-from betimes.service.spec.spelling import parse_duration
 from betimes.service.tuning.drift import MOST_LOOKED_AT, ErrorChart
 from betimes.service.tuning.kept import Tuned, reported
 from betimes.service.views.models import Reason, TuneSpec
+from betimes.units import humanise_s, parse_duration
 
 DRIFT = "drift"
 LEAST_S = 60.0  # between two searches
@@ -74,12 +73,10 @@ def parse_bound(text: str) -> Bound:
     number = float(found["number"])
     sign = ">=" if objective.maximised else "<="
     if found["sign"] != sign:
-        better = "more" if objective.maximised else "less"
-        raise InputError(
-            f"{OPTION} {text!r}: of {objective} {better} is better; write {objective}{sign}NUMBER"
-        )
+        better = "higher" if objective.maximised else "lower"
+        raise InputError(f"{OPTION} {text!r}: {better} {objective} is better; write {objective}{sign}NUMBER")
     if not 0.0 < number < math.inf:
-        raise InputError(f"{OPTION} {text!r}: a bound is a number above 0")
+        raise InputError(f"{OPTION} {text!r}: give a number above 0")
     return Bound(objective, number, bool(found["x"]) or objective.unit == "s")
 
 
@@ -116,9 +113,7 @@ def parse_retune(
     alone = next((option for option, value in given.items() if value), None)
     if not when:
         if alone is not None:
-            raise InputError(
-                f"{alone} says how to tune again, and not when; add --retune 6h or --retune drift"
-            )
+            raise InputError(f"{alone} needs --retune 6h or --retune drift, which set when to tune again")
         return None
     times = [text for text in when if text.strip().lower() != DRIFT]
     if len(times) > 1 or len(when) - len(times) > 1:
@@ -127,7 +122,9 @@ def parse_retune(
     asked = parse_objectives(list(objectives) or [str(bound.objective) for bound in bounds] or _DEFAULT)
     for bound in bounds:
         if bound.objective not in asked:
-            raise InputError(f"{OPTION} {bound}: {bound.objective} is none of the objectives")
+            raise InputError(
+                f"{OPTION} {bound}: {bound.objective} is not among the objectives (--retune-objective)"
+            )
     free = [str(each) for each in asked if each not in {bound.objective for bound in bounds}]
     if bounds and free:
         raise InputError(f"{OPTION}: {free[0]} has no bound; give one for each objective")
@@ -144,7 +141,7 @@ def _interval(text: str) -> float:
     try:
         seconds = parse_duration(text)
     except ValueError as error:
-        raise InputError(f"--retune {text}: neither drift nor a time ({error})") from None
+        raise InputError(f"--retune {text}: give drift, or a time such as 6h ({error})") from None
     if seconds < LEAST_S:
         raise InputError(f"--retune {text}: give a time of at least {LEAST_S:g}s")
     return seconds

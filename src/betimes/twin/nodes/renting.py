@@ -95,7 +95,7 @@ def check_alone(cluster: Cluster, jobs: Workload, tasks: Tasks, foresees: bool) 
             )
         if offer.boot_failure_frac == 1.0:
             raise ClusterError(
-                f"{where} boot_failure_frac: none would ever come up with 1; choose a smaller share"
+                f"{where} boot_failure_frac: with 1 no machine would ever boot; give less than 1"
             )
         if offer.speeds:
             raise ClusterError(
@@ -115,15 +115,15 @@ def check_alone(cluster: Cluster, jobs: Workload, tasks: Tasks, foresees: bool) 
             if getattr(offer, name) > 0.0 and not alone.all():
                 row = int(np.argmin(alone))
                 raise ClusterError(
-                    f"{where} {name}: job {jobs.job_id[row]} needs {count[row]} of them at once, which is only "
-                    "simulated where they boot together; leave it out, or offer larger machines only"
+                    f"{where} {name}: job {jobs.job_id[row]} needs {count[row]} of them at once, and the "
+                    "simulation boots those together; leave the field out, or offer only machines that hold a whole job"
                 )
     return most
 
 
 _LOOKS_BACK = (
-    "with waits=oracle it is known only later that a job has rented, and what was left then cannot be counted; leave "
-    "the field out, or choose waits=none"
+    "does not go with waits=oracle, which decides afterwards which jobs have rented; leave the field out, or choose "
+    "waits=none"
 )
 
 

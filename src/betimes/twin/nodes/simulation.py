@@ -381,8 +381,8 @@ class NodesSimulation:
         if np.any(np.abs(jobs.priority) > LARGEST_PRIORITY):
             row = int(np.argmax(np.abs(jobs.priority)))
             raise InputError(
-                f"job {jobs.job_id[row]}, field priority: expected at most {LARGEST_PRIORITY} either way, "
-                f"found {jobs.priority[row]}"
+                f"job {jobs.job_id[row]}, field priority: expected a number from "
+                f"{-LARGEST_PRIORITY:,} to {LARGEST_PRIORITY:,}, found {jobs.priority[row]:,}"
             )
         belief = beliefs(self.sizes, jobs, speed, self.seed)
         self.without_estimate, self.assumed_s = belief.without_estimate, belief.assumed_s

@@ -109,7 +109,9 @@ class StreamedSimulation:
         **options: Any,
     ) -> None:
         if policy.policy.planner is not None or policy.policy.members is not None:
-            raise PolicyError(f"policy {policy}: it decides outside of the loop; run it on a whole trace")
+            raise PolicyError(
+                f"policy {policy}: cannot run on jobs in chunks; run it on a whole trace (without --stream)"
+            )
         self.sizes = sizes or Sizes("true")
         if self.sizes.kind not in ("true", "estimate"):
             raise InputError(f"--sizes {self.sizes}: with jobs in chunks choose true or estimate")
@@ -122,7 +124,7 @@ class StreamedSimulation:
         self._run = self._prepared(first)
         if self._run.rules.plays:
             raise PolicyError(
-                f"policy {policy}: it plays the cluster forward between calls of the loop; run it on a whole trace"
+                f"policy {policy}: cannot run on jobs in chunks; run it on a whole trace (without --stream)"
             )
         self._run.name_of = lambda row: f"in row {row}"
         self._rows = 0

@@ -184,8 +184,8 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
         reasons.append(f"job {workload.job_id[row]}, field require: {why}{_such(len(rows))}")
     if len(tight):
         row = int(tight[0])
-        expected = f"expected at most {made.together[row]}, as many as some node holds, found {each[row]}"
-        reasons.append(f"job {workload.job_id[row]}, field units_per_task: {expected}{_such(len(tight))}")
+        told = f"a task has {each[row]} units, the largest node holds {made.together[row]}{_such(len(tight))}"
+        reasons.append(f"job {workload.job_id[row]}, field units_per_task: {told}")
     if len(crowded):
         row = int(crowded[0])
         most = int(room[np.searchsorted(several, row)])
@@ -193,8 +193,8 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
     if len(impatient):
         row = int(impatient[0])
         limit, found = _plain(cluster.grace_limit_s), _plain(workload.grace_s[row])
-        expected = f"expected at most {limit} s, the cluster's longest grace period, found {found}"
-        reasons.append(f"job {workload.job_id[row]}, field grace_s: {expected}{_such(len(impatient))}")
+        told = f"asks for {found} s, the cluster allows {limit} (grace_limit_s){_such(len(impatient))}"
+        reasons.append(f"job {workload.job_id[row]}, field grace_s: {told}")
     return Tasks(count, demand, refused, tuple(reasons), by_family=by_family)
 
 
@@ -279,8 +279,8 @@ def _too_large(
         row = int(rows[0])
         found = ", ".join(f"{_plain(unit[row, at])} {name}" for at, name in enumerate(UNITS))
         reasons.append(
-            f"job {workload.job_id[row]}, fields {', '.join(RESOURCES)}: expected a unit that fits some node as a "
-            f"whole, found {found}{_such(len(rows))}"
+            f"job {workload.job_id[row]}, fields {', '.join(RESOURCES)}: a unit asks for {found}, no node has all "
+            f"of that{_such(len(rows))}"
         )
     return reasons
 
@@ -294,9 +294,9 @@ def _fits_no_family(workload: Workload, demands: FamilyDemands, jobs: Bools, clu
     if there := [family for family in named if family in cluster.families]:
         amounts = demands.amounts[at, demands.families.index(there[0])].tolist()
         found = ", ".join(f"{_plain(amount)} {name}" for amount, name in zip(amounts, UNITS, strict=True))
-        what = f"expected a unit that some machine of the family holds, found {found} on {there[0]}"
+        what = f"a unit asks for {found} on {there[0]}, no machine of that family has all of that"
     else:
-        what = f"expected one on a family of the cluster, which has {', '.join(cluster.families)}"
+        what = f"the cluster has no such machines; its families are {', '.join(cluster.families)}"
     return f"{where}: {what}{_such(int(jobs.sum()))}"
 
 
@@ -305,12 +305,10 @@ def _too_wide(
 ) -> str:
     where, units = f"job {workload.job_id[row]}, field max_units", workload.max_units[row]
     if cluster.is_pool:
-        return (
-            f"{where}: expected at most {_plain(cluster.groups[0].cpu)} units, as the pool has, found {units}"
-        )
+        return f"{where}: asks for {units} units, the pool has {_plain(cluster.groups[0].cpu)}"
+    such = f"{held} such task{'' if held == 1 else 's'}"
     return (
-        f"{where}: expected at most {held} tasks of {each[row]} units, as the empty cluster holds, found "
-        f"{count[row]} ({units} units)"
+        f"{where}: asks for {units} units ({count[row]} tasks of {each[row]}), the empty cluster holds {such}"
     )
 
 

@@ -14,9 +14,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from betimes.errors import InputError, TraceError
+from betimes.errors import InputError, TraceError, did_you_mean
 from betimes.workload.small_table import SmallTable
-from betimes.workload.speedup import bind, did_you_mean
+from betimes.workload.speedup import bind
 
 FloatArray = NDArray[np.float64]
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from betimes.errors import InputError
-from betimes.workload.speedup import did_you_mean
+from betimes.errors import InputError, did_you_mean
 from betimes.workload.workload import Workload
 
 Value = int | float | bool | str

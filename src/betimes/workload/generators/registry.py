@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from betimes.errors import InputError
+from betimes.errors import InputError, did_you_mean
 from betimes.workload.generators import demo, eva, fitgpp, pcs, synthetic, year
 from betimes.workload.generators.parameters import Generator, Value
-from betimes.workload.speedup import did_you_mean
 from betimes.workload.workload import Workload
 
 GENERATORS: dict[str, Generator] = {

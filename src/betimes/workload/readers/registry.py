@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from betimes.errors import InputError, TraceError
+from betimes.errors import InputError, TraceError, did_you_mean
 from betimes.workload.readers.gpu_traces import EVA, OPENB, PHILLY_JOBS, PHILLY_PCS
 from betimes.workload.readers.own import CSV, PARQUET
 from betimes.workload.readers.rows import OnBadRows, Tally
@@ -82,6 +81,4 @@ def _opening(first_bytes: bytes) -> Opening:
 
 def _unknown(name: str) -> str:
     known = [*FORMATS, *FAMILIES, "auto"]
-    near = difflib.get_close_matches(name.lower(), known, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return f"format: {name!r} is unknown; {hint}known are {', '.join(known)}"
+    return f"format: {name!r} is unknown{did_you_mean(name, known)}; known are {', '.join(known)}"

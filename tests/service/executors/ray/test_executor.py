@@ -204,7 +204,7 @@ def test_the_output_of_a_node_that_is_gone_is_where_a_shared_disk_has_it(at: Pat
             log = await executor.open_log(str(folder), ["b"], 0, None)
             assert await log.read() == b"shared"
             log.close()
-            with pytest.raises(Unknown, match="has no rank 1"):
+            with pytest.raises(Unknown, match="there is no rank 1; the job's last rank is 0"):
                 await executor.open_log(str(folder), ["b"], 1, None)
 
     play(scenario())

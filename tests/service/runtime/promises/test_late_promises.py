@@ -113,3 +113,20 @@ def test_the_answer_says_what_a_job_waits_for_that_is_promised_nothing_yet(tmp_p
             assert await backend.submit(waiting, "ann", key="a") == taken
 
     on_four_cores(tmp_path, ask)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "nodes:fifo"])
+def test_a_quote_says_why_the_job_would_wait_as_the_job_itself_does(tmp_path: Path, policy: str) -> None:
+    async def ask(backend: ServiceBackend) -> None:
+        with backend.controller.clock.hold():
+            await backend.set_policy(policy, "ann")
+            assert (await backend.quote(spec(), "ann")).reason is None  # it would start at once
+            await backend.submit([spec(min_units=4, max_units=4)], "ann")
+            quote = await backend.quote(spec(), "ann")
+            (taken,) = await backend.submit([spec()], "ann")
+            waiting = (await backend.job(taken.job_id)).job.reason
+            assert quote.reason is not None
+            assert quote.reason == waiting
+            assert quote.reason.text.startswith("needs 1 ")
+
+    on_four_cores(tmp_path, ask)

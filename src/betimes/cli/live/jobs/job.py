@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from betimes.service.spec.family_demand import FamilyDemand
     from betimes.service.spec.job_spec import JobSpec
-    from betimes.service.views.models import JobStory, JobView, Quote, RunView
+    from betimes.service.views.models import JobStory, JobView, PreemptionView, Quote, RunView
 
 _QUOTE_COLUMNS = (
     Column("Made"),
@@ -64,7 +64,6 @@ def job(ids: Ids, output: Output = None, state: State = None, as_json: Json = Fa
 def _show(story: JobStory, at_now: float, notes: Sequence[str], *, wide: bool) -> None:
     from betimes.cli.live.events import EVENT_COLUMNS, event_row, worth_a_line
     from betimes.cli.render.jobs import job_name, option_pairs
-    from betimes.cli.render.preemptions import show_preemptions
     from betimes.cli.render.tables import say, show, show_pairs
 
     one = story.job
@@ -78,15 +77,13 @@ def _show(story: JobStory, at_now: float, notes: Sequence[str], *, wide: bool) -
             for label, text in option_pairs(quote, at_now):
                 say(f"{label}: {text}")
     if story.trials:
-        from betimes.cli.render.trials import TRIAL_COLUMNS, trial_row
-
         say("", "Trials")
-        show(TRIAL_COLUMNS, [trial_row(one, at_now) for one in story.trials], wide=wide)
+        show(_TRIAL_COLUMNS, [_trial_row(one, at_now) for one in story.trials], wide=wide)
     if story.runs:
         say("", "Runs")
         show(_RUN_COLUMNS, [_run_row(run, at_now) for run in story.runs], wide=wide)
-    show_preemptions("Preempted (an empty cell: not known yet)", story.preempted, at_now, wide=wide)
-    show_preemptions("Jobs preempted for it", story.displaced, at_now, wide=wide)
+    _show_preemptions("Preempted (an empty cell: not known yet)", story.preempted, at_now, wide=wide)
+    _show_preemptions("Jobs preempted for it", story.displaced, at_now, wide=wide)
     events = [event for event in story.events if worth_a_line(event)]
     if events:
         say("", "Events")
@@ -137,7 +134,7 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
 def _asked(story: JobStory) -> list[tuple[str, str]]:
     """What it asked for, as far as it is not the default."""
     from betimes.cli.render.jobs import command_line, units
-    from betimes.cli.render.times import length
+    from betimes.units import length
 
     spec = story.spec
     everywhere = (spec.gpu, spec.cpu, spec.memory_gib)
@@ -173,7 +170,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
 
 def _amounts(gpu: float, cpu: float, memory_gib: float) -> str:
     """What a unit needs: 4 cores, 10 GiB, 1 GPU."""
-    from betimes.cli.render.jobs import gib
+    from betimes.units import gib
 
     amounts = [f"{cpu:g} core{'' if cpu == 1 else 's'}"] if cpu else []
     amounts += [gib(memory_gib)] if memory_gib else []
@@ -200,8 +197,9 @@ def _tasks(spec: JobSpec) -> str:
 
 
 def _quote_row(quote: Quote, one: JobView, at_now: float, held_at: float) -> list[str]:
-    from betimes.cli.render.jobs import off_by, usd
-    from betimes.cli.render.times import clock, length
+    from betimes.cli.render.jobs import off_by
+    from betimes.cli.render.times import clock
+    from betimes.units import length, usd
 
     truth = ""
     if quote.made_at < held_at:
@@ -221,8 +219,8 @@ def _quote_row(quote: Quote, one: JobView, at_now: float, held_at: float) -> lis
 
 
 def _run_row(run: RunView, at_now: float) -> list[str]:
-    from betimes.cli.render.jobs import gib
-    from betimes.cli.render.times import clock, length, since
+    from betimes.cli.render.times import clock, since
+    from betimes.units import gib, length
 
     outcome = run.outcome or "runs"
     if run.exit_code is not None:
@@ -245,7 +243,7 @@ def _run_row(run: RunView, at_now: float) -> list[str]:
 
 def _memory_limit(story: JobStory) -> str:
     """The limit of its last run, how that is enforced, and whether it was exceeded."""
-    from betimes.cli.render.jobs import gib
+    from betimes.units import gib
 
     run = story.runs[-1] if story.runs else None
     if run is None or run.memory_limit_gib is None:
@@ -261,3 +259,82 @@ def _lost_output(run: RunView) -> str:
 
 def _times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+_PREEMPTION_COLUMNS = (
+    Column("Told"),
+    Column("Job", right=True),
+    Column("Run", rank=5, right=True),
+    Column("Made room for", flexible=True),
+    Column("Grace", rank=3, right=True),
+    Column("Cost", right=True),
+    Column("Vacating", rank=1, right=True),
+    Column("Redone", rank=1, right=True),
+    Column("Restart", rank=1, right=True),
+    Column("Waited", rank=2, right=True),
+    Column("Policy", rank=4, flexible=True),
+)
+
+
+def _show_preemptions(
+    title: str, preemptions: Sequence[PreemptionView], at_now: float, *, wide: bool
+) -> None:
+    """A table under a title, in node-seconds; nothing where there is no preemption."""
+    from betimes.cli.render.tables import say, show
+
+    if preemptions:
+        say("", title)
+        show(_PREEMPTION_COLUMNS, [_preemption_row(one, at_now) for one in preemptions], wide=wide)
+
+
+def _preemption_row(one: PreemptionView, at_now: float) -> list[str]:
+    from betimes.cli.render.times import clock
+    from betimes.units import length
+
+    return [
+        clock(one.told_at, at_now),
+        str(one.job_id),
+        str(one.run),
+        ", ".join(map(str, one.by)),
+        length(one.grace_s),
+        _node_seconds(one.cost_node_s) if one.vacating_node_s is not None else "",
+        _node_seconds(one.vacating_node_s),
+        _node_seconds(one.lost_node_s),
+        _node_seconds(one.restart_node_s),
+        length(one.waiting_s) if one.waiting_s is not None else "",
+        one.policy,
+    ]
+
+
+def _node_seconds(node_s: float | None) -> str:
+    from betimes.cli.render.jobs import node_seconds
+
+    return node_seconds(node_s) if node_s is not None else ""
+
+
+_TRIAL_COLUMNS = (
+    Column("Job", right=True),
+    Column("Index", right=True),
+    Column("Status"),
+    Column("Runs", rank=2, right=True),
+    Column("Started", rank=1),
+    Column("Ended", rank=1),
+    Column("Done", rank=3, right=True),
+    Column("Why", rank=4, flexible=True),
+)
+
+
+def _trial_row(one: JobView, at_now: float) -> list[str]:
+    """A trial: which, where it stands, and why."""
+    from betimes.cli.render.times import clock, sentence
+
+    return [
+        str(one.job_id),
+        str(one.array_index),
+        str(one.status),
+        str(one.attempt),
+        clock(one.started_at, at_now) if one.started_at is not None else "",
+        clock(one.finished_at, at_now) if one.finished_at is not None else "",
+        f"{one.progress_frac:.0%}" if one.progress_frac is not None else "",
+        sentence(one.reason.text, at_now) if one.reason is not None else "",
+    ]

@@ -212,7 +212,7 @@ def _speedup(text: str) -> dict[str, float]:
             equals, value = "", 0.0
         if not equals or number.strip() in table:
             raise ValueError(
-                f"{text[:40]!r} is no table; write units=speed-up, each once, as in 1=1,2=1.9,4=3.5"
+                f"{text[:40]!r} is not a table; write units=speed-up, each once, as in 1=1,2=1.9,4=3.5"
             )
         table[number.strip()] = value
     return table

@@ -212,7 +212,8 @@ def _latest_at(found: Sequence[JobView]) -> float | None:
 def rows(found: Sequence[JobView], at_now: float) -> list[list[str]]:
     """The cells of `COLUMNS`, a row a job."""
     from betimes.cli.render.jobs import job_name
-    from betimes.cli.render.times import both, length, sentence
+    from betimes.cli.render.times import both, sentence
+    from betimes.units import length
 
     users, classes = {job.user for job in found}, {job.qos for job in found}
     table = []

@@ -261,8 +261,8 @@ def _show_number(submitted: Sequence[Submitted], job_ids: Sequence[int]) -> None
 
 def _send(folders: Iterable[Path], service: PlainClient, *, silent: bool) -> dict[Path | None, Uploaded]:
     """Send directories, each once, and say so."""
-    from betimes.cli.render.jobs import file_size
     from betimes.cli.render.tables import say
+    from betimes.units import file_size
 
     sent: dict[Path | None, Uploaded] = {}
     for folder in dict.fromkeys(folders):
@@ -289,7 +289,7 @@ def _asked(
     given = given_fields(job)
     if file is None:
         if not command:
-            raise InputError(f"{verb}: no command stands behind the dashes; name a program")
+            raise InputError(f"{verb}: there is no command after --; name a program")
         return [(_here({**given, "command": command}), directory_of(given))]
     from pydantic import ValidationError
 
@@ -339,9 +339,10 @@ def _last(submitted: Sequence[Submitted]) -> Quote | None:
 
 
 def _show(specs: Sequence[Fields], submitted: Sequence[Submitted]) -> None:
-    from betimes.cli.render.jobs import no_promise, note_pairs, promise_pairs, starts, title, usd
+    from betimes.cli.render.jobs import no_promise, note_pairs, promise_pairs, starts, title
     from betimes.cli.render.tables import Column, say, show, show_pairs
-    from betimes.cli.render.times import both, length, now, sentence
+    from betimes.cli.render.times import both, now, sentence
+    from betimes.units import length, usd
 
     at_now = now(max((one.quote.made_at for one in submitted if one.quote is not None), default=None))
     if len(submitted) == 1:

@@ -74,7 +74,7 @@ def _print(found: FleetView) -> None:
 
 
 def _moved(one: FleetMove) -> str:
-    from betimes.cli.render.events import usd
+    from betimes.units import usd
 
     planned = f"{usd(one.expected_saving_usd_per_h)} an hour for {usd(one.expected_cost_usd)}"
     if one.saving_usd_per_h is None:

@@ -163,9 +163,9 @@ def _say_what_they_are(added: Sequence[NodeView]) -> None:
 
 def _print(found: Sequence[NodeView], as_json: bool, *, wide: bool = False) -> None:
     from betimes.cli.render.as_json import print_json
-    from betimes.cli.render.jobs import amount
     from betimes.cli.render.tables import say, show
     from betimes.cli.render.times import now, relative
+    from betimes.units import amount
 
     if as_json:
         print_json(found)

@@ -31,7 +31,7 @@ def show_proposal(found: Proposal) -> None:
 
 
 def _text(unit: str, value: float | None) -> str:
-    from betimes.outcome.units import humanise_s
+    from betimes.units import humanise_s
 
     if value is None:
         return "some job never ends"

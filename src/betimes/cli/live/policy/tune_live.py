@@ -71,9 +71,9 @@ def tune_live(
     """Begin a search, follow it, and print the front; Ctrl-C ends it with the front so far."""
     from betimes.cli import folders
     from betimes.cli.duration_options import parse_option
-    from betimes.cli.front_files import write
     from betimes.cli.live.connection import connect
     from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.fronts import write
     from betimes.cli.render.progress import Display
 
     if out is not None:

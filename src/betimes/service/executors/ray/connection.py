@@ -195,7 +195,9 @@ class ClusterConnection:
                 f"--ray {self.address}: expected auto, or HOST:PORT as `ray start --head` prints it"
             )
         if self.address.startswith("ray://"):
-            raise InputError(f"--ray {self.address}: a Ray client is no node; give HOST:PORT, without ray://")
+            raise InputError(
+                f"--ray {self.address}: this is the address for Ray clients; give HOST:PORT, without ray://"
+            )
         try:
             async with asyncio.timeout(REACH_S):
                 _, writer = await asyncio.open_connection(host.strip("[]"), int(port))

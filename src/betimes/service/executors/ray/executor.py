@@ -110,14 +110,14 @@ class RayExecutor:
         Raises Unknown for a rank that it did not have, and where the node is gone and has not left it on a shared disk.
         """
         if rank and rank >= len(nodes):
-            raise Unknown(f"the run was on {len(nodes)} of the cluster's nodes, and has no rank {rank}")
+            raise Unknown(f"there is no rank {rank}; the job's last rank is {len(nodes) - 1}")
         node = nodes[rank] if nodes else ""
         path = f"{folder_of(folder, rank, max(len(nodes), 1))}/{LOG}"
         if node in self._links:
             return RemoteLog(self._agents, node, path, tail)
         if await asyncio.to_thread(Path(path).exists):
             return LocalLog(Path(path), tail)
-        raise Unknown(f"its output is on node {node}, which has left the cluster: {path} there")
+        raise Unknown(f"its output is on node {node}, which has left the cluster ({path} there)")
 
     # --- nodes ---
 

@@ -78,8 +78,8 @@ async def join(address: str, share_frac: float, allows_open: bool, secret: str) 
         machines = list((await Membership(connection, share_frac, list).look()).joined)
         if not machines:
             raise InputError(
-                f"--ray {address}: none of the {len(nodes)} nodes of the cluster can run jobs: each needs "
-                "betimes[ray] and a whole core for it (`ray start --num-cpus`, --ray-share); see `betimes doctor`"
+                f"--ray {address}: none of the cluster's {len(nodes)} nodes can run jobs. A node needs "
+                "betimes[ray], and a whole core at least (`ray start --num-cpus`, --ray-share); `betimes doctor` checks"
             )
     except Unavailable as error:
         await connection.close()
@@ -225,10 +225,10 @@ def check_closed(nodes: Iterable[ClusterNode], has_tokens: bool, is_allowed: boo
         return
     first = open_nodes[0]
     raise InputError(
-        f"the Ray cluster is open to the world: node {first.name} has the public address {first.address}, some node is "
-        "not known to ask for a token, and anyone who reaches its ports can run commands. Give Ray private addresses "
-        "(--node-ip-address), or have every node ask for a token (RAY_AUTH_MODE=token); `--ray-open` joins it all the "
-        "same, where a firewall closes the ports"
+        f"anyone on the internet may be able to run commands on this Ray cluster: node {first.name} has the public "
+        f"address {first.address}, and not every node asks for a token. Start Ray with private addresses "
+        "(--node-ip-address) or tokens (RAY_AUTH_MODE=token on every node); if a firewall closes its ports, join it "
+        "with --ray-open"
     )
 
 

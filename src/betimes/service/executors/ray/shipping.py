@@ -63,7 +63,7 @@ def take_archive(archive: Path) -> None:
     with draft.open("rb") as file:
         if _sha256(file) != archive.stem:
             draft.unlink()
-            raise Unavailable(f"{archive} has not come as it was sent")
+            raise Unavailable(f"{archive} was damaged on its way to the node")
         os.fsync(file.fileno())
     draft.replace(archive)
     uploads = Uploads(archive.parent)

@@ -19,10 +19,13 @@ from betimes.service.runtime.promises.quotes import promise
 from betimes.service.runtime.promises.wait_or_rent import find_options
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast, cost_usd, forecast
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec
-from betimes.service.views.models import Quote, QuoteOption
+from betimes.service.views.models import Quote, QuoteOption, Reason
 
 QUICK_S = 0.003  # a play-out that takes no longer takes less time than to hand it to a thread and back
+AT_ONCE_S = 1.0  # a start that is no further away is shown as "now"
 MOST_WITHIN_TURN_S = 0.02  # one that takes longer would keep the inputs of the next turn waiting
 
 
@@ -162,6 +165,10 @@ class Promises:
         run_s = scheduler.ledger.runtime_estimates.believed(user, spec).seconds
         if spec.as_one:
             spec, run_s = set_spec(spec), full_run_s(run_s, spec)
+        starts_at_once = start_at is not None and start_at - made_at < AT_ONCE_S
+        job = Job(0, spec, user, made_at, run_s, basis, status=Status.QUEUED)
+        is_rented = taken is not None and taken.instance_type is not None
+        reason = None if starts_at_once or is_rented else scheduler.wait_reasons(found).why(job)
         return Quote(
             made_at=made_at,
             policy=scheduler.ledger.policy,
@@ -172,6 +179,7 @@ class Promises:
             else taken.cost_usd,
             run_s=run_s,
             basis=basis,
+            reason=None if reason is None else Reason(**reason),
             options=options,
             elements=1 if spec.array else None,
         )

@@ -30,7 +30,7 @@ class FileLock:
             holder = self._holder()
             self.release()
             raise StoreInUse(
-                f"{what}: {holder} has it; stop that one, or give this one a folder and a database of its own"
+                f"{what}: in use by {holder}; stop that one, or start with another --state and --database"
             ) from None
         except OSError:
             self.release()
@@ -52,7 +52,7 @@ class FileLock:
         if len(words) < 5:
             return "another service"
         pid, host, boot, since, state = words
-        return f"the service with pid {pid} on {host}, since {since} (boot {boot}, state in {state}),"
+        return f"the service with pid {pid} on {host}, since {since} (boot {boot}, state in {state})"
 
     def release(self) -> None:
         """Let the next one in."""

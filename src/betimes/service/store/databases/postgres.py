@@ -106,8 +106,8 @@ class Postgres(Database):
         while not driver.execute(f"SELECT pg_try_advisory_lock({_LOCK_KEY})").fetchone()[0]:
             if time.monotonic() >= until:
                 raise StoreInUse(
-                    f"{self.name}: {self._holder(driver)} has it; "
-                    "stop that one, or give this one a folder and a database of its own"
+                    f"{self.name}: in use by {self._holder(driver)}; "
+                    "stop that one, or start with another --state and --database"
                 )
             time.sleep(_POLL_S)
 
@@ -124,7 +124,7 @@ class Postgres(Database):
         (has_tables,) = driver.execute("SELECT to_regclass('meta') IS NOT NULL").fetchone()
         home = has_tables and driver.execute("SELECT value FROM meta WHERE name = 'store.home'").fetchone()
         where = f" (state in {json.loads(home[0])['directory']})" if home else ""
-        return f"the service with pid {words[2]} on {words[3]}, since {since}{where},"
+        return f"the service with pid {words[2]} on {words[3]}, since {since}{where}"
 
     def writer(self) -> Any:
         """The connection that writes: made again where it was lost, with the ownership."""

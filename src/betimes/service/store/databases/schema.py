@@ -156,7 +156,7 @@ def from_json(text: str) -> Any:
         return _from_json(text)
     except ValueError as error:
         raise StoreDamaged(
-            f"a document in the database is not JSON ({error}); restore it from a copy"
+            f"the database is damaged: an entry is not JSON ({error}); restore it from a backup"
         ) from None
 
 

@@ -40,7 +40,7 @@ class SQLite(Database):
 
     def __init__(self, url: URL, folder: Path, busy_s: float) -> None:
         if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
-            raise StoreError(f"{url}: names no file; write sqlite:///path/to/betimes.db")
+            raise StoreError(f"{url}: no file is named; write sqlite:///path/to/betimes.db")
         self.path = Path(url.database).absolute()
         self._lock: FileLock | None = None
         self._looking = threading.Lock()
@@ -74,7 +74,8 @@ class SQLite(Database):
         (mode,) = cursor.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise StoreError(
-                f"{self.path}: its disk does not support a write-ahead log; move it to a local disk"
+                f"{self.path}: its disk does not support SQLite's write-ahead log, as network shares do not; "
+                "use a local disk"
             )
         cursor.execute("PRAGMA synchronous = FULL")  # a commit is on the disk when it returns
         cursor.execute("PRAGMA fullfsync = ON")  # on macOS fsync alone leaves it in the drive's cache
@@ -99,7 +100,7 @@ class SQLite(Database):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         if path.stat().st_nlink > 1:
             raise StoreError(
-                f"{self.path}: this file has another name (a hard link), by which others may use it; remove that name"
+                f"{self.path}: has a second hard link, by which another service could open it; remove that link"
             )
         sync(path.parent)
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.outcome.units import TIME_UNITS, decimals, humanise_s, short_names, time_unit
+from betimes.outcome.tables import short_names
+from betimes.units import TIME_UNITS, decimals, humanise_s, time_unit
 
 
 @pytest.mark.parametrize(

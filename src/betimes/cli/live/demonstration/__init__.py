@@ -1,1 +1,0 @@
-"""What `betimes demo` shows."""
