@@ -100,7 +100,10 @@ def worker(problems: Mapping[str, Problem]) -> Do:
 
     Of a whole result it says how many more jobs have been submitted.
     """
-    evaluator = cache(lambda part: Evaluator(problems[part]))
+
+    @cache
+    def evaluator(part: str) -> Evaluator:
+        return Evaluator(problems[part])
 
     def do(asked: Task | Whole, say: Say) -> Values | Result | None:
         if not isinstance(asked, Whole):
