@@ -194,7 +194,7 @@ BAD = [
     ([], ["no job is given", "-- COMMAND", "FILE.toml"]),
     (["--"], ["there is no command after --"]),
     (["--", ""], ["command", "empty"]),
-    (["python", "x.py", "--lr", "3"], ["no job file", "put --", "betimes submit -- python x.py --lr 3"]),
+    (["python", "x.py", "--lr", "3"], ["not a job file", "put --", "betimes submit -- python x.py --lr 3"]),
     (["--gpu", "1", "a.sh"], ["'a.sh'", "betimes submit --gpu 1 -- a.sh"]),
     (["a.toml", "--", "b"], ["a.toml and a command", "one of them"]),
     (["none.toml"], ["none.toml", "No such file"]),
