@@ -185,7 +185,7 @@ def _compiled(
     """A statement as its driver takes it, and the columns of its parameters in their order, each with its check."""
     compiled: Any = make(table, names, dialect).compile(dialect=dialect)
     order = [name.removeprefix(_OLD) for name in compiled.positiontup]
-    return str(compiled), [(name, table.c[name].type.check) for name in order]
+    return str(compiled), [(name, _checks(table)[name]) for name in order]
 
 
 @cache
@@ -194,8 +194,9 @@ def _key(table: Table) -> tuple[str, ...]:
 
 
 @cache
-def _columns(table: Table) -> frozenset[str]:
-    return frozenset(table.c.keys())
+def _checks(table: Table) -> dict[str, Callable[[Any], Any]]:
+    """By column: what makes of a value the one that is kept."""
+    return {column.name: column.type.check for column in table.c if isinstance(column.type, schema.Checked)}
 
 
 @cache
@@ -225,7 +226,7 @@ def _check(table: Table, row: Row) -> None:
     for name in _key(table):
         if row.get(name) is None:
             raise StoreRefused(f"a row of {table.name} has no {name}")
-    strangers = row.keys() - _columns(table)
+    strangers = row.keys() - _checks(table).keys()
     if strangers:
         raise StoreRefused(
             f"{_named(table, row)}, column {', '.join(sorted(strangers))}: there is no column of that name"
@@ -243,7 +244,7 @@ def _refuse_bad_value(table: Table, rows: list[Row]) -> None:
                 if value is None and not column.nullable:
                     raise ValueError("must not be null")
                 if value is not None:
-                    column.type.check(value)  # pyright: ignore
+                    _checks(table)[column.name](value)
             except (TypeError, ValueError, OverflowError, RecursionError) as error:
                 text = repr(value)
                 shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
