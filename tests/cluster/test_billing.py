@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.cluster.billing import Billing, cents, lease_usd, owned_usd, paid_until_s, summed
-from betimes.cluster.prices import Prices
+from betimes.cluster.billing import Billing, Prices, cents, lease_usd, owned_usd, paid_until_s, summed
 from betimes.errors import ClusterError
 
 EXACT = Billing()

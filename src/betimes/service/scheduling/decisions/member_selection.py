@@ -10,8 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from betimes.cluster.billing import lease_usd
-from betimes.cluster.prices import Prices
+from betimes.cluster.billing import Prices, lease_usd
 from betimes.service.engines.selection import MemberRules
 from betimes.service.scheduling.decisions.policy_engine import PolicyEngine
 from betimes.service.scheduling.decisions.policy_record import PolicyRecord

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from betimes.cluster import Offer
-from betimes.cluster.billing import lease_usd
-from betimes.cluster.prices import Prices
+from betimes.cluster.billing import Prices, lease_usd
 from betimes.cluster.tasks import job_tasks
 from betimes.service.engines.dedicated_machines import machines_holding, rooms_of, shapes_of
 from betimes.service.machines.budgets import month_of

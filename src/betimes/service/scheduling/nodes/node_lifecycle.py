@@ -6,8 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any, Literal
 
-from betimes.cluster.billing import lease_usd
-from betimes.cluster.prices import Prices
+from betimes.cluster.billing import Prices, lease_usd
 from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY
 from betimes.errors import Conflict, Unknown
 from betimes.service.machines.machine import Machine

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from betimes.cluster.unit_demand import UnitDemand
+from betimes.cluster.resources import UnitDemand
 from betimes.service.scheduling.nodes.node import Node
 
 
