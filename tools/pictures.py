@@ -132,7 +132,7 @@ ESTIMATE = Picture(
             4,
             1,
             "Corrections",
-            ("core/estimates.py", "core/pool/external_events.py"),
+            ("core/work.py", "core/pool/external_events.py"),
             ("doubled, learnt, reported",),
         ),
     ),

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.cluster.billing import Billing, lease_usd, owned_usd, summed
-from betimes.cluster.prices import Prices
+from betimes.cluster.billing import Billing, Prices, lease_usd, owned_usd, summed
 from betimes.errors import ClusterError
 
 EXACT = Billing()

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.cluster.billing import Billing, lease_usd
-from betimes.cluster.bills import leases_usd
-from betimes.cluster.prices import Prices
+from betimes.cluster.billing import Billing, Prices, lease_usd, leases_usd
 
 BILLINGS = (
     Billing(),

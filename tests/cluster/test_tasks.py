@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from betimes.cluster.resources import UnitDemand
 from betimes.cluster.shapes import Room, undominated
 from betimes.cluster.tasks import PACK, SPREAD, JobTasks, job_tasks, split
-from betimes.cluster.unit_demand import UnitDemand
 
 EIGHT = (8000, 64_000, 65_536)
 FOUR = (4000, 32_000, 65_536)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes import Workload, simulate
-from betimes.core.estimates import doubled as doubled_kernel
+from betimes.core.work import doubled as doubled_kernel
 from betimes.kernels import entry
 
 doubled = entry(doubled_kernel)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from betimes.cluster import Cluster, Offer
-from betimes.core.nodes.columns import NodesState, new_nodes_state, view_of, with_more_nodes
+from betimes.core.nodes.columns import NodesState, view_of
+from betimes.core.nodes.growth import new_nodes_state, with_more_nodes
 from betimes.core.nodes.machines.rented import BOOTING, RUNNING
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.pool.columns import UNLIMITED

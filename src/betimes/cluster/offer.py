@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from betimes.cluster.billing import BillFrom, Billing
+from betimes.cluster.billing import BillFrom, Billing, Prices
 from betimes.cluster.checks import (
     MOST_SECONDS,
     MOST_USD_PER_H,
@@ -16,7 +16,6 @@ from betimes.cluster.checks import (
     shown,
 )
 from betimes.cluster.labels import NONE, Labels, check_labels
-from betimes.cluster.prices import Prices
 from betimes.cluster.resources import MOST, RESOURCES, whole_capacity
 from betimes.cluster.revocation import Bathtub, Revocation
 from betimes.errors import ClusterError

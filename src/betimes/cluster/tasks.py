@@ -13,9 +13,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from betimes.cluster.resources import NOWHERE, Amounts, multiples_within, whole_demand
+from betimes.cluster.resources import NOWHERE, Amounts, UnitDemand, multiples_within, whole_demand
 from betimes.cluster.shapes import Room, undominated
-from betimes.cluster.unit_demand import UnitDemand
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -1,7 +1,11 @@
-"""How far a job has come: the account of its work, the same in both engines.
+"""How far a job has come: the account of its work, and what is believed of its size, the same in both engines.
 
 A job that holds resources works at a rate, after a stall if it has been restarted. Its account is true at
 `since`; everything later follows from it, so nothing needs an update while nothing changes.
+
+What becomes of a belief when the job turns out to be larger is shared by the twin, by play-outs and by the live
+service: a job that has done as much work as it was believed to have in all, and is not finished, is believed to be
+twice as large (`doubled`). It then counts as half done, so that it does not stay the shortest job for ever.
 """
 
 from __future__ import annotations
@@ -9,9 +13,29 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from betimes.core.estimates import doubled
 from betimes.core.pool.columns import Job, Pool, Progress
-from betimes.kernels import Each, Records, kernel
+from betimes.kernels import Each, FloatTable, Records, kernel
+
+SMALLEST_BELIEF_S = 0.01
+"""Least remaining work that is ever believed, seconds on one unit (PCS's simulator has the same floor)."""
+
+
+@kernel
+def speed(speedup: FloatTable, curve: int, units: float) -> float:
+    """Work a second on `units`, linear between the whole numbers of units (PCS's simulator, `Job.rate`)."""
+    below = int(units)
+    if units == below:
+        return speedup[curve, below]
+    slow, fast = speedup[curve, below], speedup[curve, below + 1]
+    return slow + (fast - slow) * (units - below)
+
+
+@kernel
+def doubled(size: float, done: float) -> float:
+    """The believed size after `done` seconds of work: `size`, doubled until it exceeds what is done."""
+    while size <= done:
+        size *= 2.0
+    return size
 
 
 class Accounts(Protocol):

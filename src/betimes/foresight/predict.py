@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.pool.columns import State
-from betimes.core.pool.rules import PoolRules
+from betimes.core.pool.columns import PoolRules, State
 from betimes.core.pool.snapshot import copy_into
 from betimes.core.pool.transitions import newest
 from betimes.core.status import DONE, FORESEEN, PAUSED, REFUSED, WATCHED

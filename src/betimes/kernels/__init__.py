@@ -13,7 +13,6 @@ Environment: ``NUMBA_DISABLE_JIT=1`` runs the same sources interpreted; ``BETIME
 index checks; ``BETIMES_CACHE_DIR`` moves the cache.
 """
 
-from betimes.kernels.compiled_hook import Hook
 from betimes.kernels.compiling import (
     Entry,
     checking_indices,
@@ -35,8 +34,7 @@ from betimes.kernels.records import (
     record_type,
 )
 from betimes.kernels.settings import BOUNDSCHECK, INTERPRETED, cache_root
-from betimes.kernels.structs import Struct
-from betimes.kernels.views import view_by
+from betimes.kernels.structs import Hook, Struct, view_by
 
 __all__ = [
     "BOUNDSCHECK",

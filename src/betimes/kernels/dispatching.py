@@ -12,9 +12,9 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 
 from betimes.kernels.cache import KernelCache
-from betimes.kernels.compiled_hook import Hook
 from betimes.kernels.linking import EntryCompiler, FragmentCompiler, LeanEntryCompiler, LeanFragmentCompiler
 from betimes.kernels.struct_types import signature_of
+from betimes.kernels.structs import Hook
 
 
 class Kernel(CPUDispatcher):

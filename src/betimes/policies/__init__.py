@@ -4,7 +4,7 @@ A user's policy file imports from here: ``from betimes.policies import priority,
 """
 
 from betimes.core.pool.columns import Again, Grant, View
-from betimes.core.speed import speed
+from betimes.core.work import speed
 from betimes.kernels import Floats, Ints, Records
 from betimes.kernels import full_kernel as kernel
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, allocation, greedy, priority

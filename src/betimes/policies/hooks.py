@@ -26,8 +26,7 @@ from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 
-from betimes.core.pool.columns import Again, Grant, View
-from betimes.core.pool.rules import PoolRules
+from betimes.core.pool.columns import Again, Grant, PoolRules, View
 from betimes.errors import PolicyError
 from betimes.kernels import Floats, Ints, Records, Struct, full_kernel, hook, is_hook_ready, kernel
 from betimes.policies.declaring import check_declaration, check_reads_only, located

@@ -1,8 +1,11 @@
-"""What is remembered of a user's finished jobs: the run times of the last two."""
+"""Users as rows of a table, and what is remembered of each one's finished jobs: the run times of the last two."""
 
 from __future__ import annotations
 
-from betimes.kernels import Records, kernel
+import numpy as np
+
+from betimes.kernels import Ints, Records, kernel
+from betimes.workload import Workload
 
 
 class History:
@@ -36,3 +39,10 @@ def remember(history: Records[History], user: int, run_s: float) -> None:
         known.before_s = known.last_s
         known.last_s = run_s
         known.count += 1
+
+
+def user_rows(workload: Workload) -> Ints:
+    """Users as 0, 1, ... whatever numbers the trace gives them; -1 stays unknown."""
+    known, codes = np.unique(workload.user, return_inverse=True)
+    offset = 1 if len(known) and known[0] < 0 else 0
+    return codes.astype(np.int64) - offset

@@ -68,7 +68,7 @@ class SpeedupTable:
 
     @classmethod
     def read_csv(cls, path: str | Path) -> SpeedupTable:
-        """Measured curves of a CSV file (plain or gzip); see `read_curves` for its columns.
+        """Measured curves of a CSV file (plain or gzip); see `betimes.workload.speedup.read_curves` for its columns.
 
         Raises CurveError with file, line and field.
         """

@@ -209,10 +209,22 @@ class Workload:
         """The same jobs (every column, names instead of codes) on the same machine; name and notes may
         differ.
         """
-        return same(self, other) if isinstance(other, Workload) else NotImplemented
+        if not isinstance(other, Workload):
+            return NotImplemented
+        if (
+            len(self) != len(other)
+            or self.machine_units != other.machine_units
+            or self.extra.keys() != other.extra.keys()
+        ):
+            return False
+        for name in CANONICAL_NAMES:
+            (mine, names), (theirs, other_names) = _resolved(self, name), _resolved(other, name)
+            if names != other_names or not _equal(mine, theirs):
+                return False
+        return all(_equal(values, other.extra[name]) for name, values in self.extra.items())
 
     def __hash__(self) -> int:
-        return int(fingerprint(self)[:15], 16)
+        return int(self.fingerprint()[:15], 16)
 
     def __repr__(self) -> str:
         span = f", submitted {self.submit_s[0]:g} to {self.submit_s[-1]:g} s" if len(self) else ""
@@ -290,10 +302,21 @@ class Workload:
         )
 
     def fingerprint(self) -> str:
-        """SHA-256 (hexadecimal) over the canonical columns, the same on every machine and for every file
-        format.
+        """SHA-256 (hexadecimal) over the canonical columns that `stated_names` lists, the same on every machine and
+        for every file format: little-endian, names instead of codes, one NaN, one zero.
         """
-        return fingerprint(self)
+        digest = hashlib.sha256(b"betimes workload 2\n")
+        for name in self.stated_names:
+            values, names = _resolved(self, name)
+            digest.update(f"{name} {values.dtype.kind} {len(values)}\n".encode())
+            if values.dtype.kind == "U":
+                for value in values:
+                    digest.update(f"{len(value)}:{value}".encode())
+            else:
+                digest.update(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
+            for entry in names:
+                digest.update(f"{len(entry)}:{entry}".encode())
+        return digest.hexdigest()
 
     def validate(self) -> None:
         """Raise InputError, naming job and field, at the first rule of a workload that does not hold."""
@@ -328,26 +351,11 @@ class Workload:
         return self._rows(np.argsort(self.submit_s, kind="stable"))
 
     def _job(self, row: int) -> Job:
-        user = int(self.user[row])
-        return Job(
-            job_id=self.job_id[row].item(),
-            submit_s=float(self.submit_s[row]),
-            work_s=float(self.work_s[row]),
-            min_units=int(self.min_units[row]),
-            max_units=int(self.max_units[row]),
-            curve=self.curve_names[int(self.curve[row])],
-            estimate_s=float(self.estimate_s[row]),
-            user=self.user_names[user] if self.user_names and user >= 0 else user,
-            status=int(self.status[row]),
-            qos=int(self.qos[row]),
-            priority=int(self.priority[row]),
-            grace_s=float(self.grace_s[row]),
-            cpu=float(self.cpu[row]),
-            memory_gib=float(self.memory_gib[row]),
-            gpu=float(self.gpu[row]),
-            units_per_task=int(self.units_per_task[row]),
-            require=str(self.require[row]),
-        )
+        values: dict[str, Any] = {name: getattr(self, name)[row].item() for name in CANONICAL_NAMES}
+        user = values["user"]
+        values["curve"] = self.curve_names[values["curve"]]
+        values["user"] = self.user_names[user] if self.user_names and user >= 0 else user
+        return Job(**values)
 
 
 def _selection(key: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
@@ -414,35 +422,6 @@ def _further(name: str, values: ArrayLike, n: int) -> AnyColumn:
     return np.array(np.broadcast_to(given, (n,)), kind)
 
 
-def fingerprint(workload: Workload) -> str:
-    """SHA-256 (hexadecimal) over the canonical columns that `stated_names` lists: little-endian, names instead of
-    codes, one NaN, one zero.
-    """
-    digest = hashlib.sha256(b"betimes workload 2\n")
-    for name in workload.stated_names:
-        values, names = _resolved(workload, name)
-        digest.update(f"{name} {values.dtype.kind} {len(values)}\n".encode())
-        if values.dtype.kind == "U":
-            for value in values:
-                digest.update(f"{len(value)}:{value}".encode())
-        else:
-            digest.update(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
-        for entry in names:
-            digest.update(f"{len(entry)}:{entry}".encode())
-    return digest.hexdigest()
-
-
-def same(a: Workload, b: Workload) -> bool:
-    """Whether both hold the same jobs on the same machine; their names and notes may differ."""
-    if len(a) != len(b) or a.machine_units != b.machine_units or a.extra.keys() != b.extra.keys():
-        return False
-    for name in CANONICAL_NAMES:
-        (mine, names), (theirs, other_names) = _resolved(a, name), _resolved(b, name)
-        if names != other_names or not _equal(mine, theirs):
-            return False
-    return all(_equal(values, b.extra[name]) for name, values in a.extra.items())
-
-
 def _equal(a: AnyColumn, b: AnyColumn) -> bool:
     return a.dtype.kind == b.dtype.kind and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
@@ -464,22 +443,7 @@ def _resolved(workload: Workload, name: str) -> tuple[AnyColumn, tuple[str, ...]
     return values, ()
 
 
-_PLAIN = (
-    "submit_s",
-    "work_s",
-    "min_units",
-    "max_units",
-    "estimate_s",
-    "status",
-    "qos",
-    "priority",
-    "grace_s",
-    "cpu",
-    "memory_gib",
-    "gpu",
-    "units_per_task",
-    "require",
-)
+_PLAIN = tuple(name for name in CANONICAL_NAMES if name not in ("job_id", "curve", "user"))
 
 
 def concatenate(*workloads: Workload) -> Workload:

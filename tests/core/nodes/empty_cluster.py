@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from betimes.core.nodes.columns import NodesState, new_nodes_state
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.growth import new_nodes_state
 
 
 def empty_cluster(slots: int) -> NodesState:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from betimes.core.job_states import JobState
-from betimes.core.nodes.columns import NodesState, new_nodes_state
+from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.external_events import lose, open_node, unbind, withdraw
+from betimes.core.nodes.growth import new_nodes_state
 from betimes.core.nodes.passes.find_nodes import find_room
 from betimes.core.nodes.passes.preemption import PLANNED, preempt
 from betimes.core.nodes.queue import first, remove

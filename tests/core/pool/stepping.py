@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from betimes import Workload
-from betimes.core.pool.columns import State
-from betimes.core.pool.rules import PoolRules
+from betimes.core.pool.columns import PoolRules, State
 from betimes.core.status import DONE
 from betimes.kernels import entry, kernel
 from betimes.policies import parse_policy

@@ -9,9 +9,9 @@ import pytest
 
 from betimes import simulate
 from betimes.core import work
-from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.pool import snapshot
 from betimes.core.pool.columns import State, room_to_play
+from betimes.core.work import SMALLEST_BELIEF_S
 from betimes.kernels import as_array, entry
 from betimes.kernels.structs import layout_of
 from tests.core.pool.stepping import POLICIES, after_every_event, simulation, workload

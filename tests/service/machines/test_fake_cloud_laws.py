@@ -11,9 +11,8 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.cluster.billing import lease_usd, summed
+from betimes.cluster.billing import Prices, lease_usd, summed
 from betimes.cluster.offer import Offer
-from betimes.cluster.prices import Prices
 from betimes.errors import CloudError
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.provider import (

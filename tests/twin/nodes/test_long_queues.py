@@ -12,7 +12,8 @@ import pytest
 from betimes import Workload
 from betimes.cluster import Cluster
 from betimes.core.nodes import external_events, snapshot
-from betimes.core.nodes.columns import GROUP, NodesState, room_to_play
+from betimes.core.nodes.columns import GROUP, NodesState
+from betimes.core.nodes.growth import room_to_play
 from betimes.kernels import as_array, entry
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation

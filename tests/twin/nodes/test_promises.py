@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from betimes import Workload
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.core.nodes import snapshot
-from betimes.core.nodes.columns import room_to_play
+from betimes.core.nodes.growth import room_to_play
 from betimes.errors import PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.kernels import as_array, entry

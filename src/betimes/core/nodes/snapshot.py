@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.nodes.columns import BLOCK, CLASSES, FEATURE_COLUMNS, NodesState
 from betimes.core.nodes.directory import block_at, forget_groups
 from betimes.core.nodes.timers import SPECULATED, set_job_timer
-from betimes.core.work import attained, believed_left
+from betimes.core.work import SMALLEST_BELIEF_S, attained, believed_left
 from betimes.kernels import kernel
 
 

@@ -12,6 +12,7 @@ even in the last bit.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -365,3 +366,14 @@ def _like(state: State, slots: int, segments: int) -> State:
         footprints=blank(Footprint, slots if len(state.nodes) > 0 else 0),
         placements=blank(Placement, len(state.placements)),
     )
+
+
+class PoolRules(Struct):
+    """Which parts of the loop a policy and a choice of sizes need, and the policy's hooks (`policies.hooks`)."""
+
+    ranked: bool
+    reads_progress: bool
+    learns: bool  # beliefs come from the user's last two jobs
+    rank: Callable[[View, float, Ints, Floats], None]
+    classify: Callable[[View, int], int]
+    allocate: Callable[[View, float, Records[Grant], Records[Again]], int]

@@ -10,8 +10,7 @@ import math
 from betimes.core.pool.columns import State
 from betimes.core.pool.placement import forget_before, leave_nodes
 from betimes.core.pool.transitions import find_next, finish, regrant, sample_contention, stop_holding
-from betimes.core.speed import speed
-from betimes.core.work import set_to_work
+from betimes.core.work import set_to_work, speed
 from betimes.kernels import kernel
 
 

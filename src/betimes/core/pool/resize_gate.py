@@ -7,8 +7,7 @@ once. A preemption and a start are no resizes, and always go through.
 from __future__ import annotations
 
 from betimes.core.pool.columns import State
-from betimes.core.speed import speed
-from betimes.core.work import attained, believed_left
+from betimes.core.work import attained, believed_left, speed
 from betimes.kernels import kernel
 
 

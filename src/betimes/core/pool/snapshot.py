@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.pool.columns import State
 from betimes.core.pool.transitions import find_next
-from betimes.core.work import attained, believed_left
+from betimes.core.work import SMALLEST_BELIEF_S, attained, believed_left
 from betimes.kernels import kernel
 
 

@@ -13,7 +13,6 @@ from betimes.core.pool.feasible_grants import curtail, curtails
 from betimes.core.pool.grant_log import note_grants
 from betimes.core.pool.order import leave
 from betimes.core.pool.placement import enter_nodes, leave_nodes
-from betimes.core.speed import speed
 from betimes.core.status import (
     ABOVE_MAXIMUM,
     ACCEPTED,
@@ -33,6 +32,7 @@ from betimes.core.work import (
     open_account,
     rest,
     set_to_work,
+    speed,
 )
 from betimes.kernels import kernel
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from betimes.core.nodes.columns import NodesState, room_to_play
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.growth import room_to_play
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.snapshot import copy_into
 from betimes.core.status import DONE, FORESEE, FORESEEN, PAUSED, REFUSED

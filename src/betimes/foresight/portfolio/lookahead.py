@@ -15,10 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.core.nodes.columns import (
-    FEATURE_COLUMNS,
-    Lease,
-    NodesState,
+from betimes.core.nodes.columns import FEATURE_COLUMNS, Lease, NodesState
+from betimes.core.nodes.growth import (
     room_to_play,
     with_more_nodes,
     with_more_placements,

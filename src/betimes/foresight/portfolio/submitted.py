@@ -8,7 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from betimes.core.nodes.columns import NodesState, room_to_play
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.growth import room_to_play
 from betimes.foresight.portfolio.lookahead import Simulated
 from betimes.kernels import as_array
 from betimes.twin.nodes import entries

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from betimes.core.nodes.columns import NodesState, room_to_play
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.growth import room_to_play
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.snapshot import copy_into
 from betimes.core.nodes.timers import set_job_timer

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from betimes.core.pool.columns import Again, Grant, View
-from betimes.core.speed import speed
+from betimes.core.work import speed
 from betimes.kernels import Floats, Ints, Records, full_kernel
 from betimes.policies.hooks import Policy, Prepared, Setting, Value
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.timers import EXPIRED
-from betimes.core.work import Accounts
+from betimes.core.work import SMALLEST_BELIEF_S, Accounts
 from betimes.kernels import as_array
 
 

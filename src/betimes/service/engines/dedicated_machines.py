@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from betimes.cluster import Cluster, Offer
-from betimes.cluster.resources import Amounts, capacity_amounts
+from betimes.cluster.resources import Amounts, UnitDemand, capacity_amounts
 from betimes.cluster.shapes import Room, Shape, Shapes
 from betimes.cluster.tasks import JobTasks
-from betimes.cluster.unit_demand import UnitDemand
 from betimes.core.nodes.columns import Terms
 from betimes.kernels import Records, as_array, blank
 from betimes.policies.hooks import Value

@@ -9,9 +9,8 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from betimes.cluster.labels import NONE, Labels
-from betimes.cluster.resources import Amounts, demand_amounts
+from betimes.cluster.resources import Amounts, Natural, UnitDemand, demand_amounts
 from betimes.cluster.tasks import PACK, SPREAD
-from betimes.cluster.unit_demand import Natural, UnitDemand
 from betimes.core.nodes.columns import AUTO
 from betimes.kernels import Floats
 from betimes.service.engines.accounts import Account

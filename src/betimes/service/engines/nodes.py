@@ -21,9 +21,8 @@ from betimes.cluster.resources import Amounts
 from betimes.cluster.shapes import Shape, Shapes, roomiest, suiting
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks
 from betimes.core.instruction import BIND, DOUBLE, MIGRATE, PREEMPT, RELEASE, RENT, RESERVE, START
-from betimes.core.nodes.columns import (
-    BLOCK,
-    NodesState,
+from betimes.core.nodes.columns import BLOCK, NodesState
+from betimes.core.nodes.growth import (
     new_nodes_state,
     room_to_play,
     with_more_placements,
@@ -31,8 +30,8 @@ from betimes.core.nodes.columns import (
     with_more_steps,
 )
 from betimes.core.nodes.machines.dedicated import machines_for, offer_for
-from betimes.core.nodes.machines.owned import add_owned, remove_owned
 from betimes.core.nodes.machines.rented import FAILED, TAKEN_AWAY
+from betimes.core.nodes.machines.reported import add_owned, remove_owned
 from betimes.core.nodes.passes.schedule import change_rules, rank_again
 from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
 from betimes.core.pool.columns import UNLIMITED

@@ -16,7 +16,8 @@ import numpy as np
 
 from betimes.cluster import Cluster, Offer
 from betimes.core.nodes import instructions
-from betimes.core.nodes.columns import NodesState, with_more_placements
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.growth import with_more_placements
 from betimes.core.nodes.planning import paid_until, refusals, seqs_of, snapshot_of
 from betimes.core.nodes.timers import ROUND, set_policy_timer
 from betimes.core.planning import Planner, Release, Rent, Snapshot

@@ -9,7 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from betimes.core.instruction import RELEASE, RENT, Instruction
-from betimes.core.nodes.columns import NodesState, with_more_nodes
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.growth import with_more_nodes
 from betimes.core.nodes.machines.rented import DRAINING, GOING
 from betimes.core.nodes.machines.reported import (
     put_off,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from betimes.cluster.unit_demand import Natural
+from betimes.cluster.resources import Natural
 from betimes.service.scheduling.run_reports import Report, RunId
 
 FORCE_AFTER_S = 5.0

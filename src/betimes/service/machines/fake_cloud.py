@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from heapq import heappop, heappush
 
-from betimes.cluster.billing import lease_usd, summed
+from betimes.cluster.billing import Prices, lease_usd, summed
 from betimes.cluster.draws import draw
 from betimes.cluster.offer import Offer
-from betimes.cluster.prices import Prices
 from betimes.errors import CloudError, Unknown
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import (

@@ -11,9 +11,8 @@ from dataclasses import asdict
 from typing import Any
 
 from betimes.cluster import Offer
-from betimes.cluster.billing import lease_usd
+from betimes.cluster.billing import Prices, lease_usd
 from betimes.cluster.labels import as_texts, bits_for, suits, why_none_suits
-from betimes.cluster.prices import Prices
 from betimes.cluster.resources import PER_UNIT
 from betimes.cluster.shapes import Room, roomiest, suiting
 from betimes.cluster.tasks import job_tasks

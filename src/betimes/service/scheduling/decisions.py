@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from betimes.cluster.billing import lease_usd
-from betimes.cluster.prices import Prices
+from betimes.cluster.billing import Prices, lease_usd
 from betimes.core import planning
 from betimes.service.engines.messages import (
     Bind,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from betimes.cluster.unit_demand import UnitDemand
+from betimes.cluster.resources import UnitDemand
 from betimes.service.engines.accounts import Account
 from betimes.service.engines.move_savings import S_PER_H
 from betimes.service.scheduling.job_states import Status

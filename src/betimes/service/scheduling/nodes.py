@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from betimes.cluster.billing import lease_usd
-from betimes.cluster.prices import Prices
+from betimes.cluster.billing import Prices, lease_usd
 from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY
 from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
 from betimes.errors import Conflict, Unknown

@@ -12,9 +12,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from betimes.cluster.labels import Labels, as_texts, suits, why_none_suits
-from betimes.cluster.resources import PER_UNIT, Amounts
+from betimes.cluster.resources import PER_UNIT, Amounts, UnitDemand
 from betimes.cluster.tasks import JobTasks
-from betimes.cluster.unit_demand import UnitDemand
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.scheduling.engine_factory import pool_resource

@@ -22,8 +22,8 @@ from pydantic import (
 )
 
 from betimes.cluster.labels import KEY_PATTERN, MOST_LABELS, VALUE_PATTERN, Labels, labels_of, parse_labels
+from betimes.cluster.resources import UnitDemand
 from betimes.cluster.tasks import PACK, SPREAD
-from betimes.cluster.unit_demand import UnitDemand
 from betimes.errors import ClusterError, CurveError
 from betimes.service.spec.family_demand import Amount, FamilyDemand
 from betimes.workload.speedup import LINEAR, formula_row

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Cluster, Offer, Spot
-from betimes.cluster.bills import leases_usd
+from betimes.cluster.billing import leases_usd
 from betimes.cluster.draws import draw
 from betimes.cluster.labels import mask
 from betimes.cluster.resources import whole_capacity

@@ -14,11 +14,8 @@ from betimes.cluster import Cluster
 from betimes.cluster.labels import mask
 from betimes.cluster.resources import PER_UNIT, RESOURCES, whole_capacity
 from betimes.core.instruction import NAMES, Instruction
-from betimes.core.nodes.columns import (
-    LARGEST_PRIORITY,
-    Absence,
-    Lease,
-    NodesState,
+from betimes.core.nodes.columns import LARGEST_PRIORITY, Absence, Lease, NodesState
+from betimes.core.nodes.growth import (
     new_nodes_state,
     with_more_nodes,
     with_more_placements,
@@ -63,8 +60,8 @@ from betimes.policies.loading import mark_proven
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
+from betimes.twin.history import user_rows
 from betimes.twin.nodes import event_loop
-from betimes.twin.nodes.demand_rows import demand_rows
 from betimes.twin.nodes.launching import hardware_of, kinds_of, launching, table_of
 from betimes.twin.nodes.planner_rounds import PlannerRounds
 from betimes.twin.nodes.renting import (
@@ -78,6 +75,7 @@ from betimes.twin.nodes.renting import (
 )
 from betimes.twin.nodes.tasks import (
     Tasks,
+    demand_rows,
     refuse_requirements,
     requirements_of,
     tasks_of,
@@ -85,7 +83,6 @@ from betimes.twin.nodes.tasks import (
 )
 from betimes.twin.nodes.trace_loop import in_rows, new_trace, run_rows
 from betimes.twin.sizes import Sizes, beliefs
-from betimes.twin.users import user_rows
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, bind
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.pool.columns import State, view_of
+from betimes.core.pool.columns import PoolRules, State, view_of
 from betimes.core.pool.grant_log import has_room_for_an_event, note_doubled
 from betimes.core.pool.order import enter, reach, reorder
 from betimes.core.pool.placement import set_demand
-from betimes.core.pool.rules import PoolRules
 from betimes.core.pool.transitions import apply_grants, find_next, finish, refresh, sample_contention, submit
 from betimes.core.status import (
     ACCEPTED,

@@ -20,10 +20,10 @@ from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.loading import mark_proven
 from betimes.policies.violations import violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
+from betimes.twin.history import user_rows
 from betimes.twin.nodes.tasks import held, refuse_requirements, unit_demand
 from betimes.twin.pool.trace_loop import new_trace, run_rows
 from betimes.twin.sizes import Sizes, beliefs
-from betimes.twin.users import user_rows
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, bind
 

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from betimes.core.pool.columns import State
-from betimes.core.pool.rules import PoolRules
+from betimes.core.pool.columns import PoolRules, State
 from betimes.core.status import DONE, NEED_SEGMENTS, NEED_SLOTS
 from betimes.kernels import Ints, as_array, blank, entry, kernel
 from betimes.twin.history import History

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.pool.columns import State, room_to_play
 from betimes.core.status import DONE, NEED_SLOTS, PAUSED, STUCK
-from betimes.core.work import believed_left
+from betimes.core.work import SMALLEST_BELIEF_S, believed_left
 from betimes.errors import InputError
 from betimes.kernels import Ints, as_array, blank, entry
 from betimes.outcome import Result

@@ -133,8 +133,10 @@ class Number:
         cells, absent = _present(rows.columns[field], self.missing, "nan")
         values = floats(cells)
         wrong = ~np.isfinite(values) | _beyond(values, self.least, self.above, self.most)
-        rows.refuse(wrong & ~absent, field, "expected a number" + _bounds(self.least, self.above, self.most))
-        values = np.where(wrong, np.nan, values)
+        if wrong.any():
+            expected = "expected a number" + _bounds(self.least, self.above, self.most)
+            rows.refuse(wrong & ~absent, field, expected)
+            values = np.where(wrong, np.nan, values)
         return np.where(absent, self.instead, values) if self.missing else values
 
 
@@ -152,8 +154,11 @@ class Whole:
         cells, absent = _present(rows.columns[field], self.missing, str(self.instead))
         values, wrong = whole_numbers(cells)
         wrong |= _beyond(values, self.least, None, self.most)
-        rows.refuse(wrong & ~absent, field, "expected a whole number" + _bounds(self.least, None, self.most))
-        return np.where(wrong | absent, self.instead, values)
+        if wrong.any():
+            expected = "expected a whole number" + _bounds(self.least, None, self.most)
+            rows.refuse(wrong & ~absent, field, expected)
+            values = np.where(wrong, self.instead, values)
+        return np.where(absent, self.instead, values) if self.missing else values
 
 
 @dataclass(frozen=True)

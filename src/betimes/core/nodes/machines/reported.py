@@ -1,14 +1,24 @@
-"""Rented machines as a cloud reports them: live, a machine is up or lost when that is reported, not when expected.
+"""Machines that come and go as is reported to the live service: rented ones by a cloud, owned ones by their operator.
 
-Until then its timers say what is expected, which is what a play-out goes by; `put_off` keeps them from going off.
+A rented machine is up or lost when that is reported, not when expected. Until then its timers say what is expected,
+which is what a play-out goes by; `put_off` keeps them from going off.
 """
 
 from __future__ import annotations
 
 import math
 
-from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.machines.rented import GOING, bring_up, end, expect, take_number
+from betimes.core.nodes.columns import OWNED, NodesState
+from betimes.core.nodes.machines.rented import (
+    GOING,
+    UNUSED,
+    bring_up,
+    end,
+    expect,
+    note_vacated,
+    take_number,
+    unused_number,
+)
 from betimes.core.nodes.timers import BOOTED, GONE, UP
 from betimes.core.nodes.transitions import pay_claims
 from betimes.core.status import NEED_NODES
@@ -70,3 +80,49 @@ def put_off(state: NodesState, until_s: float, again_s: float) -> None:
         # With a time of set-up the boot is no more than the beginning of that.
         if machine.due == UP or (machine.due == BOOTED and state.offers[machine.offer].setup_s == 0.0):
             expect(state, number, again_s, machine.due)
+
+
+@kernel
+def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int, family: int, labels: int) -> int:
+    """A machine that is up, and has this much and these labels (`Node.labels`); its number, or NEED_NODES.
+
+    kind, family: as in `Machine`.
+    """
+    number, cluster = unused_number(state), state.cluster[0]
+    if number == NEED_NODES:
+        return NEED_NODES
+    machine, node = state.machines[number], state.nodes[number]
+    machine.state = OWNED
+    machine.kind = kind
+    machine.family = family
+    machine.residents = -1
+    machine.claims = 0
+    node.gpu = node.free_gpu = gpu
+    node.cpu = node.free_cpu = cpu
+    node.memory = node.free_memory = memory
+    node.labels = labels
+    node.up = 1
+    cluster.owned_cpu += cpu
+    cluster.owned_memory += memory
+    note_vacated(state, number)
+    cluster.changed += 1
+    cluster.must_replan = 1
+    return number
+
+
+@kernel
+def remove_owned(state: NodesState, number: int) -> bool:
+    """A machine is no more, and its number is free; False: there are jobs on it, or bound to it, and it stays."""
+    machine, node, cluster = state.machines[number], state.nodes[number], state.cluster[0]
+    if machine.residents >= 0:
+        return False
+    cluster.owned_cpu -= node.cpu
+    cluster.owned_memory -= node.memory
+    node.up = 0
+    node.gpu = node.cpu = node.memory = 0
+    node.free_gpu = node.free_cpu = node.free_memory = 0
+    machine.state = UNUSED
+    machine.generation += 1
+    cluster.changed += 1
+    cluster.must_replan = 1
+    return True
