@@ -24,7 +24,7 @@ from pathlib import Path
 from measuring import Table, introduce
 
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.recovery_snapshots import keep_snapshot
+from betimes.service.runtime.retention import keep_snapshot
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import Node

@@ -79,9 +79,7 @@ LIVE_JOB = Picture(
         Step(3, 0, "5 Record", ("service/runtime/controller.py", "service/store/")),
         Step(4, 0, "6 Effect", ("service/runtime/effect_runner.py", "service/executors/")),
         Step(0, 1, "10 Account", ("service/views/models.py",), ("promised against true",)),
-        Step(
-            1, 1, "4 Promise", ("service/runtime/promises/play_out.py", "service/runtime/promises/quotes.py")
-        ),
+        Step(1, 1, "4 Promise", ("service/runtime/promises.py", "service/runtime/quotes.py")),
         Step(2, 1, "9 End or requeue", ("service/scheduling/jobs.py",)),
         Step(3, 1, "8 Report", ("service/scheduling/report_handling.py",)),
         Step(4, 1, "7 Run", ("service/executors/supervision/supervisor.py",)),

@@ -25,7 +25,7 @@ from betimes.errors import ServiceError, Unknown
 from betimes.service.executors.virtual import EXIT_CODE, WORK
 from betimes.service.machines.cloud_file import cloud_of
 from betimes.service.runtime.clock import VirtualClock
-from betimes.service.runtime.replaying.replay import machines_for
+from betimes.service.runtime.replay import machines_for
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import Assembly, assembled

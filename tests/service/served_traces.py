@@ -17,7 +17,7 @@ from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.machines.cloud_file import cloud_of
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.runtime.controller import Controller
-from betimes.service.runtime.replaying.replay import Arrivals, machines_for
+from betimes.service.runtime.replay import Arrivals, machines_for
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.spec.job_spec import JobSpec

@@ -9,12 +9,11 @@ import pytest
 
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.errors import PolicyError
-from betimes.service.engines.move_savings import alone_usd_per_h
 from betimes.service.engines.named_policies import check_live
-from betimes.service.machines.fake_cloud import FakeCloud
+from betimes.service.engines.plans import alone_usd_per_h
+from betimes.service.machines.fake_cloud import FakeCloud, SetCapacity
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
-from betimes.service.machines.scenario import SetCapacity
 from betimes.service.scheduling.job import MoveRecord
 from betimes.testing import InMemoryService
 

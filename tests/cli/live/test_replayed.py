@@ -11,7 +11,7 @@ import pytest
 
 from betimes.cli.live.replayed import told_as_it_goes
 from betimes.cli.render.jobs import standing
-from betimes.service.runtime.replaying.replay import Arrivals, cluster_for, machines_for
+from betimes.service.runtime.replay import Arrivals, cluster_for, machines_for
 from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig
 from betimes.workload import Workload

@@ -8,7 +8,7 @@ import pytest
 
 from betimes.cluster.offer import Offer, Spot
 from betimes.errors import CloudError, Unknown
-from betimes.service.machines.fake_cloud import FakeCloud
+from betimes.service.machines.fake_cloud import FakeCloud, Outage, Reclaim, SetCapacity, SetPrice, Slow
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import (
     Booted,
@@ -20,7 +20,6 @@ from betimes.service.machines.provider import (
     ReclaimNotice,
     RequestId,
 )
-from betimes.service.machines.scenario import Outage, Reclaim, SetCapacity, SetPrice, Slow
 from tests.service.machines.kinds import kind
 
 A100 = kind("a100", 12, 85, 1, 3.6, boot_s=60)

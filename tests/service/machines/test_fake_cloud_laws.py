@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from betimes.cluster.billing import Prices, lease_usd, summed
 from betimes.cluster.offer import Offer
 from betimes.errors import CloudError
-from betimes.service.machines.fake_cloud import FakeCloud
+from betimes.service.machines.fake_cloud import (
+    FakeCloud,
+    Outage,
+    Reclaim,
+    SetCapacity,
+    SetPrice,
+    Slow,
+    Step,
+)
 from betimes.service.machines.provider import (
     Booted,
     CloudEvent,
@@ -23,14 +31,6 @@ from betimes.service.machines.provider import (
     PriceChanged,
     Reclaimed,
     RequestId,
-)
-from betimes.service.machines.scenario import (
-    Outage,
-    Reclaim,
-    SetCapacity,
-    SetPrice,
-    Slow,
-    Step,
 )
 from tests.service.machines.kinds import kind
 

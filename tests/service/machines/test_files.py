@@ -8,8 +8,7 @@ import pytest
 
 from betimes.cluster import Cluster, NodeGroup, read_cluster
 from betimes.errors import ClusterError
-from betimes.service.machines.files import machines_of_cluster
-from betimes.service.machines.machine import Machine, machines_of
+from betimes.service.machines.machine import Machine, machines_of, machines_of_cluster
 
 
 def test_a_file(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.executors.virtual import EXIT_CODE, WORK, VirtualWorld
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.promises.leaving_runs import leaving
+from betimes.service.runtime.promises import leaving
 from betimes.service.scheduling.effects import DropRun, GiveBack, RentMachines, ResizeRun, StartRun, StopRun
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Event

@@ -10,7 +10,7 @@ import pytest
 
 from betimes.errors import Refused
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.admission.launchable import can_be_known, check_launchable
+from betimes.service.runtime.admission import can_be_known, check_launchable
 from betimes.service.scheduling.node import LOST, UP, Node
 from betimes.service.spec.job_spec import JobSpec
 

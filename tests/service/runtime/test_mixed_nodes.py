@@ -11,7 +11,7 @@ import pytest
 from betimes.client import AsyncClient
 from betimes.errors import Conflict
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.admission.mixed_nodes import check_start
+from betimes.service.runtime.admission import check_start
 from betimes.service.scheduling.node import Node
 from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig

@@ -26,7 +26,7 @@ from betimes.core.planning import (
     new,
 )
 from betimes.errors import Conflict
-from betimes.service.machines.scenario import Reclaim
+from betimes.service.machines.fake_cloud import Reclaim
 from betimes.service.runtime.commands import CancelJobs, SetPolicy
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status

@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 from betimes.client import AsyncClient
 from betimes.errors import StoreFull
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.readiness import Readiness
+from betimes.service.runtime.health import Readiness
 from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig
 from tests.service.store.conftest import postgres_server, postgres_url
@@ -57,7 +57,7 @@ def test_whoever_asks_again_and_again_costs_one_try(monkeypatch: pytest.MonkeyPa
         await asyncio.gather(*(readiness.problem() for _ in range(20)))
         assert await readiness.problem() is None
         assert store.tried == 1
-        monkeypatch.setattr("betimes.service.runtime.readiness.FRESH_S", 0.0)
+        monkeypatch.setattr("betimes.service.runtime.health.FRESH_S", 0.0)
         store.fails = StoreFull("the disk is full")
         assert await readiness.problem() == "the disk is full"
 
@@ -66,7 +66,7 @@ def test_whoever_asks_again_and_again_costs_one_try(monkeypatch: pytest.MonkeyPa
 
 def test_a_store_that_does_not_answer_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        monkeypatch.setattr("betimes.service.runtime.readiness.PATIENCE_S", 0.01)
+        monkeypatch.setattr("betimes.service.runtime.health.PATIENCE_S", 0.01)
         store = Trying()
         store.may_answer.clear()
         readiness = Readiness(store.probe)

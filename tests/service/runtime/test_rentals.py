@@ -12,10 +12,9 @@ import pytest
 
 from betimes.cluster.offer import Offer
 from betimes.errors import Conflict, Refused, Unknown
-from betimes.service.machines.fake_cloud import FakeCloud
+from betimes.service.machines.fake_cloud import FakeCloud, Outage, Reclaim, SetPrice, Slow, Step
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
-from betimes.service.machines.scenario import Outage, Reclaim, SetPrice, Slow, Step
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status

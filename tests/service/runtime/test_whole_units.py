@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.admission.whole_units import rounding_note
+from betimes.service.runtime.admission import rounding_note
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.scheduling.node import Node
 from tests.service.four_cores import on_four_cores, spec

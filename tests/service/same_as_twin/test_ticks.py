@@ -18,7 +18,7 @@ from betimes.foresight.portfolio.hindsight import FIRST_JOBS
 from betimes.foresight.portfolio.submitted import Submitted
 from betimes.service.engines.selection import SelectionSnapshot
 from betimes.service.executors.virtual import WORK
-from betimes.service.runtime.planning.past_jobs import PastJobs
+from betimes.service.runtime.planning import PastJobs
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.same_as_twin.test_rents import on_grid, workload_of
 from tests.service.served_traces import Served, serve_trace

@@ -12,8 +12,8 @@ import pytest
 
 from betimes.errors import InputError, Refused
 from betimes.service.machines.budgets import parse_budgets
+from betimes.service.machines.fake_cloud import Outage, Reclaim, SetCapacity
 from betimes.service.machines.provider import OpenCloud
-from betimes.service.machines.scenario import Outage, Reclaim, SetCapacity
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from betimes.errors import Refused
-from betimes.service.machines.fake_cloud import FakeCloud
-from betimes.service.machines.scenario import Outage, Reclaim
+from betimes.service.machines.fake_cloud import FakeCloud, Outage, Reclaim
 from betimes.service.runtime.commands import SetPolicy
 from betimes.service.scheduling.job_states import Status
 from tests.service.machines.kinds import kind

@@ -258,7 +258,7 @@ def test_jobs_in_chunks_have_one_demand() -> None:
 
 
 def test_a_replayed_trace_keeps_its_demands_by_family_under_a_policy_for_nodes() -> None:
-    from betimes.service.runtime.replaying.replay import Arrivals
+    from betimes.service.runtime.replay import Arrivals
 
     owned = replace(CLUSTER, offers=())
     both = one(cpu_on_x=1.0).concatenate(one().shift(10.0))

@@ -170,7 +170,7 @@ def _replayed(chosen: ServiceConfig, trace: str, units: int | None, jobs: int | 
 
     from betimes.cli.simulate.sources import GENERATED_UNITS, is_generated, read
     from betimes.cluster import read_cluster
-    from betimes.service.runtime.replaying.replay import Arrivals, cluster_for, machines_for
+    from betimes.service.runtime.replay import Arrivals, cluster_for, machines_for
     from betimes.service.startup.bootstrap import DEFAULT_POLICY
 
     named = chosen.cluster or chosen.nodes

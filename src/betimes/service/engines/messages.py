@@ -14,8 +14,7 @@ from betimes.cluster.tasks import PACK, SPREAD
 from betimes.core.nodes.columns import AUTO
 from betimes.kernels import Floats
 from betimes.service.engines.accounts import Account
-from betimes.service.engines.move_savings import ExpectedSaving
-from betimes.service.engines.plans import Plan
+from betimes.service.engines.plans import ExpectedSaving, Plan
 
 
 class Asked(NamedTuple):

@@ -72,8 +72,7 @@ from betimes.service.engines.dedicated_machines import (
     shapes_of,
     units_on,
 )
-from betimes.service.engines.demand_rows import DemandRows, Needed, needed_on
-from betimes.service.engines.job_rows import JobRows, norm_of
+from betimes.service.engines.job_rows import DemandRows, JobRows, Needed, needed_on, norm_of
 from betimes.service.engines.messages import (
     Allocation,
     Asked,

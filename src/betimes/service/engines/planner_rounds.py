@@ -25,8 +25,7 @@ from betimes.core.status import DONE, NEED_LOG, NEED_NODES
 from betimes.kernels import as_array, entry
 from betimes.policies.nodes.hooks import Member
 from betimes.service.engines.messages import JobRequest
-from betimes.service.engines.move_savings import ExpectedSaving, expected_savings
-from betimes.service.engines.plans import Plan, Question, Refused, answer
+from betimes.service.engines.plans import ExpectedSaving, Plan, Question, Refused, answer, expected_savings
 from betimes.service.engines.rented_machines import with_longer_log, with_room_for_nodes
 from betimes.twin.nodes.event_loop import Trace
 

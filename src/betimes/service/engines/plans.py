@@ -2,13 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from betimes.cluster import Offer
 from betimes.core.instruction import Instruction
 from betimes.core.nodes.planning import instructions
-from betimes.core.planning import Decision, Planner, Refusal, Snapshot
+from betimes.core.planning import Bind, Decision, Migrate, Planner, Refusal, Rent, Snapshot, Start, new
 from betimes.kernels import Records
+
+S_PER_H = 3600.0
+
+M = TypeVar("M", int, str)
+"""What a machine goes by: its number, or its name."""
+
+
+@dataclass(frozen=True)
+class ExpectedSaving:
+    """The price of what a job alone needs without and with a move, USD an hour, and what moving costs, USD."""
+
+    before_usd_per_h: float
+    after_usd_per_h: float
+    cost_usd: float
+
+
+def alone_usd_per_h(
+    job: int, on: Iterable[M], held: Mapping[int, Iterable[M]], usd_per_h: Mapping[M, float]
+) -> float:
+    """The price of those of a job's machines that no other job holds; one without a price costs nothing."""
+    others = {machine for other, machines in held.items() if other != job for machine in machines}
+    return sum(usd_per_h.get(machine, 0.0) for machine in {*on} - others)
+
+
+def expected_savings(
+    snapshot: Snapshot, decisions: Sequence[Decision], offers: Sequence[Offer]
+) -> dict[int, ExpectedSaving]:
+    """What the migrations among a round's decisions are expected to save, by the number of the job.
+
+    All other jobs are where this round's and earlier decisions have them. Moving costs the pause at what the job alone
+    costs where it is, and the boot of machines that are rented in this round at what it alone costs there.
+    """
+    moving = [
+        each
+        for each in snapshot.jobs
+        if any(isinstance(one, Migrate) and one.job == each.job for one in decisions)
+    ]
+    offer_of: dict[int, int] = {each.machine: each.offer for each in snapshot.machines}
+    rented = {
+        new(k): one.offer
+        for k, one in enumerate(decisions)
+        if isinstance(one, Rent) and 0 <= one.offer < len(offers)
+    }
+    price = {
+        number: offers[offer].charged_usd_per_h if offer >= 0 else 0.0
+        for number, offer in (offer_of | rented).items()
+    }
+    sent = {one.job: one.places for one in decisions if isinstance(one, Start | Bind | Migrate)}
+    planned = {
+        job.job: [place.machine for place in sent.get(job.job, job.bound or job.places)]
+        for job in snapshot.jobs
+    }
+    found: dict[int, ExpectedSaving] = {}
+    for job in moving:
+        before = alone_usd_per_h(job.job, [place.machine for place in job.places], planned, price)
+        after = alone_usd_per_h(job.job, planned[job.job], planned, price)
+        boots = [offers[rented[machine]] for machine in planned[job.job] if machine in rented]
+        boot_s = max((offer.boot_s + offer.setup_s for offer in boots), default=0.0)
+        pause_s = job.launch_s + job.init_s + job.stop_s
+        found[job.job] = ExpectedSaving(before, after, (before * pause_s + after * boot_s) / S_PER_H)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,54 @@ from betimes.service.machines.provider import (
     ReclaimNotice,
     RequestId,
 )
-from betimes.service.machines.scenario import Outage, Reclaim, SetCapacity, SetPrice, Slow, Step
+
+
+@dataclass(frozen=True)
+class SetPrice:
+    """From then on a type costs so much."""
+
+    at_s: float
+    type: str
+    usd_per_h: float
+
+
+@dataclass(frozen=True)
+class SetCapacity:
+    """From then on there are so many of a type (null: any number); those that are held stay."""
+
+    at_s: float
+    type: str
+    capacity: int | None
+
+
+@dataclass(frozen=True)
+class Reclaim:
+    """The machines of a type that have run longest get notice."""
+
+    at_s: float
+    type: str
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Outage:
+    """Requests and releases raise CloudError from `at_s` until before `until_s`; what is rented runs on."""
+
+    at_s: float
+    until_s: float
+
+
+@dataclass(frozen=True)
+class Slow:
+    """What is asked from `at_s` until before `until_s` is only dealt with `delay_s` later: nothing is held before."""
+
+    at_s: float
+    until_s: float
+    delay_s: float
+
+
+Step = SetPrice | SetCapacity | Reclaim | Outage | Slow
+
 
 # What comes first at one instant.
 _PRICE, _CAPACITY, _ANSWER, _BOOT, _TAKE, _NOTICE, _RECLAIM, _RELEASE = range(8)

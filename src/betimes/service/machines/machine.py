@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from betimes.cluster.checks import family_of
 from betimes.cluster.cluster import NodeGroup
 from betimes.cluster.labels import NONE, Labels
+
+if TYPE_CHECKING:
+    from betimes.cluster import Cluster
 
 Kind = Literal["local", "ray", "virtual", "fake-cloud"]
 REAL: tuple[Kind, ...] = ("local", "ray")  # nodes of these kinds execute commands
@@ -58,3 +61,18 @@ def machines_of(group: NodeGroup, kind: Kind, taken: Collection[str] = ()) -> li
         )
         for name in islice(free, group.count)
     ]
+
+
+def machines_of_cluster(cluster: Cluster) -> list[Machine]:
+    """Virtual nodes `type-0`, `type-1`, ... in the cluster's order; groups of one type are numbered on.
+
+    Raises ClusterError for a cluster without nodes.
+    """
+    cluster.need_nodes()
+    machines: list[Machine] = []
+    taken: set[str] = set()
+    for group in cluster.groups:
+        nodes = machines_of(group, "virtual", taken)
+        taken.update(node.name for node in nodes)
+        machines += nodes
+    return machines

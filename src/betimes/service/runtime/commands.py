@@ -11,8 +11,8 @@ from betimes.cluster.cluster import NodeGroup
 from betimes.errors import Conflict, Unknown
 from betimes.service.engines.plans import Plan
 from betimes.service.machines.machine import Kind, Machine, machines_of
-from betimes.service.runtime.admission.mixed_nodes import kind_to_add
-from betimes.service.runtime.promises.quotes import promise
+from betimes.service.runtime.admission import kind_to_add
+from betimes.service.runtime.quotes import promise
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.decisions import Selection
 from betimes.service.scheduling.forecasts import Forecast

@@ -37,11 +37,10 @@ from betimes.service.runtime.effect_runner import RETRY_S, EffectRunner
 from betimes.service.runtime.heartbeats import Heartbeats
 from betimes.service.runtime.inbox import Broken, IdempotencyKey, Inbox, Input, Newcomers, in_order
 from betimes.service.runtime.launches import Launches
-from betimes.service.runtime.planning.planner_thread import PlannerThread
-from betimes.service.runtime.planning.selections import Selections
-from betimes.service.runtime.recovery_snapshots import keep_snapshot
+from betimes.service.runtime.planning import PlannerThread, Selections
 from betimes.service.runtime.rentals import Rentals
-from betimes.service.runtime.replaying.trace_source import Source
+from betimes.service.runtime.replay import Source
+from betimes.service.runtime.retention import keep_snapshot
 from betimes.service.scheduling.effects import Effect
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Event

@@ -14,8 +14,7 @@ from betimes.service.runtime.background import Background
 from betimes.service.runtime.commands import GiveBackNode, ReportResize
 from betimes.service.runtime.inbox import Inbox
 from betimes.service.runtime.launches import Launches
-from betimes.service.runtime.planning.planner_thread import PlannerThread
-from betimes.service.runtime.planning.selections import Selections
+from betimes.service.runtime.planning import PlannerThread, Selections
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.effects import (
     AskPlanner,

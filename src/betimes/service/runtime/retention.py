@@ -7,11 +7,24 @@ import logging
 import shutil
 from pathlib import Path
 
+from betimes import __version__
 from betimes.errors import StoreError
 from betimes.service.runtime.clock import Clock, VirtualClock
-from betimes.service.runtime.recovery_snapshots import keep_snapshot
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.store.batch import Batch, Snapshot
 from betimes.service.store.store import Store
 from betimes.service.uploads.kept import Uploads
+
+
+def keep_snapshot(store: Store, upto: int, default_run_s: float) -> None:
+    """Write a snapshot of the state as of event `upto`. Raises StoreError; may run in any thread."""
+    before = store.latest_snapshot()
+    body, after = (before.body, before.event_id) if before is not None else (None, 0)
+    events = (event for event in store.each_event(after) if event.event_id <= upto)
+    ledger = Ledger.recovered(body, events, default_run_s)
+    snapshot = Snapshot(ledger.next_event - 1, ledger.last_at, __version__, ledger.to_bytes())
+    store.commit(Batch(snapshot=snapshot))
+
 
 LONGEST_PAUSE_S = 3600.0  # between two rounds
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Generic, TypeVar
 
 from betimes.cluster.cluster import NodeGroup
 from betimes.cluster.labels import labels_of
@@ -20,8 +22,7 @@ from betimes.errors import (
 from betimes.service.access.auth import RunTokens
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.executors.log_files import LocalLog, LogReader
-from betimes.service.runtime.admission.launchable import can_be_known, check_launchable, check_sent
-from betimes.service.runtime.admission.whole_units import rounding_note
+from betimes.service.runtime.admission import can_be_known, check_launchable, check_sent, rounding_note
 from betimes.service.runtime.commands import (
     AddNodes,
     CancelJobs,
@@ -33,23 +34,22 @@ from betimes.service.runtime.commands import (
     SubmitJobs,
 )
 from betimes.service.runtime.controller import Controller
-from betimes.service.runtime.health import health_of
+from betimes.service.runtime.fleet_views import ask_plan, fleet, fleet_plan
+from betimes.service.runtime.health import Readiness, health_of
 from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
-from betimes.service.runtime.locks import Locks
-from betimes.service.runtime.promises.play_out import Promises
-from betimes.service.runtime.readiness import Readiness
-from betimes.service.runtime.tuner import LiveTuner
-from betimes.service.runtime.views.fleet import ask_plan, fleet, fleet_plan
-from betimes.service.runtime.views.portfolio_history import selections
-from betimes.service.runtime.views.preemption_story import displaced_by, preemptions_of
-from betimes.service.runtime.views.to_views import (
+from betimes.service.runtime.promises import Promises
+from betimes.service.runtime.to_views import (
+    displaced_by,
     event_view,
     job_view,
     node_view,
+    preemptions_of,
     quote_view,
     run_views,
+    selections,
     submitted_view,
 )
+from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.admission import made_up_note
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast
@@ -83,6 +83,33 @@ from betimes.service.views.models import (
     UploadLimits,
     UploadView,
 )
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Locks(Generic[K]):
+    """One lock a name; those that wait for it get it in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._locks: dict[K, asyncio.Lock] = {}
+        self._users: Counter[K] = Counter()  # that hold the lock of a name, or wait for it
+
+    def __len__(self) -> int:
+        return len(self._locks)
+
+    @asynccontextmanager
+    async def held(self, name: K) -> AsyncIterator[None]:
+        """The lock of a name, while this is entered."""
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        self._users[name] += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._users[name] -= 1
+            if not self._users[name]:
+                del self._users[name], self._locks[name]
+
 
 log = logging.getLogger(__name__)
 

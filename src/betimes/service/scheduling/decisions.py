@@ -26,8 +26,7 @@ from betimes.service.engines.messages import (
     Reserve,
     StopSpeculating,
 )
-from betimes.service.engines.move_savings import ExpectedSaving
-from betimes.service.engines.plans import Plan, Question, Refused
+from betimes.service.engines.plans import ExpectedSaving, Plan, Question, Refused
 from betimes.service.engines.selection import MemberRules
 from betimes.service.scheduling.effects import AskPlanner, SelectMember
 from betimes.service.scheduling.job import Job, MoveRecord

@@ -12,7 +12,7 @@ from typing import Any
 
 from betimes.cluster.resources import UnitDemand
 from betimes.service.engines.accounts import Account
-from betimes.service.engines.move_savings import S_PER_H
+from betimes.service.engines.plans import S_PER_H
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import Node
 from betimes.service.spec.job_spec import JobSpec

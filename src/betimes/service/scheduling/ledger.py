@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from betimes.errors import StoreError
-from betimes.service.engines.move_savings import alone_usd_per_h
+from betimes.service.engines.plans import alone_usd_per_h
 from betimes.service.machines.budgets import month_of
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
 from betimes.service.scheduling.events import Event

@@ -24,17 +24,16 @@ from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.ray.joining import Change, JoinedCluster, join
 from betimes.service.machines.budgets import parse_budgets
 from betimes.service.machines.cloud_file import cloud_of, read_cloud
-from betimes.service.machines.files import machines_of_cluster
 from betimes.service.machines.local import discover
-from betimes.service.machines.machine import Machine
-from betimes.service.runtime.admission.mixed_nodes import check_start
+from betimes.service.machines.machine import Machine, machines_of_cluster
+from betimes.service.runtime.admission import check_start
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.commands import ChangeMembers
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
-from betimes.service.runtime.promises.play_out import Promises
+from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.rentals import Rentals
-from betimes.service.runtime.replaying.trace_source import Source
+from betimes.service.runtime.replay import Source
 from betimes.service.runtime.retention import keep_up, keep_uploads
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.tuner import LiveTuner

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from betimes.service.compiling.kernels import Kernels
     from betimes.service.machines.machine import Machine
     from betimes.service.machines.provider import OpenCloud
-    from betimes.service.runtime.replaying.replay import Arrivals
+    from betimes.service.runtime.replay import Arrivals
 
 FILE = "config.toml"  # in the state directory
 PREFIX = "BETIMES_UP_"

@@ -19,9 +19,9 @@ from betimes.service.machines.provider import OpenCloud
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.controller import LEASE_S, Controller
 from betimes.service.runtime.launches import Launches
-from betimes.service.runtime.promises.play_out import Promises
+from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.rentals import Rentals
-from betimes.service.runtime.replaying.trace_source import Source
+from betimes.service.runtime.replay import Source
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.engine_factory import Settings

@@ -10,7 +10,7 @@ import pytest
 from betimes.client import AsyncClient
 from betimes.errors import StoreFull
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.promises.play_out import Promises
+from betimes.service.runtime.promises import Promises
 from betimes.service.startup.bootstrap import Service, running
 from betimes.service.startup.config import ServiceConfig
 from betimes.testing import InMemoryService

@@ -10,7 +10,7 @@ import pytest
 
 from betimes.errors import StoreFull, Unavailable
 from betimes.service.engines.messages import Foreseen, Play
-from betimes.service.runtime.promises.play_out import MOST_WITHIN_TURN_S
+from betimes.service.runtime.promises import MOST_WITHIN_TURN_S
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.store.batch import Batch
 from tests.service.four_cores import RUN_S, on_four_cores, spec

@@ -11,8 +11,7 @@ import pytest
 from betimes import Workload, generate
 from betimes.cluster import Cluster
 from betimes.errors import InputError
-from betimes.service.runtime.replaying.replay import Arrivals
-from betimes.service.runtime.replaying.trace_source import Source
+from betimes.service.runtime.replay import Arrivals, Source
 from betimes.service.scheduling.events import Event
 from tests.service.served_traces import Served, serve_trace
 

@@ -1,7 +1,8 @@
-"""Jobs, runs, nodes and events of the store and the ledger as the API shows them."""
+"""Jobs, runs, nodes, events, preemptions and selections of the store and the ledger as the API shows them."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,25 @@ from betimes.cluster.resources import PER_UNIT
 from betimes.service.executors.supervision.files import LOG
 from betimes.service.executors.supervision.output import lost_bytes
 from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.job import Preemption
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.ledger import bounded_slowdown
 from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.store.batch import Row
+from betimes.service.store.store import Store
 from betimes.service.views.models import (
     Estimate,
     EventView,
     JobView,
     NodeView,
     PlaceView,
+    PreemptionView,
     Quote,
     Reason,
     RunView,
+    SelectionView,
     Submitted,
 )
 
@@ -104,3 +111,96 @@ def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
         labels=dict(node.labels),
         family=node.family,
     )
+
+
+TELLING = ("stopping", "ended", "launched", "work-lost")
+"""The kinds of events that say, or say more, about what a preemption has cost."""
+EVENTS_A_JOB = 10_000  # of one that was displaced
+
+
+def preemptions_of(job_id: int, events: Iterable[Event]) -> list[PreemptionView]:
+    """The preemptions of a job, of whose events these are some; the newest event of each knows the most."""
+    told = [Preemption(**event.data["preemption"]) for event in events if "preemption" in event.data]
+    return [_shown(job_id, one) for one in {one.run: one for one in told}.values()]
+
+
+def displaced_by(events: Iterable[Event], store: Store) -> list[PreemptionView]:
+    """The preemptions of other jobs for the sake of the one whose events these are."""
+    runs = [(event.data["victim"], event.data["run"]) for event in events if event.kind == "preempts"]
+    found: dict[tuple[int, int], PreemptionView] = {}
+    for victim in dict.fromkeys(victim for victim, _ in runs):
+        for one in preemptions_of(victim, store.events(0, EVENTS_A_JOB, victim, TELLING)):
+            found[victim, one.run] = one
+    return [found[run] for run in runs if run in found]  # the oldest events may have been archived
+
+
+def _shown(job_id: int, one: Preemption) -> PreemptionView:
+    known = (one.vacating_node_s, one.restart_node_s, one.lost_node_s)
+    waited = one.left_at is not None and one.resumed_at is not None
+    return PreemptionView(
+        job_id=job_id,
+        run=one.run,
+        by=[*one.by],
+        policy=one.policy,
+        told_at=one.told_at,
+        grace_s=one.grace_s,
+        nodes=one.nodes,
+        left_at=one.left_at,
+        resumed_at=one.resumed_at,
+        vacating_node_s=one.vacating_node_s,
+        restart_node_s=one.restart_node_s,
+        lost_node_s=one.lost_node_s,
+        cost_node_s=sum(cost for cost in known if cost is not None),
+        waiting_s=(one.resumed_at or 0.0) - (one.left_at or 0.0) if waited else None,
+    )
+
+
+KINDS = ("selected", "not-selected")
+A_PAGE = 1000
+
+
+def selections(store: Store, last: int) -> list[SelectionView]:
+    """The newest selections, the newest first, with what has come of the jobs that waited then."""
+    newest: deque[Event] = deque(maxlen=last)
+    after = store.archived_upto
+    while found := store.events(after, A_PAGE, None, KINDS):
+        newest.extend(found)
+        after = found[-1].event_id
+    jobs: dict[int, Row | None] = {}
+    for event in newest:
+        for number, _ in event.data.get("jobs", ()):
+            if number not in jobs:
+                jobs[number] = store.job(number)
+    return [_view(event, jobs) for event in reversed(newest)]
+
+
+def _view(event: Event, jobs: Mapping[int, Row | None]) -> SelectionView:
+    data = event.data
+    waited = [(jobs[number], since_at) for number, since_at in data.get("jobs", ())]
+    slowdowns = [
+        _slowdown(row, since_at)
+        for row, since_at in waited
+        if row is not None and row["status"] == Status.FINISHED.value
+    ]
+    return SelectionView(
+        event_id=event.event_id,
+        at=event.at_s,
+        from_at=data["from_at"],
+        member=data.get("member"),
+        before=data.get("before"),
+        in_force=event.kind == "selected" and not data["shadow"],
+        problem=data.get("problem"),
+        waiting=data.get("waiting", 0),
+        score=data.get("score"),
+        scores=data.get("scores", {}),
+        smallest_wins=data.get("smallest_wins", False),
+        slowdown=data.get("slowdown"),
+        machine_s=data.get("machine_s"),
+        took_s=data.get("took_s"),
+        finished=len(slowdowns),
+        slowdown_since=sum(slowdowns) / len(slowdowns) if slowdowns else None,
+    )
+
+
+def _slowdown(row: Row, since_at: float) -> float:
+    return bounded_slowdown(row["started_at"] - since_at, row["finished_at"] - row["started_at"])

@@ -1,4 +1,4 @@
-"""Whether a job could start: a command or a folder that this machine does not have is refused at submission."""
+"""What is looked at before a job or a node is taken: commands and folders, kinds of nodes, parts of a unit."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from betimes.errors import Refused
+from betimes.cluster.resources import PER_UNIT
+from betimes.errors import Conflict, Refused
+from betimes.foresight.engines import NODES, POOL, engines_of
+from betimes.service.engines.named_policies import kind_of
 from betimes.service.executors.supervision.command import describe
+from betimes.service.machines.machine import REAL, Kind, Machine
+from betimes.service.scheduling.engine_factory import pool_resource
+from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.scheduling.node import LOST, Node
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.uploads.archive import DamagedArchive, trouble_of
@@ -130,3 +136,79 @@ def _interpreter_of(file: Path) -> str | None:
     words = line.removeprefix(b"#!").split() if line.startswith(b"#!") else []
     end = "\r" if line.endswith(b"\r\n") else ""  # the kernel takes it for a part of the name, or `env` does
     return f"{os.fsdecode(words[0])}{end}" if words else None
+
+
+def kind_to_add(asked: Kind | None, nodes: Iterable[Node]) -> Kind:
+    """The kind of nodes that are added; where none was named it is virtual.
+
+    Raises Conflict where none was named and the service runs commands.
+    """
+    nodes = list(nodes)
+    real = [name for kind in REAL for name in _names(nodes, kind)]
+    if asked is None and real:
+        raise Conflict(
+            f"this service runs commands on node {real[0]}; on a virtual node a job only takes time, and its "
+            "command is not executed. `--kind virtual` adds one all the same"
+        )
+    return asked or "virtual"
+
+
+def check_start(machines: Sequence[Machine], nodes: Iterable[Node]) -> None:
+    """Raise Conflict where a service would start with the other kind of machines than it had."""
+    nodes = list(nodes)
+    real, virtual = _names(nodes, "local"), _names(nodes, "virtual")
+    starts_real = any(machine.kind == "local" for machine in machines)
+    _check_cluster(machines, real + virtual, _names(nodes, "ray"))
+    if machines and real and not starts_real:
+        raise Conflict(
+            f"this service runs commands on node {real[0]}; start it without --nodes, or take another state "
+            "directory for virtual nodes (--state)"
+        )
+    if starts_real and virtual and not real:
+        raise Conflict(
+            f"this service runs no commands: its nodes are virtual ({virtual[0]} is one); start it with --nodes, "
+            "as last time, or take another state directory to run jobs on this machine (--state)"
+        )
+
+
+def _check_cluster(machines: Sequence[Machine], others: Sequence[str], of_ray: Sequence[str]) -> None:
+    starts_ray = any(machine.kind == "ray" for machine in machines)
+    if machines and of_ray and not starts_ray:
+        raise Conflict(
+            f"this service runs commands on a Ray cluster ({of_ray[0]} is a node of it); start it with --ray, as last "
+            "time, or take another state directory (--state)"
+        )
+    if starts_ray and others and not of_ray:
+        raise Conflict(
+            f"this service has had node {others[0]}, which is not of a Ray cluster; start it without --ray, as last "
+            "time, or take another state directory for the cluster (--state)"
+        )
+
+
+def _names(nodes: Iterable[Node], kind: Kind) -> list[str]:
+    """The operator's own nodes of a kind."""
+    return [
+        node.machine.name
+        for node in nodes
+        if node.machine.kind == kind and node.rented_at is None and node.status != LOST
+    ]
+
+
+_NAMES = ("GPU", "core")
+
+
+def rounding_note(spec: JobSpec, nodes: Collection[Node], policy: str) -> str | None:
+    """What a unit counts as where the policy gives out more than it needs, and what to do; null: it does not."""
+    kind, text = kind_of(policy)
+    if kind != POOL or not nodes:
+        return None
+    at = pool_resource(nodes)
+    need, name = demand_of(spec)[at], _NAMES[at]
+    if need >= PER_UNIT[at]:
+        return None
+    plain = text.partition(":")[0]
+    sharing = f"nodes:{plain}" if NODES in engines_of(plain) else "easy"
+    return (
+        f"policy {policy} gives out whole {name}s: each unit of this job counts as 1 {name}, though it needs "
+        f"{need / PER_UNIT[at]:g}; `betimes policy set {sharing}` lets jobs share {name}s"
+    )

@@ -1,9 +1,9 @@
-"""A trace as jobs that only take time, for the real service on a virtual clock."""
+"""A trace replayed: its jobs as specifications, and as a source of submissions on a virtual clock."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,8 +14,8 @@ from betimes.errors import ClusterError, InputError
 from betimes.foresight.engines import NODES
 from betimes.service.engines.named_policies import heeds_labels, kind_of, rents_for_jobs, shared_offers
 from betimes.service.executors.virtual import SPEEDS, WORK
-from betimes.service.machines.files import machines_of_cluster
-from betimes.service.machines.machine import Machine
+from betimes.service.machines.machine import Machine, machines_of_cluster
+from betimes.service.scheduling.events import Event
 from betimes.service.spec.family_demand import FamilyDemand
 from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.service.spec.spec_errors import faults
@@ -30,6 +30,46 @@ from betimes.twin.nodes.tasks import (
 from betimes.workload import Workload
 from betimes.workload.family_demands import SAME_IN_A_POOL, family_demands, refuse_family_demands
 from betimes.workload.speedup import SpeedupTable, bind
+
+
+class Source:
+    """Jobs that are submitted at given instants, in order.
+
+    promise_every: every so many of them one is promised when it will be done; 0: none.
+    """
+
+    def __init__(
+        self, arrivals: Iterable[tuple[float, JobSpec]], user: str = "trace", promise_every: int = 1
+    ) -> None:
+        self.user, self.promise_every = user, promise_every
+        self._arrivals = iter(arrivals)
+        self._coming = next(self._arrivals, None)
+        self._seen = 0
+
+    def next_at(self) -> float:
+        """When the next one is due; infinity: there is none."""
+        return self._coming[0] if self._coming is not None else math.inf
+
+    def take(self, now_at: float) -> list[JobSpec]:
+        """Those that are due."""
+        due: list[JobSpec] = []
+        while self._coming is not None and self._coming[0] <= now_at:
+            due.append(self._coming[1])
+            self._coming = next(self._arrivals, None)
+        return due
+
+    def to_promise(self, events: Sequence[Event]) -> list[int]:
+        """The jobs that are to be promised an end, of those that have been submitted now."""
+        numbers: list[int] = []
+        for event in events:
+            of_a_set = "set_id" in event.data  # which is promised as a whole
+            mine = event.kind == "submitted" and event.cause == f"user:{self.user}" and not of_a_set
+            if mine and event.job is not None:
+                if self.promise_every and self._seen % self.promise_every == 0:
+                    numbers.append(event.job)
+                self._seen += 1
+        return numbers
+
 
 TRIAL = 1
 

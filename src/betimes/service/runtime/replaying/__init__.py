@@ -1,1 +1,0 @@
-"""A trace as submissions to the real service on a virtual clock."""

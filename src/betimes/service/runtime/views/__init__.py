@@ -1,1 +1,0 @@
-"""Answers made from the scheduler's state and the store, as `service.views` models them."""
