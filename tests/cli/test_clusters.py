@@ -48,10 +48,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (["up", "--nodes", "offers.toml"], "cluster offers: it has offers to rent and no nodes of its own"),
         (["up", "--cloud", "nodes.toml"], "nodes.toml, field offers: there is nothing to rent"),
-        (["up", "--cluster", "both.toml", "--cloud", "m5"], "--cluster both.toml: --cloud is given too"),
+        (["up", "--cluster", "both.toml", "--cloud", "m5"], "--cluster: --cloud is given too"),
         (
             ["up", "--cluster", "both.toml", "--nodes", "nodes.toml"],
-            "--cluster both.toml: --nodes is given too",
+            "--cluster: --nodes is given too",
         ),
         (["up", "--cluster", "ec2-2022"], "no catalogue 'ec2-2022' (did you mean 'ec2-2023'"),
     ],

@@ -165,7 +165,10 @@ def test_a_pool_is_one_node_without_walls(betimes: Call) -> None:
         (["--policy", "fifo", "--grace", "9"], ["--grace 9", "pool"]),
         (["--policy", "fifo", "--overrun", "kill"], ["--overrun kill", "pool"]),
         (["--policy", "easy", "--sizes", "estimate"], ["--sizes estimate", "no job"]),
-        (["--policy", "easy", "--units", "2", "--on-wide", "refuse"], ["job ", "max_units", "at most 2"]),
+        (
+            ["--policy", "easy", "--units", "2", "--on-wide", "refuse"],
+            ["job ", "max_units", "the pool has 2"],
+        ),
         (["--policy", "easy", "--units", "1", "--load", "0"], ["--load 0"]),
     ],
 )
@@ -198,7 +201,7 @@ def test_jobs_that_nothing_can_be_done_with(betimes: Call, file: str, cluster: s
     ("cluster", "parts"),
     [
         ("small.toml", ["job 0", "field gpu", "the largest node has 4"]),
-        ("strict.toml", ["job 0", "field grace_s", "at most 2 s", "found 3"]),
+        ("strict.toml", ["job 0", "field grace_s", "asks for 3 s", "the cluster allows 2"]),
     ],
 )
 def test_some_jobs_are_refused_and_counted_or_stop_it(betimes: Call, cluster: str, parts: list[str]) -> None:

@@ -58,7 +58,7 @@ def test_objectives_load_and_options_reach_the_search(betimes: Call) -> None:
     [
         (["sample:tiny", "--objective", "joy:avg"], ["metric 'joy'", "jct, pred_err"]),
         (["sample:tiny", "--objective", "jct:p1"], ["measure 'p1'", "avg, p50"]),
-        (["demo:jobs=1"], ["fewer than two jobs"]),
+        (["demo:jobs=1"], ["needs at least two jobs"]),
         (["alike.csv", "--units", "4"], ["same size (5 s"]),
         (["sample:tiny", "--budget", "0.000001"], ["too short for one evaluation"]),
         (["sample:tiny", "--budget", "soon"], ["--budget", "duration"]),

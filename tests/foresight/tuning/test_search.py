@@ -171,7 +171,7 @@ def test_bad_searches_are_refused(workload: Workload, change: dict[str, Any], pa
 
 
 def test_bad_workloads_are_refused(workload: Workload) -> None:
-    with pytest.raises(InputError, match="fewer than two jobs"):
+    with pytest.raises(InputError, match="needs at least two jobs"):
         found(workload[:1])
     alike = Workload.from_columns(submit_s=range(8), work_s=5.0)
     with pytest.raises(InputError, match="same size"):

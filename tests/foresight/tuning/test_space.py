@@ -87,9 +87,9 @@ def test_every_threshold_and_weight_of_its_own() -> None:
 
 @pytest.mark.parametrize("space", [HeuristicSpace, FreeSpace])
 @pytest.mark.parametrize(
-    ("sizes", "part"), [([5.0], "fewer than two jobs"), ([5.0, 5.0, 5.0], "same size (5 s")]
+    ("sizes", "part"), [([5.0], "needs at least two jobs"), ([5.0, 5.0, 5.0], "same size (5 s")]
 )
 def test_what_has_no_classes_is_refused(space: type, sizes: list[float], part: str) -> None:
-    with pytest.raises(InputError, match=r"fewer than two|same size") as refused:
+    with pytest.raises(InputError, match=r"at least two|same size") as refused:
         space(np.array(sizes))
     assert part in str(refused.value)

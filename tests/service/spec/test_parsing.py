@@ -35,7 +35,7 @@ def test_durations(text: str, seconds: float) -> None:
     ],
 )
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="no duration; write seconds, or a duration such as 90s"):
+    with pytest.raises(ValueError, match="not a duration; write seconds, or a duration such as 90s"):
         parse_duration(text)
 
 
@@ -54,7 +54,7 @@ def test_amounts(text: str, gib: float) -> None:
     "text", ["", "lots", "-4", "nan", "inf", "1e3", "4iB", "4PiB", "GiB", "4,5", "9" * 13]
 )
 def test_what_is_no_amount(text: str) -> None:
-    with pytest.raises(ValueError, match="no amount of memory; write GiB, or an amount such as 512MiB"):
+    with pytest.raises(ValueError, match="not an amount of memory; write GiB, or an amount such as 512MiB"):
         parse_gib(text)
 
 

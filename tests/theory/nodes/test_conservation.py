@@ -218,7 +218,7 @@ def test_without_trial_jobs_nobody_is_preempted(policy: str) -> None:
     assert ours.segments == fifo.segments
 
 
-@pytest.mark.parametrize("policy", ["rand", "rand:trim=false,P=5", "fitgpp", "fifo"])
+@pytest.mark.parametrize("policy", ["rand", "rand:trim=false,P=5", "fitgpp:fallback=none", "fifo"])
 def test_same_seed_same_result(policy: str) -> None:
     jobs = mixture(4, jobs=300)
     one, again, other = (

@@ -187,8 +187,8 @@ def test_a_workload_that_the_table_of_interference_lacks_is_refused() -> None:
     kinds = ["gcn[0]", "", "resnet81[0]"]
     strange = replace(jobs, extra={**jobs.extra, "workload_variant": np.array(kinds)})
     message = (
-        f"{jobs.name}: job 2, field workload_variant: workload 'resnet81' is not in the table of interference; "
-        "did you mean 'resnet18"
+        f"{jobs.name}: job 2, field workload_variant: workload 'resnet81' is not in the table of interference "
+        r"\(did you mean 'resnet18"
     )
     with pytest.raises(InputError, match="^" + message):
         simulate_nodes(strange, "no-packing", cluster=read_cluster("ec2-2023-vcpu"))

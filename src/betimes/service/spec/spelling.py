@@ -55,3 +55,10 @@ def directory_of(fields: Mapping[str, Any]) -> Path | None:
     """The directory that fields name as `upload`; null: none, or one that was sent."""
     given = fields.get("upload")
     return Path(given) if isinstance(given, str) and given.startswith("/") else None
+
+
+def with_full_names(policy: str, folder: Path) -> str:
+    """A policy with the full names of its files, which are of `folder`: the service works in another one."""
+    return re.sub(
+        r"[^:=+,]+\.py(?=:)", lambda file: str((folder / Path(file[0]).expanduser()).absolute()), policy
+    )

@@ -7,7 +7,6 @@ the same names (`keep_events = "30d"`). The file is `config.toml` of the state d
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from betimes.errors import InputError
 from betimes.service.access.address import default_state
-from betimes.service.spec.spelling import parse_duration, parse_gib
+from betimes.service.spec.spelling import with_full_names
 
 if TYPE_CHECKING:
     from betimes.service.compiling.kernels import Kernels
@@ -354,7 +353,7 @@ class ServiceConfig:
             )
         if self.cluster is not None and (self.nodes is not None or self.cloud is not None):
             option = "--nodes" if self.nodes is not None else "--cloud"
-            raise InputError(f"--cluster {self.cluster}: {option} is given too; leave one of them out")
+            raise InputError(f"--cluster: {option} is given too; leave one of them out")
 
     @property
     def has_virtual_nodes(self) -> bool:
@@ -446,10 +445,3 @@ def _table(file: Path) -> dict[str, Any]:
 def _near(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, list(known), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
-
-
-def with_full_names(policy: str, folder: Path) -> str:
-    """A policy with the full names of its files, which are of `folder`: the service works in another one."""
-    return re.sub(
-        r"[^:=+,]+\.py(?=:)", lambda file: str((folder / Path(file[0]).expanduser()).absolute()), policy
-    )

@@ -196,7 +196,7 @@ def test_the_output_of_a_node_that_is_gone_is_where_a_shared_disk_has_it(at: Pat
         async with executing("a") as (executor, _, _heard):
             folder = at / "runs" / "1" / "1"
             with pytest.raises(
-                Unknown, match=f"is on node b, which has left the cluster: {folder}/log there"
+                Unknown, match=rf"is on node b, which has left the cluster \({folder}/log there\)"
             ):
                 await executor.open_log(str(folder), ["b"], 0, None)
             folder.mkdir(parents=True)

@@ -201,7 +201,7 @@ def test_an_archive_that_the_service_has_lost_is_missed_by_the_run(at: Path, arc
 
     ended = play(scenario())
     assert ended.why == "start-failed"
-    assert "is not there; send the directory again" in (ended.message or "")
+    assert "its uploaded directory is missing" in (ended.message or "")
 
 
 def test_a_node_forgets_archives_that_no_run_has_needed_for_long(at: Path, archive: Path) -> None:

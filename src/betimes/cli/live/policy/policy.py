@@ -40,7 +40,7 @@ def put(
 ) -> None:
     """Put another policy in force, while jobs run."""
     from betimes.cli.live.connection import connect
-    from betimes.service.startup.config import with_full_names
+    from betimes.service.spec.spelling import with_full_names
 
     with connect(state) as service, _patience():
         found = service.set_policy(with_full_names(text, Path()))
