@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from betimes.errors import InputError
 from betimes.service.access.address import default_state
 from betimes.service.spec.spelling import with_full_names
+from betimes.units import parse_duration, parse_gib
 
 if TYPE_CHECKING:
     from betimes.service.compiling.kernels import Kernels
