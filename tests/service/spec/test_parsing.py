@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.service.spec.spelling import parse_duration, parse_gib, parse_units
+from betimes.service.spec.spelling import parse_units
+from betimes.units import parse_duration, parse_gib
 
 
 @pytest.mark.parametrize(

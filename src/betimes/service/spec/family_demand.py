@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from betimes.service.spec.spelling import parse_gib
+from betimes.units import parse_gib
 
 MOST_AMOUNT = 1e6  # cores, GPUs, GiB
 

@@ -100,7 +100,7 @@ def add(
     """Add nodes of one type, or rent them; rented ones boot first, and are given back by `nodes drain`."""
     from betimes.cli.live.connection import connect
     from betimes.cli.live.jobs.job_options import wrong_option
-    from betimes.service.spec.spelling import parse_gib
+    from betimes.units import parse_gib
 
     amounts: dict[str, Any] = {"--cpu": cpu, "--gpu": gpu, "--usd-per-h": usd_per_h}
     for name, amount in amounts.items():
