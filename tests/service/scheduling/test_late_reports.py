@@ -63,6 +63,7 @@ def test_a_run_that_ended_while_the_service_was_down_has_not_outrun_its_estimate
 
     outran = [event.job for event in cluster.log if event.kind == "estimate-changed"]
     assert (cluster.status(ended), set(outran)) == ("finished", {goes_on})
+    assert cluster.ledger.runtime_estimates.learnt("ann", KEY).seconds == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize(

@@ -494,8 +494,8 @@ class LiveNodes:
         )
 
     def believed_left(self, job: int, now_s: float) -> float:
-        """Work that is believed to be left now."""
-        return float(max(0.0, _believed_left(self.state, self.slot_of[job], now_s)))
+        """Work that is believed to be left now; below 0 for a job that outran the belief before its timer went off."""
+        return float(_believed_left(self.state, self.slot_of[job], now_s))
 
     def sure_to_keep(self, job: int) -> tuple[float, float] | None:
         """Start and finish, s, of a job that has just been placed, and keeps its nodes to its end.

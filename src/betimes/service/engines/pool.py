@@ -239,8 +239,8 @@ class LivePool:
         return float(pool.events - seen.seen_count), float(pool.contention - seen.seen_sum)
 
     def believed_left(self, job: int, now_s: float) -> float:
-        """Work that is believed to be left now."""
-        return float(max(0.0, _believed_left(self.state, self.slot_of[job], now_s)))
+        """Work that is believed to be left now; below 0 for a job that outran the belief before its timer went off."""
+        return float(_believed_left(self.state, self.slot_of[job], now_s))
 
     def open_node(self, number: int, is_up: bool) -> None:
         """A node takes new units from now on, or none; `happen` lets the policy look."""

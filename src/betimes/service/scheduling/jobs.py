@@ -100,9 +100,8 @@ class Jobs:
             self._log_finished(job, job.ran_s)
             return
         full = self._engine.speed(job, job.spec.max_units) if self._engine.is_pool else 1.0
-        account = self._engine.account(job.job_id)
         slack = slack_s * (self._engine.speed(job, job.units) if self._engine.is_pool else 1.0)
-        run_s = max(0.0, account.size_s - self._engine.believed_left_s(job) - slack) / full
+        run_s = max(0.0, self._engine.done_s(job) - slack) / full
         self._engine.withdraw(job)
         self._state.log("finished", "executor", job.job_id, run_s=run_s)
         user, key = job.user, job.spec.history_key

@@ -89,7 +89,7 @@ class LearntRuntimes:
     def _left_s(self, job: Job, believed: RuntimeEstimate) -> float:
         """The work that a job which has begun has left; one that outran the belief takes twice as long again."""
         whole_s = self._whole_s(job, believed)
-        done_s = self._engine.account(job.job_id).size_s - self._engine.believed_left_s(job)
+        done_s = self._engine.done_s(job)
         while whole_s <= done_s:
             whole_s *= 2.0
         return whole_s - done_s

@@ -137,7 +137,11 @@ class PolicyEngine:
 
     def believed_left_s(self, job: Job) -> float:
         """Work that a job is believed to have left now."""
-        return float(self.engine.believed_left(job.job_id, self._state.now_s))
+        return max(0.0, self.engine.believed_left(job.job_id, self._state.now_s))
+
+    def done_s(self, job: Job) -> float:
+        """Work that the account of a job counts as done by now."""
+        return self.engine.account(job.job_id).size_s - self.engine.believed_left(job.job_id, self._state.now_s)
 
     def set_left_s(self, job: Job, at: float) -> float:
         """Work that the trials of a set have left at an instant, as far as is known, seconds on one unit."""
