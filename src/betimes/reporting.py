@@ -121,7 +121,7 @@ class _Reporter:
         return min(current.done, current.total), current.total
 
     def _report(self) -> bool:
-        """Send the count, unless it is what was sent last; False: that failed."""
+        """Send the count if it has changed; False: the request failed."""
         state = self._state()
         if state == self._sent or not state[1]:
             return True
@@ -160,7 +160,7 @@ _guard = threading.Lock()
 
 
 def _reporter(loop: Progress[T]) -> _Reporter | None:
-    """The reporter if this loop is to be reported, else None: outside Betimes, no total, or a loop within a loop."""
+    """The reporter for this loop; None outside Betimes, without a total, or within a reported loop."""
     global _shared  # noqa: PLW0603
     if not loop.total or not all(os.environ.get(name) for name in _NEEDED):
         return None
