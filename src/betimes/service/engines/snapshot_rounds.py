@@ -16,7 +16,7 @@ from betimes.twin.nodes.planned_copy import NeedsRoom
 
 @dataclass(frozen=True)
 class SnapshotRounds:
-    """Rounds for one thread to play forward on copies of the state; nothing else changes them.
+    """Unchanging rounds: any thread can play them forward on copies of the state.
 
     policy: the portfolio. seqs: the order of submission of the job in each row.
     """

@@ -300,7 +300,7 @@ class Scheduler:
     def foreseen_already(self, numbers: Sequence[int]) -> Foreseen | None:
         """The result of `foresee` for these jobs, as far as they queue, without a play-out; None: it needs one.
 
-        numbers: of jobs accepted by this turn. Jobs that wait for a run to leave (`promises.leaving_runs`) need one.
+        numbers: of jobs accepted by this turn. Jobs that wait for a run to leave (`promises.leaving`) need one.
         """
         if self.has_leaving:
             return None
