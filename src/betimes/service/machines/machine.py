@@ -33,9 +33,7 @@ class Machine:
     gpu: float
     usd_per_h: float | None = None
     cores: tuple[int, ...] = ()  # the numbers of the cores that its jobs may be pinned to; empty: unknown
-    gpu_ids: tuple[
-        str, ...
-    ] = ()  # what CUDA_VISIBLE_DEVICES calls each GPU; empty where there is none to show
+    gpu_ids: tuple[str, ...] = ()  # names of the GPUs for CUDA_VISIBLE_DEVICES; empty where there are none
     labels: Labels = NONE  # which jobs may require of their nodes
     family: str = ""
 

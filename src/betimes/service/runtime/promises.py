@@ -1,8 +1,8 @@
 """When jobs will be done: a copy of the engine is played out, in a thread where that takes long.
 
-Runs that were told to stop hold their room until they have left, of which a play-out knows nothing: to a policy for a
-pool a preempted job has left, and a cancelled one goes on until its end is reported. A promise that rests on their room
-is put off until they have left at the latest.
+A stopping run occupies its nodes until it exits. Play-outs do not model that: to a policy for a pool a preempted job
+has left, and a cancelled one goes on until its end is reported. Here a promise that rests on such nodes is put off
+until the latest exit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SAME_S = 1e-3  # instants of one play-out that are no further apart are one
 
 @dataclass(frozen=True)
 class Leaving:
-    """Who is leaving and who waits for that, as of an instant."""
+    """Jobs that leave, and jobs that wait for that, by now."""
 
     gone_at: dict[int, float] = field(default_factory=dict[int, float])  # by job that ends: when it has left
     room_at: dict[int, float] = field(

@@ -52,7 +52,7 @@ def _whole(value: object) -> object:
 
 
 def _tasks(value: object) -> object:
-    """The choice of units a task, with one message for all that it cannot be."""
+    """The choice of units a task, with one message for all invalid ones."""
     given = _whole(value)
     if (isinstance(given, str) and given in TASKS) or (type(given) is int and 1 <= given <= MOST_UNITS):
         return given
@@ -61,7 +61,7 @@ def _tasks(value: object) -> object:
 
 
 def in_schema(**keywords: Any) -> Any:
-    """What a schema says of a field whose check has a better message than the schema's."""
+    """Schema keywords of a field whose check has a better message than the schema's."""
     return Field(json_schema_extra=keywords)
 
 
