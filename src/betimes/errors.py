@@ -11,7 +11,7 @@
     |   +-- JobFileError          a file of jobs: names file, line, job and field
     |   +-- Refused               a job that cannot be taken: names the field and the limit
     |   +-- Unknown               there is no such job, node or run
-    |   +-- Conflict              the request does not fit the present state
+    |   +-- Conflict              what is asked does not go with the state of things
     |   +-- NotAllowed            no token, or one that does not allow it
     +-- PolicyViolation           a policy decided something the core must refuse
     +-- IllegalMove               a transition that the table of legal moves forbids

@@ -38,7 +38,7 @@ class Backend(Protocol):
         ...
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
-        """What a job would be promised now. Raises Refused."""
+        """A job's promise if submitted now. Raises Refused."""
         ...
 
     @property

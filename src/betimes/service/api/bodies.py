@@ -107,7 +107,7 @@ async def read_pieces(request: Request, most: int, pause_s: float) -> AsyncItera
     size = 0
     async for piece in _unless_it_pauses(request, pause_s):
         size += len(piece)
-        # A body slightly too large is read to its end, so that the sender sees the answer.
+        # Up to twice the limit is read, so that the sender sees the answer.
         if size > 2 * most:
             raise _too_large("a body", most)
         if size <= most:

@@ -44,7 +44,7 @@ class Guard:
         self._is_known = lru_cache(MOST_KEPT)(self._knows)  # callers name the same few again and again
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what is addressed to this service, and short enough."""
+        """Pass on short requests addressed to this service."""
         if scope["type"] == "http":
             try:
                 _check_sizes(scope)

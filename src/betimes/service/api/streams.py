@@ -76,7 +76,7 @@ async def sse(
 async def until(
     events: AsyncIterator[EventView], closing: asyncio.Event, keep_alive_s: float
 ) -> AsyncGenerator[EventView | None, None]:
-    """The events, and None after each `keep_alive_s` seconds without one; ends when `closing` is set."""
+    """The events, and None every `keep_alive_s` seconds; ends when `closing` is set."""
     loop = asyncio.get_running_loop()
     closed = asyncio.ensure_future(closing.wait())
     pull: asyncio.Future[EventView] | None = None

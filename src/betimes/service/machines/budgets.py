@@ -1,4 +1,4 @@
-"""Budgets: what each user may spend on rented machines in a calendar month (UTC)."""
+"""Budgets: each user's limit for rented machines in a calendar month (UTC)."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class FakeCloud:
         return self._quota
 
     def prices(self) -> dict[str, float]:
-        """What a machine of each type costs now, USD an hour."""
+        """The price of each type's machine now, USD an hour."""
         return {name: prices.latest for name, prices in self._prices.items()}
 
     def request(self, now_s: float, type: str, count: int) -> RequestId | NoCapacity:  # noqa: A002

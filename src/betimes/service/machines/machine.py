@@ -20,7 +20,7 @@ REAL: tuple[Kind, ...] = ("local", "ray")  # nodes of these kinds execute comman
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A node and what it has in all. `usd_per_h` is null where no price is known.
+    """A node and its resources. `usd_per_h` is null where no price is known.
 
     family: of machines on which a task needs the same; by default what the type has before its dot.
     """

@@ -1,7 +1,7 @@
-"""What a cloud is to the service: it is asked for machines, and later tells what became of that.
+"""The interface of a cloud: it receives requests for machines, and reports the results later.
 
-A provider knows no clock: its driver says what time it is, with instants that never go back. No call may block;
-one that needs the network hands its work to a thread and tells the outcome through `advance`.
+A provider knows no clock: its driver passes the time, with instants that never go back. No call may block;
+one that needs the network hands its work to a thread and reports the outcome through `advance`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Provider(Protocol):
         ...
 
     def prices(self) -> dict[str, float]:
-        """What a machine of each type costs now, USD an hour."""
+        """The price of each type's machine now, USD an hour."""
         ...
 
     def request(self, now_s: float, type: str, count: int) -> RequestId | NoCapacity:  # noqa: A002

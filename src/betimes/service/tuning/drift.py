@@ -104,7 +104,7 @@ def _load(tuned: Range, now: Range) -> Reason | None:
 
 
 def _offered(jobs: Range, start: int, many: int) -> float | None:
-    """What some of the jobs offer; null: they were submitted at one time."""
+    """The load of some of the jobs; null: all were submitted at one time."""
     stretch = slice(start, start + many)
     at = jobs.submit_s[stretch]
     span_s = at[-1] - at[0]

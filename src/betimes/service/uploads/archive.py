@@ -132,7 +132,7 @@ def examine(path: Path, most_bytes: int, most_files: int = MOST_FILES) -> Conten
 
 
 def unpack(path: Path, into: Path) -> None:
-    """Unpack an archive into a new folder, in place of an existing one; a failure leaves nothing.
+    """Unpack an archive into a new folder; a failure leaves nothing.
 
     Nothing is written outside the folder. Raises DamagedArchive; OSError where it cannot be read or written.
     """

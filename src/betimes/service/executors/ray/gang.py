@@ -72,7 +72,7 @@ class Gang:
     members: Mapping[str, Launch]
     started: dict[str, Started] = field(default_factory=dict[str, Started])
     ended: dict[str, Ended] = field(default_factory=dict[str, Ended])
-    is_told: bool = False  # of the start
+    is_told: bool = False  # start reported
 
     @property
     def left(self) -> list[str]:
