@@ -128,7 +128,7 @@ class _Reporter:
         body = json.dumps({"attempt": self._attempt, "done": state[0], "total": state[1]})
         try:
             accepted = self._post(body)
-        except Exception:  # whatever is wrong out there is not the job's concern
+        except Exception:  # no error of a report is the job's concern
             accepted = False
         if accepted:
             self._sent = state
@@ -149,7 +149,7 @@ class _Reporter:
         atexit.unregister(self._last)
 
     def _last(self) -> None:
-        """At the program's end: send what has not been sent, but do not wait for long."""
+        """At the program's end: send the last count, but do not wait for long."""
         self._leave.set()
         self._wake.set()
         self._thread.join(PATIENCE_S)

@@ -549,5 +549,5 @@ def _units(places: Sequence[Allocation]) -> int:
 
 
 def _trace_for(state: State) -> Trace:
-    """Room for one arrival, in row 0, and for the outcome of what is in any slot."""
+    """Room for one arrival, in row 0, and for the outcome of each slot."""
     return new_trace(len(state.free), 1, len(state.free))

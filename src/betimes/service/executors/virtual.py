@@ -185,7 +185,7 @@ class VirtualExecutor:
         """Nothing is left: the world has forgotten the run."""
 
     async def adopt(self, launches: Sequence[Launch]) -> None:
-        """Nothing virtual survives the service: runs have vanished, and are started again."""
+        """Report runs that ended with an earlier service as lost; they are started again."""
         for launch in launches:
             if launch.run.job not in self.world.stays:
                 self.listener(

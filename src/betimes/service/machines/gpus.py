@@ -22,7 +22,7 @@ State = Literal["found", "none", "hidden", "no-library", "no-driver", "error"]
 class Gpu:
     """A GPU, or an instance of one that is divided (MIG), which a job uses like a GPU."""
 
-    id: str  # the UUID: what CUDA_VISIBLE_DEVICES may hold, and the same whatever the order
+    id: str  # the UUID: valid in CUDA_VISIBLE_DEVICES, and independent of the order
     model: str
     index: int  # of the board, in NVML's order
     board_id: str  # differs from `id` for an instance

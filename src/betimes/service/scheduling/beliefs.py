@@ -285,7 +285,7 @@ class RestartCost:
 
 LEAST_ALONE_S = 60.0  # of reported progress, before the throughput alone is known
 LEAST_BESIDE_S = 30.0  # and that beside others
-WINDOW_S = 120.0  # beside others: what is older counts for half, and so on
+WINDOW_S = 120.0  # beside others: older reports count for half, and so on
 SAME_FRAC = 0.1  # of a throughput alone: one that differs by less is not stored again
 Neighbours = frozenset[int]
 """The jobs that share a machine with a job."""

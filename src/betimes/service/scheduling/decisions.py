@@ -308,7 +308,7 @@ class PlannerAnswers:
             )
 
     def _names_at(self, question: Question) -> dict[int, str]:
-        """What machines are called now; later another may have the number."""
+        """The machines' names now; later another may have the number."""
         return {one.machine: self._engine.machine_called(one.machine) for one in question.snapshot.machines}
 
     def _log(self, refused: Refused) -> None:

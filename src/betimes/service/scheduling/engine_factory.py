@@ -42,7 +42,7 @@ class Settings:
     measures_restarts: bool = False  # restart_s is measured, once there was a restart
     resize_interval_s: float = 0.0  # a job's width does not change again within so many seconds
     resize_gain: bool = False  # a resize must pay, restart included
-    seed: int = 0  # of whatever is decided by lot
+    seed: int = 0  # of random decisions
     offers: tuple[Offer, ...] = ()  # of machines that policies may rent
     quota: int | None = None  # of these at once; null: any number
     plans_aside: bool = False  # planners answer in a thread, in a later turn, and not at the instant itself

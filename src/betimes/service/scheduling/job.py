@@ -212,9 +212,7 @@ class Job:
     left_at: float | None = (
         None  # its last run has ended, before the service knew; null: when the service knew
     )
-    restarting_since_at: float | None = (
-        None  # told to stop, to go on at once at another width; null: it gets on
-    )
+    restarting_since_at: float | None = None  # stopped to go on at once at another width; null: it gets on
     progress_frac: float | None = None
     alone_per_s: float | None = None  # reported throughput with its machines to itself, steps a second
     promised_finish_at: float | None = None

@@ -33,7 +33,7 @@ _OVER = (Status.FINISHED, Status.FAILED, Status.CANCELLED)
 
 
 class Transition(StrEnum):
-    """What can happen to a live job."""
+    """The steps of a live job."""
 
     SUBMIT = "submit"
     HOLD = "hold"

@@ -33,7 +33,7 @@ class LearntRuntimes:
         self._state, self._engine = state, engine
 
     def learn(self) -> list[News]:
-        """Pass new beliefs to the engine with the coming decision; returns what is to be logged after that.
+        """Pass new beliefs to the engine with the coming decision; returns news to log after it.
 
         Jobs that the engine does not have yet enter it with the new belief.
         """

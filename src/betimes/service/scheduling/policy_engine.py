@@ -215,7 +215,7 @@ class PolicyEngine:
         self._pending.gone.append(number)
 
     def withdraw(self, job: Job) -> None:
-        """A job leaves the engine, whatever becomes of it."""
+        """A job leaves the engine, for any reason."""
         number, pending = job.job_id, self._pending
         if number in self._state.job_index.entering:
             pending.wanted = [wanted for wanted in pending.wanted if wanted.job != number]

@@ -1,7 +1,7 @@
 """Why a job waits, stopped or failed: a code for programs, a sentence for people, and the evidence.
 
 Waiting is explained on request (`WaitReasons`), from free resources and the forecast. Instants in sentences are in UTC
-(`views.instants`); the client converts them to the reader's clock.
+(`units.instant`); the command line converts them to the reader's clock.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Scheduler:
         self._decisions = DecisionApplier(state, engine, runs, self.rentals, self.machines)
         self._is_resuming = False  # since a start there has been no turn
 
-    # --- what is known ----------------------------------------------------------------------------------------
+    # --- the state --------------------------------------------------------------------------------------------
 
     @property
     def ledger(self) -> Ledger:
@@ -98,7 +98,7 @@ class Scheduler:
 
     @property
     def events(self) -> list[Event]:
-        """What has happened since the last `take`."""
+        """The events since the last `take`."""
         return self._state.events
 
     @property
@@ -180,7 +180,7 @@ class Scheduler:
     # --- a turn -----------------------------------------------------------------------------------------------
 
     def open(self, policy: str, epoch_at: float) -> None:
-        """The first start ever: under this policy, with whatever nodes have been added."""
+        """The first start ever: under this policy, with the nodes added so far."""
         self._state.log("opened", "operator", epoch_at=epoch_at)
         self.policy.set_policy(policy, "operator")
 

@@ -85,7 +85,7 @@ async def search_in_process(order: Order, told: Told, stop: asyncio.Event) -> Fr
     asking = asyncio.ensure_future(_ask_to_stop(stop, process.stdin))
     try:
         process.stdin.write(await asyncio.to_thread(pickle.dumps, order))
-        with contextlib.suppress(ConnectionError):  # it has ended already: how, is told below
+        with contextlib.suppress(ConnectionError):  # it has ended already: see below
             await process.stdin.drain()
         async for line in process.stdout:
             message: dict[str, Any] = json.loads(line)

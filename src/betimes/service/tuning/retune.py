@@ -200,7 +200,7 @@ class Watch:
         return found
 
     def _judges(self, at: float) -> None:
-        """Promises are judged anew: those made from now on, under what is in force now."""
+        """Judge promises anew: only those made from now on, under the policy in force."""
         self._judged_at, self._chart = at, ErrorChart()
 
     def _left(self, event: Event) -> Reason | None:

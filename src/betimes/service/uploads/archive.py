@@ -241,7 +241,7 @@ def _entry(name: str, found: os.DirEntry[str]) -> _Entry:
 def _write(archive: zipfile.ZipFile, entry: _Entry) -> int:
     """Write an entry; how many bytes it holds, which may have changed meanwhile."""
     written = 0
-    # Opened by its name, an entry has the first instant that a zip can tell, and is compressed as the archive is.
+    # Opened by name, an entry has a zip's earliest time, and is compressed as the archive is.
     with archive.open(entry.name, "w", force_zip64=entry.size > _MOST_BYTES_OF_ZIP32) as to:
         if stat.S_ISLNK(entry.mode):
             written = to.write(os.fsencode(_read_link(entry.path)))
@@ -379,7 +379,7 @@ _TOO_LONG = f"a name has at most {MOST_NAME_BYTES} bytes, a path {MOST_PATH_BYTE
 
 
 def _is_too_long(path: str) -> bool:
-    """Whether file systems refuse a path, or one of its names. Raises ValueError for what is not UTF-8."""
+    """Whether file systems refuse a path, or one of its names. Raises ValueError if it is not UTF-8."""
     data = path.encode()
     return len(data) > MOST_PATH_BYTES or max(map(len, data.split(b"/"))) > MOST_NAME_BYTES
 

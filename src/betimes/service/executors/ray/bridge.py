@@ -152,7 +152,7 @@ async def _main(descriptor: int, address: str, service: str) -> None:
 
 
 def why_not(address: str, said: str) -> str:
-    """What is wrong and what to do, from Ray's message when it cannot join a cluster."""
+    """The fault and what to do, from Ray's message when it cannot join a cluster."""
     text = " ".join(re.sub("\x1b\\[[0-9;]*m", "", said).split())
     if "ersion mismatch" in text:
         return f"{text}; install the same versions of Ray and Python on every machine"

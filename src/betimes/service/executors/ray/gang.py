@@ -20,7 +20,7 @@ VARIABLES = {
     "BETIMES_NODE_UNITS": "the units that the job holds on each node, in the same order",
     "BETIMES_LOCAL_UNITS": "the units that it holds on this node",
 }
-"""What each process of a run on a cluster is told, beside `launches.VARIABLES`."""
+"""Variables of each process of a run on a cluster, beside `launches.VARIABLES`."""
 
 
 def members(launch: Launch, address_of: Callable[[str], str]) -> dict[str, Launch]:
