@@ -1,4 +1,4 @@
-"""The service behind the API: the controller's is one, and so is the fake of the tests."""
+"""The interface of the service to the API: `ServiceBackend` has it, and the tests' fake."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class Contents:
-    """The unpacked size of an archive."""
+    """Counts of unpacked content."""
 
     files: int  # directories and links included
     bytes: int
