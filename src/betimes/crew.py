@@ -9,14 +9,14 @@ from betimes.processes import Do, Processes
 from betimes.ray_workers import RayWorkers
 
 Heard = Callable[[int, Any], object]
-"""Told the number of a task, and what is said while it is done."""
+"""Receives a task's number and a message from its worker."""
 
 Stop = Callable[[], bool]
 """Whether no more answers are wanted."""
 
 
 class Crew(Protocol):
-    """Who does tasks; to be used in a `with` block, at whose end nobody is left.
+    """A pool of workers, to be used in a `with` block; none is left at its end.
 
     Workers are started for the first tasks.
     """
@@ -26,7 +26,7 @@ class Crew(Protocol):
         ...
 
     def __exit__(self, *error: object) -> None:
-        """Leave nobody behind."""
+        """Stop all workers."""
         ...
 
     def answers(
@@ -50,7 +50,7 @@ class Here:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nobody else was here."""
+        """Nothing to stop."""
 
     def answers(
         self, tasks: Sequence[Any], heard: Heard | None = None, stop: Stop | None = None
@@ -71,10 +71,10 @@ class Here:
 def crew(
     prepare: Callable[..., Do], arguments: Sequence[Any], processes: int | None = 1, *, ray: bool = False
 ) -> Crew:
-    """Who does what `prepare(*arguments)` returns: this process, so many others, or with `ray` a cluster's.
+    """Workers that run the function `prepare(*arguments)` returns: here, in N processes, or on Ray.
 
-    processes: at once; None: with `ray` one a processor of the cluster, else this one. Raises InputError where Ray is
-    to be used and is not installed.
+    processes: how many; None: with `ray` one per processor of the cluster, else this one. Raises InputError if Ray is
+    asked for and not installed.
     """
     if ray:
         return RayWorkers(prepare, arguments, processes)

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lazy_names(package: str, home: dict[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` for `package`; `home` says in which module each public name lives."""
+    """`__getattr__` and `__dir__` for `package`; `home` maps each public name to its module."""
 
     def load(name: str) -> Any:
         if name not in home:

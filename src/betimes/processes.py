@@ -1,7 +1,7 @@
 """Worker processes that do one task at a time: the same work as here, on more processors.
 
-Workers are spawned, and told once what they work on. Ctrl-C, which reaches the whole group, does nothing to them: the
-parent stops them. A worker whose parent is gone notices when it next has something to say.
+Workers are spawned, and receive their arguments once. They ignore Ctrl-C, which reaches the whole group: the parent
+stops them. A worker whose parent is gone notices when it next sends something.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from betimes.errors import BetimesError
 
 Say = Callable[[Any], object]
-"""What a worker can say while it is at a task."""
+"""Sends a message to the parent during a task."""
 
 Do = Callable[[Any, Say], Any]
 """Does a task and returns the answer."""
@@ -39,7 +39,7 @@ class Processes:
     """`size` processes; each calls `prepare(*arguments)` once, and what that returns for every task.
 
     To be used in a `with` block, at whose end no process is left; they are started for the first tasks. prepare,
-    arguments, tasks, answers and what is said travel between processes: they must pickle.
+    arguments, tasks, answers and messages travel between processes: they must pickle.
     """
 
     def __init__(self, prepare: Callable[..., Do], arguments: Sequence[Any], size: int) -> None:
@@ -63,8 +63,8 @@ class Processes:
     ) -> Generator[tuple[int, Any]]:
         """The number of each task with its answer, in the order in which they are done.
 
-        heard receives what the worker at task n says; once `stop()` is true nothing more is given out and nothing more
-        is answered. Raises what a task raises. The caller may leave off: later answers are then dropped.
+        heard receives a task's number and each message of its worker; once `stop()` is true no more tasks and answers
+        are given. Raises what a task raises. A caller may stop early: later answers are dropped.
         """
         while len(self._workers) < self.size:
             self._start()
@@ -132,7 +132,7 @@ class Processes:
 
 @contextlib.contextmanager
 def _signals_held_back() -> Iterator[None]:
-    """Ctrl-C and SIGTERM take effect when the block ends, and a process started in it does not hear the first.
+    """Ctrl-C and SIGTERM take effect when the block ends; a process started in it ignores Ctrl-C.
 
     A worker is sent much when it starts: half of it would be worse than none. Blocking reaches this thread alone
     and what it starts; another thread may still take the signal, so the handlers are set aside as well, where Python
@@ -157,7 +157,7 @@ def _signals_held_back() -> Iterator[None]:
 
 
 def _work(end: Any, prepare: Callable[..., Do], arguments: tuple[Any, ...]) -> None:
-    """A worker's life: does the tasks that come in, until the parent hangs up."""
+    """A worker's loop: do incoming tasks until the parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     sys.stdout = sys.stderr  # a user's policy may print

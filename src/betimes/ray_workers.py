@@ -1,8 +1,8 @@
-"""What `processes` does, on a Ray cluster or on a Ray of this machine: one actor a processor.
+"""As `processes`, on a Ray cluster or on a Ray of this machine: one actor per processor.
 
-`RAY_ADDRESS` says which cluster; by default it is that of this machine, and where none runs Ray is started, and stopped
-again afterwards. An actor is told once what it works on, from Ray's object store. Every machine of the cluster has to
-have the same Betimes.
+`RAY_ADDRESS` names the cluster; by default that of this machine. Where none runs, Ray is started, and stopped
+afterwards. An actor receives its arguments once, from Ray's object store. Every machine of the cluster must have the
+same Betimes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from betimes.processes import HEED_S, Do, portable
 
 GIVEN_BACK_S = 3.0  # within which Ray counts the processors of an actor that has ended as free
 REACH_S = 5.0  # until an address takes a connection
-LONG_S = 10.0  # after which a wait for the first processor is said
+LONG_S = 10.0  # until a wait for the first processor is reported
 
 
 @contextmanager
@@ -52,11 +52,11 @@ def joined() -> Iterator[Any]:
 
 
 class RayWorkers:
-    """At most `size` actors (None: as many as can be had), one for each processor of the cluster that is free.
+    """At most `size` actors (None: no limit), one for each free processor of the cluster.
 
-    To be used in a `with` block, as `Processes`. How many there are is said on standard error. A worker is given tasks
-    once it has started: one whose processor was taken meanwhile holds nothing up. What a worker says while it is at a
-    task is heard when the task is done.
+    To be used in a `with` block, as `Processes`. Their number is printed to standard error. A worker is given tasks
+    once it has started, so one whose processor was taken meanwhile holds nothing up. Its messages during a task arrive
+    when the task is done.
     """
 
     def __init__(self, prepare: Callable[..., Do], arguments: Sequence[Any], size: int | None) -> None:
@@ -67,9 +67,7 @@ class RayWorkers:
         self._idle: list[Any] = []
         self._at: dict[Any, tuple[Any, int]] = {}  # by answer to come: who is at it, and its serial number
         self._given = 0
-        self._say_by = (
-            0.0  # by the monotonic clock: when to say that no worker has started; infinite: one has
-        )
+        self._say_by = 0.0  # monotonic clock: when to report that no worker has started; infinite: one has
 
     def __enter__(self) -> RayWorkers:
         return self
@@ -194,11 +192,11 @@ class _Worker:
         self._do: Do | None = None
 
     def begin(self) -> tuple[list[Any], Any, Exception | None]:
-        """Say that it has started."""
+        """Report the start."""
         return [], None, None
 
     def do(self, task: Any) -> tuple[list[Any], Any, Exception | None]:
-        """What was said, and the answer or what was raised."""
+        """The messages, and the answer or the error."""
         said: list[Any] = []
         try:
             self._do = self._do or self._prepare(*self._arguments)

@@ -121,14 +121,14 @@ class _Reporter:
         return min(current.done, current.total), current.total
 
     def _report(self) -> bool:
-        """Send the count, unless it is what was sent last; False: that failed."""
+        """Send the count if it has changed; False: the request failed."""
         state = self._state()
         if state == self._sent or not state[1]:
             return True
         body = json.dumps({"attempt": self._attempt, "done": state[0], "total": state[1]})
         try:
             accepted = self._post(body)
-        except Exception:  # whatever is wrong out there is not the job's concern
+        except Exception:  # no error of a report is the job's concern
             accepted = False
         if accepted:
             self._sent = state
@@ -149,7 +149,7 @@ class _Reporter:
         atexit.unregister(self._last)
 
     def _last(self) -> None:
-        """At the program's end: send what has not been sent, but do not wait for long."""
+        """At the program's end: send the last count, but do not wait for long."""
         self._leave.set()
         self._wake.set()
         self._thread.join(PATIENCE_S)
@@ -160,7 +160,7 @@ _guard = threading.Lock()
 
 
 def _reporter(loop: Progress[T]) -> _Reporter | None:
-    """The reporter if this loop is to be reported, else None: outside Betimes, no total, or a loop within a loop."""
+    """The reporter for this loop; None outside Betimes, without a total, or within a reported loop."""
     global _shared  # noqa: PLW0603
     if not loop.total or not all(os.environ.get(name) for name in _NEEDED):
         return None

@@ -1,4 +1,4 @@
-"""Being told, in a running job, that it holds more or fewer units from now on."""
+"""Notification of a running job that it now holds more or fewer units."""
 
 from __future__ import annotations
 

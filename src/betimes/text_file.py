@@ -13,10 +13,10 @@ _MOST_BYTES = 64 * 2**20
 
 
 def read_text(path: Path, failure: Callable[[str, int | None], Exception], what: str) -> str:
-    """All of a UTF-8 file. `what` says what it should hold ("a list of nodes").
+    """All of a UTF-8 file. `what` names its expected content ("a list of nodes").
 
-    Raises what `failure(message, line)` returns: for a file that cannot be read, a damaged archive, more than
-    64 MiB, and text that is not UTF-8 (with its line).
+    Raises what `failure(message, line)` returns for an unreadable file, a damaged archive, more than 64 MiB, or text
+    that is not UTF-8 (with its line).
     """
     try:
         with path.open("rb") as file:

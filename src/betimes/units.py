@@ -27,7 +27,7 @@ _AMOUNT = re.compile(r"(?P<number>[0-9]{1,12}(?:\.[0-9]{1,9})?)(?P<unit>[kmgt]?)
 
 
 def parse_duration(text: str) -> float:
-    """The seconds that a text means: a plain number is seconds. Raises ValueError saying what to write."""
+    """Parse a duration, s: a plain number is seconds. Raises ValueError naming the valid forms."""
     wanted = text.strip().lower().replace(" ", "")
     if _PLAIN.fullmatch(wanted):
         return float(wanted)
@@ -39,9 +39,9 @@ def parse_duration(text: str) -> float:
 
 
 def parse_gib(text: str) -> float:
-    """The GiB that a text means: a plain number is GiB, and `4G` as much as `4GiB`.
+    """Parse an amount of memory, GiB: a plain number is GiB, and `4G` is `4GiB`.
 
-    Raises ValueError saying what to write; also for `4GB`, which some mean as 4 GiB and others as 7 % less.
+    Raises ValueError naming the valid forms; also for `4GB`, which some mean as 4 GiB and others as 7 % less.
     """
     found = _AMOUNT.fullmatch(text.strip().lower().replace(" ", ""))
     if found is None or (found["binary"] and not found["unit"]):

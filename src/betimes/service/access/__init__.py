@@ -1,1 +1,1 @@
-"""Who reaches the service, and where it is found."""
+"""Access to the service: tokens and addresses."""

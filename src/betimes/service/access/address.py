@@ -1,4 +1,4 @@
-"""Where a service is found: its state directory, and the address and token that clients read there."""
+"""The place of a service: its state directory, and the address and token that clients read there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN_FILE = "token"  # the operator's, in clear, mode 0600
 
 
 class Address(NamedTuple):
-    """Where a service listens, and which process it is."""
+    """A service's URL and process."""
 
     url: str
     pid: int
@@ -41,7 +41,7 @@ class Found(NamedTuple):
 
 
 def default_state(environ: Mapping[str, str] = os.environ) -> Path:
-    """The state directory: BETIMES_STATE, or the user's own for `betimes`, where `platformdirs` has it, too."""
+    """The state directory: BETIMES_STATE, or the user's for `betimes`, the same as that of `platformdirs`."""
     if environ.get("BETIMES_STATE"):
         return Path(environ["BETIMES_STATE"]).expanduser().absolute()
     usual = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
@@ -63,7 +63,7 @@ def write_port(state: Path, port: int) -> None:
 
 
 def write_address(state: Path, url: str) -> Address:
-    """Tell clients where this process listens. Raises OSError."""
+    """Write this process's address for clients. Raises OSError."""
     address = Address(url, os.getpid())
     write_private(state / ADDRESS_FILE, json.dumps({"url": address.url, "pid": address.pid}) + "\n")
     return address
@@ -72,7 +72,7 @@ def write_address(state: Path, url: str) -> Address:
 def read_address(state: Path) -> Address | None:
     """The address in a state directory; None: no service has been started there, or it has stopped.
 
-    Raises InputError if the file is not what a service writes.
+    Raises InputError if the file is not a service's.
     """
     path = state / ADDRESS_FILE
     try:
@@ -85,7 +85,7 @@ def read_address(state: Path) -> Address | None:
 
 
 def remove_address(state: Path, address: Address) -> None:
-    """Take the address away, unless another service has put its own there."""
+    """Remove the address, unless another service has replaced it."""
     if read_address(state) == address:
         (state / ADDRESS_FILE).unlink(missing_ok=True)
 
@@ -96,11 +96,11 @@ def find_service(
     state: str | Path | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Found:
-    """How to reach the service that is meant: `url`, else that of `state`, else BETIMES_URL, else BETIMES_STATE or the
-    default directory.
+    """How to reach a service: `url`, else that of `state`, else BETIMES_URL, else BETIMES_STATE or the default
+    directory.
 
-    The token is `token`, else BETIMES_TOKEN, else the state directory's, which is shown to no other address than its
-    own. Raises InputError for a URL or a token that is none, NotReachable if no service has been started there.
+    The token is `token`, else BETIMES_TOKEN, else the state directory's, which is sent to no address but the one there.
+    Raises InputError for an invalid URL or token, NotReachable if no service has been started there.
     """
     folder = Path(state).expanduser().absolute() if state is not None else default_state(environ)
     given = check_url(url, "url") or (
@@ -123,7 +123,7 @@ def find_service(
 
 
 def _starting(state: Path, address: Address | None) -> int | None:
-    """The process that has a state directory and does not listen yet; None: there is none on this machine."""
+    """The process that holds a state directory but does not listen yet; None: there is none on this machine."""
     try:
         number, host, *_ = (state / LOCK_FILE).read_text(encoding="utf-8").split()
         pid = int(number)
@@ -141,7 +141,7 @@ def _starting(state: Path, address: Address | None) -> int | None:
 
 
 def check_url(url: str | None, what: str) -> str | None:
-    """The URL of a service, as it was given; raises InputError for what is none, such as a state directory."""
+    """The URL of a service, as given; raises InputError for another text, such as a state directory."""
     if url and not _is_url(url):
         raise InputError(
             f"{what} {url[:200]!r} is no URL: give http://HOST:PORT, or a state directory as state=... (BETIMES_STATE)"
@@ -158,7 +158,7 @@ def _is_url(text: str) -> bool:
 
 
 def _check_token(token: str | None, what: str) -> str | None:
-    """A token as it was given, which no message shows; raises InputError for what no request can carry."""
+    """A token as given, which no message shows; raises InputError for text that no request can carry."""
     if token and not (token.isascii() and token.isprintable()):
         raise InputError(
             f"{what} is no token: it has line breaks, or characters that are not ASCII; give one as in "

@@ -1,4 +1,4 @@
-"""Who may do what: the operator's token, made at the first start, and the tokens of runs."""
+"""Authorisation: the operator's token, made at the first start, and the tokens of runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Tokens:
 
 
 def hashed(token: str) -> str:
-    """What the store keeps of a token."""
+    """A token's hash, for the store."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -112,7 +112,7 @@ class RunTokens:
         return f"run.{job}.{attempt}.{self._seal(job, attempt)}"
 
     def allows(self, job: int, attempt: int, token: str) -> bool:
-        """Whether the token is that of this very run."""
+        """Whether the token is that of exactly this run."""
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.issue(job, attempt).encode())
 
     def _seal(self, job: int, attempt: int) -> str:
@@ -135,7 +135,7 @@ class MemoryTokens:
 
 
 def attempt_of(token: str) -> int | None:
-    """The attempt that a run's token names, true or not; None: it has not the form of one."""
+    """The attempt that a run's token names, true or not; None: no such token's form."""
     parts = token.split(".")
     named = len(parts) == 4 and parts[0] == "run" and parts[2].isascii() and parts[2].isdigit()
     return int(parts[2]) if named and len(parts[2]) < 10 else None

@@ -1,4 +1,4 @@
-"""The application: routes, errors, and who is let in, put together."""
+"""The application: routes, errors, and access control, put together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API asks of the service behind it: the controller is one, and so is the fake of the tests."""
+"""The interface of the service to the API: `ServiceBackend` has it, and the tests' fake."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Backend(Protocol):
         ...
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
-        """What a job would be promised now. Raises Refused."""
+        """A job's promise if submitted now. Raises Refused."""
         ...
 
     @property
@@ -76,7 +76,7 @@ class Backend(Protocol):
         ...
 
     def check_run_token(self, job: int, attempt: int, token: str) -> bool:
-        """Whether a token is that of this very run; compares in constant time, and reads no database."""
+        """Whether a token is that of exactly this run; compares in constant time, and reads no database."""
         ...
 
     async def jobs(self, which: JobFilter, /) -> Page[JobView]:
@@ -108,7 +108,7 @@ class Backend(Protocol):
         ...
 
     async def heartbeat(self, name: str) -> Lease:
-        """A node lives, and must say so again within its lease. Raises Unknown, Conflict."""
+        """A heartbeat; the next one must come within the lease. Raises Unknown, Conflict."""
         ...
 
     async def policy(self) -> PolicyView:
@@ -120,11 +120,11 @@ class Backend(Protocol):
         ...
 
     async def fleet(self) -> FleetView:
-        """What is rented, and what it costs."""
+        """The rented fleet and its cost."""
         ...
 
     async def fleet_plan(self) -> FleetPlanView:
-        """What the policy would change now. Raises Conflict for one that does not plan in rounds."""
+        """The policy's next changes. Raises Conflict for one that does not plan in rounds."""
         ...
 
     async def portfolio(self, last: int) -> PortfolioView:
@@ -150,8 +150,8 @@ class Backend(Protocol):
         ...
 
     def watch(self, after: int) -> AsyncIterator[EventView]:
-        """Every event past `after`: from the log, then as they happen, without gaps. It holds no more than a bounded
-        number of them for a reader that is slow, and goes back to the log for the rest.
+        """Every event past `after`: from the log, then as they happen, without gaps. A slow reader has a bounded number
+        of events in memory, and the rest is read from the log.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Reading what a request sends: bounded, checked, and in slices that leave the event loop its turns."""
+"""Reading request bodies: bounded, checked, and in slices that leave the event loop its turns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLICE = 200  # jobs between two turns of the event loop: a few milliseconds
 
 
 async def read_model(request: Request, model: type[M], limits: Limits, any_type: bool = False) -> M:
-    """The body as a model; `any_type` takes it whatever its Content-Type says. Raises Rejected: 400, 413, 415, 422."""
+    """The body as a model; `any_type`: whatever its Content-Type. Raises Rejected: 400, 413, 415, 422."""
     if not any_type:
         _check_type(request)
     body = await _read(request, limits.job_bytes, limits.pause_s)
@@ -107,7 +107,7 @@ async def read_pieces(request: Request, most: int, pause_s: float) -> AsyncItera
     size = 0
     async for piece in _unless_it_pauses(request, pause_s):
         size += len(piece)
-        # A little of what is too much is read to its end, so that the sender gets to see the answer.
+        # Up to twice the limit is read, so that the sender sees the answer.
         if size > 2 * most:
             raise _too_large("a body", most)
         if size <= most:
@@ -121,7 +121,7 @@ async def _read(request: Request, most: int, pause_s: float) -> bytes:
 
 
 async def _unless_it_pauses(request: Request, pause_s: float) -> AsyncIterator[bytes]:
-    """The pieces of a body; a request that stops half way is not waited for."""
+    """The pieces of a body; Rejected for a request that stops half way."""
     pieces = request.stream()
     while True:
         try:

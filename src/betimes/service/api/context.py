@@ -1,4 +1,4 @@
-"""What every route needs: the service behind it, the limits, and who is asking."""
+"""Shared by all routes: the service behind them, the limits, and the caller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Context:
     backend: Backend
     tokens: Tokens
     limits: Limits
-    closing: asyncio.Event  # set: end what would go on for ever
+    closing: asyncio.Event  # set: end endless streams
 
 
 # The dependencies are coroutines because FastAPI runs plain functions in threads, which cost more than they do.
@@ -41,7 +41,7 @@ class _Bearer(SecurityBase):
 
 class _Operator(_Bearer):
     async def __call__(self, request: Request) -> Caller:
-        """Who asks. Raises Unauthenticated; Rejected for a run's token."""
+        """The caller. Raises Unauthenticated; Rejected for a run's token."""
         token = bearer(request.headers)
         if not token:
             raise Unauthenticated(

@@ -146,7 +146,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 
 def _refuse_other_names(schema: Any) -> None:
-    """Where names have a pattern, no other name is taken: a pattern alone says nothing of what does not match it."""
+    """Refuse names that do not match a pattern: a pattern alone does not forbid them."""
     if isinstance(schema, dict):
         if "patternProperties" in schema:
             schema["additionalProperties"] = False

@@ -43,7 +43,7 @@ _CODES = {
 
 
 class Rejected(Exception):
-    """A request that is turned away before the service sees it: status, code and message."""
+    """A request refused before the service sees it: status, code and message."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ def install(app: FastAPI) -> None:
 
 
 def invalid(error: ValidationError, what: str, known: Iterable[str], within: str = "") -> list[Fault]:
-    """What a model found; `within` is where in the body it stands. Raises Rejected for what is no JSON at all."""
+    """A model's faults; `within`: its place in the body. Raises Rejected for a body that is no JSON at all."""
     found = error.errors(include_url=False)
     if found[0]["type"] == "json_invalid":
         raise Rejected(400, "bad-json", f"the body is not JSON: {found[0].get('ctx', {}).get('error', '')}")
@@ -95,7 +95,7 @@ def refusal(faults: Sequence[Fault]) -> Rejected:
 
 def answer(status: int, failure: Failure, headers: dict[str, str] | None = None) -> Response:
     """The error as a response."""
-    # A text from outside may hold what UTF-8 cannot.
+    # A text from outside may not be valid UTF-8.
     body = ErrorBody(error=failure).model_dump_json(exclude_defaults=False)
     return Response(body.encode("utf-8", "replace"), status, headers, media_type="application/json")
 
@@ -127,7 +127,7 @@ async def _rejected(_: Request, error: Exception) -> Response:
 async def _not_valid(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
-    # The first part of a place says query, path or header; users know the field by its own name.
+    # The first part of a place is query, path or header; users know the field by its name.
     found = [cast(ErrorDetails, {**each, "loc": each["loc"][1:]}) for each in error.errors()]
     return await _rejected(request, refusal(_faults(found, "request of this kind", _parameters(request))))
 
@@ -154,7 +154,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> list[str]:
-    """Everything that a path takes: several routes may share it."""
+    """All methods of a path: several routes may share it."""
     routes = [route for router in (request.app, *request.app.state.routers) for route in router.routes]
     fit = [route for route in routes if isinstance(route, Route) and route.path_regex.match(request.url.path)]
     return sorted({method for route in fit for method in route.methods or ()})

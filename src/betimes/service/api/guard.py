@@ -1,4 +1,4 @@
-"""What every request is checked for before a route sees it: sizes, whom it is addressed to, repeated parameters.
+"""Checks of every request before a route sees it: sizes, the addressed host, repeated parameters.
 
 Starlette's `TrustedHostMiddleware` compares names up to the first colon, which is no host of `[::1]:8000`, and cannot
 let in every address of a server that listens on all of them.
@@ -20,7 +20,7 @@ from betimes.service.api.failures import Rejected, answer, refusal, shown
 from betimes.service.api.limits import MOST_HEADER_BYTES, MOST_URL_BYTES
 from betimes.service.api.models import EventQuery, Fault, JobQuery, LogQuery, WaitQuery
 
-MOST_KEPT = 64  # hosts and origins of which it is remembered whether they are known
+MOST_KEPT = 64  # hosts and origins remembered as known or not
 _LISTS = frozenset(
     name
     for query in (EventQuery, JobQuery, LogQuery, WaitQuery)
@@ -32,8 +32,8 @@ _LISTS = frozenset(
 class Guard:
     """ASGI middleware that answers what no route should see.
 
-    Against DNS rebinding: pages of other sites reach a loopback service only under a name of their own, so that Host
-    and Origin must be loopback or among `hosts`.
+    Against DNS rebinding: pages of other sites reach a loopback service only under their own names, so that Host and
+    Origin must be loopback or among `hosts`.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = ()) -> None:
@@ -44,7 +44,7 @@ class Guard:
         self._is_known = lru_cache(MOST_KEPT)(self._knows)  # callers name the same few again and again
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what is addressed to this service, and short enough."""
+        """Pass on short requests addressed to this service."""
         if scope["type"] == "http":
             try:
                 _check_sizes(scope)
@@ -86,7 +86,7 @@ def _check_sizes(scope: Scope) -> None:
 
 
 def _check_repeats(given: QueryParams) -> None:
-    """Of a parameter that is given several times it cannot be known which is meant, but for those that are lists."""
+    """Reject a parameter given several times, unless it is a list: the one meant cannot be known."""
     faults = [
         Fault(
             field=name,

@@ -34,8 +34,8 @@ class Stream(StreamingResponse):
 
 
 class EventStream(Stream):
-    """Server-sent events. FastAPI's own class is for generators, with its own pause between signs of life, and no ids
-    in them.
+    """Server-sent events. FastAPI's class is for generators, with a fixed pause between keep-alives, and no ids in
+    them.
     """
 
     media_type = "text/event-stream"
@@ -56,8 +56,8 @@ async def sse(
 ) -> AsyncGenerator[bytes, None]:
     """The wire form of events past `after`; ends when `closing` is set, or with the events.
 
-    Silence, also that of a filter, is broken by a comment and the id reached, so that a reader who comes back starts
-    from there.
+    When no event passes the filter, a keep-alive comment carries the last event id, so that a client that reconnects
+    resumes there.
     """
     reached, told = after, after
     yield format_sse_event(comment="events", retry=RETRY_MS)
@@ -76,7 +76,7 @@ async def sse(
 async def until(
     events: AsyncIterator[EventView], closing: asyncio.Event, keep_alive_s: float
 ) -> AsyncGenerator[EventView | None, None]:
-    """The events, None every `keep_alive_s` seconds without one that is wanted; ends when `closing` is set."""
+    """The events, and None every `keep_alive_s` seconds; ends when `closing` is set."""
     loop = asyncio.get_running_loop()
     closed = asyncio.ensure_future(closing.wait())
     pull: asyncio.Future[EventView] | None = None
@@ -98,7 +98,7 @@ async def until(
                 except StopAsyncIteration:
                     return
                 except BetimesError as error:
-                    # The answer has begun: all that is left is to end it, upon which readers come back.
+                    # The answer has begun: it can only be ended, upon which readers reconnect.
                     _log.warning("a stream of events ends: %s", error)
                     return
                 yield event
@@ -129,7 +129,7 @@ async def wait_until_over(here: Context, job_id: int, timeout_s: float) -> JobVi
     story = await here.backend.job(job_id)
     if story.job.status.is_over or not timeout_s:
         return story.job
-    # Whatever ends the job is logged after the last event that its story knows.
+    # The job's end is logged after the last event in its story.
     known = story.events[-1].event_id if story.events else 0
     events = until(here.backend.watch(known), here.closing, timeout_s)
     async with contextlib.aclosing(events):

@@ -1,4 +1,4 @@
-"""Which policies are compiled, and the compiling of the others, one at a time, while the service goes on."""
+"""The compiled policies, and the compiling of others, one at a time, while the service goes on."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from betimes.kernels import INTERPRETED
 from betimes.service.compiling.process import Compile, compile_beside
 from betimes.service.engines.named_policies import is_compiled, kernels_of
 
-NEWS_S = 10.0  # between two lines that say how long it has been compiling
-NOTICED_S = 1.0  # what takes less is not spoken of
+NEWS_S = 10.0  # between two log lines on the time so far
+NOTICED_S = 1.0  # a shorter compilation is not logged
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 class Kernels:
     """The compiled kernels of one process, by policy. Policies that differ in numbers alone share them.
 
-    is_cached: whether compiling a policy takes a moment only; interpreted: nothing needs to be compiled.
+    is_cached: whether compiling a policy takes only a moment; interpreted: nothing needs to be compiled.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Kernels:
     ) -> None:
         self._compile, self._is_cached, self._interpreted = compile, is_cached, interpreted
         self._compiled: set[str] = set()
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # that are going on, or wait for their turn
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # running, or waiting for their turn
         self._one_at_a_time = asyncio.Lock()
         self.compiling: str | None = None  # the policy
         self._since_s = 0.0
@@ -42,11 +42,11 @@ class Kernels:
         return self._interpreted or _name(policy) in self._compiled
 
     def are_cached(self, policy: str) -> bool:
-        """Whether `compile` takes a moment only. Raises PolicyError, ClusterError."""
+        """Whether `compile` takes only a moment. Raises PolicyError, ClusterError."""
         return self.are_compiled(policy) or self._is_cached(policy)
 
     async def compile(self, policy: str) -> None:
-        """Return when a policy is compiled; the log says how long it takes. It goes on if the caller gives up.
+        """Return when a policy is compiled; the time is logged. Compiling goes on if the caller gives up.
 
         Raises PolicyError or ClusterError if it cannot be compiled, ServiceError if compiling fails for another
         reason, Unavailable when the service stops.
@@ -64,14 +64,14 @@ class Kernels:
         task.result()
 
     async def close(self) -> None:
-        """Give up what is being compiled; those who wait for it are told."""
+        """Cancel the compilation; callers that wait for it get an error."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def so_far(self) -> str | None:
-        """What is being compiled, and for how long now; null: nothing is."""
+        """The policy being compiled, and for how long now; null: none."""
         if self.compiling is None:
             return None
         return f"compiling policy {self.compiling}, {time.monotonic() - self._since_s:.0f} s so far"

@@ -1,4 +1,4 @@
-"""Compiling in a process of its own, so that the service answers meanwhile: it loads the result from the cache."""
+"""Compiling in a separate process, so that the service answers meanwhile: it loads the result from the cache."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 async def compile_beside(policy: str) -> None:
-    """A `Compile`: in a process of its own, and then loaded from the cache, which takes a moment.
+    """A `Compile`: in a separate process, and then loaded from the cache, which takes a moment.
 
     Where the cache cannot be written, in a thread of this process, which answers slowly meanwhile.
     """
@@ -45,8 +45,8 @@ def _keeps_code() -> bool:
 
 
 async def _in_process(policy: str) -> None:
-    """Fill the cache with what a policy needs; the process ends with the service."""
-    # Its input stays open as long as the service lives: the end of it says that the service has gone.
+    """Fill the cache with a policy's kernels; the process ends with the service."""
+    # Its input stays open as long as the service lives: end of file means that the service has gone.
     try:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", WORKER, policy),

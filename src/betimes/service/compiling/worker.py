@@ -14,7 +14,7 @@ from betimes.service.engines.named_policies import compile_policy
 def main() -> None:
     """Compile one policy."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else is printed is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # other output is no answer
     threading.Thread(target=_heed, daemon=True).start()
     try:
         compile_policy(sys.argv[1])

@@ -1,1 +1,1 @@
-"""The live drivers of the core: what happens outside goes in, what the policy decides comes out."""
+"""The live drivers of the core: outside events go in, decisions of the policy come out."""

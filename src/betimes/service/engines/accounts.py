@@ -1,4 +1,4 @@
-"""The account of a job's work, out of the columns of either engine."""
+"""The account of a job's work, from the columns of either engine."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from betimes.kernels import as_array
 
 @dataclass
 class Account:
-    """How far a job has come, as its engine has it: true at `since_s`, when its units last changed."""
+    """A job's progress in its engine: true at `since_s`, when its units last changed."""
 
     since_s: float
     left_s: float  # work left as believed, seconds on one unit (on nodes: seconds)
-    size_s: float  # work in all as believed, likewise
+    size_s: float  # total believed work, likewise
     attained: float  # unit-seconds held before
     stall_s: float  # of a restart, before work goes on
     entered_s: float  # when it first entered its engine
     seq: int  # order of entering: the tie-break everywhere
-    preemptions: int = 0  # as the core counts them: what is decided twice within an instant counts once
+    preemptions: int = 0  # as counted by the core: repeated decisions at one instant count once
     resizes: int = 0
     waits_until_s: float | None = None  # then a machine is rented for it alone; null: none is
     speculated: bool = False  # it has run on one for as long as a short job may
@@ -34,7 +34,7 @@ class Account:
     seen_active: float = 0.0
 
     def row(self) -> dict[str, Any]:
-        """As it stands in events and snapshots: what only some policies know of a job only where they know anything."""
+        """For events and snapshots; fields of some policies only, where they are set."""
         found = dict(vars(self))
         if self.waits_until_s is None:
             del found["waits_until_s"]
@@ -46,7 +46,7 @@ class Account:
 
 
 def account_of(state: Accounts, slot: int, resizes: int) -> Account:
-    """How far the job in a slot has come; only a pool's columns count how often its grant has changed."""
+    """The account of the job in a slot; only a pool's columns count changes of its grant."""
     job, progress = _record(state.jobs, slot), _record(state.progress, slot)
     return Account(
         since_s=progress["since"],
@@ -62,13 +62,13 @@ def account_of(state: Accounts, slot: int, resizes: int) -> Account:
 
 
 def _record(columns: Any, slot: int) -> dict[str, Any]:
-    """A record's fields, all at once: to ask for them one by one takes three times as long."""
+    """A record's fields, all at once: reading them one by one takes three times as long."""
     records = as_array(columns)
     return dict(zip(records.dtype.names or (), records[slot].item(), strict=True))
 
 
 def waiting_account(state: NodesState, slot: int, account: Account) -> Account:
-    """The same with what a waiting policy knows of the job in a slot."""
+    """The account with a waiting policy's fields of the job in a slot."""
     need = state.needs[slot]
     waits = need.holder < 0 and need.alarm == EXPIRED and need.alarm_s < math.inf
     return replace(
@@ -79,7 +79,7 @@ def waiting_account(state: NodesState, slot: int, account: Account) -> Account:
 
 
 def waits_until_s(state: NodesState) -> dict[int, float]:
-    """By slot, until when, s, each job waits that does so for a time, before a machine is rented for it alone."""
+    """By slot, the instants, s, until which jobs wait before machines are rented for them alone."""
     needs = as_array(state.needs)
     slots = np.flatnonzero(
         (needs["holder"] < 0) & (needs["alarm"] == EXPIRED) & (needs["alarm_s"] < math.inf)
@@ -88,9 +88,9 @@ def waits_until_s(state: NodesState) -> dict[int, float]:
 
 
 def start_and_finish(state: Accounts, slot: int) -> tuple[float, float] | None:
-    """What a play-out says of a job that keeps to its end what it has taken at this very instant, s; None: it has not.
+    """Start and finish, s, of a job that keeps to its end units taken at this instant; None: it has taken none.
 
-    The finish is worked out as copies do (`core.pool.snapshot`, `core.nodes.snapshot`), to the last bit.
+    The finish is computed as in copies (`core.pool.snapshot`, `core.nodes.snapshot`), to the last bit.
     """
     job, progress, now_s = state.jobs[slot], state.progress[slot], float(state.pool[0].now)
     if progress.since != now_s:
@@ -101,7 +101,7 @@ def start_and_finish(state: Accounts, slot: int) -> tuple[float, float] | None:
 
 def give_account(state: Accounts, slot: int, account: Account, is_held: bool) -> None:
     """Write an account into the columns of a slot that has just been filled."""
-    # Items, for to set an attribute of a record takes several times as long, and a restart does this for every job.
+    # By item: setting an attribute of a record takes several times as long, and a restart does this for every job.
     job: Any = state.jobs[slot]
     progress: Any = state.progress[slot]
     job["submit_s"], job["size_s"], job["remaining_s"] = account.entered_s, account.size_s, account.left_s

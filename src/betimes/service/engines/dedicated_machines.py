@@ -1,4 +1,4 @@
-"""How a job stands on machines that are rented for it alone: what is offered, and how many units each machine has."""
+"""Placement of a job on machines rented for it alone: offers, and units on each machine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from betimes.twin.nodes.renting import terms_of
 
 
 def known_live(member: Member) -> Member:
-    """The policy without oracles: true run times and waits are not known, so estimates and play-outs stand for them.
+    """The policy without oracles: estimates and play-outs replace true run times and waits, which are not known.
 
-    The play-outs are the engine's, where `plays_out` says so.
+    The play-outs are the engine's, where `plays_out` is true.
     """
     values = dict(member.values)
     if values.get("lengths") == "oracle":
@@ -30,12 +30,12 @@ def known_live(member: Member) -> Member:
 
 
 def plays_out(values: Mapping[str, Value | None]) -> bool:
-    """Whether it is found out by playing forward that a job would wait in vain."""
+    """Whether play-outs decide if a job would wait in vain."""
     return values.get("waits") in ("oracle", "simulated")
 
 
 def live_terms(offers: Sequence[Offer]) -> Records[Terms]:
-    """The offers as the core knows them: what chance does to a machine is told by the cloud."""
+    """The offers as the core knows them, without chance, which the cloud reports."""
     if not offers:
         return blank(Terms, 0)
     terms = terms_of(Cluster("offers", (), offers=tuple(offers)))
@@ -44,7 +44,7 @@ def live_terms(offers: Sequence[Offer]) -> Records[Terms]:
 
 
 def shapes_of(offers: Sequence[Offer]) -> Shapes:
-    """What decides which jobs a machine of each offer can hold."""
+    """The shapes of machines on offer, by offer."""
     return tuple(Shape(capacity_amounts(*offer.amounts), offer.labels, offer.family) for offer in offers)
 
 
@@ -72,16 +72,16 @@ def units_on(
 
 
 def times_on(machine: Room, demand: Amounts | None) -> int:
-    """How often what is needed there fits on a machine; null: nothing can run there."""
+    """How often a demand fits on a machine; null: nothing can run there."""
     if demand is None:
         return 0
     return min(room // need for room, need in zip(machine.amounts, demand, strict=True) if need > 0)
 
 
 def is_held_by(tasks: JobTasks, unit: UnitDemand, machines: Sequence[Room]) -> bool:
-    """Whether a job can be rented for: on one machine, or on several of the largest (`core.nodes.machines.dedicated`).
+    """Whether one machine, or several of the largest, can hold a job (`core.nodes.machines.dedicated`).
 
-    The largest is that with the most cores of those on which the job can run at all.
+    The largest is the one with the most cores on which the job can run at all.
     """
     if any(units_on(tasks, unit, machine, 1) is not None for machine in machines):
         return True
@@ -93,7 +93,7 @@ def is_held_by(tasks: JobTasks, unit: UnitDemand, machines: Sequence[Room]) -> b
 
 
 def machines_holding(tasks: JobTasks, machine: Room) -> int:
-    """How many equal machines have what a job needs in all, 0: none have, however many."""
+    """The number of equal machines that hold a whole job; 0: no number does."""
     demand = tasks.demand_on(machine.family)
     if demand is None:
         return 0

@@ -1,4 +1,4 @@
-"""A job of the service as a row of `Arrival`, by which the core and its simulations know jobs that are submitted."""
+"""A job of the service as a row of `Arrival`, the form of submitted jobs in the core and its simulations."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from betimes.service.engines.messages import Asked, JobRequest
 from betimes.twin.nodes.event_loop import Arrival
 
 Needed = tuple[Amounts, ...]
-"""What a task needs on each family, in the order of their numbers; `NOWHERE` where it cannot run."""
+"""A task's demand on each family, in the order of their numbers; `NOWHERE` where it cannot run."""
 
 
 def needed_on(tasks: JobTasks, families: Collection[str]) -> Needed:
-    """What a job's tasks need on each of these families."""
+    """Demands of a job's tasks on these families."""
     return tuple(tasks.demand_on(family) or (NOWHERE, NOWHERE, NOWHERE) for family in families)
 
 
@@ -36,11 +36,11 @@ class DemandRows:
         self._first_of: dict[Needed, int] = {}
 
     def knows(self, needed: Needed, least: Amounts) -> bool:
-        """Whether what a job needs has a row, or needs none."""
+        """Whether a job's demand has a row, or needs none."""
         return set(needed) == {least} or needed in self._first_of
 
     def first_of(self, needed: Needed, least: Amounts) -> int | None:
-        """`Need.demands` of a job that needs this, 0 where it is `least` everywhere; null: there is no room for it."""
+        """`Need.demands` of a job with this demand, 0 where it is `least` everywhere; null: there is no room for it."""
         if set(needed) == {least}:
             return 0
         found = self._first_of.get(needed)
@@ -57,11 +57,11 @@ class DemandRows:
 
 @dataclass(frozen=True)
 class JobRows:
-    """What rows depend on besides the jobs.
+    """Makes rows of jobs.
 
-    shapes: by which jobs are split into tasks. bits: of labels. families: their numbers; demands: what tasks need on
-    each of them. largest: (3,) the most that any machine has of each. machines: what there is, and can be rented at
-    once, and how many such (infinity: any number).
+    shapes: by which jobs are split into tasks. bits: of labels. families: their numbers; demands: of tasks on each of
+    them. largest: (3,) the most that any machine has of each. machines: present ones, and those that can be rented at
+    once, with the number of each (infinity: any number).
     """
 
     shapes: Shapes
@@ -76,7 +76,7 @@ class JobRows:
         return job_tasks(asked.unit, asked.units, asked.units_per_task, suiting(self.shapes, asked.require))
 
     def is_held(self, asked: Asked, tasks: JobTasks) -> bool:
-        """Whether `machines` hold the tasks of a job when nothing else is there, and its demand has a row."""
+        """Whether empty `machines` hold the tasks of a job, and its demand has a row."""
         if not 0 < tasks.units_each <= tasks.together:
             return False
         if any(label not in self.bits for label in asked.require):
@@ -93,8 +93,8 @@ class JobRows:
         return room >= tasks.count
 
     def fill(self, arrival: Arrival, wanted: JobRequest, tasks: JobTasks, submit_s: float) -> None:
-        """Write a job that is submitted at this time into a row; it never ends by itself."""
-        row: Any = arrival  # by items: to set an attribute of a record takes several times as long
+        """Write a job submitted at this time into a row; it never ends by itself."""
+        row: Any = arrival  # by item: setting an attribute of a record takes several times as long
         row["submit_s"] = submit_s
         row["run_s"] = math.inf
         row["units"] = tasks.units
@@ -108,7 +108,7 @@ class JobRows:
         row["choice"], row["speculated"] = wanted.choice, int(not wanted.may_restart)
 
     def fill_tasks(self, arrival: Arrival, tasks: JobTasks) -> None:
-        """Write what follows from how a job is split into tasks, whose demand has a row."""
+        """Write the fields that depend on a job's tasks, whose demand has a row."""
         row: Any = arrival
         row["tasks"] = tasks.count
         row["gpu"], row["cpu"], row["memory"] = tasks.demand
@@ -116,7 +116,7 @@ class JobRows:
         row["share"] = self.share(tasks)
 
     def share(self, tasks: JobTasks) -> float:
-        """`Need.share` of a job: on the family on which it is smallest."""
+        """`Need.share` of a job: the smallest of all families."""
         needed = set(needed_on(tasks, self.families))
         return float(min(norm_of(tasks.count, amounts, self.largest) for amounts in needed))
 

@@ -1,4 +1,4 @@
-"""What goes into an engine and what comes out of it, by job number: the same for a pool and for nodes."""
+"""Inputs and outputs of an engine, by job number: the same for a pool and for nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from betimes.service.engines.plans import ExpectedSaving, Plan
 
 
 class Asked(NamedTuple):
-    """What decides into which tasks a job is split, beside the nodes."""
+    """The parts of a job that decide its split into tasks."""
 
     unit: UnitDemand
     units: int
@@ -43,27 +43,27 @@ class JobRequest:
     priority: int = 0
     grace_s: float = 0.0
     table: tuple[float, ...] = ()  # a measured speed-up on 1, 2, ... units, where the curve is one
-    work_s: float | None = None  # believed, seconds on one unit; None: believed_s says it
+    work_s: float | None = None  # believed, seconds on one unit; None: from believed_s
     choice: int = AUTO  # whether a machine may be rented for it alone: `AUTO`, `NEVER` or `NOW`
     may_restart: bool = True  # else it is not run speculatively
     profiled: bool = False  # its throughput alone is known
     require: Labels = NONE  # labels that its nodes must have
-    # What a unit needs on each family instead; the job runs on these only.
+    # A unit's demand on each family instead; the job runs on these only.
     by_family: tuple[tuple[str, Natural], ...] = ()
 
     @cached_property
     def unit(self) -> UnitDemand:
-        """What a unit needs."""
+        """A unit's demand."""
         return UnitDemand((self.gpu, self.cpu, self.memory_gib), self.by_family)
 
     @cached_property
     def asked(self) -> Asked:
-        """What it asks of the nodes."""
+        """Its request to the nodes."""
         return Asked(self.unit, self.max_units, self.units_per_task, self.require)
 
     @property
     def demand(self) -> Amounts:
-        """What a unit of a pool needs, the same everywhere: thousandths of a GPU and of a core, MiB."""
+        """A pool unit's demand, the same everywhere: thousandths of a GPU and of a core, MiB."""
         return demand_amounts(self.gpu, self.cpu, self.memory_gib)
 
 
@@ -88,7 +88,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """A job is told to leave its nodes within its grace period, to make room for another."""
+    """A job must leave its nodes within its grace period, to make room for another."""
 
     job: int
     leave_by_s: float
@@ -101,12 +101,12 @@ class Bind:
 
     job: int
     places: tuple[Allocation, ...]
-    owed: tuple[tuple[int, int, int], ...]  # what victims are still to give up at each place
+    owed: tuple[tuple[int, int, int], ...]  # still to be given up by victims at each place
 
 
 @dataclass(frozen=True, slots=True)
 class Migrate:
-    """A job that runs goes to other nodes: it leaves at once, or with `keep` once these are up and have room."""
+    """A running job goes to other nodes: it leaves at once, or with `keep` once these are up and have room."""
 
     job: int
     places: tuple[Allocation, ...]
@@ -133,7 +133,7 @@ class Outrun:
 
 @dataclass(frozen=True, slots=True)
 class Rent:
-    """A job is to run on machines that are rented for it alone."""
+    """A job is to run on machines rented for it alone."""
 
     job: int
     offer: int
@@ -144,14 +144,14 @@ class Rent:
 
 @dataclass(frozen=True, slots=True)
 class StopSpeculating:
-    """A job's speculative run is over: it is to leave its machines, and starts anew later."""
+    """A job's speculative run is over: it leaves its machines, and starts anew later."""
 
     job: int
 
 
 @dataclass(frozen=True, slots=True)
 class RentMachine:
-    """A machine is to be rented for whatever the policy places on it; the engine's number and generation name it."""
+    """A machine is to be rented for several jobs; the engine's number and generation name it."""
 
     machine: int
     generation: int
@@ -160,7 +160,7 @@ class RentMachine:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseMachine:
-    """A machine that the policy has rented is to be given back, as soon as nothing runs on it."""
+    """A machine rented by the policy is to be given back, as soon as nothing runs on it."""
 
     machine: int
     generation: int
@@ -168,7 +168,7 @@ class ReleaseMachine:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Machines that are rented for one job alone."""
+    """Machines rented for one job alone."""
 
     offer: int
     count: int
@@ -179,19 +179,19 @@ class Alone:
 
 @dataclass(frozen=True)
 class Restored:
-    """A job as one engine hands it to another, or as the log has it: who holds what, and how far it has come."""
+    """A job as one engine hands it to another, or as in the log: what it holds, and its progress."""
 
     wanted: JobRequest
     account: Account
     units: int = 0
     places: tuple[Allocation, ...] = ()
     units_per_task: int = SPREAD  # of what it holds; at most
-    leave_by_s: float = math.inf  # infinity: it has not been told to leave
+    leave_by_s: float = math.inf  # infinity: it need not leave
     makes_room_for: int | None = None
-    bound: tuple[Allocation, ...] = ()  # what it will have
+    bound: tuple[Allocation, ...] = ()  # it will get these
     owed: tuple[tuple[int, int, int], ...] = ()  # by victims, at each of these; empty: it is a reservation
     start_s: float = math.inf  # of the reservation
-    alone: Alone | None = None  # what it has been rented
+    alone: Alone | None = None  # its rented machines
     keeps_wait: bool = True  # it waits as long as it would have before
 
 
@@ -204,7 +204,7 @@ MachineMove = RentMachine | ReleaseMachine
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What changed at an instant after one look of the policy; without moves it changed nothing."""
+    """The changes at an instant after one look of the policy; without moves there were none."""
 
     at_s: float
     moves: tuple[Move, ...]
@@ -213,10 +213,10 @@ class Decisions:
 
 @dataclass
 class Inputs:
-    """What happened outside at one instant."""
+    """Outside events at one instant."""
 
-    done: list[int] = field(default_factory=list[int])  # jobs that leave the engine, whatever became of them
-    gone: list[int] = field(default_factory=list[int])  # jobs told to leave that have left
+    done: list[int] = field(default_factory=list[int])  # jobs that leave the engine for any reason
+    gone: list[int] = field(default_factory=list[int])  # stopped jobs that have left
     lost: list[int] = field(default_factory=list[int])  # jobs whose node has vanished: they wait again
     believed: list[tuple[int, float]] = field(
         default_factory=list[tuple[int, float]]
@@ -225,8 +225,8 @@ class Inputs:
         default_factory=list[tuple[int, int]]
     )  # job, units that it can use from now on
     wanted: list[JobRequest] = field(default_factory=list[JobRequest])
-    plan: Plan | None = None  # the answer to a question that a planner was asked before
-    look: bool = False  # the policy is to look, though nothing has happened
+    plan: Plan | None = None  # a planner's answer to an earlier question
+    look: bool = False  # the policy is to look even without events
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class Foreseen:
     )
 
     def offer_of(self, job: int) -> int:
-        """Of what offer the machines are that are rented for a job alone, -1: none are."""
+        """The offer of the machines rented for a job alone, -1: none are."""
         return -1 if self.offer is None or job not in self.job else self.offer[self.job.index(job)]
 
     def of(self, job: int) -> tuple[float, float]:
@@ -254,7 +254,7 @@ class Foreseen:
 
 @dataclass(frozen=True)
 class Opening:
-    """A node that boots is expected to take work from an instant on, s; units: those of a pool by then."""
+    """A booting node is expected to take work from an instant on, s; units: of the pool by then."""
 
     at_s: float
     node: int
@@ -269,7 +269,7 @@ class Engine(Protocol):
     """A live cluster under a policy. Instants never go back; none of the methods looks at a clock."""
 
     def next_timer_s(self) -> float:
-        """When it wants to be called again if nothing happens before; infinity: never."""
+        """When to call it again if nothing happens before, s; infinity: never."""
         ...
 
     def catch_up(self, now_s: float) -> list[Decisions]:
@@ -277,7 +277,7 @@ class Engine(Protocol):
         ...
 
     def believed_left(self, job: int, now_s: float) -> float:
-        """Work that a job is believed to have left now."""
+        """Believed work left of a job now."""
         ...
 
     def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
@@ -289,19 +289,19 @@ class Engine(Protocol):
         ...
 
     def account(self, job: int) -> Account:
-        """How far a job has come."""
+        """The account of a job."""
         ...
 
     def sure_to_keep(self, job: int) -> tuple[float, float] | None:
         """Start and finish, s, of a job that has just taken units which it keeps to its end by the policy's rules.
 
-        None: it has not, or nothing but a play-out can say; where there is an answer the play-out's is the same.
+        None: it has not, or only a play-out can tell; an answer equals that of the play-out.
         """
         ...
 
     def foresee(self, now_s: float, more: JobRequest | None = None, openings: Sequence[Opening] = ()) -> Play:
         """A copy to be played forward, with one more job, submitted at `now_s`, if one is given.
 
-        openings: what is expected of the nodes that boot, earliest first.
+        openings: expected of booting nodes, earliest first.
         """
         ...

@@ -24,14 +24,14 @@ from betimes.service.engines.planner_rounds import planners_for
 def kind_of(policy: str) -> tuple[Engine, str]:
     """The engine of a policy and its plain specification: `nodes:fifo` names one that both engines have.
 
-    Raises PolicyError for a name that is none.
+    Raises PolicyError for an unknown name.
     """
     named, plain = named_engine(policy)
     return named or engines_of(plain)[0], plain
 
 
 def check_live(policy: str, offers: Sequence[Offer]) -> None:
-    """Raises PolicyError for a policy that rents machines where none are offered, or as only the twin does so far."""
+    """Raise PolicyError for a policy that rents machines without offers, or as only the twin does so far."""
     kind, text = kind_of(policy)
     found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
     if found is None:
@@ -63,23 +63,23 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
 
 
 def heeds_labels(policy: str) -> bool:
-    """Whether a policy keeps jobs to nodes with the labels that they require; planners pack by amounts alone."""
+    """Whether a policy heeds labels that jobs require; planners pack by amounts alone."""
     return bool(policy) and kind_of(policy)[0] == NODES and not _traits(policy).plans
 
 
 def rents_for_jobs(policy: str) -> bool:
-    """Whether a policy says until when a job waits before a machine is rented for it alone."""
+    """Whether a policy sets how long a job waits before a machine is rented for it alone."""
     return bool(policy) and _traits(policy).rents_alone
 
 
 def shared_offers(policy: str, offers: Sequence[Offer]) -> tuple[Offer, ...]:
-    """What is on offer, if a policy rents it for whatever it places on the machines; none: it rents nothing so."""
+    """The offers, if a policy rents them for several jobs; none: it rents nothing so."""
     return tuple(offers) if policy and _traits(policy).shares_rented else ()
 
 
 @dataclass(frozen=True)
 class _Traits:
-    """Whether a policy rents machines for one job alone, or for whatever it places on them, and plans in rounds."""
+    """Whether a policy rents machines for one job alone, or for several, and plans in rounds."""
 
     rents_alone: bool = False
     shares_rented: bool = False
@@ -97,7 +97,7 @@ def _traits(policy: str) -> _Traits:
 
 
 def compile_policy(policy: str) -> None:
-    """Compile, or load, what an engine under this policy needs: up to a minute the first time on a machine."""
+    """Compile or load the kernels of this policy's engine: up to a minute the first time on a machine."""
     chosen = _chosen(policy)
     if isinstance(chosen.policy, Policy):
         chosen.policy.rules()
@@ -110,7 +110,7 @@ def compile_policy(policy: str) -> None:
 
 
 def is_compiled(policy: str) -> bool:
-    """Whether `compile_policy` takes a moment only: what it needs stands in the cache. Raises as it does."""
+    """Whether `compile_policy` takes only a moment, as the kernels are in the cache. Raises as it does."""
     chosen = _chosen(policy)
     if not all(each.is_ready() for each in _entries_for(chosen)):
         return False
@@ -120,9 +120,9 @@ def is_compiled(policy: str) -> bool:
 
 
 def kernels_of(policy: str) -> str | None:
-    """A name for what `compile_policy` compiles, which policies may share that differ in numbers alone.
+    """A name for the kernels of `compile_policy`, shared by policies that differ in numbers alone.
 
-    Null: it is a user's, whose file may change. Raises PolicyError, ClusterError.
+    Null: a user's policy, whose file may change. Raises PolicyError, ClusterError.
     """
     chosen = _chosen(policy)
     if chosen.is_users:

@@ -1,7 +1,7 @@
-"""Live nodes: the core of the nodes engine, driven by what really happens.
+"""Live nodes: the core of the nodes engine, driven by real events.
 
-The time that a job truly needs is infinite to the core, so that nothing finishes by itself: a completion is told,
-and becomes the job's finish at that instant. A job that has been told to leave has left when that is told.
+A job's true run time is infinite to the core, so that nothing finishes by itself: the executor reports completions,
+and the instant of the report is the finish. A preempted job has left once its exit is reported.
 """
 
 from __future__ import annotations
@@ -135,14 +135,14 @@ ENTRIES = (
     _rank_again,
     *rented_machines.ENTRIES,
 )
-"""What has to be compiled for live nodes, besides their policy."""
+"""Entries to compile for live nodes, besides their policy."""
 
 
 class LiveNodes:
     """Nodes under a policy, in real time.
 
-    machines: what each of the nodes has; kinds: (nodes,) equal for equal nodes; shapes: of those that take work, by
-    which jobs are split into tasks. Outside, jobs hold units; inside, tasks are placed.
+    machines: the shape of each node; kinds: (nodes,) equal for equal nodes; shapes: of those that take work, by which
+    jobs are split into tasks. Outside, jobs hold units; inside, tasks are placed.
     """
 
     def __init__(
@@ -175,25 +175,25 @@ class LiveNodes:
             )
         self.foresees = self.rents and plays_out(values)
         self.offers, self.offered = tuple(offers), shapes_of(offers)
-        # Of nodes that are not rented, by number.
+        # Of owned nodes, by number.
         self.labels = {number: machine.labels for number, machine in enumerate(machines)}
-        # Those of offers come first, as a planner that is asked for them counts these alone.
+        # Offers' families come first, as planners count these alone.
         families = dict.fromkeys([offer.family for offer in offers] + [each.family for each in machines])
         self.families = {family: number for number, family in enumerate(families or ("",))}
         self.by_family: set[int] = set()  # jobs whose demand depends on the family
         self._rows = DemandRows(len(self.families), 0)
         self.required: dict[int, Labels] = {}  # of jobs that require any
         self._bits: dict[tuple[str, str], int] = {}  # of each label that was required lately
-        self.booting: set[int] = set()  # jobs whose own machines are not up yet
+        self.booting: set[int] = set()  # jobs whose rented machines are not up
         self.tasks_of: dict[int, JobTasks] = {}
         self.asked: dict[int, Asked] = {}
-        self._alike: dict[Asked, set[int]] = {}  # jobs that ask for the same
-        self._tasks_for: dict[Asked, JobTasks] = {}  # what each of these is, unless it is outdated
-        # Jobs that hold nodes in other tasks than they would be split into now.
+        self._alike: dict[Asked, set[int]] = {}  # jobs with equal requests
+        self._tasks_for: dict[Asked, JobTasks] = {}  # the tasks of each request, unless outdated
+        # Jobs that hold nodes in other tasks than a split now would give.
         self._outdated: set[int] = set()
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
-        self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
+        self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as counted there
         params = own.params(values)  # with room for those of any member
         first = in_turn[decides].policy.params(in_turn[decides].values)
         params[: len(first)] = first
@@ -239,7 +239,7 @@ class LiveNodes:
         self.largest: list[int] = largest.tolist()
         self.promised: dict[int, Promise] = {}  # by job, the reservation that was reported last
         self.changed = False  # nodes were opened or closed, and no pass has followed yet
-        self._carried_row = new_trace(1, 1)  # which every job that is restored is written into, in turn
+        self._carried_row = new_trace(1, 1)  # for each restored job in turn
 
     def next_timer_s(self) -> float:
         """When the next belief is outrun, or a victim should have left."""
@@ -300,8 +300,8 @@ class LiveNodes:
     def lose(self, job: int, now_s: float, cause: int = TAKEN_AWAY) -> None:
         """A job has lost its nodes, or those that it was bound to; `happen` lets the policy look.
 
-        cause: of the loss of machines of its own, `core.nodes.machines.rented.TAKEN_AWAY` or `FAILED`; what it has done
-        there is lost, too.
+        cause: of the loss of its rented machines, `core.nodes.machines.rented.TAKEN_AWAY` or `FAILED`; its work there
+        is lost, too.
         """
         self.state.pool[0].now = now_s
         slot = self.slot_of[job]
@@ -320,9 +320,9 @@ class LiveNodes:
         self.changed = True
 
     def _strike_out(self, slot: int, since: int) -> None:
-        """Of the log's lines from `since` on, drop those of a job about which nothing was decided.
+        """Drop a job's lines from the log's lines since `since`: nothing was decided about it.
 
-        Those of other jobs stay: one that was owed only what this job held has begun.
+        Lines of other jobs stay: one that was owed only this job's nodes has begun.
         """
         cluster = self.state.cluster[0]
         lines = as_array(self.state.log)[since : cluster.logged]
@@ -338,27 +338,27 @@ class LiveNodes:
         self.changed = True
 
     def _wait(self, slot: int) -> None:
-        """A job that is in a slot, and nowhere, waits from now on."""
+        """Let a job in a slot, and on no node, wait from now on."""
         self._heed(entries.wait(self.state, self.rules, slot))
 
     def measure(self, job: int, throughput: float, beside: Iterable[int]) -> None:
-        """A job shows this share of its throughput alone beside others: an observation for a planner."""
+        """Record a job's throughput beside others as a share of that alone, for a planner."""
         if self.rounds is not None and job in self.slot_of:
             slots = frozenset(self.slot_of[each] for each in beside if each in self.slot_of)
             self.rounds.measure(self.slot_of[job], throughput, slots)
 
     def know_refused(self, offer: int) -> None:
-        """The cloud has no machine of an offer now, which a planner goes by."""
+        """The cloud has no machine of an offer now: planners heed that."""
         if self.rounds is not None:
             self.rounds.know_refused(offer, float(self.state.pool[0].now))
 
     def refuse_machines(self, job: int, now_s: float, again_s: float) -> None:
-        """A job gets none of the machines that were to be rented for it; others are at `again_s`, if it still waits."""
+        """A job gets no rented machines now; others are rented at `again_s`, if it still waits."""
         self.lose(job, now_s, FAILED)
         entries.wait_until(self.state, self.slot_of[job], again_s)
 
     def start_alone(self, job: int, now_s: float) -> float:
-        """The machines of a job's own are up; returns until when it runs there speculatively, infinity: to its end."""
+        """A job's rented machines are up; returns until when it runs there speculatively, infinity: to its end."""
         slot = self.slot_of[job]
         progress = self.state.progress[slot]
         self.booting.discard(job)
@@ -376,9 +376,9 @@ class LiveNodes:
         self.changed = True
 
     def fit_to(self, shapes: Shapes, now_s: float) -> list[int]:
-        """Jobs that wait are split into tasks for nodes of these shapes, after nodes have come or gone.
+        """Split waiting jobs into tasks for nodes of these shapes, after nodes have come or gone.
 
-        Returns those that were bound to nodes and wait again. Jobs that hold nodes keep their tasks while they do.
+        Returns jobs that were bound to nodes and wait again. Jobs that hold nodes keep their tasks while they do.
         """
         before, self.shapes = self.shapes, shapes
         self.state.pool[0].now = now_s
@@ -397,7 +397,7 @@ class LiveNodes:
             slots = np.fromiter(map(self.slot_of.__getitem__, some), np.int64, len(some))
             is_other, self._tasks_for[asked] = not tasks.is_split_as(self._tasks_for[asked]), tasks
             others = np.full(len(some), is_other)
-            if outdated:  # each of these has tasks of its own
+            if outdated:  # each of these has its own tasks
                 others[:] = [
                     not tasks.is_split_as(self.tasks_of[job]) if job in outdated else is_other for job in some
                 ]
@@ -416,7 +416,7 @@ class LiveNodes:
         return self._split_anew(changed) if changed else []
 
     def _split_anew(self, changed: Sequence[tuple[Asked, JobTasks, Ints]]) -> list[int]:
-        """Jobs of these slots, which wait, are those tasks from now on; returns those that were bound to nodes."""
+        """Give waiting jobs in these slots their new tasks; returns jobs that were bound to nodes."""
         self._learn_demands(tasks for _, tasks, _ in changed)
         slots = np.concatenate([of for _, _, of in changed])
         bound = as_array(self.state.needs)["bound"][slots] >= 0
@@ -441,15 +441,15 @@ class LiveNodes:
         return unbound
 
     def _reserve(self, slot: int, promise: Promise) -> None:
-        """A job that waits keeps what is reserved for it, if its tasks can be there; the next pass looks at it anew."""
+        """Keep a waiting job's reservation if its tasks can be there; the next pass reviews it."""
         job, (start_s, places) = self.job_of[slot], promise
         if _are_of(self.tasks_of[job], places):
             entries.book(self.state, slot, self._plan(self.tasks_of[job], places), start_s)
-            self.state.cluster[0].must_replan = 1  # there may be other nodes than when it was made
+            self.state.cluster[0].must_replan = 1  # the nodes may have changed since it was made
             self.promised[job] = promise
 
     def _measure(self) -> None:
-        """Measure all jobs by the largest machines that there are now (`Need.share`)."""
+        """Measure all jobs by the largest present machines (`Need.share`)."""
         nodes = as_array(self.state.nodes)[as_array(self.state.machines)["offer"] < 0]
         largest = self._largest(np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1)).tolist()
         if largest == self.largest and not self.by_family:
@@ -470,7 +470,7 @@ class LiveNodes:
         return self.labels[number] == machine.labels and self.state.machines[number].family == family
 
     def add_node(self, machine: Shape, kind: int) -> int:
-        """A node is there from now on, and is up; returns its number. `happen` lets the policy look."""
+        """Add a node that is up; returns its number. `happen` lets the policy look."""
         bits, family = mask(machine.labels, self._bits), self._number_of(machine.family)
         while (number := int(_add_owned(self.state, *machine.amounts, kind, family, bits))) == NEED_NODES:
             self.state = with_room_for_nodes(self.state)
@@ -479,7 +479,7 @@ class LiveNodes:
         return number
 
     def remove_node(self, number: int) -> bool:
-        """A node is not there any more; False: something is on it still, or is to be. `happen` lets the policy look."""
+        """Remove a node; False: something is on it still, or is to be. `happen` lets the policy look."""
         self.changed = True
         if not _remove_owned(self.state, number):
             return False
@@ -487,20 +487,20 @@ class LiveNodes:
         return True
 
     def _largest(self, owned: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(3,) the most that any machine has of each, on which jobs can run; owned: (nodes, 3)."""
+        """(3,) the maximum of each resource on any machine that can run jobs; owned: (nodes, 3)."""
         offered = [machine.amounts for machine in self.offered] if self.rents or self.provisions else []
         return np.concatenate([owned, np.array(offered, dtype=np.int64).reshape(-1, 3)]).max(
             axis=0, initial=0
         )
 
     def believed_left(self, job: int, now_s: float) -> float:
-        """Work that is believed to be left now; below 0 for a job that outran the belief before its timer went off."""
+        """Believed work left now; below 0 for a job that outran the belief before its timer went off."""
         return float(_believed_left(self.state, self.slot_of[job], now_s))
 
     def sure_to_keep(self, job: int) -> tuple[float, float] | None:
         """Start and finish, s, of a job that has just been placed, and keeps its nodes to its end.
 
-        It does where the policy neither preempts nor plans, and no machine is rented. None: a play-out is needed.
+        For policies that neither preempt nor plan, without rented machines. None: a play-out is needed.
         """
         slot = self.slot_of.get(job)
         if slot is None or self.rules.preempts or self.rules.planned or self.rents or self.provisions:
@@ -508,7 +508,7 @@ class LiveNodes:
         return start_and_finish(self.state, slot) if self.state.needs[slot].holder >= 0 else None
 
     def foresee(self, now_s: float, more: JobRequest | None = None, openings: Sequence[Opening] = ()) -> Play:
-        """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
+        """A copy of the beliefs, to be played forward; with one more job, submitted now, if one is given."""
         tasks = None
         if more is not None:
             self._learn_labels([more.require])
@@ -517,20 +517,20 @@ class LiveNodes:
         copy, jobs = room_to_play(self.state), dict(self.job_of)
         entries.copy_into(self.state, copy, True)
         waits = as_array(copy.needs)["holder"] < 0
-        as_array(copy.progress)["started_s"][waits] = np.nan  # one that was preempted is to start again
+        as_array(copy.progress)["started_s"][waits] = np.nan  # preempted jobs are to start again
         slots = len(copy.free)
         trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
         if more is not None and tasks is not None:
             trace, row[0] = new_trace(slots + 1, 1), slots
             self._fill(trace.arrivals[slots], more, tasks, now_s)
-            trace.arrivals[slots].run_s = more.believed_s  # what is believed is true in a play-out
+            trace.arrivals[slots].run_s = more.believed_s  # beliefs are true in a play-out
 
         rounds = None if self.rounds is None else self.rounds.copied()
         if rounds is not None and more is not None:
             rounds.know(slots, more)
         seqs = [*as_array(self.state.jobs)["seq"].tolist(), int(self.state.pool[0].submitted)]
         copy.pool[0].budget, copy.cluster[0].select_s = UNLIMITED, math.inf  # who is in force stays so
-        if self.provisions:  # machines may be rented for ever for a job that they do not hold
+        if self.provisions:  # machines may be rented for ever for a job that does not fit
             copy.pool[0].budget = MOST_INSTANTS
         if self.selects_every_s is not None:  # another may be put in force meanwhile
             copy = copy.replaced(params=self.state.params.copy())
@@ -566,7 +566,7 @@ class LiveNodes:
         return play
 
     def take_selection(self) -> SelectionSnapshot | None:
-        """What a selection that has become due is to look at; null: none has since this was asked last."""
+        """The snapshot for a selection that has become due; null: none since the last call."""
         found, self._selection = self._selection, None
         if found is None:
             return None
@@ -582,12 +582,12 @@ class LiveNodes:
         return replace(found, job_ids=[self.job_of.get(slot, 0) for slot in slots], waits=sorted(since))
 
     def _note_selection(self, state: NodesState) -> None:
-        """A selection is due: it looks at the state as it is now, and the next one is put off."""
+        """A selection is due: snapshot the present state for it, and set the next one's time."""
         state.cluster[0].select_s = state.pool[0].now + (self.selects_every_s or math.inf)
         self._selection = self._snapshot(state)
 
     def _snapshot(self, state: NodesState) -> SelectionSnapshot:
-        """A copy of what is believed before a pass or a round, in which jobs are rows by their slots."""
+        """A copy of the beliefs before a pass or a round, in which jobs are rows by their slots."""
         copy = room_to_play(state)
         entries.copy_into(state, copy, True)
         slots = len(copy.free)
@@ -599,16 +599,16 @@ class LiveNodes:
         return SelectionSnapshot(at_s, copy, trace, empty, job_rows, self._rounds_of_members(copy))
 
     def _rounds_of_members(self, state: NodesState) -> Sequence[SnapshotRounds]:
-        """The rounds of the members as they stand in a copy of the state, where they plan."""
+        """The rounds of planning members for a copy of the state."""
         if self.rounds is None:
             return ()
         policy, seqs = str(self.policy), as_array(state.jobs)["seq"].tolist()
         return [SnapshotRounds(policy, self.rounds.copied(name), seqs) for name in self.rounds.members]
 
     def put_in_force(self, member: MemberRules, now_s: float) -> dict[int, float | None] | None:
-        """Other rules decide from now on; None: they do already, or a planner does from the next round on.
+        """Let other rules decide; None: they do already, or a planner does from the next round on.
 
-        Returns until when, s, each of those jobs waits for which that is another time now; None: however long it takes.
+        Returns the changed waiting deadlines of jobs, s; None: a wait without end.
         """
         if member.rules is self.rules or member.name == self.member:
             return None
@@ -624,18 +624,18 @@ class LiveNodes:
         return {job: until_s for job, until_s in self._waits().items() if until_s != before[job]}
 
     def _waits(self) -> dict[int, float | None]:
-        """Until when, s, jobs wait before machines are rented for them alone; None: however long it takes."""
+        """Deadlines, s, of jobs that wait before machines are rented for them alone; None: no deadline."""
         if not self.rents:
             return {}
         until_s = waits_until_s(self.state)
         return {job: until_s.get(slot) for job, slot in self.slot_of.items()}
 
     def restore(self, carried: Restored, now_s: float) -> None:
-        """Take over a job as it stands; nothing is decided, and no time passes. `settle` follows when all are there."""
+        """Take over a job as it stands, without a decision or passing time. `settle` follows when all are there."""
         if self.state.pool[0].free == 0:
             self.state = with_more_slots(self.state)
-        pool = as_array(self.state.pool)[0]  # by items, which is quicker than by attributes
-        pool["now"], pool["submitted"] = now_s, carried.account.seq  # the order is that in which they came
+        pool = as_array(self.state.pool)[0]  # items are quicker than attributes
+        pool["now"], pool["submitted"] = now_s, carried.account.seq  # in order of submission
         pool["events"] = max(pool["events"], carried.account.seq)
         trace = self._carried_row
         self._learn_labels([carried.wanted.require])
@@ -674,12 +674,12 @@ class LiveNodes:
             if carried.keeps_wait and account.waits_until_s is not None and self.rules.waits:
                 entries.wait_until(self.state, slot, max(now_s, account.waits_until_s))
                 self.state.needs[slot].undecided = 0
-            if self.selects_every_s is not None:  # other members may say how long from then
+            if self.selects_every_s is not None:  # other members may set the wait from then
                 self.state.needs[slot].queued_s = account.since_s
         self.state.cluster[0].logged = 0  # nothing of this was decided now
 
     def settle(self, carried: Sequence[Restored]) -> None:
-        """Once all are restored: who makes room for whom. A job that is owed nothing any more begins."""
+        """Once all are restored: match victims with bound jobs. A job that is owed nothing begins."""
         needs = self.state.needs
         for one in carried:
             preemptor = self.slot_of.get(one.makes_room_for) if one.makes_room_for is not None else None
@@ -691,11 +691,11 @@ class LiveNodes:
                 entries.settle_binding(self.state, slot)
 
     def tasks(self, wanted: JobRequest) -> JobTasks:
-        """The tasks of a job, or those that it would have if it were submitted now."""
+        """The tasks of a job, or those it would have if submitted now."""
         return self.tasks_of.get(wanted.job) or self._split(wanted.asked)
 
     def _split(self, asked: Asked) -> JobTasks:
-        """For the nodes, and where these do not hold the job for what can be rented, as the twin does."""
+        """Split for the nodes, or for offers, too, where the nodes do not hold the job, as in the twin."""
         tasks = self._job_rows.split(asked)
         if not self._fits_no_owned(tasks, asked.require):
             return tasks
@@ -707,7 +707,7 @@ class LiveNodes:
         return JobRows(self.shapes, self._bits, self.families, self._rows, self.largest)
 
     def _empty(self) -> tuple[EmptyCluster, JobRows]:
-        """The cluster with nothing rented, and nothing on those of its own nodes that take jobs now; rows for it."""
+        """The cluster with nothing rented, and nothing on the owned nodes that take jobs now; rows for it."""
         owned = [number for number in sorted(self.labels) if self.state.nodes[number].up == 1]
         nodes, machines = (as_array(each)[owned] for each in (self.state.nodes, self.state.machines))
         capacity = np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1)
@@ -736,11 +736,11 @@ class LiveNodes:
         return EmptyCluster(state, new_trace(0, 1)), replace(self._job_rows, machines=held)
 
     def _fits_no_owned(self, tasks: JobTasks, required: Labels) -> int:
-        """1: machines may be rented for jobs alone, and those of one's own with these labels do not hold this one."""
+        """1: machines may be rented for jobs alone, and owned ones with these labels do not hold this job."""
         return int(self.rents and not is_held(tasks, self._owned(required)))
 
     def _owned(self, required: Labels) -> Owned:
-        """What each machine of one's own has that has these labels, for which there are bits."""
+        """Amounts of each owned machine with these labels, which have bits."""
         nodes, machines = as_array(self.state.nodes), as_array(self.state.machines)
         bits = mask(required, self._bits)
         suit = (machines["offer"] < 0) & (nodes["labels"] & bits == bits)
@@ -756,13 +756,13 @@ class LiveNodes:
         return self.families[family]
 
     def _learn_demands(self, tasks: Iterable[JobTasks]) -> None:
-        """Give rows to what these jobs are to need on each family."""
+        """Give rows to the demands of these jobs on each family."""
         coming = [(needed_on(each, self.families), each.demand) for each in tasks if each.by_family]
         if any(self._rows.first_of(*each) is None for each in coming):
             self._deal_demands(coming)
 
     def _deal_demands(self, coming: Iterable[tuple[Needed, Amounts]]) -> None:
-        """Give rows anew to what jobs need that are here, and to what jobs are to need that come."""
+        """Assign all rows again, to the demands of present and coming jobs."""
         tasks = {job: self.tasks_of[job] for job in self.by_family}
         here = {job: (needed_on(each, self.families), each.demand) for job, each in tasks.items()}
         distinct = {*here.values(), *coming}
@@ -775,7 +775,7 @@ class LiveNodes:
         self.state.cluster[0].families = len(self.families)
 
     def _learn_labels(self, required: Iterable[Labels]) -> None:
-        """Give the labels that these jobs are to require, and those that are here, bits on all nodes and offers."""
+        """Give labels required by these and by present jobs bits on all nodes and offers."""
         required = list(required)
         if all(label in self._bits for labels in required for label in labels):
             return
@@ -816,13 +816,13 @@ class LiveNodes:
         return len(places)
 
     def account(self, job: int) -> Account:
-        """How far a job has come; work is in seconds."""
+        """The account of a job; work is in seconds."""
         slot = self.slot_of[job]
         account = account_of(self.state, slot, self.resizes_of.get(job, 0))
         return waiting_account(self.state, slot, account) if self.rules.waits else account
 
     def keeps_nomination(self, job: int) -> bool:
-        """Whether a job is bound to nodes while victims are on their way, or has begun as they have all left."""
+        """Whether a job is bound to nodes that victims are leaving, or has begun as they have all left."""
         need = self.state.needs[self.slot_of[job]]
         return bool(need.holder >= 0 or need.bound >= 0)
 
@@ -843,13 +843,13 @@ class LiveNodes:
                 entries.expect_leaving(self.state, slot, now_s + PATIENCE_S)
         if self.provisions:
             self.machines.put_off(now_s)
-        for job in self.booting:  # no speculative run is over before it has begun
+        for job in self.booting:  # no speculative run ends before it has begun
             slot = self.slot_of[job]
             if self.state.needs[slot].alarm_s <= now_s:
                 entries.speculate_until(self.state, slot, now_s + PATIENCE_S)
 
     def _intervene(self, now_s: float, what: Inputs) -> bool:
-        """Carry out what the loop itself does not know; returns whether all jobs have to be looked at again."""
+        """Carry out inputs that the loop does not know; returns whether all jobs need a new look."""
         self.state.pool[0].now = now_s
         waiting = [slot for job in what.done if self.state.needs[slot := self.slot_of[job]].holder < 0]
         for slot in waiting:
@@ -863,7 +863,7 @@ class LiveNodes:
         return bool(waiting or what.lost or what.believed or what.look or changed)
 
     def _instant(self, until_s: float, wanted: Sequence[JobRequest] = (), again: bool = False) -> Decisions:
-        """The next instant, with these submissions, and what it changed."""
+        """Run the next instant, with these submissions; its changes."""
         trace = new_trace(len(wanted), 1).replaced(outcomes=blank(Outcome, 0))
         self._learn_labels([one.require for one in wanted])
         for one in wanted:
@@ -873,7 +873,7 @@ class LiveNodes:
             self._fill(trace.arrivals[at], one, self.tasks_of[one.job], until_s)
         row = np.zeros(1, dtype=np.int64)
         first = int(self.state.pool[0].submitted)
-        self.state.pool[0].budget = 0 if again else 1  # a job that is told to leave now has not left yet
+        self.state.pool[0].budget = 0 if again else 1  # a job preempted now has not left yet
         if again:
             self.state.cluster[0].pending = EVERYTHING
         while True:
@@ -894,7 +894,7 @@ class LiveNodes:
         return self._round()
 
     def _enter(self, wanted: Sequence[JobRequest], first: int) -> None:
-        """Know the submitted jobs by their slots; first: the order of submission of the first."""
+        """Register the submitted jobs by slot; first: the order of submission of the first."""
         if not wanted:
             return
         seqs, marks = as_array(self.state.jobs)["seq"], as_array(self.state.progress)["served_by"]
@@ -906,7 +906,7 @@ class LiveNodes:
                 entries.wait_until(self.state, slot, math.inf)
 
     def _know(self, slot: int, wanted: JobRequest) -> None:
-        """A job is in this slot from now on."""
+        """Register a job in this slot."""
         self.slot_of[wanted.job], self.job_of[slot] = slot, wanted.job
         if wanted.require:
             self.required[wanted.job] = wanted.require
@@ -927,7 +927,7 @@ class LiveNodes:
         self.state = self.rounds.hold(self.state)
 
     def _can_rent(self, slot: int, wanted: JobRequest) -> bool:
-        """Whether the machines that would be rented for a job that waits hold it as a whole."""
+        """Whether the machines that would be rented for a waiting job hold all of it."""
         if self.state.needs[slot].alarm_s == math.inf:
             return True  # none will be
         offer = _offer_for(self.state, slot, False)
@@ -936,7 +936,7 @@ class LiveNodes:
         return units_on(self.tasks_of[wanted.job], wanted.unit, machine, count) is not None
 
     def _foresee_wait(self, state: NodesState, slot: int) -> None:
-        """Let a job that begins to wait do so, unless a play-out says that it would wait in vain."""
+        """Let a job begin to wait, unless a play-out shows that the wait would be in vain."""
         need, copy = state.needs[slot], room_to_play(state)
         need.undecided = 0
         entries.copy_into(state, copy, True)
@@ -951,7 +951,7 @@ class LiveNodes:
             entries.wait_until(state, slot, need.until_s)
 
     def _round(self) -> Decisions:
-        """What has been decided since the log was read last, and read it."""
+        """Read the log: the decisions since the last read."""
         cluster, moves = self.state.cluster[0], list[Move]()
         lines = as_array(self.state.log)[: cluster.logged]
         decided: dict[int, set[int]] = {}
@@ -967,7 +967,7 @@ class LiveNodes:
         return Decisions(float(self.state.pool[0].now), tuple(moves), machines)
 
     def _moves(self, slot: int, decided: set[int]) -> Iterator[Move]:
-        """What is to be done about a job about which this has been decided."""
+        """The moves that carry out these decisions about a job."""
         job, need = self.job_of[slot], self.state.needs[slot]
         holds = need.holder >= 0
         if RELEASE in decided:
@@ -1028,11 +1028,11 @@ class LiveNodes:
     def _fill(self, arrival: Arrival, wanted: JobRequest, tasks: JobTasks, now_s: float) -> None:
         self._job_rows.fill(arrival, wanted, tasks, now_s)
         arrival.fits_no_owned = self._fits_no_owned(tasks, wanted.require)
-        if self.rounds is not None:  # a job that moves has left when that is reported, and not at once
+        if self.rounds is not None:  # a moving job has left once that is reported, not at once
             arrival.stop_s = max(wanted.grace_s, PATIENCE_S)
 
     def _run(self, state: NodesState, trace: Trace, row: Ints, until_s: float) -> int:
-        """Submissions from row[0] on and whatever is due up to an instant happen, as far as the budget goes."""
+        """Process submissions from row[0] on and everything due up to an instant, within the budget."""
         return run_rows(state, self.rules, trace, row, len(trace.arrivals), until_s)
 
     def _heed(self, status: int) -> None:
@@ -1040,7 +1040,7 @@ class LiveNodes:
             self._with_room(self.state, status, self.job_of)
 
     def _with_room(self, state: NodesState, status: int, job_of: dict[int, int]) -> NodesState:
-        """The same state with room for what it had none for; raises PolicyViolation for a refusal."""
+        """The same state with the room that it lacked; raises PolicyViolation for a refusal."""
         if status == NEED_SLOTS:
             return with_more_slots(state)
         if status == NEED_PLACEMENTS and state.cluster[0].unused < len(state.nodes):
@@ -1063,11 +1063,11 @@ class LiveNodes:
 
 
 Owned = dict[str, NDArray[np.int64]]
-"""What machines have, (machines, 3), by family."""
+"""Amounts of machines, (machines, 3), by family."""
 
 
 def is_held(tasks: JobTasks, machines: Owned) -> bool:
-    """Whether these machines, of which some may take no work now, hold a job's tasks when nothing else is there."""
+    """Whether these machines, when empty, hold a job's tasks; some may take no work now."""
     if tasks.units_each <= 0:
         return False
     held = 0
@@ -1081,7 +1081,7 @@ def is_held(tasks: JobTasks, machines: Owned) -> bool:
 
 
 def _shares(needs: NDArray[Any], largest: Sequence[int]) -> Floats:
-    """`Need.share` of all jobs that need the same on all machines."""
+    """`Need.share` of all jobs with one demand for all machines."""
     return norm_of(needs["tasks"], [needs[name] for name in ("gpu", "cpu", "memory")], largest)
 
 
@@ -1090,8 +1090,8 @@ def _are_of(tasks: JobTasks, places: Sequence[Allocation]) -> bool:
 
 
 def _order(move: Move) -> int:
-    """Who leaves comes before who is to have the room, and that before who starts.
+    """Within one instant: exits first, then reservations, then starts.
 
-    Last come those that are to leave what they are granted at the same instant.
+    Last come exits from grants of the same instant.
     """
     return (Outrun, Migrate, Preempt, StopSpeculating, Reserve, Bind, Rent, Grant).index(type(move))

@@ -1,4 +1,4 @@
-"""The rounds of a planner on live nodes: when it is asked, what it is shown, and what becomes of its decisions.
+"""The rounds of a planner on live nodes: questions, snapshots, and the handling of its decisions.
 
 As in the twin (`twin.nodes.planner_rounds`), at multiples of its period while there are jobs or rented machines. It
 answers at once, or outside, while all goes on: then its answer is carried out in a later turn.
@@ -32,24 +32,24 @@ from betimes.twin.nodes.event_loop import Trace
 ask_at = entry(set_policy_timer, NodesState, float, int)
 NOTEWORTHY = 0.01  # change of a job's throughput, as a share of that alone
 MOST_TOLD = 100_000
-"""Jobs that have ended of which a planner is told at once: the newest, where it was not asked for that long."""
+"""Ended jobs reported to a planner at once: the newest, if more have ended since the last question."""
 ENTRIES = (instructions.carry_out, paid_until, ask_at)
-"""What has to be compiled for planners, besides live nodes."""
+"""Entries to compile for planners, besides live nodes."""
 
 
 MoreRoom = Callable[[NodesState, int], NodesState]
-"""The same state, with room for what a status says there is none for."""
+"""The same state, with the room that a status reports missing."""
 
 
 def with_more_room(state: NodesState, status: int) -> NodesState:
-    """The same state, with room for what its instructions could not be carried out for."""
+    """The same state, with the room that its instructions lacked."""
     if status == NEED_LOG:
         return with_longer_log(state)
     return with_room_for_nodes(state) if status == NEED_NODES else with_more_placements(state)
 
 
 def planners_for(members: Sequence[Member], offers: Sequence[Offer], quota: int | None) -> dict[str, Planner]:
-    """The planners of policies that take turns, by name, for what can be rented; none where they do not plan.
+    """The planners of policies that take turns, by name, for these offers; none where they do not plan.
 
     Raises PolicyError, ClusterError.
     """
@@ -60,18 +60,18 @@ def planners_for(members: Sequence[Member], offers: Sequence[Offer], quota: int 
 
 @dataclass
 class _Turn:
-    """A planner of those that take turns. ended: jobs by order of submission, since it was asked last, and when."""
+    """One of the planners that take turns. ended: since the last question, by order of submission, and when."""
 
     planner: Planner
     ended: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
 
 
 class PlannerRounds:
-    """Asks a planner about the state that it is handed, which is the live one or a copy that is played forward.
+    """Asks a planner about a given state, the live one or a copy that is played forward.
 
-    planners: by name, of which `member` decides, and the others when it is their turn (`let_decide`); what is known of
-    jobs and machines is the same for all. restart_s: what a job loses when it is started again. is_aside: questions are
-    answered outside (`take_question`). next_s: when the planner is asked next; infinity: once a job comes.
+    planners: by name; `member` decides, the others when it is their turn (`let_decide`); knowledge of jobs and machines
+    is shared by all. restart_s: cost of a restart of a job. is_aside: questions are answered outside
+    (`take_question`). next_s: when the planner is asked next; infinity: once a job comes.
     """
 
     def __init__(
@@ -92,8 +92,8 @@ class PlannerRounds:
         self.jobs: list[int] = []  # likewise
         self.refused: list[Refused] = []  # since `take_refused`
         self.pending: Question | None = None  # that is being answered outside
-        self.is_overdue = False  # the next question was due, and that was not answered
-        self._asked: Question | None = None  # that has not been taken yet
+        self.is_overdue = False  # the next question was due before the answer
+        self._asked: Question | None = None  # not taken yet
         self._is_copy, self._has_failed = False, False
         self._refused_until_s: dict[int, float] = {}  # by offer, as the cloud has none
         self._events = -1  # of the engine, when the planner was asked last; -1: it is asked in any case
@@ -120,9 +120,9 @@ class PlannerRounds:
         return self._turns[self.member]
 
     def let_decide(self, member: str, state: NodesState, now_s: float) -> None:
-        """Another planner decides from the next round on, whatever happens until then; what is planned stands.
+        """Let another planner decide from the next round on, whatever happens until then; plans stand.
 
-        A question that was put to the one before has no answer any more.
+        An open question to the previous planner gets no answer.
         """
         if self.pending is not None:
             self.give_up(self.pending)
@@ -138,7 +138,7 @@ class PlannerRounds:
             del turn.ended[:-MOST_TOLD]
 
     def know(self, slot: int, wanted: JobRequest) -> None:
-        """A job is in this slot from now on. Jobs of one kind, which need the same, disturb others alike."""
+        """Register a job in this slot. Jobs of one kind have equal demands, and disturb others alike."""
         self._measured.pop(slot, None)
         (self._profiled.add if wanted.profiled else self._profiled.discard)(slot)
         self.kinds += [""] * (slot + 1 - len(self.kinds))
@@ -151,9 +151,9 @@ class PlannerRounds:
         self._refused_until_s[offer] = now_s + 2.0 * self.planner.period_s
 
     def copied(self, member: str | None = None) -> PlannerRounds:
-        """The same with one planner, by default whose turn it is, to be asked about a copy of the state.
+        """The same with one planner, by default the present one, to be asked about a copy of the state.
 
-        A question that is still being answered is put to the copy anew.
+        The copy is asked again about a question that has no answer yet.
         """
         found = copy.copy(self)
         found.member = self.member if member is None else member
@@ -172,7 +172,7 @@ class PlannerRounds:
         return found
 
     def measure(self, slot: int, throughput: float, beside: frozenset[int]) -> None:
-        """A job shows this share of its throughput alone beside the jobs of these slots."""
+        """Record a job's throughput beside the jobs of these slots, as a share."""
         self._profiled.add(slot)
         known, alike = self._measured.get(slot, (math.nan, frozenset[int]()))
         if alike != beside or not abs(known - throughput) < NOTEWORTHY:
@@ -194,7 +194,7 @@ class PlannerRounds:
     def hold(self, state: NodesState, more_room: MoreRoom = with_more_room) -> NodesState:
         """Let the planner decide, carry that out, and set the timer of the next round; the state, with more room.
 
-        One that fails in a play-out is not asked again there: what it decided before holds.
+        A planner that fails in a play-out is not asked again there: earlier decisions hold.
         """
         now_s = float(state.pool[0].now)
         if self.pending is not None:
@@ -213,17 +213,17 @@ class PlannerRounds:
         return state
 
     def take_question(self) -> tuple[Planner, Question] | None:
-        """What is to be answered outside, and a planner for that; null: nothing more has come up."""
+        """The question to answer outside, and a planner for it; null: no new question."""
         question, self._asked = self._asked, None
         return None if question is None else (copy.deepcopy(self.planner), question)
 
     def take_refused(self) -> list[Refused]:
-        """What could not be carried out since this was asked last."""
+        """Return the refusals since the last call."""
         found, self.refused = self.refused, []
         return found
 
     def give_up(self, question: Question) -> None:
-        """A question will have no answer: the next round asks anew, and shows once more which jobs have ended."""
+        """Drop a question without an answer: the next round asks anew, and reports its ended jobs again."""
         if self.pending is question:
             self.pending, self.is_overdue = None, False
         if self._asked is question:
@@ -232,7 +232,7 @@ class PlannerRounds:
         self._events = -1
 
     def carry_out(self, state: NodesState, plan: Plan, more_room: MoreRoom = with_more_room) -> NodesState:
-        """Let happen what of a plan is still possible; the state, with more room. The rest is refused."""
+        """Carry out a plan as far as still possible; the state, with more room. The rest is refused."""
         if plan.problem is not None or plan.batch is None:
             self._has_failed = True
             self.give_up(plan.question)
@@ -256,7 +256,7 @@ class PlannerRounds:
         return state
 
     def next_question(self, state: NodesState) -> tuple[Planner, Question]:
-        """What the planner would be asked now, and a copy of it to answer; nothing is changed by that."""
+        """The question that the planner would get now, and a copy of it to answer; nothing changes."""
         rounds = self.copied()
         return rounds.planner, rounds._question(state)
 
@@ -265,10 +265,10 @@ class PlannerRounds:
         return Question(self.member, self._snapshot(state), seqs_of(state), tuple(self.jobs), events)
 
     def _snapshot(self, state: NodesState) -> Snapshot:
-        """What the planner is shown.
+        """The planner's view of the state.
 
-        What jobs ended at the very instant comes in the next round, as in the twin. How fast a job is beside its
-        neighbours is what its reports of progress show; of one that reports none nothing is said.
+        Jobs that ended at this very instant come in the next round, as in the twin. Throughputs beside neighbours are
+        from reports of progress; a job without reports has none.
         """
         now_s, turn = float(state.pool[0].now), self._turn
         ended = [one for one in turn.ended if one[1] < now_s]
@@ -292,7 +292,7 @@ class PlannerRounds:
         )
 
     def _throughputs(self, snapshot: Snapshot) -> dict[int, float]:
-        """What jobs have shown beside those that are beside them now."""
+        """Measured throughputs of jobs beside present neighbours."""
         if not self._measured:
             return {}
         on = defaultdict[int, set[int]](set)

@@ -1,4 +1,4 @@
-"""What a planner is asked, and its answer, which may be carried out at the same instant or in a later turn."""
+"""Questions to a planner, and its answers, carried out at the same instant or in a later turn."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from betimes.kernels import Records
 S_PER_H = 3600.0
 
 M = TypeVar("M", int, str)
-"""What a machine goes by: its number, or its name."""
+"""A machine's key: its number, or its name."""
 
 
 @dataclass(frozen=True)
 class ExpectedSaving:
-    """The price of what a job alone needs without and with a move, USD an hour, and what moving costs, USD."""
+    """The price of a job's own needs without and with a move, USD an hour, and the cost of moving, USD."""
 
     before_usd_per_h: float
     after_usd_per_h: float
@@ -30,7 +30,7 @@ class ExpectedSaving:
 def alone_usd_per_h(
     job: int, on: Iterable[M], held: Mapping[int, Iterable[M]], usd_per_h: Mapping[M, float]
 ) -> float:
-    """The price of those of a job's machines that no other job holds; one without a price costs nothing."""
+    """The price of a job's machines that no other job holds; one without a price costs nothing."""
     others = {machine for other, machines in held.items() if other != job for machine in machines}
     return sum(usd_per_h.get(machine, 0.0) for machine in {*on} - others)
 
@@ -38,10 +38,10 @@ def alone_usd_per_h(
 def expected_savings(
     snapshot: Snapshot, decisions: Sequence[Decision], offers: Sequence[Offer]
 ) -> dict[int, ExpectedSaving]:
-    """What the migrations among a round's decisions are expected to save, by the number of the job.
+    """The expected savings of a round's migrations, by job number.
 
-    All other jobs are where this round's and earlier decisions have them. Moving costs the pause at what the job alone
-    costs where it is, and the boot of machines that are rented in this round at what it alone costs there.
+    All other jobs are where this round's and earlier decisions have them. Moving costs the pause at the job's own price
+    where it is, and the boot of machines rented in this round at its own price there.
     """
     moving = [
         each
@@ -76,10 +76,10 @@ def expected_savings(
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """The state at an instant, for a planner: nothing in it changes, so that it can be read in any thread.
+    """The state at an instant, for a planner: nothing in it changes, so that any thread can read it.
 
-    member: which policy is asked, where several take turns. seqs: the order of submission of the jobs, and jobs: their
-    numbers, both by what the snapshot calls them.
+    member: the policy asked, where several take turns. seqs: the order of submission of the jobs, and jobs: their
+    numbers, both by the snapshot's names.
     events: of the engine until then.
     """
 
@@ -92,9 +92,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a planner has decided. error: why it has decided nothing.
+    """A planner's decisions. error: why there are none.
 
-    planner: as it has become by answering. batch, of: the instructions, and the decision that each belongs to.
+    planner: in its state after the answer. batch, of: the instructions, and the decision that each belongs to.
     """
 
     question: Question
@@ -106,13 +106,13 @@ class Plan:
 
     @property
     def problem(self) -> str | None:
-        """What was raised, in a line; null: nothing."""
+        """The error, in a line; null: none."""
         return None if self.error is None else f"{type(self.error).__name__}: {self.error}"
 
 
 @dataclass(frozen=True)
 class Refused:
-    """What of an answer could not be carried out; problem: none of it, and why."""
+    """A part of an answer that was refused; problem: why all of it was."""
 
     question: Question
     decisions: Sequence[Refusal] = ()
@@ -120,7 +120,7 @@ class Refused:
 
 
 def answer(planner: Planner, question: Question) -> Plan:
-    """Ask a planner. It may be a user's code: whatever it raises is the plan's problem."""
+    """Ask a planner. It may be a user's code: its errors are the plan's problem."""
     try:
         decisions = tuple(planner.plan(question.snapshot))
         for one in decisions:

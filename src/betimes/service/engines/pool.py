@@ -1,7 +1,7 @@
-"""A live pool: the core of the pool engine, driven by what really happens.
+"""A live pool: the core of the pool engine, driven by real events.
 
-The work that is truly left is infinite to the core, so that nothing finishes by itself: a completion is told, and
-becomes the job's finish at that instant. Everything else is the twin's own loop.
+A job's true work left is infinite to the core, so that nothing finishes by itself: the executor reports completions,
+and the instant of the report is the finish. Everything else is the twin's own loop.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from betimes.twin.pool.trace_loop import new_trace
 from betimes.twin.pool.trials import SLACK, outrunning
 
 FIRST_SLOTS = 64
-SPARE_CURVES = 32  # that no job has any more are kept
+SPARE_CURVES = 32  # unused curves to keep
 WHY_LESS = {
     NOT_CURTAILED: "",
     TOO_SOON: "its number of units changed too recently",
@@ -63,27 +63,27 @@ WHY_LESS = {
     KEPT_BY_OTHERS: "other jobs keep their units for now",
     NO_ROOM: "no node has room for more of its units",
 }
-"""Why a job did not get all that the policy gave it."""
+"""Why a job received less than the policy's grant."""
 Contention = Mapping[int, tuple[float, float]]
-"""By job, as in its account: the events that it has seen, and the jobs active at each, summed up."""
+"""By job, as in its account: the events that it has seen, and the sum of the jobs active at each."""
 MOST_EVENTS = 10_000_000  # of a play-out
 LeftOf = Callable[[int, float], float | None]
-"""Work that a job has left at an instant, seconds on one unit, where more is known of it than its account says."""
+"""Work left of a job at an instant, seconds on one unit, where more is known than in its account."""
 
 
 _believed_left = entry(believed_left, State, int, float)
 _asked_for = entry(asked_for)
 _play_in_order = entry(play_in_order)
 ENTRIES = (*entries.ENTRIES, _believed_left, _asked_for, _play_in_order)
-"""What has to be compiled for a live pool, besides its policy."""
+"""Entries to compile for a live pool, besides its policy."""
 
 
 class LivePool:
     """A pool of `units` units on nodes under a policy, in real time.
 
-    capacity: (nodes, 3) thousandths of GPUs, thousandths of cores, MiB. A job's units take what its demand says, and
-    what the policy grants is cut to what finds room. sizes: recent run times of the cluster's jobs, seconds on one
-    unit, for a policy that derives its parameters from them.
+    capacity: (nodes, 3) thousandths of GPUs, thousandths of cores, MiB. A job's units take its demand, and the policy's
+    grants are cut to the room there is. sizes: recent run times of the cluster's jobs, seconds on one unit, for a
+    policy that derives its parameters from them.
     """
 
     def __init__(
@@ -121,14 +121,14 @@ class LivePool:
             logs=True,
         )
         self.trace = _trace_for(self.state)
-        self.held: dict[int, tuple[Allocation, ...]] = {}  # by job, as it was told last
-        self.unused_nodes: list[int] = []  # numbers of nodes that are not there any more
-        self._decided: dict[int, set[int]] = {}  # what the log has of jobs, by slot, and is not told yet
+        self.held: dict[int, tuple[Allocation, ...]] = {}  # by job, as reported last
+        self.unused_nodes: list[int] = []  # numbers of removed nodes
+        self._decided: dict[int, set[int]] = {}  # logged decisions by slot, not reported yet
         self._spare: State | None = None  # a copy that has been played forward, for the next play-out
         self.left_of: LeftOf = lambda _job, _at_s: None
 
     def next_timer_s(self) -> float:
-        """The next belief to be outrun, or the policy's wake-up; one that decides nothing new is not waited for."""
+        """The next outrun belief or wake-up of the policy; a wake-up that decides nothing new does not count."""
         pool = self.state.pool[0]
         return float(min(pool.next_outrun, math.inf if pool.period > 0.0 else pool.wakeup))
 
@@ -166,7 +166,7 @@ class LivePool:
             rounds.append(self._round())
         for wanted in what.wanted:
             self._arrive(wanted, now_s)
-        if what.wanted:  # what is decided twice within an instant counts once
+        if what.wanted:  # repeated decisions at one instant count once
             rounds.append(self._round())
         return rounds
 
@@ -177,11 +177,11 @@ class LivePool:
         self.held.pop(job, None)
 
     def restore(self, carried: Restored, now_s: float) -> None:
-        """Take over a job as it stands; no decision is made, and no time passes."""
+        """Take over a job as it stands, without a decision or passing time."""
         if self.state.pool[0].free == 0:
             self._grow()
         pool = self.state.pool[0]
-        pool.now, pool.submitted = now_s, carried.account.seq  # the order is that in which they came
+        pool.now, pool.submitted = now_s, carried.account.seq  # in order of submission
         missed = max(0, pool.submitted - pool.events)
         pool.events += missed
         pool.contention += missed * pool.active
@@ -203,7 +203,7 @@ class LivePool:
             self.held[carried.wanted.job] = carried.places
 
     def settle(self, carried: Iterable[Restored]) -> None:
-        """Once all are restored: what each has seen of the others, where that is known."""
+        """Once all are restored: set the contention of each, where it is known."""
         pool = self.state.pool[0]
         for one in carried:
             if one.account.seen_events > 0.0:
@@ -212,11 +212,11 @@ class LivePool:
                 job.seen_sum = pool.contention - one.account.seen_active
 
     def pass_wakeups(self, now_s: float) -> None:
-        """Count the wake-ups before `now_s` that decide nothing new; counted after nodes have changed, they would."""
+        """Count the wake-ups before `now_s` that decide nothing new; after nodes have changed they would decide."""
         self._run(math.nextafter(now_s, -math.inf))
 
     def retire(self, what: Inputs, now_s: float) -> None:
-        """Another engine takes over: count the events that it is not told, since jobs see them."""
+        """Another engine takes over: count events that it does not receive, as jobs see them."""
         self.pass_wakeups(now_s)
         for job, width in what.widths:
             entries.set_width(self.state, self.slot_of[job], width)
@@ -224,14 +224,14 @@ class LivePool:
             entries.withdraw(self.state, self.slot_of.pop(job))
 
     def account(self, job: int) -> Account:
-        """How far a job has come."""
+        """The account of a job."""
         slot = self.slot_of[job]
         account = account_of(self.state, slot, int(self.state.progress[slot].resizes))
         events, active = self._seen(slot)
         return replace(account, seen_events=events, seen_active=active)
 
     def contention(self) -> Contention:
-        """What each job has seen by now."""
+        """The contention of each job."""
         return {job: self._seen(slot) for job, slot in self.slot_of.items()}
 
     def _seen(self, slot: int) -> tuple[float, float]:
@@ -239,7 +239,7 @@ class LivePool:
         return float(pool.events - seen.seen_count), float(pool.contention - seen.seen_sum)
 
     def believed_left(self, job: int, now_s: float) -> float:
-        """Work that is believed to be left now; below 0 for a job that outran the belief before its timer went off."""
+        """Believed work left now; below 0 for a job that outran the belief before its timer went off."""
         return float(_believed_left(self.state, self.slot_of[job], now_s))
 
     def open_node(self, number: int, is_up: bool) -> None:
@@ -247,7 +247,7 @@ class LivePool:
         self.state.nodes[number].up = int(is_up)
 
     def add_node(self, capacity: Amounts) -> int:
-        """A node is there from now on, and is up; returns its number. `set_units` and `happen` follow."""
+        """Add a node that is up; returns its number. `set_units` and `happen` follow."""
         if not self.unused_nodes:
             self.unused_nodes.append(len(self.state.nodes))
             self.state = with_nodes(self.state, np.zeros((1, 3), dtype=np.int64), 0)
@@ -258,10 +258,10 @@ class LivePool:
         return number
 
     def remove_node(self, number: int) -> bool:
-        """A node is not there any more; False: a job has units on it. `set_units` and `happen` follow."""
+        """Remove a node; False: a job has units on it. `set_units` and `happen` follow."""
         if any(place.node == number for held in self.held.values() for place in held):
             return False
-        entries.settle_instant(self.state)  # nothing goes back to where it was before
+        entries.settle_instant(self.state)  # nothing goes back to its earlier place
         node = self.state.nodes[number]
         node.gpu = node.cpu = node.memory = node.free_gpu = node.free_cpu = node.free_memory = node.up = 0
         self.unused_nodes.append(number)
@@ -299,7 +299,7 @@ class LivePool:
         return int(pool.units - pool.used)
 
     def first_waiting(self) -> int | None:
-        """The first of those that hold nothing, in the policy's order; of its groups, the first that has one."""
+        """The first job without units, in the policy's order; of its groups, the first that has one."""
         units = as_array(self.state.jobs)["units"]
         for number, line in enumerate(self.state.order):
             group = self.state.groups[number]
@@ -309,7 +309,7 @@ class LivePool:
         return None
 
     def why_less(self, job: int) -> tuple[int, str]:
-        """What the policy last asked for a job beyond what it holds, and why it was not given: 0: nothing."""
+        """Units that the policy last wanted for a job beyond its holding, and why they were cut; 0: none."""
         slot = self.slot_of.get(job)
         if slot is None:  # it is not submitted
             return 0, ""
@@ -319,8 +319,7 @@ class LivePool:
     def sure_to_keep(self, job: int) -> tuple[float, float] | None:
         """Start and finish, s, of a job that has just taken all the units that it can use, and keeps them to its end.
 
-        It does where units go down the queue (`IN_ORDER`), once nobody ahead of it can use more. None: a play-out is
-        needed.
+        For in-order policies (`IN_ORDER`), once every earlier job holds its maximum. None: a play-out is needed.
         """
         slot, group = self.slot_of.get(job), self.state.groups[0]
         if slot is None or self.playout != IN_ORDER:
@@ -334,19 +333,19 @@ class LivePool:
         return start_and_finish(self.state, slot) if (units[upto] == most[upto]).all() else None
 
     def foresee(self, now_s: float, more: JobRequest | None = None, openings: Sequence[Opening] = ()) -> Play:
-        """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
+        """A copy of the beliefs, to be played forward; with one more job, submitted now, if one is given."""
         self._forget_curves()
         copy, jobs = self._room_to_play(), dict(self.job_of)
         entries.copy_beliefs(self.state, copy)
         waits = as_array(copy.jobs)["units"] == 0.0
-        as_array(copy.progress)["started_s"][waits] = np.nan  # one that was preempted is to start again
+        as_array(copy.progress)["started_s"][waits] = np.nan  # preempted jobs are to start again
         trace = self.trace
         if more is not None:
             if copy.pool[0].free == 0:
                 copy = grown(copy)
             trace = _trace_for(copy)
             copy = self._with_arrival(copy, trace, more, now_s)
-            trace.arrivals[0].work = trace.arrivals[0].believed  # what is believed is true in a play-out
+            trace.arrivals[0].work = trace.arrivals[0].believed  # beliefs are true in a play-out
             jobs[self._take_in(copy, trace, more)] = more.job
         outcome = blank(Outcome, len(copy.free))
         as_array(outcome)["start_s"] = as_array(outcome)["finish_s"] = np.nan
@@ -370,7 +369,7 @@ class LivePool:
     def _played(
         self, copy: State, aside: Trace, slots: NDArray[np.int64], jobs: Mapping[int, int]
     ) -> tuple[Floats, Floats]:
-        """Play a copy to its end; when the jobs in these slots start and finish, s, NaN: never."""
+        """Play a copy to its end; starts and finishes of the jobs in these slots, s, NaN: never."""
         progress = as_array(copy.progress)
         if self.playout == IN_ORDER:
             if copy.pool[0].pending == 1:
@@ -383,27 +382,25 @@ class LivePool:
         return np.where(np.isnan(start), progress["started_s"][slots], start), finish
 
     def _aside(self, state: State, trace: Trace, job_of: dict[int, int]) -> LivePool:
-        """A pool of its own on a copy of the state, to be changed as it is played forward."""
+        """A separate pool on a copy of the state, to be changed as it is played forward."""
         made = shallow(self)
         made.state, made.trace, made.job_of, made.curves = state, trace, job_of, shallow(self.curves)
         made.playout = ASK  # the other way is for a pool that keeps its units
         return made
 
     def _played_out(self, slots: NDArray[np.int64], openings: Sequence[Opening]) -> tuple[Floats, Floats]:
-        """As `_played`, and nodes open meanwhile."""
+        """As `_played`, while nodes open."""
         for one in openings:
             self._run(one.at_s)
             self.state.pool[0].now = one.at_s
             self.open_node(one.node, True)
-            if not self.set_units(
-                one.units
-            ):  # another engine is made then, of whose classes nothing is known
+            if not self.set_units(one.units):  # another engine is made then, with unknown classes
                 break
             self.state.pool[0].pending = 1
         return self._played(self.state, self.trace, slots, self.job_of)
 
     def _room_to_play(self) -> State:
-        """Room for a copy: the last one's where its shape is right; to make it takes longer than to fill it."""
+        """Room for a copy: the last one's if its shape fits; making it takes longer than filling it."""
         spare, self._spare = self._spare, None
         if spare is None or not is_room_for(self.state, spare):
             return room_to_play(self.state)
@@ -422,7 +419,7 @@ class LivePool:
             entries.believe(self.state, slot, wanted.work_s * SLACK)
 
     def _take_in(self, state: State, trace: Trace, wanted: JobRequest) -> int:
-        """Submit trace.arrivals[0] to `state`, which has a slot free; returns the slot. The policy is to be asked."""
+        """Submit trace.arrivals[0] to `state`, which has a free slot; returns it. The policy is to be asked."""
         state.pool[0].now = trace.arrivals[0].submit_s
         slot = entries.take_slot(state, self.rules, trace, 0)
         jobs = ChainMap({slot: wanted.job}, self.job_of)
@@ -446,14 +443,14 @@ class LivePool:
         return state
 
     def _with_curves(self, state: State) -> State:
-        """The state with the present table of curves, and what the policy makes of it."""
+        """The state with the present table of curves, and the policy's tables from it."""
         if state.speedup is self.curves.table:
             return state
         prepared = self._prepared()
         return state.replaced(speedup=self.curves.table, params=prepared.params, table=prepared.table)
 
     def _forget_curves(self) -> None:
-        """Give up the curves that no job has any more, before there are many of them."""
+        """Drop unused curves before there are many of them."""
         if len(self.curves) <= 2 * len(self.job_of) + SPARE_CURVES:
             return
         slots, curve = list(self.job_of), as_array(self.state.jobs)["curve"]
@@ -475,7 +472,7 @@ class LivePool:
         return rounds
 
     def _learn(self, until_s: float) -> list[Decisions]:
-        """Jobs that outrun their beliefs, and of which more is known, are believed to have that left."""
+        """Set the known work left of jobs that outrun their beliefs."""
         at_s = float(self.state.pool[0].next_outrun)
         known = [(slot, self.left_of(self.job_of[slot], at_s)) for slot in outrunning(self.state, until_s)]
         known = [(slot, left_s) for slot, left_s in known if left_s is not None]
@@ -496,7 +493,7 @@ class LivePool:
         self._run(-math.inf)
 
     def _run(self, until_s: float) -> None:
-        """What is due up to an instant happens, and is read off the log."""
+        """Process everything due up to an instant, and read the log."""
         status = NEED_LOG
         while status == NEED_LOG:
             status = entries.advance(self.state, self.rules, self.trace, until_s, -1)
@@ -508,7 +505,7 @@ class LivePool:
             pool.logged = 0
 
     def _round(self) -> Decisions:
-        """What has been decided since this was asked last, as it stands now: who gives up units comes first."""
+        """The decisions since the last call, as of now: jobs that give up units come first."""
         outruns, grants = list[Move](), list[Grant]()
         decided = {slot: what for slot, what in self._decided.items() if slot in self.job_of}
         self._decided = {}
@@ -524,7 +521,7 @@ class LivePool:
         return Decisions(float(self.state.pool[0].now), (*outruns, *grants))
 
     def _places(self, slot: int) -> tuple[Allocation, ...]:
-        """Where a job's units are."""
+        """Places of a job's units."""
         held: list[Allocation] = []
         at = int(self.state.footprints[slot].placed)
         while at >= 0:
@@ -552,5 +549,5 @@ def _units(places: Sequence[Allocation]) -> int:
 
 
 def _trace_for(state: State) -> Trace:
-    """Room for one arrival, in row 0, and for the outcome of what is in any slot."""
+    """Room for one arrival, in row 0, and for the outcome of each slot."""
     return new_trace(len(state.free), 1, len(state.free))

@@ -1,4 +1,4 @@
-"""Machines that the policy of live nodes rents for whatever it places on them, as the cloud reports them."""
+"""Machines that the policy of live nodes rents for several jobs, as the cloud reports them."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Holder(Protocol):
 
 
 class RentedMachines:
-    """The rented machines of an engine, by their numbers there. A number is used again, under the next generation."""
+    """The rented machines of an engine, by number. A number is used again, under the next generation."""
 
     def __init__(self, engine: Holder) -> None:
         self._engine = engine
 
     def resume(self, offer: int, now_s: float, requested_s: float, up_s: float | None) -> int:
-        """Take over a machine that was rented before; up_s: since when it is up, null: it boots. Returns its number."""
+        """Take over a machine rented before; up_s: since when it is up, null: it boots. Returns its number."""
         engine = self._engine
         engine.state.pool[0].now = now_s
         since_s = math.inf if up_s is None else up_s
@@ -76,9 +76,9 @@ class RentedMachines:
         return int(self._engine.state.machines[number].generation)
 
     def report_gone(self, number: int, generation: int, now_s: float, cause: int) -> None:
-        """A machine on which nothing is any more is not there: it has failed to boot, or was taken away.
+        """An empty machine is gone: it has failed to boot, or was taken away.
 
-        One that goes already, as the policy has decided, does so when its offer says.
+        One that the policy is already giving back goes as planned by its offer.
         """
         state = self._engine.state
         if not self.is_there(number, generation):
@@ -86,7 +86,7 @@ class RentedMachines:
         state.pool[0].now = now_s
         logged = int(state.cluster[0].logged)
         self._unbind_all(number)
-        if state.machines[number].residents >= 0:  # what has left is not known here yet: it goes when it is
+        if state.machines[number].residents >= 0:  # departures are not known here yet: it goes when they are
             state.machines[number].state = DRAINING
         else:
             _report_gone(state, number, cause)
@@ -94,7 +94,7 @@ class RentedMachines:
         self._engine.changed = True
 
     def report_refused(self, number: int, generation: int, now_s: float) -> None:
-        """A machine that was ordered is not to be had; the policy decides anew at a later tick."""
+        """An ordered machine is not available; the policy decides anew at a later tick."""
         state = self._engine.state
         if not self.is_there(number, generation):
             return
@@ -107,7 +107,7 @@ class RentedMachines:
         state.cluster[0].logged = logged
 
     def _unbind_all(self, number: int) -> None:
-        """Jobs that were to have this machine wait for another, or stay where they are."""
+        """Let jobs bound to this machine wait for another, or stay where they are."""
         state = self._engine.state
         at, bound = int(state.machines[number].residents), set[int]()
         while at >= 0:
@@ -119,7 +119,7 @@ class RentedMachines:
             self._engine.unbind(slot)
 
     def _bound_places(self, slot: int) -> set[int]:
-        """The placements that a job is bound to, and does not hold."""
+        """The placements that a job is bound to but does not hold."""
         state, found = self._engine.state, set[int]()
         at = int(state.needs[slot].bound)
         while at >= 0:
@@ -128,7 +128,7 @@ class RentedMachines:
         return found
 
     def is_there(self, number: int, generation: int) -> bool:
-        """Whether a number still stands for the machine that was rented under it."""
+        """Whether a number still stands for the machine rented under it."""
         machines = self._engine.state.machines
         if not 0 <= number < len(machines):
             return False
@@ -136,11 +136,11 @@ class RentedMachines:
         return bool(machine.offer >= 0 and machine.generation == generation and machine.state != GOING)
 
     def put_off(self, until_s: float) -> None:
-        """No machine is up before that is reported, however long it was expected to take."""
+        """Expect overdue machines later: none is up before that is reported."""
         _put_off(self._engine.state, until_s, until_s + PATIENCE_S)
 
     def decided(self, lines: np.ndarray) -> Sequence[RentMachine | ReleaseMachine]:
-        """What these lines of the log say of machines."""
+        """Moves of machines in these lines of the log."""
         found: list[RentMachine | ReleaseMachine] = []
         for line in lines[(lines["job"] < 0) & np.isin(lines["what"], (RENT, RELEASE))]:
             number, generation = int(line["node"]), int(line["generation"])
@@ -152,7 +152,7 @@ class RentedMachines:
 
 
 def with_room_for_nodes(state: NodesState) -> NodesState:
-    """The same state with room for twice the machines, and for what may be decided about them at one instant."""
+    """The same state with room for twice the machines, and for decisions about them at one instant."""
     bigger = with_more_nodes(state)
     if len(bigger.log) and len(bigger.log) - bigger.cluster[0].logged < 8 * len(bigger.nodes):
         return with_longer_log(bigger)

@@ -1,4 +1,4 @@
-"""What a portfolio looks at when it selects, live: a copy of the state, in which jobs are rows by their slots."""
+"""The basis of a portfolio's live selection: a copy of the state, in which jobs are rows by their slots."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from betimes.twin.nodes.event_loop import Trace
 
 @dataclass(frozen=True)
 class SelectionSnapshot:
-    """The state at an instant, which nothing else changes: it can be simulated from in any thread.
+    """The state at an instant, which nothing else changes: any thread can simulate from it.
 
-    waits: the jobs that wait, and since when. job_ids: of all, by row. believes: run times are believed, not known.
-    empty: the cluster with nothing on it. job_rows: how jobs of before are rows of a simulation. rounds: of each
-    member, where they plan.
+    waits: the waiting jobs, and since when. job_ids: of all, by row. believes: run times are believed, not known.
+    empty: the cluster with nothing on it. job_rows: makes past jobs rows of a simulation. rounds: of each member,
+    where they plan.
     """
 
     at_s: float
@@ -36,7 +36,7 @@ class SelectionSnapshot:
 
 @dataclass(frozen=True)
 class MemberRules:
-    """What puts a member of a portfolio in force: its rules, with its hooks compiled, and its parameters."""
+    """A member of a portfolio, to be put in force: its rules, with compiled hooks, and its parameters."""
 
     name: str
     rules: NodesRules

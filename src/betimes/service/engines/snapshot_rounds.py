@@ -1,4 +1,4 @@
-"""The rounds of a portfolio's member as a selection finds them: the same knowledge, and a copy of the planner."""
+"""The rounds of a portfolio's member in a selection: the same knowledge, and a copy of the planner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from betimes.twin.nodes.planned_copy import NeedsRoom
 
 @dataclass(frozen=True)
 class SnapshotRounds:
-    """What nothing else changes, so that any thread can play it forward on copies of the state.
+    """Unchanging rounds: any thread can play them forward on copies of the state.
 
     policy: the portfolio. seqs: the order of submission of the job in each row.
     """
@@ -26,7 +26,7 @@ class SnapshotRounds:
     seqs: Sequence[int]
 
     def ahead(self, state: NodesState, aside: Trace, row: Ints) -> _Ahead:
-        """The same for a copy of the state, on which no more jobs come (`foresight.portfolio.lookahead`)."""
+        """The same for a copy of the state without further jobs (`foresight.portfolio.lookahead`)."""
         return _Ahead(self.policy, self.rounds.copied(), self.seqs, state, aside)
 
 

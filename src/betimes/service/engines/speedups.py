@@ -1,4 +1,4 @@
-"""The speed-up curves of the jobs that are there, as rows of one array."""
+"""The speed-up curves of the present jobs, as rows of one array."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ NARROWEST = 8
 class Speedups:
     """Rows by curve; `table` is (curves, widest + 1), row[0] = 0 and row[1] = 1, flat beyond what a curve knows.
 
-    Row 0 is the linear curve's. A change makes another table: who plays a copy of the state forward goes on with the
-    one that it was given.
+    Row 0 is the linear curve's. A change makes another table: a play-out of a copy of the state goes on with its own.
     """
 
     def __init__(self) -> None:
@@ -39,7 +38,7 @@ class Speedups:
         return self.rows[key]
 
     def keep(self, rows: Iterable[int]) -> dict[int, int]:
-        """Forget all curves but these; where the row of each is now."""
+        """Forget all curves but these; the new row of each."""
         kept = sorted({0, *rows})
         keys = list(self.rows)
         self._make([keys[row] for row in kept], self.table.shape[1] - 1)
@@ -51,7 +50,7 @@ class Speedups:
 
 
 def speed(wanted: JobRequest, units: int) -> float:
-    """How much faster a job runs on so many units than on one."""
+    """Speed-up of a job on so many units over one."""
     return float(_row(wanted.curve, wanted.table, max(NARROWEST, wanted.max_units, units))[units])
 
 

@@ -1,1 +1,1 @@
-"""Where runs are carried out: on this machine, or on a virtual one."""
+"""Executors of runs: on this machine, a Ray cluster, or virtual."""

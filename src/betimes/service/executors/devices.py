@@ -1,4 +1,4 @@
-"""Which cores and GPUs of this machine each run has."""
+"""The cores and GPUs of this machine that each run has."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from dataclasses import dataclass, field
 
 from betimes.service.scheduling.run_reports import RunId
 
-_WHOLE = 1e-6  # an amount so close to a whole number is one; the same for what is free of a GPU
+_WHOLE = 1e-6  # an amount so close to a whole number is one; likewise for the free share of a GPU
 
 
 @dataclass(frozen=True)
 class Assigned:
-    """What a run has: cores that it is pinned to (none: it floats), and of which GPU how much."""
+    """A run's cores, to which it is pinned (none: it floats), and shares of GPUs."""
 
     cpus: tuple[int, ...] = ()
     gpus: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def visible_gpus(self) -> str:
-        """As CUDA_VISIBLE_DEVICES has it."""
+        """For CUDA_VISIBLE_DEVICES."""
         return ",".join(self.gpus)
 
 
 class Devices:
-    """The free and the taken. Whole cores only are pinned; the same calls in the same order give the same devices."""
+    """Free and taken devices. Only whole cores are pinned; the same calls in the same order give the same devices."""
 
     def __init__(self, cpus: Sequence[int], gpus: Sequence[str]) -> None:
         self.cpus, self.gpus = tuple(sorted(cpus)), tuple(gpus)
         self._held: dict[RunId, Assigned] = {}
 
     def take(self, run: RunId, cpu: float, gpu: float) -> Assigned:
-        """So many cores and GPUs for a run: of those it holds already as many as possible, then the lowest free ones.
+        """So many cores and GPUs for a run: first those it already holds, then the lowest free ones.
 
-        A share of a GPU goes where it leaves the least free. Where too little is free a run gets what there is
-        most of, unpinned if it is cores that lack: how much may run is the scheduler's to decide.
+        A share of a GPU goes where it leaves the least free. Where too little is free a run gets the GPU with the most
+        free, and is unpinned if cores lack: the scheduler decides how much may run.
         """
         before = self._held.pop(run, Assigned())
         self._held[run] = Assigned(self._cores(cpu, before), self._shares(gpu, before))
         return self._held[run]
 
     def hold(self, run: RunId, assigned: Assigned) -> None:
-        """A run has these, as was written down when they were assigned."""
+        """Restore a run's devices as recorded at their assignment."""
         self._held[run] = assigned
 
     def held(self, run: RunId) -> Assigned:
-        """What a run has; nothing, if it is not known."""
+        """A run's devices; none if it is not known."""
         return self._held.get(run, Assigned())
 
     def give_back(self, run: RunId) -> None:

@@ -49,10 +49,10 @@ from betimes.service.machines.local import available_cores
 from betimes.service.scheduling.run_reports import Ended, RunId, Started, Trouble
 from betimes.service.uploads.archive import DamagedArchive
 
-_AGAIN_S = 0.02  # after which a run that another shim is about to start is looked at again
-_PATIENCE_S = 5.0  # for what goes on in a run's folder, before others no longer wait for it
-_TROUBLE_S = 1.0  # after which a folder that could not be read is
-_THREADS = 8  # that look after files and processes
+_AGAIN_S = 0.02  # between two looks at a run that another shim is about to start
+_PATIENCE_S = 5.0  # for changes in a run's folder, before others no longer wait for it
+_TROUBLE_S = 1.0  # until a folder that could not be read is tried again
+_THREADS = 8  # for work on files and processes
 P = ParamSpec("P")
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -66,19 +66,19 @@ class _Run:
     shim: dict[str, Any] | None = None  # its shim.json, once it runs
     spawned: int | None = None  # the shim that was started here
     bell: int | None = None  # of that shim, until it is watched
-    gave_way: bool = False  # it did, to another
+    gave_way: bool = False  # to another shim
     watch: Watch | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)  # it is known whether it runs
     asked_to_stop: bool = False
     is_late: bool = False  # it goes on after its time limit
     is_forced: bool = False  # the service ends it itself, as its supervisor does not
-    force: asyncio.TimerHandle | None = None  # when it will
+    force: asyncio.TimerHandle | None = None  # when it does so
     limit: asyncio.TimerHandle | None = None  # when its supervisor must have seen its time limit
-    trouble: str = ""  # the last that was reported
+    trouble: str = ""  # as last reported
     waits_for_room: bool = False  # on the disk, to be started
 
     def close_bell(self) -> None:
-        """Hear its shim no longer."""
+        """Close its shim's bell."""
         if self.bell is not None:
             os.close(self.bell)
             self.bell = None
@@ -90,8 +90,8 @@ class LocalExecutor:
     `cpus`: the cores that runs may be pinned to, by default those of this process. `gpus`: the GPUs as
     CUDA_VISIBLE_DEVICES names them, best by UUID, since numbers depend on CUDA_DEVICE_ORDER. `log_bytes`, `log_files`:
     of a run's output, so many files of that size are kept. `group`: a control group (v2) below which runs with a
-    memory limit get their own, by default this process's own if that is possible; None: they are looked at.
-    `look_s`: how often processes are looked at where there are no pidfds. `force_after_s`: how long after its grace
+    memory limit get groups, by default this process's own if that is possible; None: their use is polled.
+    `look_s`: between two polls of processes where there are no pidfds. `force_after_s`: how long after its grace
     period a run that its supervisor has not ended is ended by the service, and then the supervisor. `ends_with`: a
     process with which every run is killed, as lost with its node; null: runs outlive all other processes.
     """
@@ -122,7 +122,7 @@ class LocalExecutor:
         self._look_s, self._force_after_s = look_s, force_after_s
         self._runs: dict[RunId, _Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        # Its own threads, so that a long computation elsewhere in the service does not keep runs waiting.
+        # Separate threads, so that long computations elsewhere in the service do not keep runs waiting.
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="betimes-local")
         self._forker = Forker()
         self._closed = False
@@ -148,8 +148,8 @@ class LocalExecutor:
         await self._ask(run, f"stop {grace_s!r}")
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
-        """Tell a run that registered a handler (`betimes.on_resize`) its new units, and assign it what goes with them;
-        False: it has none, or what it may use cannot be changed while it runs.
+        """Notify a run that registered a handler (`betimes.on_resize`) of its new units, and assign their devices;
+        False: it has none, or its resources cannot be changed while it runs.
         """
         found = self._runs.get(run)
         if found is None:
@@ -184,7 +184,7 @@ class LocalExecutor:
         new = [
             (launch, had) for launch, had in zip(launches, known, strict=True) if launch.run not in self._runs
         ]
-        for launch, had in new:  # first what is taken, then what is free
+        for launch, had in new:  # taken devices first, then free ones
             if had is not None:
                 self._devices.hold(launch.run, had)
         for launch, had in new:
@@ -196,7 +196,7 @@ class LocalExecutor:
         )
 
     async def close(self) -> None:
-        """Stop watching; runs go on. Waits until each run that is being started has a shim that knows of it."""
+        """Stop watching; runs go on. Waits until each run that is being started has its shim."""
         self._closed = True
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -222,11 +222,11 @@ class LocalExecutor:
         task.add_done_callback(self._tasks.discard)
 
     async def _aside(self, work: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> T:
-        """Do what touches the disk, or waits, in a thread."""
+        """Do work on the disk, or that waits, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *args, **named))
 
     async def _settle(self, run: _Run) -> None:
-        """Find out what became of the run, start it if it never was, and tell."""
+        """Find the run's fate, start it if it never was, and report."""
         folder, damage = run.launch.folder, None
         others_wait_until = time.monotonic() + _PATIENCE_S
         fate = await self._look(run)
@@ -279,7 +279,7 @@ class LocalExecutor:
         await asyncio.sleep(_TROUBLE_S)
 
     def _tell_trouble(self, run: _Run, message: str) -> None:
-        """Report trouble, once until it is another one."""
+        """Report trouble, unless it is the last one again."""
         if message == run.trouble:
             return
         run.trouble = message
@@ -288,7 +288,7 @@ class LocalExecutor:
             self._listener(Trouble(run.launch.run, time.time(), message))
 
     async def _look(self, run: _Run) -> Fate:
-        """What became of a run; for as long as nothing can be known, nothing is claimed, and others are not held up."""
+        """A run's fate; while it cannot be known, nothing is reported, and others are not held up."""
         launch = run.launch
         while not self._closed:
             try:
@@ -300,7 +300,7 @@ class LocalExecutor:
         return Starting()
 
     async def _launch(self, run: _Run) -> Fate:
-        """Start a shim and wait until it knows whether the command runs; what became of it."""
+        """Start a shim and wait until it knows whether the command runs; the run's fate."""
         folder = run.launch.folder
         run.spawned, run.bell = await self._aside(self._spawn, run.launch)
         if run.launch.may_restart:
@@ -310,7 +310,7 @@ class LocalExecutor:
             run.close_bell()
         run.gave_way = status == files.BUSY
         fate = await self._look(run)
-        if status == files.RUNS:  # it has said so itself, whatever the command has made of the folder since
+        if status == files.RUNS:  # reported by itself, whatever the command has done to the folder since
             is_so = isinstance(fate, Over) or (isinstance(fate, Running) and fate.shim["pid"] == run.spawned)
             return fate if is_so else Running(_as_started(run.spawned))
         if isinstance(fate, Never):  # it gave way to another shim, or could not do its work
@@ -332,7 +332,7 @@ class LocalExecutor:
         return self._forker.spawn(launch.folder, record)
 
     async def _sync_launch(self, folder: str) -> None:
-        """While the run is being started: it may be started again should the power fail before this is done."""
+        """Sync during the start: the run may start again if the power fails before that."""
         try:
             await self._aside(sync_launch, folder)
         except OSError as error:
@@ -360,7 +360,7 @@ class LocalExecutor:
         run.settled.set()
 
     def _enforce_limit(self, run: _Run, shim: dict[str, Any]) -> None:
-        """A supervisor that a job has suspended sees no time limit: after a while the service sees to it."""
+        """Enforce a time limit that the supervisor, suspended by a job, does not: after a while."""
         if run.launch.time_limit_s is None:
             return
         since_s = shim.get("started_steady_s")
@@ -376,14 +376,14 @@ class LocalExecutor:
         self._force_later(run, run.launch.grace_s + self._force_after_s)
 
     def _resume(self, run: _Run) -> None:
-        """A supervisor that was suspended cannot stop anything."""
+        """Resume a suspended supervisor, which can stop nothing."""
         found = processes.status(run.shim["pid"]) if run.shim is not None else None
         if run.watch is not None and found is not None and found.state in "Tt":
             self._tell_trouble(run, "its supervisor was suspended, and is let go on so that it stops the run")
             run.watch.send(signal.SIGCONT)
 
     def _force_later(self, run: _Run, delay_s: float) -> None:
-        """End the run after that delay, unless it has ended by then; asked again, only an earlier end counts."""
+        """End the run after that delay, unless it has ended by then; of several calls, the earliest end counts."""
         loop = asyncio.get_running_loop()
         if run.force is None or loop.time() + delay_s < run.force.when():
             _cancel(run.force)
@@ -401,7 +401,7 @@ class LocalExecutor:
             processes.send(run.spawned, signal.SIGKILL)
             return
         self._tell_trouble(run, f"its supervisor had not stopped it {after}; the service kills its processes")
-        with contextlib.suppress(Unavailable):  # so that it knows why they have ended, if it can still read
+        with contextlib.suppress(Unavailable):  # so that it knows why they ended, if it can still read
             write_request(run.launch.control, "stop 0")
         await self._aside(kill_leftovers, run.shim or {}, run.launch.folder, run.launch.identity)
         if run.watch is not None:
@@ -474,12 +474,12 @@ class LocalExecutor:
 
 
 def _as_started(pid: int) -> dict[str, Any]:
-    """What is known of a supervisor without its shim.json."""
+    """Facts about a supervisor without its shim.json."""
     return {"pid": pid, "start_ticks": processes.start_ticks(pid), "started_at_s": time.time()}
 
 
 def _ago_s(at_s: float | None) -> float:
-    """How long ago an instant was, by the clock of the wall, which its writer went by, too."""
+    """How long ago an instant was, by the wall clock, as its writer's."""
     return 0.0 if at_s is None else max(0.0, time.time() - at_s)
 
 

@@ -18,7 +18,7 @@ class LogReader(Protocol):
     """Reads a run's output, wherever it is."""
 
     async def read(self) -> bytes:
-        """Some of what comes next; empty: that is all for now."""
+        """The next bytes; empty: that is all for now."""
         ...
 
     def close(self) -> None:
@@ -34,7 +34,7 @@ class LocalLog:
         self._cursor: LogCursor | None = None
 
     async def read(self) -> bytes:
-        """Up to 64 KiB of what comes next."""
+        """Up to 64 KiB of the next bytes."""
         if self._cursor is None:
             self._cursor = await asyncio.to_thread(LogCursor, self._path, self._tail)
         return await asyncio.to_thread(self._cursor.read)
@@ -58,7 +58,7 @@ class LogCursor:
             self._seek_back(tail)
 
     def read(self) -> bytes:
-        """Up to 64 KiB of what comes next; empty: that is all for now."""
+        """Up to 64 KiB of the next bytes; empty: that is all for now."""
         while True:
             if self._file is None and not self._open_oldest():
                 return b""
@@ -98,7 +98,7 @@ class LogCursor:
         return False
 
     def _go_on(self) -> None:
-        """To the file that was begun after this one; to the oldest that is left if this one is gone."""
+        """Go to the next newer file; to the oldest that is left if this one is gone."""
         assert self._file is not None
         here = os.fstat(self._file.fileno())
         opened = self._open_all()
@@ -159,7 +159,7 @@ class LogCursor:
             at = file.seek(0, os.SEEK_END)
             if last and at:
                 file.seek(at - 1)
-                breaks += file.read(1) == b"\n"  # that which ends the last line
+                breaks += file.read(1) == b"\n"  # the end of the last line
                 last = False
             if lines:
                 at, breaks = _back(file, at, breaks)
@@ -171,7 +171,7 @@ class LogCursor:
 
 
 def _back(file: BinaryIO, at: int, breaks: int) -> tuple[int, int]:
-    """The place after so many line breaks from `at` backwards, and how many were not found."""
+    """The place after so many line breaks backwards from `at`, and how many were not found."""
     while at and breaks:
         start = max(0, at - BLOCK)
         file.seek(start)
@@ -189,7 +189,7 @@ def _back(file: BinaryIO, at: int, breaks: int) -> tuple[int, int]:
 
 
 def _open(path: Path) -> BinaryIO | None:
-    """A log's file; None where there is none, or something else: a job may do what it likes in its folder."""
+    """A log's file; None where there is none, or something else: a job may do anything in its folder."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""What an executor is: it starts, signals, stops and resizes runs, and reports what became of them."""
+"""Executors start, signal, stop and resize runs, and report their fates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from betimes.cluster.resources import Natural
 from betimes.service.scheduling.run_reports import Report, RunId
 
 FORCE_AFTER_S = 5.0
-"""After its grace period, until an executor itself ends a run that is still there."""
+"""From the end of the grace period until an executor itself ends a run."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Launch:
-    """All that it takes to start a run; `env` is complete but for what the executor alone knows."""
+    """Everything needed to start a run; `env` is complete except for the executor's variables."""
 
     run: RunId
     command: tuple[str, ...]
@@ -38,21 +38,21 @@ class Launch:
     folder: str  # of the run: logs, exit status; made by the executor
     checkpoint_dir: str  # made by the executor
     control: str  # the FIFO over which the service reaches the run's supervisor; made by the executor
-    identity: str  # of the run: in every log that there ever is, no other has it
+    identity: str  # of the run: unique among the runs of all logs
     time_limit_s: float | None = None  # of this run: warned, stopped with its grace period, killed
     warn_s: float = 60.0
     archive: str | None = None  # of a directory: it runs in a copy of that, and not in `workdir`
     unit_on: Mapping[str, Natural] = field(default_factory=dict[str, Natural])
-    """What a unit needs on each node, where that depends on its family; the amounts above are then of the first."""
-    stdin: str | None = None  # what the command reads from standard input
-    may_restart: bool = True  # False: it is on the disk that the run begins before it does
+    """The demand of a unit on each node, where families differ; the amounts above are then those of the first."""
+    stdin: str | None = None  # the command's standard input
+    may_restart: bool = True  # False: the start is on the disk before the run begins
 
 
 Listener = Callable[[Report], None]  # called in the event loop's thread; must not block
 
 
 class Executor(Protocol):
-    """Runs commands on nodes. Every method may be called again for the same run without doing any harm."""
+    """Runs commands on nodes. Every method may safely be called again for the same run."""
 
     async def start(self, launch: Launch) -> None:
         """Start a run; `Started`, or `Ended` with why=start-failed, is reported once it is known.
@@ -66,18 +66,18 @@ class Executor(Protocol):
         ...
 
     async def stop(self, run: RunId, grace_s: float) -> None:
-        """SIGTERM, and SIGKILL when the grace period is over: also if the service is gone by then. `Ended` follows.
+        """SIGTERM, and SIGKILL when the grace period is over, even if the service is gone by then. `Ended` follows.
 
-        A run that is there a few seconds later is ended by the executor itself, which reports that as `Trouble`.
+        A run still there a few seconds later is ended by the executor itself, which reports `Trouble`.
         """
         ...
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
-        """Tell a run that registered a resize handler its new units; False: it has none and must be restarted."""
+        """Notify a run with a resize handler of its new units; False: it has none and must be restarted."""
         ...
 
     async def drop(self, run: RunId) -> None:
-        """A node of a run is lost, and the run with it: kill what is left of it on other nodes. Nothing is reported."""
+        """A node of a run is lost, and the run with it: kill the rest on other nodes. Nothing is reported."""
         ...
 
     async def adopt(self, launches: Sequence[Launch]) -> None:

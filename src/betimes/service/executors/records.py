@@ -1,4 +1,4 @@
-"""Reading the files of a run's folder. A job can write them too, so each is checked as a request from outside is."""
+"""Reading the files of a run's folder. A job can write them too, so each is checked like a request from outside."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from betimes.service.scheduling.run_reports import ENDS
 
 _MOST_BYTES = {files.LAUNCH: 2**25}  # it holds the command and its environment
 _MOST_OTHER_BYTES = 2**20
-_LATEST_S = 1e11  # seconds since 1970: what a calendar can show
+_LATEST_S = 1e11  # seconds since 1970: a calendar can show it
 _NOT_FOR_ANY_FILE = (errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
 
 
 class Damaged(Exception):
-    """A file of a run's folder says nothing that could be believed; the message names it."""
+    """A file of a run's folder has no credible content; the message names it."""
 
 
 def read(folder: str, name: str) -> dict[str, Any] | None:
-    """What a file of a run's folder says; None if it is missing. Raises Damaged; OSError if it cannot be read now."""
+    """The record in a run's file; None if it is missing. Raises Damaged; OSError if it cannot be read now."""
     path = str(Path(folder, name))
     text = read_bytes(path, _MOST_BYTES.get(name, _MOST_OTHER_BYTES))
     if text is None:
@@ -71,7 +71,7 @@ def read_bytes(path: str, most_bytes: int) -> bytes | None:
 
 
 def last_error(folder: str) -> str:
-    """The last that a run's shim said of what went wrong in it; empty: nothing that could be read."""
+    """The last error that a run's shim wrote; empty: none could be read."""
     try:
         said = read_bytes(str(Path(folder, files.ERRORS)), _MOST_OTHER_BYTES) or b""
     except Damaged as damaged:
@@ -80,7 +80,7 @@ def last_error(folder: str) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-# --- what each field may be -----------------------------------------------------------------------------------------
+# --- checks of fields -----------------------------------------------------------------------------------------------
 
 Check = tuple[str, Callable[[Any], bool]]
 
@@ -94,7 +94,7 @@ def _or_null(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _is_text(value: Any) -> bool:
-    """What every database can keep."""
+    """Text that databases can keep."""
     return (
         isinstance(value, str)
         and "\0" not in value
@@ -103,7 +103,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_group(value: Any) -> bool:
-    """A control group that was made for a run: others must not be emptied for it."""
+    """A control group made for a run: others must not be emptied."""
     return isinstance(value, str) and Path(value).name.startswith("run-") and ".." not in Path(value).parts
 
 

@@ -1,4 +1,4 @@
-"""Resizing a run that goes on: its handlers, what it may use, and the word to them. See `betimes.resizing`."""
+"""Resizing a running run: its handlers, its resources, and the notification. See `betimes.resizing`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_BYTES = 1024  # of a handler's file
 
 
 def handlers(folder: str, shim: Mapping[str, Any]) -> list[int]:
-    """The processes of a run that registered a handler and will not die of the signal; only Linux tells."""
+    """The processes of a run that registered a handler and will not die of the signal; on Linux only."""
     members = set(processes.descendants(shim["pid"]))
     found: list[int] = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # none has registered
@@ -38,7 +38,7 @@ def handlers(folder: str, shim: Mapping[str, Any]) -> list[int]:
 
 
 def allow_memory(shim: Mapping[str, Any], control: str, limit_bytes: int) -> bool:
-    """Raise a run's memory limit, where it has one; it is never lowered, as what is used cannot be taken away.
+    """Raise a run's memory limit, if any; it is never lowered, as used memory cannot be taken away.
 
     False: that is not allowed.
     """
@@ -63,7 +63,7 @@ def tell(
     assigned: Assigned,
     cpus: Sequence[int],
 ) -> None:
-    """Write down what the run has now, pin its processes (`cpus` empty: leave them), and signal its handlers.
+    """Record the run's units and devices, pin its processes (`cpus` empty: leave them), and signal its handlers.
 
     OSError where units.json cannot be written.
     """

@@ -1,7 +1,7 @@
-"""The folder of a run, as the service uses it: what it writes there before a supervisor is started, and what it finds
-there of what became of the run, whatever a crash has left.
+"""The folder of a run, as the service uses it: files written before a supervisor is started, and the run's fate as
+found there, whatever a crash has left.
 
-Which files there are, and who writes them, is in the package `supervision`; `records` reads them.
+The package `supervision` lists the files and their writers; `records` reads them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Keeping:
-    """How much of a run's output is kept, the control group below which runs get theirs, and the process, by its number
-    and its start, with which every run ends; null: runs outlive all other processes.
+    """Limits of a run's kept output, the control group below which runs get theirs, and the process, by number and
+    start, with which every run ends; null: runs outlive all other processes.
     """
 
     log_bytes: int
@@ -41,9 +41,9 @@ class Keeping:
 
 
 def make_copy(launch: Launch) -> None:
-    """Unpack the directory that was sent along with a job into the run's folder; a copy that is there stands.
+    """Unpack a job's uploaded directory into the run's folder; an existing copy stays.
 
-    Raises DamagedArchive for what is not there or cannot be unpacked; OSError where the disk does not allow it.
+    Raises DamagedArchive for an archive that is missing or cannot be unpacked; OSError for faults of the disk.
     """
     copy = Path(launch.folder, files.COPY)
     if launch.archive is None or copy.is_dir():
@@ -62,7 +62,7 @@ def make_copy(launch: Launch) -> None:
 
 
 def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Keeping) -> dict[str, Any]:
-    """Make the run's folders and launch.json, and give its content; a launch.json that is there stands.
+    """Make the run's folders and launch.json, and return its content; an existing launch.json stays.
 
     It survives a power failure after `sync_launch`.
 
@@ -107,14 +107,14 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
 
 
 def job_folder(folder: str) -> str:
-    """The folder of a run that is its job's, apart from what the service and the supervisor keep."""
+    """The job's folder in a run's folder, apart from files of service and supervisor."""
     return str(Path(folder, files.JOB_FOLDER))
 
 
 def sync_launch(folder: str) -> None:
     """Make the folder of a run and launch.json survive a power failure. OSError where that is not possible.
 
-    A run whose folder a power failure has taken away is started again.
+    A run whose folder is lost in a power failure is started again.
     """
     run = Path(folder)
     # One after the other, so that most file systems write their journal once.
@@ -123,13 +123,13 @@ def sync_launch(folder: str) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder and those above it that are not there, for their owner alone: `mkdir` would open the latter."""
+    """Make a folder and missing ones above it, for their owner alone: `mkdir` would open the latter."""
     if not folder.is_dir():
         _make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
-# --- what became of the run ---
+# --- the fate of a run ---
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,9 @@ class Never:
 
 @dataclass(frozen=True)
 class Starting:
-    """A shim has the run, and will soon tell more; or another service is looking, too.
+    """A shim has the run, and will soon show more; or another service is looking, too.
 
-    damage: what was done to the run's folder, so that more is known only once its shim has ended.
+    damage: to the run's folder, so that more is known only once its shim has ended.
     """
 
     damage: str | None = None
@@ -165,12 +165,11 @@ Fate = Never | Starting | Running | Over
 
 
 def look(folder: str, control: str, identity: str) -> Fate:
-    """What became of the run of a folder; a run without a supervisor is ended here, and is lost.
+    """The fate of a folder's run; a run without a supervisor is ended here, and is lost.
 
-    identity: of the run. A folder that another run has left under this name is set aside, and one of this run that was
-    set aside is taken back. control: its supervisor's FIFO. A supervisor that lives is asked before any file is
-    believed: it holds the lock, and reads the FIFO, until it has written exit.json. OSError where nothing can be known
-    now.
+    identity: of the run. Another run's folder of this name is set aside, and one of this run that was set aside is
+    taken back. control: its supervisor's FIFO. A live supervisor is asked before any file is believed: it holds the
+    lock, and reads the FIFO, until it has written exit.json. OSError where nothing can be known now.
     """
     if is_of_another(folder, identity):
         what = "is of a run of another log, or of a job that this one has lost"
@@ -208,7 +207,7 @@ def _look(folder: str, control: str, identity: str) -> Fate:
         (launch, _), (shim, _) = _tolerant(folder, files.LAUNCH), _tolerant(folder, files.SHIM)
         if (
             launch is not None and launch.get("boot_id") != boot_id()
-        ):  # what is damaged was not on the disk then
+        ):  # damaged files were not on the disk then
             return Over(_lose(folder, shim, "node-lost", "the machine restarted while it ran"))
         if damage is not None:
             kill_leftovers(shim or {}, folder, identity)
@@ -228,7 +227,7 @@ def _look(folder: str, control: str, identity: str) -> Fate:
 
 
 def is_of_another(folder: str, identity: str) -> bool:
-    """Whether a run's folder is of another run; files that are damaged do not say, and exit.json alone is of any."""
+    """Whether a folder is of another run; damaged files do not show it, and a lone exit.json is of another."""
     found = [said for name in (files.LAUNCH, files.SHIM) if (said := _tolerant(folder, name)) != (None, None)]
     if not found:
         return Path(folder, files.EXIT).exists()
@@ -236,7 +235,7 @@ def is_of_another(folder: str, identity: str) -> bool:
 
 
 def set_aside(folder: str) -> str:
-    """Give a run's folder the name of what it is of, in which its supervisor goes on; the name."""
+    """Rename a run's folder by its run's identity; its supervisor goes on there; the name."""
     (launch, _), (shim, _) = _tolerant(folder, files.LAUNCH), _tolerant(folder, files.SHIM)
     aside = _aside(folder, str((launch or shim or {}).get("identity")))
     if Path(aside).exists():
@@ -250,7 +249,7 @@ def _aside(folder: str, identity: str) -> str:
 
 
 def _with_supervisor(folder: str) -> Fate:
-    """What there is of a run that has a supervisor; Starting, until it shows which it is."""
+    """The state of a run with a supervisor; Starting, until the supervisor is known."""
     shim = read(folder, files.SHIM)
     if shim is None:
         return Starting()
@@ -260,7 +259,7 @@ def _with_supervisor(folder: str) -> Fate:
 
 
 def _is_supervisor(pid: int) -> bool:
-    """Whether a process is one of those that `Forker` starts, as far as /proc tells."""
+    """Whether a process was started by `Forker`, as far as /proc shows."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:  # it has just ended, or this is no Linux
@@ -269,7 +268,7 @@ def _is_supervisor(pid: int) -> bool:
 
 
 def _tolerant(folder: str, name: str) -> tuple[dict[str, Any] | None, str | None]:
-    """What a file says, and what is wrong with it."""
+    """A file's record, and its damage."""
     try:
         return read(folder, name), None
     except Damaged as damaged:
@@ -277,7 +276,7 @@ def _tolerant(folder: str, name: str) -> tuple[dict[str, Any] | None, str | None
 
 
 def record_end(folder: str, why: str, message: str, started_at_s: float | None = None) -> dict[str, Any]:
-    """Write exit.json for a shim that cannot; what it says."""
+    """Write exit.json for a shim that cannot; its content."""
     over = {
         "why": why,
         "exit_code": None,
@@ -298,7 +297,7 @@ def _lose(folder: str, shim: dict[str, Any] | None, why: str, message: str) -> d
 
 
 def assigned(folder: str, identity: str) -> Assigned | None:
-    """What was assigned to a run, by its folder; None: nothing was yet."""
+    """The devices assigned to a run, by its folder; None: none yet."""
     try:
         launch = read(folder, files.LAUNCH)
         if launch is None or is_of_another(folder, identity):
@@ -307,6 +306,6 @@ def assigned(folder: str, identity: str) -> Assigned | None:
             return Assigned()
         now = {**launch, **(read(folder, files.SHIM) or {})}
         now |= read(job_folder(folder), UNITS) or {}
-    except (Damaged, OSError):  # what becomes of it is found out by `look`, which says so
+    except (Damaged, OSError):  # `look` finds and reports the run's fate
         return None
     return Assigned(tuple(now.get("cpus") or ()), dict(now.get("gpus") or {}))

@@ -1,4 +1,4 @@
-"""What forks the supervisors of runs, executed by file path: `python -I -S shim.py`; see the package `supervision`."""
+"""Forks the supervisors of runs, executed by file path: `python -I -S shim.py`; see the package `supervision`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # Last, so that nothing here can hide a module of the standard library. Of `betimes` nothing is imported, which
-    # each supervisor would hold in memory.
+    # Last, so that nothing here can hide a module of the standard library. Nothing of `betimes` is imported: each
+    # supervisor would hold it in memory.
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from supervision.forking import serve  # pyright: ignore[reportMissingImports] - found at run time
 

@@ -1,5 +1,5 @@
-"""The supervisors of runs, as the service reaches them: it starts them, asks them for something, notices that they have
-ended, and kills what one that was killed has left. What a supervisor does is in the package `supervision`.
+"""The supervisors of runs, from the service's side: it starts them, sends requests, notices ends, and kills what a
+killed one has left. A supervisor's own code is in the package `supervision`.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from betimes.service.executors.supervision.forking import NUMBER_BYTES
 
 _SHIM = str(Path(__file__).resolve().with_name("shim.py"))
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-_ANSWER_S = 20.0  # until it answers, which takes a millisecond: then the process is suspended, or hangs
-# The job can read what its supervisor was given, so that is nothing of the service's but where libraries lie.
+_ANSWER_S = 20.0  # an answer takes a millisecond: after this the process is suspended, or hangs
+# The job can read its supervisor's environment, so that holds nothing of the service's but library paths.
 _ENVIRON = {
     name: value for name, value in os.environ.items() if name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 }
 _HELD_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # until a supervisor can handle them
-_DEATH_S = 10.0  # for processes that do not die: in the hands of a driver, or of a file server that is away
+_DEATH_S = 10.0  # for processes that do not die: a driver, or a file server that is away, holds them
 _log = logging.getLogger(__name__)
 
 # --- starting ---
 
 
 class Forker:
-    """Starts its process when it is first needed, and another one if that has ended. Threads may share it."""
+    """Starts its process when first needed, and another one if that has ended. Threads may share it."""
 
     def __init__(self) -> None:
         self.pid: int | None = None
@@ -47,9 +47,9 @@ class Forker:
         self._lock = threading.Lock()
 
     def spawn(self, folder: str, record: dict[str, Any]) -> tuple[int, int]:
-        """Start the supervisor of a run: its process, and the bell, a descriptor from which one byte can be read once
-        the command runs (RUNS) or a supervisor has begun nothing (its exit status), and which comes to an end with
-        the run: exit.json is there, or its supervisor was killed.
+        """Start the supervisor of a run: its process, and the bell, a descriptor that yields one byte once the
+        command runs (RUNS) or a supervisor has begun nothing (its exit status), and that ends with the run:
+        exit.json is there, or its supervisor was killed.
 
         OSError where there are too many processes or too little memory, or no room on the disk.
         """
@@ -75,7 +75,7 @@ class Forker:
                 answer = self._answer(request, handed)
             except OSError:
                 answer = b""
-            if len(answer) < NUMBER_BYTES:  # it was killed: of two supervisors of a run one gives way
+            if len(answer) < NUMBER_BYTES:  # it was killed: of a run's two supervisors one gives way
                 self._end(by_force=True)
                 answer = self._answer(request, handed)
         number = int.from_bytes(answer, "little", signed=True)
@@ -123,8 +123,7 @@ class Forker:
 async def is_known(bell: int) -> int | None:
     """Wait until it is known whether the command runs; `bell` is that of `spawn`.
 
-    Returns RUNS, or the exit status of a supervisor that has begun nothing: BUSY, NO_ROOM; null: it has ended
-    otherwise.
+    Returns RUNS, or the exit status of a supervisor that has begun nothing: BUSY, NO_ROOM; null: another end.
     """
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
@@ -137,11 +136,11 @@ async def is_known(bell: int) -> int | None:
     return word[0] if word else None
 
 
-# --- asking, by the FIFO of the run ---
+# --- requests, by the FIFO of the run ---
 
 
 def write_request(control: str, request: str) -> None:
-    """Ask a supervisor for something; nothing happens if it has ended. Unavailable where it does not read."""
+    """Send a request to a supervisor; nothing happens if it has ended. Unavailable where it does not read."""
     try:
         descriptor = _open_fifo(control)
     except OSError as error:
@@ -161,7 +160,7 @@ def write_request(control: str, request: str) -> None:
 
 
 def is_heard(control: str) -> bool:
-    """Whether a supervisor listens, that is: lives, and has not written down how its run ended."""
+    """Whether a supervisor listens, that is: lives, and has not written exit.json."""
     descriptor = _open_fifo(control)
     if descriptor is not None:
         os.close(descriptor)
@@ -178,7 +177,7 @@ def _open_fifo(control: str) -> int | None:
         raise
     if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         return descriptor
-    os.close(descriptor)  # a job has put something else there
+    os.close(descriptor)  # a job has replaced it
     return None
 
 
@@ -196,8 +195,8 @@ def remove_control(control: str) -> None:
 class Watch:
     """Calls `ended` once, from the event loop, when a process has ended: by a pidfd if there are any, else by looking.
 
-    The process is known by its number and its start, so that another one with the same number does not count. A child
-    of this process is waited for. With a `bell`, a descriptor that it closes, the end of that counts instead.
+    The process is known by number and start, so that another one with the same number does not count. A child of this
+    process is reaped. With a `bell`, a descriptor that it closes, the end of that counts instead.
     """
 
     def __init__(
@@ -217,13 +216,13 @@ class Watch:
         if bell is not None:
             self._loop.add_reader(bell, self._tell)
         elif self._pidfd is not None and processes.lives(pid, ticks):
-            # Asked after: now no other process gets its number.
+            # Checked last: now no other process gets its number.
             self._loop.add_reader(self._pidfd, self._tell)
         else:
             self._look()
 
     def send(self, number: int) -> None:
-        """Send a signal to this very process; nothing happens if it has ended."""
+        """Send a signal to exactly this process; nothing happens if it has ended."""
         if self._pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
@@ -269,15 +268,15 @@ def _open_pidfd(pid: int) -> int | None:
         return None
 
 
-# --- what is left of a run whose supervisor was killed ---
+# --- leftovers of a run whose supervisor was killed ---
 
 
 def kill_leftovers(shim: Mapping[str, Any], folder: str, identity: str) -> tuple[int, list[int]]:
     """Kill the processes of a run, given its shim.json: how many there were, and those that would not die.
 
-    They are known by the command's session and group, as descendants of a supervisor that lives, and by
-    BETIMES_RUN_DIR in their environment, so that those which left the session are found too. Of those, processes of
-    another identity stay: another run had, or has, a folder of this name (`run_folder.set_aside`).
+    They are known by the command's session and group, as descendants of a live supervisor, and by BETIMES_RUN_DIR in
+    their environment, so that those which left the session are found too. Processes of another identity stay: another
+    run had, or has, a folder of this name (`run_folder.set_aside`).
     """
     if (group := shim.get("cgroup")) and Path(group).is_dir():
         memory.kill_group(group)

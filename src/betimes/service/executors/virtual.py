@@ -1,7 +1,7 @@
-"""Jobs that only take time, on a virtual clock: what replays a trace on the real service.
+"""Jobs that only take time, on a virtual clock: they replay a trace on the real service.
 
-What a job truly takes stands in its environment, where the scheduler does not look: `VIRTUAL_WORK_S`, seconds on one
-unit, and `VIRTUAL_SPEEDS`, how much faster it is on 1, 2, ... units (linear without).
+A job's true work is in its environment, where the scheduler does not look: `VIRTUAL_WORK_S`, seconds on one unit, and
+`VIRTUAL_SPEEDS`, its speed-ups on 1, 2, ... units (linear without).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Stay:
     exit_code: int
     leaves_at: float = math.inf
     limit_at: float = math.inf
-    discards: bool = False  # what it has done is lost when it leaves
+    discards: bool = False  # its work is lost when it leaves
 
 
 class VirtualWorld:
@@ -64,7 +64,7 @@ class VirtualWorld:
         self.reports.append(Started(run, now_at))
 
     def stop(self, run: RunId, grace_s: float, now_at: float) -> None:
-        """A run is told to leave: it does no work any more, and has left when its grace period is over."""
+        """Stop a run: it does no more work, and has left when its grace period is over."""
         stay = self.stays.get(run.job)
         if stay is None or stay.run != run or stay.leaves_at < math.inf:
             return
@@ -77,7 +77,7 @@ class VirtualWorld:
         heapq.heappush(self.due, (stay.leaves_at, run.job, run.number))
 
     def discard(self, run: RunId) -> None:
-        """What a run has done will be lost when it leaves: its job starts anew."""
+        """A run's work will be lost when it leaves: its job starts anew."""
         stay = self.stays.get(run.job)
         if stay is not None and stay.run == run:
             stay.discards = True
@@ -108,7 +108,7 @@ class VirtualWorld:
         return self.due[0][0] if self.due else math.inf
 
     def advance(self, now_at: float) -> list[Report]:
-        """What has happened up to now."""
+        """The reports until now."""
         reports, self.reports = self.reports, []
         while self.next_at() <= now_at:
             at, number, _ = heapq.heappop(self.due)
@@ -147,7 +147,7 @@ class VirtualWorld:
         return min(job.finish_at + self.epoch_at, stay.limit_at)
 
     def _holds(self, due: tuple[float, int, int]) -> bool:
-        """Whether what was due still is."""
+        """Whether a due report still holds."""
         at, number, run = due
         stay = self.stays.get(number)
         if stay is None or stay.run.number != run:
@@ -161,7 +161,7 @@ class VirtualWorld:
 
 
 class VirtualExecutor:
-    """The world as an executor: told by the service, asked by the driver of the clock."""
+    """The world as an executor: the service calls it, the clock's driver asks it."""
 
     def __init__(self, world: VirtualWorld, now: Callable[[], float], listener: Listener) -> None:
         self.world, self.now, self.listener = world, now, listener
@@ -171,10 +171,10 @@ class VirtualExecutor:
         self.world.start(launch, self.now())
 
     async def signal(self, run: RunId, number: int) -> None:
-        """A job that only takes time has no process to signal to."""
+        """Nothing: a job that only takes time has no process."""
 
     async def stop(self, run: RunId, grace_s: float) -> None:
-        """Tell a run to leave."""
+        """Stop a run."""
         self.world.stop(run, grace_s, self.now())
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
@@ -182,10 +182,10 @@ class VirtualExecutor:
         return self.world.resize(run, units, self.now())
 
     async def drop(self, run: RunId) -> None:
-        """Nothing is left: the world has been told to forget the run."""
+        """Nothing is left: the world has forgotten the run."""
 
     async def adopt(self, launches: Sequence[Launch]) -> None:
-        """Nothing virtual survives the service: what ran has vanished, and is started again."""
+        """Report runs that ended with an earlier service as lost; they are started again."""
         for launch in launches:
             if launch.run.job not in self.world.stays:
                 self.listener(
@@ -199,7 +199,7 @@ class VirtualExecutor:
 
 
 def _truth(env: dict[str, str], units: int) -> tuple[float, list[float]]:
-    """What a job takes on one unit, s, and its speed on 0, 1, 2, ... units."""
+    """A job's work on one unit, s, and its speed on 0, 1, 2, ... units."""
     speeds = [float(speed) for speed in env.get(SPEEDS, "").split(",") if speed]
     linear = [float(number) for number in range(1, max(units, 1024) + 1)]
     return float(env.get(WORK, DEFAULT_WORK_S)), [0.0, *(speeds or linear)]

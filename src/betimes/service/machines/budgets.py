@@ -1,4 +1,4 @@
-"""Budgets: what each user may spend on rented machines in a calendar month (UTC)."""
+"""Budgets: each user's limit for rented machines in a calendar month (UTC)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MOST_USD = 1e9
 
 @dataclass(frozen=True)
 class Budgets:
-    """USD a month by user; that of `*` is for each user who has none of their own. Without one there is no limit."""
+    """USD a month by user; `*` is for each user without an entry. Without either there is no limit."""
 
     usd_by_user: dict[str, float] = field(default_factory=dict[str, float])
 
     def of(self, user: str) -> float:
-        """What a user may spend in a month, USD; infinity: any amount."""
+        """A user's limit in a month, USD; infinity: any amount."""
         return self.usd_by_user.get(user, self.usd_by_user.get(ANYBODY, math.inf))
 
 

@@ -1,5 +1,5 @@
-"""What the kernel's control groups leave this process of the machine (versions 1, 2, and both at once), and where runs
-can have groups of their own (version 2).
+"""Limits on this process from the kernel's control groups (versions 1, 2, and both at once), and the place for groups
+of runs (version 2).
 
 A limit may be set on the process's own group or on any above it; the smallest counts. The files are described in
 the kernel's Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst, /proc/self/{cgroup,mountinfo} in proc(5).
@@ -71,7 +71,7 @@ def allow_memory(group: Path) -> bool:
             (group / _SERVICE).mkdir(exist_ok=True)
             (group / _SERVICE / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
         below.write_text("+memory", encoding="ascii")
-    except OSError:  # not ours to change, or others are inside: then runs are looked at
+    except OSError:  # not ours to change, or others are inside: then runs are polled
         return False
     return True
 
@@ -128,9 +128,9 @@ def _groups(process: Path) -> Iterator[tuple[frozenset[str], Path]]:
 
 
 def _upwards(path: str, root: str) -> list[PurePosixPath]:
-    """A group below what is mounted, and all above it, relative to the mount."""
+    """A group below the mount, and all above it, relative to the mount."""
     group = PurePosixPath(path)
-    # A container may see a part of the hierarchy that its path is not in: then the top of that part is what counts.
+    # A container may see a part of the hierarchy that its path is not in: then the top of that part counts.
     inside = group.is_relative_to(root) and ".." not in group.parts
     below = group.relative_to(root) if inside else PurePosixPath()
     return [below, *below.parents]

@@ -1,9 +1,9 @@
-"""A cloud for tests, the service's and its users': it can do everything a cloud does to those who rent from it.
+"""A cloud for tests, the service's and its users': it can do everything a cloud does to its customers.
 
-Everything follows from the offers, the script, the seed and the calls with their times. What is drawn is drawn
-for each machine by its type and number, so neither how often `advance` is called nor the order of calls at one instant
+Everything follows from the offers, the script, the seed and the calls with their times. Random numbers are drawn for
+each machine by its type and number, so neither how often `advance` is called nor the order of calls at one instant
 changes the outcome, as long as they ask for different types and no quota stands between them. For the same reason
-what is given back can be had again only after that instant, not at it.
+a machine that is given back can be had again only after that instant, not at it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Reclaim:
 
 @dataclass(frozen=True)
 class Outage:
-    """Requests and releases raise CloudError from `at_s` until before `until_s`; what is rented runs on."""
+    """Requests and releases raise CloudError from `at_s` until before `until_s`; rented machines run on."""
 
     at_s: float
     until_s: float
@@ -69,7 +69,7 @@ class Outage:
 
 @dataclass(frozen=True)
 class Slow:
-    """What is asked from `at_s` until before `until_s` is only dealt with `delay_s` later: nothing is held before."""
+    """Requests from `at_s` until before `until_s` are handled only `delay_s` later: nothing is held before."""
 
     at_s: float
     until_s: float
@@ -79,7 +79,7 @@ class Slow:
 Step = SetPrice | SetCapacity | Reclaim | Outage | Slow
 
 
-# What comes first at one instant.
+# The order at one instant.
 _PRICE, _CAPACITY, _ANSWER, _BOOT, _TAKE, _NOTICE, _RECLAIM, _RELEASE = range(8)
 
 
@@ -116,9 +116,9 @@ class _Timer:
 class FakeCloud:
     """A `Provider` without a cloud. `quota` is the most machines held at once, of all types together.
 
-    Booting machines count towards capacity and quota. A machine is charged for as its offer says until it is taken
-    away, or is gone once it was released; `cost_usd` is the exact sum, rounded once. One that fails to boot costs
-    nothing. It is `Booted` once it is set up too. A time before that of an earlier call raises ValueError.
+    Booting machines count towards capacity and quota. A machine is charged by its offer until it is taken away, or is
+    gone after its release; `cost_usd` is the exact sum, rounded once. A machine that fails to boot costs nothing. It is
+    `Booted` once it is set up, too. A time before that of an earlier call raises ValueError.
     """
 
     def __init__(
@@ -157,11 +157,11 @@ class FakeCloud:
         self._capacity[offered.type] = offered.capacity
 
     def resume(self, held: Iterable[tuple[Machine, float]], made: Mapping[str, int]) -> None:
-        """Come back to machines that were asked for at these instants, as if this cloud had given them out itself.
+        """Restore machines requested at these instants, as if this cloud had given them out itself.
 
-        Before any other call. `made` says how many of each type there have been, so that no name is used twice. What
-        has happened to the machines since is told by `advance`, again where it was told before. Raises Unknown for a
-        type that is not offered.
+        Before any other call. `made`: how many of each type there have been, so that no name is used twice. `advance`
+        reports the machines' events since then, also those reported before. Raises Unknown for a type that is not
+        offered.
         """
         for machine, asked_at_s in held:
             self._known(machine.type)
@@ -192,7 +192,7 @@ class FakeCloud:
         return self._quota
 
     def prices(self) -> dict[str, float]:
-        """What a machine of each type costs now, USD an hour."""
+        """The price of each type's machine now, USD an hour."""
         return {name: prices.latest for name, prices in self._prices.items()}
 
     def request(self, now_s: float, type: str, count: int) -> RequestId | NoCapacity:  # noqa: A002
@@ -230,7 +230,7 @@ class FakeCloud:
         self._set(_Timer(now_s + delay_s, _RELEASE, "", self._steps, lambda at_s: self._release(at_s, id)))
 
     def next_at_s(self) -> float:
-        """When something happens next, or has happened and was not told; infinity: nothing will."""
+        """The time of the next event, or of an unreported one; infinity: none."""
         while self._timers and self._timers[0].is_moot:
             heappop(self._timers)
         if self._untold:
@@ -238,21 +238,21 @@ class FakeCloud:
         return self._timers[0].at_s if self._timers else math.inf
 
     def advance(self, now_s: float) -> list[CloudEvent]:
-        """What has happened up to now and was not told yet, in the order of time."""
+        """Unreported events until now, in the order of time."""
         self._play(now_s)
         return [heappop(self._untold)[1] for _ in range(len(self._untold))]
 
     def machines(self) -> list[Machine]:
-        """What is booted and held as of the last call, by type and number."""
+        """Booted machines held as of the last call, by type and number."""
         return self._sorted(each for each in self._instances.values() if each.up_at_s < math.inf)
 
     def given_out(self, request: RequestId) -> list[Machine] | None:
-        """What a request has been given and is held as of the last call; null: it has not been answered yet."""
+        """A request's machines held as of the last call; null: it has not been answered yet."""
         found = self._requests[request]
         return None if found is None else self._sorted(found)
 
     def booting(self) -> list[Machine]:
-        """What is held and not booted yet as of the last call, by type and number."""
+        """Machines held but not booted yet as of the last call, by type and number."""
         return self._sorted(each for each in self._instances.values() if each.up_at_s == math.inf)
 
     def held(self, type: str) -> int:  # noqa: A002
@@ -261,7 +261,7 @@ class FakeCloud:
         return self._held[type]
 
     def cost_usd(self, now_s: float) -> float:
-        """What has been charged for up to now, machines that are gone included."""
+        """All charges until now, machines that are gone included."""
         self._play(now_s)
         return float(summed(self._charge(each) for each in self._instances.values()))
 
@@ -270,7 +270,7 @@ class FakeCloud:
         self._play(now_s)
         return {node: float(self._charge(each)) for node, each in self._instances.items()}
 
-    # --- what happens ---
+    # --- events ---
 
     def _set(self, timer: _Timer) -> None:
         heappush(self._timers, timer)
@@ -306,7 +306,7 @@ class FakeCloud:
 
     def _answer(self, at_s: float, request: RequestId, count: int) -> CloudEvent | None:
         if self._requests[request] is not None:
-            return None  # withdrawn before it was looked at
+            return None  # withdrawn before it was handled
         refused = self._grant(at_s, request, count)
         return refused and Failed(at_s, request, None, refused.why, refused.text)
 
@@ -388,7 +388,7 @@ class FakeCloud:
             last_s, count = self._freed[instance.type]
             self._freed[instance.type] = (at_s, count + 1 if last_s == at_s else 1)
 
-    # --- what is so ---
+    # --- state ---
 
     def _known(self, type: str) -> None:  # noqa: A002
         if type not in self._types:

@@ -1,7 +1,7 @@
-"""The NVIDIA GPUs of this machine, as NVML tells of them.
+"""The NVIDIA GPUs of this machine, from NVML.
 
 A machine without GPUs is the usual case and a broken driver must not keep the service from starting, so nothing here
-raises: what was found comes with a state that tells the cases apart, and a sentence for the log.
+raises: the result has a state that distinguishes the cases, and a sentence for the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ State = Literal["found", "none", "hidden", "no-library", "no-driver", "error"]
 class Gpu:
     """A GPU, or an instance of one that is divided (MIG), which a job uses like a GPU."""
 
-    id: str  # the UUID: what CUDA_VISIBLE_DEVICES may hold, and the same whatever the order
+    id: str  # the UUID: valid in CUDA_VISIBLE_DEVICES, and independent of the order
     model: str
     index: int  # of the board, in NVML's order
     board_id: str  # differs from `id` for an instance
@@ -30,7 +30,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class FoundGpus:
-    """What there is, why there is no more, and the faults of single GPUs, which are left out."""
+    """The GPUs, why there are no more, and the faults of single GPUs, which are left out."""
 
     gpus: tuple[Gpu, ...]
     state: State
@@ -123,14 +123,14 @@ def _instances(nvml: Any, board: Any) -> Iterator[Any]:
         try:
             yield nvml.nvmlDeviceGetMigDeviceHandleByIndex(board, place)
         except nvml.NVMLError as error:
-            if error.value != nvml.NVML_ERROR_NOT_FOUND:  # which is an empty place
+            if error.value != nvml.NVML_ERROR_NOT_FOUND:  # an empty place
                 raise
 
 
 def _visible(found: FoundGpus, environ: Mapping[str, str]) -> FoundGpus:
-    """Those that CUDA_VISIBLE_DEVICES names: the service may itself run inside an allocation.
+    """The GPUs named by CUDA_VISIBLE_DEVICES: the service may itself run inside an allocation.
 
-    As CUDA reads it: numbers, or beginnings of UUIDs; what follows the first that names nothing does not count.
+    As CUDA reads it: numbers, or beginnings of UUIDs; entries after the first that names nothing do not count.
     """
     named = environ.get("CUDA_VISIBLE_DEVICES")
     if named is None or not found.gpus:
@@ -159,4 +159,4 @@ def _shut_down(nvml: Any) -> None:
     try:
         nvml.nvmlShutdown()
     except nvml.NVMLError as error:
-        _LOG.debug("NVML does not shut down: %s", error)  # all there was to ask has been answered
+        _LOG.debug("NVML does not shut down: %s", error)  # every question has been answered

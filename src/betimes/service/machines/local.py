@@ -1,4 +1,4 @@
-"""What of this machine the service may really use: cores, memory and GPUs."""
+"""The part of this machine that the service may use: cores, memory and GPUs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def discover(
     limits: Limits | None = None,
     gpus: FoundGpus | None = None,
 ) -> Machine:
-    """What this process may use: its affinity and its control groups' limits count, not only what is built in.
+    """The resources that this process may use, within its affinity and its control groups' limits.
 
-    What is found is logged: GPUs that fail as warnings, their plain absence as information. Never raises for
-    what a machine lacks. Call it in a thread: a driver may take its time.
+    The result is logged: GPUs that fail as warnings, their plain absence as information. Never raises for missing
+    resources. Call it in a thread: a driver may take its time.
     """
     limits = read_limits() if limits is None else limits
     gpus = find_gpus() if gpus is None else gpus

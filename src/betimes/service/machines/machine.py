@@ -20,7 +20,7 @@ REAL: tuple[Kind, ...] = ("local", "ray")  # nodes of these kinds execute comman
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A node and what it has in all. `usd_per_h` is null where no price is known.
+    """A node and its resources. `usd_per_h` is null where no price is known.
 
     family: of machines on which a task needs the same; by default what the type has before its dot.
     """
@@ -33,9 +33,7 @@ class Machine:
     gpu: float
     usd_per_h: float | None = None
     cores: tuple[int, ...] = ()  # the numbers of the cores that its jobs may be pinned to; empty: unknown
-    gpu_ids: tuple[
-        str, ...
-    ] = ()  # what CUDA_VISIBLE_DEVICES calls each GPU; empty where there is none to show
+    gpu_ids: tuple[str, ...] = ()  # names of the GPUs for CUDA_VISIBLE_DEVICES; empty where there are none
     labels: Labels = NONE  # which jobs may require of their nodes
     family: str = ""
 

@@ -1,7 +1,7 @@
-"""What a cloud is to the service: it is asked for machines, and later tells what became of that.
+"""The interface of a cloud: it receives requests for machines, and reports the results later.
 
-A provider knows no clock: its driver says what time it is, with instants that never go back. No call may block;
-one that needs the network hands its work to a thread and tells the outcome through `advance`.
+A provider knows no clock: its driver passes the time, with instants that never go back. No call may block;
+one that needs the network hands its work to a thread and reports the outcome through `advance`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from betimes.service.machines.machine import Machine
 
 
 class RequestId(NamedTuple):
-    """The type that was asked for, and 0, 1, ... for the requests for that type."""
+    """The requested type, and 0, 1, ... for the requests for that type."""
 
     type: str
     number: int
@@ -23,7 +23,7 @@ class RequestId(NamedTuple):
 
 @dataclass(frozen=True)
 class NoCapacity:
-    """None of the machines asked for can be had now: there are no more of them, or the account may hold no more."""
+    """None of the requested machines can be had now: there are no more, or the account may hold no more."""
 
     type: str
     count: int
@@ -42,7 +42,7 @@ class Booted:
 
 @dataclass(frozen=True)
 class Failed:
-    """A machine did not boot; or, with no node, none of the request's machines could be had after all."""
+    """A machine did not boot; or, without a node, none of the request's machines could be had after all."""
 
     at_s: float
     request: RequestId
@@ -70,7 +70,7 @@ class Reclaimed:
 
 @dataclass(frozen=True)
 class PriceChanged:
-    """Machines of a type, those that run included, cost so much from now on."""
+    """The price of a type's machines, running ones included, from now on."""
 
     at_s: float
     type: str
@@ -81,10 +81,10 @@ CloudEvent = Booted | Failed | ReclaimNotice | Reclaimed | PriceChanged
 
 
 class Provider(Protocol):
-    """A cloud. Its machines are named by it, and no name is used twice."""
+    """A cloud. It names its machines, and uses no name twice."""
 
     def offers(self) -> list[Offer]:
-        """The instance types that can be asked for."""
+        """The instance types on offer."""
         ...
 
     def quota(self) -> int | None:
@@ -92,7 +92,7 @@ class Provider(Protocol):
         ...
 
     def prices(self) -> dict[str, float]:
-        """What a machine of each type costs now, USD an hour."""
+        """The price of each type's machine now, USD an hour."""
         ...
 
     def request(self, now_s: float, type: str, count: int) -> RequestId | NoCapacity:  # noqa: A002
@@ -107,29 +107,29 @@ class Provider(Protocol):
         ...
 
     def next_at_s(self) -> float:
-        """When `advance` should be called next; infinity: not before something is asked."""
+        """When `advance` should be called next; infinity: not before a request."""
         ...
 
     def advance(self, now_s: float) -> list[CloudEvent]:
-        """What has happened up to now and was not told yet, in the order of time."""
+        """Unreported events until now, in the order of time."""
         ...
 
     def machines(self) -> list[Machine]:
-        """What is booted and held, in the order of names' types and numbers: what there is to come back to."""
+        """Booted machines held, by type and number: those to resume."""
         ...
 
     def given_out(self, request: RequestId) -> list[Machine] | None:
-        """What a request has been given and is held, booted or not; null: it has not been answered yet."""
+        """A request's machines held, booted or not; null: it has not been answered yet."""
         ...
 
     def booting(self) -> list[Machine]:
-        """What is held and not booted yet, in the same order."""
+        """Machines held but not booted yet, in the same order."""
         ...
 
     def cost_usd(self, now_s: float) -> float:
-        """What has been charged for up to now, machines that are gone included."""
+        """All charges until now, machines that are gone included."""
         ...
 
 
 OpenCloud = Callable[[Iterable[tuple[Machine, float]], Mapping[str, int]], Provider]
-"""A cloud for one who has asked it for these machines at these instants, and for so many of each type in all."""
+"""Opens a cloud, given machines requested at these instants, and the total number of each type requested."""

@@ -1,4 +1,4 @@
-"""What is looked at before a job or a node is taken: commands and folders, kinds of nodes, parts of a unit."""
+"""Checks before a job or a node is accepted: commands and folders, kinds of nodes, parts of a unit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_SHEBANG = 255  # bytes that the kernel reads of a first line
 
 
 def can_be_known(nodes: Iterable[Node]) -> bool:
-    """Whether every node is this machine, so that what is not here will not be found anywhere."""
+    """Whether every node is this machine, so that a file missing here is missing everywhere."""
     there = [node for node in nodes if node.status != LOST]
     return bool(there) and all(node.machine.kind == "local" for node in there)
 
@@ -33,7 +33,7 @@ def can_be_known(nodes: Iterable[Node]) -> bool:
 def check_launchable(specs: Sequence[JobSpec], kept: Mapping[str, str]) -> None:
     """Raise Refused for a command, a working directory or a checkpoint folder with which no run could start.
 
-    `kept`: what a job gets of the service's own environment. A job that follows another is taken as it is: the other
+    `kept`: the part of the service's environment that jobs get. A job that follows another is not checked: the other
     may make its command and its folders.
     """
     known: set[tuple[str, str, str, str | None, bool]] = set()
@@ -57,7 +57,7 @@ def check_launchable(specs: Sequence[JobSpec], kept: Mapping[str, str]) -> None:
 
 
 def check_sent(specs: Sequence[JobSpec], archive_of: Callable[[str], Path]) -> None:
-    """Raise Refused for a command that is not in the directory that was sent along with its job, or cannot be executed.
+    """Raise Refused for a command that is not in the directory sent with its job, or cannot be executed.
 
     archive_of: where the archive of a directory is, by its SHA-256.
     """
@@ -81,7 +81,7 @@ def check_sent(specs: Sequence[JobSpec], archive_of: Callable[[str], Path]) -> N
 
 
 def _trouble_of_folder(workdir: str) -> int:
-    """The error that entering the folder would end with; 0: none that can be foreseen."""
+    """The errno of entering the folder; 0: no error can be foreseen."""
     try:
         is_folder = stat.S_ISDIR(Path(workdir).stat().st_mode)
     except OSError as error:
@@ -92,7 +92,7 @@ def _trouble_of_folder(workdir: str) -> int:
 
 
 def _check_can_be_made(folder: Path) -> None:
-    """Raise Refused for a folder that neither is there nor can be made."""
+    """Raise Refused for a folder that neither exists nor can be made."""
     there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     why = ""
     if not there.is_dir():
@@ -105,13 +105,13 @@ def _check_can_be_made(folder: Path) -> None:
 
 
 def _is_seen_from_workdir(program: str, path: str) -> bool:
-    """Whether what a program's name means depends on where it is started: in a copy that is yet to be made."""
+    """Whether a program's name depends on the working directory: a copy that is yet to be made."""
     found_in = [program] if "/" in program else path.split(os.pathsep)
     return not all(each.startswith("/") for each in found_in)
 
 
 def _trouble(program: str, workdir: str, path: str) -> int:
-    """The error that starting the program would end with; 0: none that can be foreseen."""
+    """The errno of starting the program; 0: no error can be foreseen."""
     if "/" not in program:
         folders = os.pathsep.join(str(Path(workdir) / folder) for folder in path.split(os.pathsep))
         return 0 if shutil.which(program, path=folders) else errno.ENOENT
@@ -131,17 +131,17 @@ def _interpreter_of(file: Path) -> str | None:
     try:
         with file.open("rb") as script:
             line = script.readline(MOST_SHEBANG)
-    except OSError:  # what may be executed need not be readable
+    except OSError:  # an executable file need not be readable
         return None
     words = line.removeprefix(b"#!").split() if line.startswith(b"#!") else []
-    end = "\r" if line.endswith(b"\r\n") else ""  # the kernel takes it for a part of the name, or `env` does
+    end = "\r" if line.endswith(b"\r\n") else ""  # part of the name to the kernel, or to `env`
     return f"{os.fsdecode(words[0])}{end}" if words else None
 
 
 def kind_to_add(asked: Kind | None, nodes: Iterable[Node]) -> Kind:
-    """The kind of nodes that are added; where none was named it is virtual.
+    """The kind of added nodes; virtual if none was named.
 
-    Raises Conflict where none was named and the service runs commands.
+    Raises Conflict if none was named and the service runs commands.
     """
     nodes = list(nodes)
     real = [name for kind in REAL for name in _names(nodes, kind)]
@@ -198,7 +198,7 @@ _NAMES = ("GPU", "core")
 
 
 def rounding_note(spec: JobSpec, nodes: Collection[Node], policy: str) -> str | None:
-    """What a unit counts as where the policy gives out more than it needs, and what to do; null: it does not."""
+    """A note on a unit's rounded size where the policy grants more than it needs; null: it does not."""
     kind, text = kind_of(policy)
     if kind != POOL or not nodes:
         return None

@@ -1,6 +1,6 @@
 """The service's clocks: one that follows the wall clock without its jumps, and a virtual one for replays and tests.
 
-Both tell seconds since 1970, never go back, and let a coroutine sleep until an instant.
+Both give seconds since 1970, never go back, and let a coroutine sleep until an instant.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 Source = Callable[[], float]  # seconds
 
 LONGEST_SLEEP_S = 1.0  # by the event loop's clock, which stands still while the machine is suspended
-_LONGEST_UNSEEN_S = 1.0  # that a clock runs before it sees again how far it is off
+_LONGEST_UNSEEN_S = 1.0  # between two checks of a clock against the wall clock
 
-# Rounds of the event loop in which whatever is ready may run, and what that makes ready, before a clock jumps: a result
-# is seen that passes through so many futures and queues.
+# Rounds of the event loop for ready callbacks, and those that they make ready, before a clock jumps: a result may pass
+# through so many futures and queues.
 _TURNS = 32
 
 
@@ -62,7 +62,7 @@ class Clock:
             self._jump = Jump(wall_s - floor_s, 0.0)
 
     def now_s(self) -> float:
-        """Seconds since 1970; never less than what it said before."""
+        """Seconds since 1970; never less than before."""
         before_s, wall_s, after_s = self._steady(), self._wall(), self._steady()
         elapsed_s = before_s - self._anchor_steady_s
         made_up_s = min(abs(self._behind_s), self._slew_frac * elapsed_s)
@@ -80,19 +80,19 @@ class Clock:
         return ahead_s if ahead_s > self._threshold_s else 0.0
 
     def jump(self) -> Jump | None:
-        """What the wall clock has done since this was last asked; null: it went on as it should."""
+        """The wall clock's jump since the last call; null: none."""
         self.now_s()
         told, self._jump = self._jump, None
         return told
 
     async def sleep_until(self, at_s: float) -> None:
-        """Return once it is `at_s`, at once if it is so already, within a second if a jump makes it so."""
+        """Return once it is `at_s`: at once if it is already, within a second after a jump."""
         await asyncio.sleep(0)
         while (left_s := at_s - self.now_s()) > 0:
             await asyncio.sleep(min(left_s, LONGEST_SLEEP_S))
 
     async def wait_for(self, event: asyncio.Event, at_s: float) -> None:
-        """Return once the event is set, or it is `at_s`, within a second if a jump makes it so."""
+        """Return once the event is set, or it is `at_s`, within a second after a jump."""
         while not event.is_set() and (left_s := at_s - self.now_s()) > 0:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left_s, LONGEST_SLEEP_S) if left_s < math.inf else None):
@@ -104,7 +104,7 @@ class Clock:
         yield
 
     def _look(self, now_s: float, steady_s: float, wall_s: float) -> float:
-        """Compare with the wall clock; the time it is."""
+        """Compare with the wall clock; the time."""
         jumped_s = wall_s - steady_s - self._offset_s
         self._offset_s += jumped_s
         behind_s = wall_s - now_s
@@ -123,8 +123,8 @@ class VirtualClock:
     """A clock with a speed: 1 is real time, 3600 an hour a second, infinity jumps from event to event, 0 stands still.
 
     At infinite speed the time is exactly that of the first sleeper that is due, as soon as nothing else is left to
-    run: what is ready to run in the event loop is given a few turns before, and what runs elsewhere (a thread, a
-    socket) holds the clock meanwhile. `advance_to` moves a clock of any speed forward.
+    run: ready callbacks of the event loop get a few turns before, and work elsewhere (a thread, a socket) holds the
+    clock meanwhile. `advance_to` moves a clock of any speed forward.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class VirtualClock:
         self._holders = 0
 
     def now_s(self) -> float:
-        """The virtual time; never less than what it said before."""
+        """The virtual time, s; never less than before."""
         if not self._runs:
             return self._base_s
         return self._base_s + (self._steady() - self._base_steady_s) * self._speed
@@ -179,13 +179,13 @@ class VirtualClock:
             await asyncio.gather(*waiters, return_exceptions=True)
 
     def advance_to(self, at_s: float) -> None:
-        """Move on to `at_s` if it is not that late yet, and wake all who are due by then."""
+        """Move on to `at_s` unless it is later, and wake all sleepers due by then."""
         self._base_s, self._base_steady_s = max(self.now_s(), at_s), self._steady()
         self._wake()
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """While this is held a clock of infinite speed does not jump: for work outside the event loop."""
+        """Keep a clock of infinite speed from jumping: for work outside the event loop."""
         self._holders += 1
         if not self._runs:
             self._set_alarm()  # it may have been about to jump

@@ -1,4 +1,4 @@
-"""What the controller can be asked to do with the state in a turn: a class a request."""
+"""Requests to the controller for work on the state in a turn: one class each."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ T = TypeVar("T")
 
 
 class Command(ABC, Generic[T]):
-    """A request to the controller; T: what comes of it."""
+    """A request to the controller; T: its result."""
 
     @abstractmethod
     def carry_out(self, scheduler: Scheduler, rentals: Rentals | None, /) -> T:
-        """Do it in the present turn. Raises what it is refused with."""
+        """Do it in the present turn. Raises the error of a refusal."""
 
 
 # --- users ----------------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ class Command(ABC, Generic[T]):
 
 @dataclass(frozen=True)
 class SubmitJobs(Command[list[list[int]]]):
-    """Take all of these jobs, or none; the numbers of each. They may name each other in `after`."""
+    """Accept these jobs, all or none; the numbers of each. They may name each other in `after`."""
 
     specs: tuple[JobSpec, ...]
     user: str
@@ -108,7 +108,7 @@ class ReleaseJobs(Command[list[int]]):
 
 @dataclass(frozen=True)
 class SetPolicy(Command[None]):
-    """Decide by another policy from now on; front: the point of a front that it is; cause: if it is not the user."""
+    """Decide by another policy from now on; front: its point of a front; cause: if it is not the user."""
 
     policy: str
     user: str
@@ -147,7 +147,7 @@ class ChangeMembers(Command[None]):
     left: tuple[str, ...]
 
     def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
-        # Asked again, as after a turn that was not stored, it changes nothing.
+        # Repeated, as after a turn that was not stored, it changes nothing.
         for machine in self.joined:
             if machine.name not in scheduler.ledger.nodes:
                 scheduler.nodes.add(machine, "cluster")
@@ -182,7 +182,7 @@ class SetNodeStatus(Command[Node]):
 
 @dataclass(frozen=True)
 class NoteHeartbeat(Command[None]):
-    """A node has sent a sign of life that matters: its first one, or one after it was lost."""
+    """A node has sent its first heartbeat, or the first after it was lost."""
 
     name: str
 
@@ -192,7 +192,7 @@ class NoteHeartbeat(Command[None]):
 
 @dataclass(frozen=True)
 class ExpireLease(Command[None]):
-    """A node has not been heard of for as long as its lease."""
+    """A node's lease has ended without a heartbeat."""
 
     name: str
 
@@ -213,7 +213,7 @@ class GiveBackNode(Command[None]):
 
 @dataclass(frozen=True)
 class AdvanceCloud(Command[None]):
-    """Tell the scheduler what has happened at the cloud by now."""
+    """Report the cloud's events until now to the scheduler."""
 
     def carry_out(self, scheduler: Scheduler, rentals: Rentals | None, /) -> None:
         _of_a_cloud(rentals).advance(scheduler)
@@ -224,7 +224,7 @@ class AdvanceCloud(Command[None]):
 
 @dataclass(frozen=True)
 class TakeReport(Command[None]):
-    """An executor has reported something of a run."""
+    """An executor's report of a run."""
 
     report: Report
 
@@ -247,7 +247,7 @@ class ReportProgress(Command[None]):
 
 @dataclass(frozen=True)
 class ReportResize(Command[None]):
-    """A run has been told its new width; not done: it has to be restarted for it."""
+    """A run has received its new width; not done: it has to be restarted for it."""
 
     run: RunId
     units: int
@@ -291,11 +291,11 @@ class TakePlan(Command[None]):
 
 @dataclass(frozen=True)
 class PromiseJobs(Command[list[Quote]]):
-    """Log what these jobs are promised according to a forecast."""
+    """Log promises to these jobs from a forecast."""
 
     numbers: tuple[int, ...]
     forecast: Forecast
-    options: tuple[QuoteOption, ...] = ()  # what they could do when they were submitted
+    options: tuple[QuoteOption, ...] = ()  # at their submission
 
     def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[Quote]:
         return promise(scheduler, scheduler.wait_reasons(self.forecast), self.numbers, self.options)
@@ -319,7 +319,7 @@ def _control(
     scheduler: Scheduler,
     do: Callable[[int, str], None],
 ) -> list[int]:
-    """Do the same with every job, or with none if one of them cannot be; returns those to which it was done."""
+    """Apply an action to every job, or to none if it fails for one; returns the jobs to which it was applied."""
     numbers = dict.fromkeys(asked.numbers)
     able = [number for number in numbers if _can_be(scheduler, action, number, asked.where_possible)]
     for number in able:

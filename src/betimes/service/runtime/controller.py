@@ -1,6 +1,6 @@
-"""The one task that owns the service's state: it gathers what has happened, decides, stores, and only then acts.
+"""The one task that owns the service's state: it gathers inputs, decides, stores, and only then acts.
 
-If the store cannot be written, nothing of the turn has happened: the state is read back, and requests are refused.
+If the store cannot be written, the turn is void: the state is read back, and requests are refused.
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ Results = list[tuple[Input, Any]]
 MOST_A_TURN = 500  # inputs that one turn takes: more would keep the first of them waiting
 EVENTS_A_SNAPSHOT = 20_000
 LEASE_S = 30.0
-MOST_FAILURES = 3  # of turns, one after the other, for a reason that is not known
+MOST_FAILURES = 3  # of turns in a row, for an unknown reason
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Turn:
-    """What one turn brought about."""
+    """The results of one turn."""
 
     batch: Batch
     effects: list[Effect]
 
 
 class Controller:
-    """Owns the scheduler; everything else asks it by commands. What a turn has decided is carried out by `effects`."""
+    """Owns the scheduler; everything else sends commands. `effects` carries out the decisions of a turn."""
 
     def __init__(
         self,
@@ -106,12 +106,12 @@ class Controller:
         self.leases = Heartbeats(lease_s)
         self.source: Source | None = None
         self.taken: list[Input] = []  # out of the inbox by the present turn
-        self.listeners: list[Callable[[list[Event]], None]] = []  # told of events once they are stored
+        self.listeners: list[Callable[[list[Event]], None]] = []  # receive events once they are stored
         self.promise: Callable[[Sequence[Newcomers]], Awaitable[None]] | None = None  # of those of a turn
         self.stopping = False
         self.at_rest = asyncio.Event()  # set while everything due by now is done, and `run` waits
         self.problem: str | None = None
-        self.failures = 0  # of turns, in a row, for a reason that is not known
+        self.failures = 0  # of turns, in a row, for an unknown reason
         self.recovery_s, self.replayed = 0.0, 0
         self.snapshot_at = 0
         self.taking_over = False  # once the policy in force is compiled
@@ -124,11 +124,11 @@ class Controller:
         snapshot = self.store.latest_snapshot()
         body, after = (snapshot.body, snapshot.event_id) if snapshot is not None else (None, 0)
         ledger = Ledger.recovered(body, self.store.each_event(after), self.default_run_s)
-        for row in self.store.live_jobs():  # of which not every step stands in the log
+        for row in self.store.live_jobs():  # not every step of progress is in the log
             if row["progress_frac"] is not None and row["job_id"] in ledger.jobs:
                 ledger.jobs[row["job_id"]].progress_frac = row["progress_frac"]
         self.replayed, self.snapshot_at = ledger.next_event - 1 - after, after
-        # What was foreseen of a turn that has not happened is out of date.
+        # Forecasts from a void turn are out of date.
         self.scheduler = self._scheduler(ledger, self.scheduler.version + 1)
         if self.rentals is not None:
             self.rentals.resume(ledger)
@@ -136,7 +136,7 @@ class Controller:
 
     async def run(self) -> None:
         """Turn after turn, until `stop`."""
-        # No heartbeat could be heard until now: the leases of nodes that are watched begin here.
+        # No heartbeat could arrive until now: leases of watched nodes begin here.
         for name, node in self.scheduler.ledger.nodes.items():
             if node.watched and node.is_there:
                 self.leases.beat(name, self.clock.now_s())
@@ -155,20 +155,20 @@ class Controller:
             await self.background.cancel()
 
     async def stop(self) -> None:
-        """Take no more inputs, store what there is, and let executors go; runs go on."""
+        """Take no more inputs, store the rest, and let executors go; runs go on."""
         self.stopping = True
         self.inbox.woken.set()
 
     async def compile(self, policy: str) -> None:
-        """Return when a policy can be put in force; all goes on meanwhile. Raises what `Kernels.compile` does."""
+        """Return when a policy can be put in force; all goes on meanwhile. Raises as `Kernels.compile`."""
         if self.kernels is not None:
             await self.kernels.compile(policy)
 
     async def beat(self, name: str) -> Lease:
-        """A node says that it lives: it must say so again within its lease. One that was lost is up again.
+        """A heartbeat of a node: the next one must come within its lease. A lost node is up again.
 
-        Only the first sign of life, and that of a node that was lost, are stored. Raises Unknown; Conflict for this
-        machine, which lives as long as the service does.
+        Only the first heartbeat, and that of a lost node, are stored. Raises Unknown; Conflict for this machine, which
+        lives as long as the service does.
         """
         node = self.scheduler.nodes.node(name)
         if node.machine.kind == "local":
@@ -178,7 +178,7 @@ class Controller:
         now_at = self.clock.now_s()
         self.scheduler.nodes.node(name).last_seen_at = now_at
         self.leases.beat(name, now_at)
-        self.inbox.woken.set()  # there may be an earlier end to wait for
+        self.inbox.woken.set()  # an earlier end may be due
         return Lease(node=name, lease_s=self.leases.lease_s, until_at=now_at + self.leases.lease_s)
 
     # --- inputs -------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class Controller:
         key: IdempotencyKey | None = None,
         newcomers: Newcomers | None = None,
     ) -> T:
-        """What comes of a command, once it is stored. Raises what it is refused with; Unavailable.
+        """The result of a command, once it is stored. Raises the error of a refusal; Unavailable.
 
         key: under which the store keeps the answer; newcomers: a submission's jobs, which its turn promises an end.
         """
@@ -206,7 +206,7 @@ class Controller:
     # --- compiling ------------------------------------------------------------------------------------------------
 
     def _see_to_kernels(self) -> None:
-        """While the policy in force is not compiled nothing is decided: compile it. Raises what that has raised."""
+        """Compile the policy in force if it is not: nothing is decided meanwhile. Raises errors of that."""
         if self.fault is not None:
             raise self.fault
         if self.scheduler.stands_by and not self.taking_over:
@@ -229,7 +229,7 @@ class Controller:
     # --- a turn -------------------------------------------------------------------------------------------------
 
     async def _wait(self) -> None:
-        """Until there is something in the inbox, or something is due."""
+        """Wait until the inbox has an input, or something is due."""
         if self.inbox or self.stopping:
             await asyncio.sleep(0)
             return
@@ -245,14 +245,14 @@ class Controller:
             self.at_rest.clear()
 
     def next_due_at(self) -> float:
-        """When something happens by itself: a timer of the policy, the end of a virtual run, a replayed submission."""
+        """When the next event is due by itself: a policy's timer, a virtual run's end, a replayed submission."""
         due = [self.scheduler.next_timer_at(), *(world.next_at() for world in self.effects.worlds)]
         due.append(self.leases.next_expiry_s())
         due.append(self.rentals.next_at() if self.rentals is not None else math.inf)
         return min([*due, self.source.next_at() if self.source is not None else math.inf])
 
     def _instant(self) -> float:
-        """The time of this turn: what happens in a virtual world happens when it is due, however late we are."""
+        """The time of this turn: virtual events happen when they are due, however late the turn is."""
         now_at = self.clock.now_s()
         return min(now_at, self.next_due_at()) if self.effects.worlds else now_at
 
@@ -304,7 +304,7 @@ class Controller:
             try:
                 results.append((one, one.command.carry_out(scheduler, self.rentals)))
             except InputError as error:
-                if len(scheduler.events) > before:  # half of it has been done
+                if len(scheduler.events) > before:  # it was carried out partly
                     raise Broken(one, error) from error
                 results.append((one, error))
             except (PolicyViolation, StoreError):
@@ -315,7 +315,7 @@ class Controller:
         return results
 
     async def _promise_newcomers(self, results: Results) -> None:
-        """Promise the jobs that have just been taken when they will be done."""
+        """Promise an end to the jobs just accepted."""
         taken: list[Newcomers] = []
         for one, result in results:
             if one.newcomers is not None and not isinstance(result, BaseException):
@@ -325,7 +325,7 @@ class Controller:
             await self.promise(taken)
 
     def turn_of(self, results: Results) -> Turn:
-        """What is to be stored and done."""
+        """The turn's batch and effects."""
         events, effects, rows, runs = self.scheduler.take()
         batch = Batch(events=events, jobs=rows, runs=runs)
         batch.nodes = list(_rows_of_nodes(events, self.scheduler.ledger.nodes).values())
@@ -336,7 +336,7 @@ class Controller:
         return Turn(batch, effects)
 
     def _due(self, now_at: float) -> Iterator[Command[Any]]:
-        """What happens by itself: virtual runs start and end, the cloud has news, leases are over."""
+        """Events that are due by themselves: virtual runs, the cloud's news, ends of leases."""
         for world in self.effects.worlds:
             for report in sorted(world.advance(now_at), key=in_order):
                 yield TakeReport(report)
@@ -347,17 +347,16 @@ class Controller:
                 yield ExpireLease(name)
 
     async def _take_back(self, error: Exception) -> None:
-        """Nothing of the turn has happened: read the state back, and tell those who waited.
+        """The turn is void: read the state back, and refuse the requests that wait.
 
-        What executors have reported is told again. A turn that fails for no reason that is known, time and again, ends
-        the service.
+        Executors' reports are handled again. Repeated failures of a turn for an unknown reason end the service.
         """
         while True:
             self._put_back(error)
             if self.stopping:
                 return
             try:
-                # A turn on its own may be so small that it finds room where no request does.
+                # A lone turn may be small enough to find room where no request does.
                 await asyncio.to_thread(self.store.probe)
                 await asyncio.to_thread(self.recover)
                 self.scheduler.begin(self.clock.now_s())
@@ -407,7 +406,7 @@ class Controller:
         return Scheduler(ledger, self._status_of, self.settings, is_compiled, version)
 
     def _heed_jumps(self) -> None:
-        """No lease ends for time that was skipped, in which no heartbeat could be heard."""
+        """Extend leases by skipped time, in which no heartbeat could arrive."""
         jump = self.clock.jump()
         if jump is not None:
             log.warning(
@@ -422,13 +421,13 @@ class Controller:
                 self.scheduler.sleep(jump.stepped_s)
 
     def _status_of(self, number: int) -> str | None:
-        """How a job that is over ended, from the store."""
+        """The final status of a job, from the store."""
         row = self.store.job(number)
         return str(row["status"]) if row is not None else None
 
 
 def _rows_of_nodes(events: Sequence[Event], nodes: Mapping[str, Node]) -> dict[str, dict[str, Any]]:
-    """The rows of the nodes that events are about, as they are now, or as they were when they went."""
+    """The rows of the nodes in these events, as they are now, or as they were at the end."""
     rows: dict[str, dict[str, Any]] = {}
     for event in events:
         if event.kind == "node-gone":

@@ -32,13 +32,13 @@ from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.scheduler import Scheduler
 
-RETRY_S = 1.0  # between two tries of what cannot be done just now
+RETRY_S = 1.0  # between two tries of an effect
 
 log = logging.getLogger(__name__)
 
 
 class EffectRunner:
-    """Carries effects out, and puts what comes of them into the inbox.
+    """Carries effects out, and puts their results into the inbox.
 
     now_s: the present instant, by the service's clock.
     """
@@ -70,7 +70,7 @@ class EffectRunner:
         self.executors[kind] = executor
 
     async def adopt(self, scheduler: Scheduler) -> None:
-        """After a start: sort out what ran when the service went, and go on with what was to be stopped."""
+        """After a start: adopt runs from before, and go on stopping those that were to stop."""
         launched = [job for job in scheduler.ledger.jobs.values() if job.run is not None and job.run.launched]
         for kind, executor in self.executors.items():
             mine = [job for job in launched if _kind_of(job, scheduler) == kind]
@@ -82,7 +82,7 @@ class EffectRunner:
                     await self._stop(executor, RunId(job.job_id, run.number), left_s)
 
     async def carry_out(self, effect: Effect, scheduler: Scheduler) -> None:
-        """Do what the scheduler asks for; what takes time goes on in the background."""
+        """Carry out an effect; slow work goes on in the background."""
         if isinstance(effect, GiveBack):
             self._give_back(effect.node, scheduler.now_at)
             return
@@ -131,7 +131,7 @@ class EffectRunner:
             await executor.close()
 
     async def _stop(self, executor: Executor, run: RunId, grace_s: float) -> None:
-        """Tell a run to stop; one that has not even started, or cannot be reached just now, is not waited for."""
+        """Stop a run; one that has not even started, or cannot be reached just now, is not waited for."""
         if isinstance(executor, VirtualExecutor):
             await executor.stop(run, grace_s)
         else:

@@ -1,4 +1,4 @@
-"""What is rented, what it costs beside a machine for each task, and what a planner would change next, and why."""
+"""Views of the rented fleet, its cost against a machine per task, and a planner's next changes with reasons."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from betimes.service.views.models import FleetMachine, FleetMove, FleetPlanView,
 
 
 def fleet(scheduler: Scheduler) -> FleetView:
-    """What is rented now."""
+    """The rented fleet."""
     ledger, engine = scheduler.ledger, scheduler.engine
     rented = [node for node in ledger.nodes.values() if node.rented_at is not None]
     machines = [
@@ -60,7 +60,7 @@ def fleet(scheduler: Scheduler) -> FleetView:
 
 
 def _move(scheduler: Scheduler, job: Job) -> FleetMove:
-    """A job's move that is decided, or else the one after which it runs, counted until now."""
+    """A job's decided move, or else the last one made, counted until now."""
     ledger = scheduler.ledger
     counted = paid_until([job], ledger.jobs, ledger.nodes, scheduler.now_at) if job.next_move is None else ()
     move = next((move for _, move in counted), job.next_move or job.move)
@@ -77,7 +77,7 @@ def _move(scheduler: Scheduler, job: Job) -> FleetMove:
 
 @dataclass(frozen=True)
 class AskedPlan:
-    """What has to be known for `fleet_plan`: the planner's question as it is now, and what things are called in it."""
+    """The input of `fleet_plan`: the planner's question as it is now, and names of its machines and jobs."""
 
     policy: str
     at: float | None  # of the next round
@@ -88,7 +88,7 @@ class AskedPlan:
 
 
 def ask_plan(scheduler: Scheduler) -> AskedPlan:
-    """What the planner would be asked now. Raises Conflict for a policy that does not plan in rounds."""
+    """The planner's question now. Raises Conflict for a policy that does not plan in rounds."""
     engine, policy = scheduler.engine, scheduler.ledger.policy
     if not isinstance(engine, LiveNodes) or engine.rounds is None:
         raise Conflict(
@@ -102,7 +102,7 @@ def ask_plan(scheduler: Scheduler) -> AskedPlan:
 
 
 def fleet_plan(asked: AskedPlan) -> FleetPlanView:
-    """What the policy would change now: this asks the planner. Raises Conflict for one that fails."""
+    """The planner's changes now: this asks the planner. Raises Conflict for one that fails."""
     plan = answer(asked.planner, asked.question)
     if plan.problem is not None:
         raise Conflict(f"policy {asked.policy}: its planner has failed: {plan.problem}")
@@ -116,7 +116,7 @@ def fleet_plan(asked: AskedPlan) -> FleetPlanView:
 
 
 class _Names:
-    """What machines and jobs of a planner's answer are called."""
+    """Names of the machines and jobs in a planner's answer."""
 
     def __init__(self, asked: AskedPlan, decisions: Sequence[Decision]) -> None:
         self._asked, self.offers, self._decisions = asked, asked.offers, decisions
@@ -182,7 +182,7 @@ def _going_to(machine: int, decisions: Sequence[Decision]) -> list[int]:
 
 
 def _change(decision: Decision, offers: Sequence[Offer], snapshot: Snapshot) -> float:
-    """What a decision adds to the hour's price of the fleet, USD."""
+    """A decision's change of the fleet's price an hour, USD."""
     if isinstance(decision, Rent):
         return offers[decision.offer].charged_usd_per_h
     if isinstance(decision, Release):
@@ -192,7 +192,7 @@ def _change(decision: Decision, offers: Sequence[Offer], snapshot: Snapshot) -> 
 
 
 def _alone_usd_per_h(engine: LiveNodes) -> float:
-    """What the tasks that run on rented machines, or that are bound to some, would cost an hour on a machine each.
+    """Cost an hour, on a machine each, of the tasks that run on rented machines or are bound to some.
 
     Owned machines are filled without packing, too.
     """
@@ -203,7 +203,7 @@ def _alone_usd_per_h(engine: LiveNodes) -> float:
 
 
 def _on_rented(state: NodesState, slot: int) -> int:
-    """How many tasks of a job are on rented machines, or are to be."""
+    """Tasks of a job that run on rented machines, or will."""
     need, tasks = state.needs[slot], 0
     at = need.placed if need.holder >= 0 else need.bound
     while at >= 0:

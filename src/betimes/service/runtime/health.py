@@ -13,7 +13,7 @@ from betimes.service.runtime.controller import Controller
 from betimes.service.views.models import Health
 from betimes.units import length
 
-FRESH_S = 1.0  # a result of the last so many seconds is given again: each try is a write, and the route needs no token
+FRESH_S = 1.0  # a result this recent is returned again: each try is a write, and the route needs no token
 PATIENCE_S = 8.0  # more than a commit waits for a lock
 
 
@@ -28,7 +28,7 @@ class Readiness:
         self.archived_upto = 0  # when the store could last be read
 
     async def problem(self) -> str | None:
-        """Why nothing can be written; null: something just was."""
+        """Why nothing can be written; null: a write worked."""
         if time.monotonic() - self.tried_at < FRESH_S:
             return self.found
         trying = self.trying
@@ -50,7 +50,7 @@ class Readiness:
 
 
 async def health_of(controller: Controller, readiness: Readiness, uptime_s: float) -> Health:
-    """Whether jobs can be taken and decided about, and why not."""
+    """Whether jobs can be accepted and decided on, and why not."""
     kernels, scheduler = controller.kernels, controller.scheduler
     problem = controller.problem or await readiness.problem()
     try:

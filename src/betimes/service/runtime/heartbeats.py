@@ -1,4 +1,4 @@
-"""Leases of nodes: one that has not been heard of for so long is lost."""
+"""Leases of nodes: a node without a heartbeat for so long is lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 class Heartbeats:
-    """When each node was last heard of. Times are of a clock that never goes back; an earlier one counts as the last.
+    """The last heartbeat of each node. Times are of a clock that never goes back; an earlier one counts as the last.
 
     A lease ends at the instant of the last beat plus `lease_s`: a beat that comes at that instant, before `expired` is
     asked, is in time.
@@ -21,7 +21,7 @@ class Heartbeats:
         self._heard_s: dict[str, float] = {}
 
     def beat(self, node: str, now_s: float) -> None:
-        """The node lives; a node that is new, or was lost, is watched from now on."""
+        """A heartbeat; a node that is new, or was lost, is watched from now on."""
         self._latest_s = max(self._latest_s, now_s)
         self._heard_s.pop(node, None)
         self._heard_s[node] = self._latest_s
@@ -31,7 +31,7 @@ class Heartbeats:
         self._heard_s.pop(node, None)
 
     def last_s(self, node: str) -> float | None:
-        """When the node was last heard of; null: it is not watched."""
+        """When the last heartbeat came; null: it is not watched."""
         return self._heard_s.get(node)
 
     def next_expiry_s(self) -> float:
@@ -39,7 +39,7 @@ class Heartbeats:
         return next(iter(self._heard_s.values()), math.inf) + self.lease_s
 
     def expired(self, now_s: float) -> list[str]:
-        """The nodes whose leases have ended, longest unheard of first. Each is told once, and then watched no more."""
+        """The nodes whose leases have ended, the oldest first. Each is returned once, and then no longer watched."""
         lost: list[str] = []
         for node, heard_s in self._heard_s.items():
             if heard_s + self.lease_s > now_s:
@@ -50,7 +50,7 @@ class Heartbeats:
         return lost
 
     def extend(self, by_s: float, now_s: float) -> None:
-        """Every lease ends so much later, but none later than if its node had been heard of just now.
+        """Every lease ends so much later, but none later than after a heartbeat just now.
 
         For when the clock was put forward by so much (`Jump.stepped_s`), or heartbeats could not be received.
         """

@@ -1,4 +1,4 @@
-"""What has come in for the controller's next turns, in order, and the answers to it."""
+"""Inputs for the controller's next turns, in order, and the answers to them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class IdempotencyKey:
-    """A submission under this key of a user is answered again as it was the first time."""
+    """A repeated submission under this key of a user gets the first answer again."""
 
     user: str
     key: str
     asked: list[dict[str, Any]]  # the jobs, so that the key is not used for others
 
     def answer(self, numbers: list[list[int]]) -> dict[str, Any]:
-        """What the store keeps of the first time."""
+        """The first answer, as the store keeps it."""
         return {"asked": self.asked, "job_ids": numbers}
 
 
@@ -33,14 +33,14 @@ class IdempotencyKey:
 class Newcomers:
     """The jobs of a submission, to be promised an end by the turn that takes them, so that both are one commit."""
 
-    options: list[QuoteOption] = field(default_factory=list[QuoteOption])  # what a job could do when it came
-    numbers: list[int] = field(default_factory=list[int])  # once they have been taken
-    quotes: list[Quote] | None = None  # null: they have to be promised an end by a later turn
+    options: list[QuoteOption] = field(default_factory=list[QuoteOption])  # at the submission
+    numbers: list[int] = field(default_factory=list[int])  # once accepted
+    quotes: list[Quote] | None = None  # null: a later turn must promise them an end
 
 
 @dataclass
 class Input:
-    """A command, and the request that waits for what comes of it; null: none does."""
+    """A command, and the request that waits for its result; null: none does."""
 
     command: Command[Any]
     done: asyncio.Future[Any] | None = None
@@ -60,7 +60,7 @@ class Input:
 
 
 class Inbox:
-    """Inputs in the order in which they came; `woken` is set whenever the controller has to look."""
+    """Inputs in order of arrival; `woken` is set whenever the controller has to look."""
 
     def __init__(self) -> None:
         self.inputs: list[Input] = []
@@ -70,16 +70,16 @@ class Inbox:
         return bool(self.inputs)
 
     def put(self, one: Input) -> None:
-        """Another one, for the next turn."""
+        """Add one for the next turn."""
         self.inputs.append(one)
         self.woken.set()
 
     def tell(self, command: Command[Any]) -> None:
-        """A command whose result is not waited for."""
+        """Add a command, without an answer."""
         self.put(Input(command))
 
     async def ask(self, command: Command[T], key: IdempotencyKey | None, newcomers: Newcomers | None) -> T:
-        """The result of a command. Raises what the command is refused with."""
+        """The result of a command. Raises the error of a refusal."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.put(Input(command, done, key, newcomers))
         return await done
@@ -95,7 +95,7 @@ class Inbox:
 
 
 class Broken(Exception):
-    """A command was carried out in part, or not at all, for a reason that is not known: the state cannot be trusted."""
+    """A command was carried out in part, or not at all, for an unknown reason: the state cannot be trusted."""
 
     def __init__(self, one: Input, error: Exception) -> None:
         super().__init__(str(error))

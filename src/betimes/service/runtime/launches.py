@@ -1,4 +1,4 @@
-"""From a job's run to what an executor is given."""
+"""From a job's run to an executor's launch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from betimes.service.uploads.kept import archive_path
 IssueToken = Callable[[int, int], str]
 
 KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
-"""Of the service's own environment; whatever else a job needs, `env` says."""
+"""Variables passed on from the service; jobs name others in `env`."""
 
 VARIABLES = {
     "BETIMES_JOB_ID": "the job's number",
@@ -34,22 +34,22 @@ VARIABLES = {
     "BETIMES_URL": "where the service listens",
     "BETIMES_RUN_TOKEN": "allows this run to report its progress, and nothing else",
 }
-"""What a job is told about itself; the executor adds cores and GPUs."""
+"""A job's variables about itself; the executor adds cores and GPUs."""
 
 
 class Launches:
-    """Where runs have their folders, and what their environment says. log_id: of the log that they stand in."""
+    """Makes launches of runs: folders and environments. log_id: of the log that they are in."""
 
     def __init__(
         self, state: Path, log_id: str, issue_token: IssueToken, environ: Mapping[str, str] = os.environ
     ) -> None:
         self.state, self.log_id, self.issue_token = state, log_id, issue_token
         self.kept = {name: environ[name] for name in KEPT if name in environ}
-        self.url = ""  # once it is known where the service listens
+        self.url = ""  # until the service listens
 
     @property
     def runs(self) -> Path:
-        """Where every job that has run has a folder, by its number."""
+        """The parent of all jobs' folders, named by number."""
         return self.state / "runs"
 
     def folder(self, job: int, number: int) -> Path:
@@ -98,8 +98,8 @@ class Launches:
             grace_s=spec.grace_s,
             folder=str(folder),
             checkpoint_dir=checkpoints,
-            # Not in the run's folder, of which the job is told: who reads all that is there would hang on it, and
-            # swallow what the service has to say.
+            # Not in the run's folder, which the job knows: a program that reads all files there would hang on it,
+            # and swallow the service's requests.
             control=str(self.state / "control" / f"{job.job_id}-{run.number}-{identity[:8]}"),
             identity=identity,
             time_limit_s=spec.time_limit_s,
@@ -110,6 +110,6 @@ class Launches:
         )
 
     def _identity(self, job: Job, number: int) -> str:
-        """Of a run. A log that was put back from a copy gives out numbers once more, but at other instants."""
+        """A run's identity. A log restored from a copy gives out numbers again, but at other instants."""
         run = f"{self.log_id} {job.job_id} {job.submitted_at!r} {number}"
         return hashlib.sha256(run.encode("ascii")).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""What is decided beside the turns: planners in a thread, and a portfolio's selections from the jobs so far."""
+"""Decisions beside the turns: planners in a thread, and a portfolio's selections from the jobs so far."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ A_PAGE = 1000  # events
 
 @dataclass
 class _Known:
-    """A job; took_s: its run time, null: it has not finished. row: as `JobRows` has it, null: nothing holds it now."""
+    """A job; took_s: its run time, null: not finished. row: as made by `JobRows`, null: nothing holds it now."""
 
     wanted: JobRequest
     submitted_at: float
@@ -55,7 +55,7 @@ class _Known:
 
 
 class PastJobs:
-    """The newest jobs, read from the log as it grows; sets of trials, and what is kept in a file only, are left out."""
+    """The newest jobs, read from the log as it grows, without sets of trials and archived events."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -66,7 +66,7 @@ class PastJobs:
         self._without_row: list[_Known] = []
 
     def submitted(self, snapshot: SelectionSnapshot, epoch_at: float) -> Submitted:
-        """What was known at the time of the snapshot, whatever has happened since. epoch_at: the instant of 0 s."""
+        """The jobs as known at the time of the snapshot. epoch_at: the instant of 0 s."""
         self._read(epoch_at + snapshot.at_s)
         for number in list(self._jobs)[: max(0, len(self._jobs) - MOST_PAST)]:
             del self._jobs[number]
@@ -84,7 +84,7 @@ class PastJobs:
         return Submitted(rows, self._newest, snapshot.empty)
 
     def _read(self, until_at: float) -> None:
-        """Take what has happened up to that instant into account."""
+        """Read the events up to that instant."""
         if self._after is None:
             newest = self._store.jobs(JobFilter(limit=MOST_PAST))
             first_at = min((row["submitted_at"] for row in newest), default=0.0)
@@ -122,7 +122,7 @@ log = logging.getLogger(__name__)
 
 
 class PlannerThread:
-    """Answers one question at a time. A planner that never comes to an end does not keep the service from stopping."""
+    """Answers one question at a time. A planner that never ends does not keep the service from stopping."""
 
     def __init__(self, inbox: Inbox, background: Background) -> None:
         self._inbox, self._background = inbox, background
@@ -159,11 +159,11 @@ async def _in_a_thread(asked: AskPlanner) -> Plan:
 
 
 MOST_NAMED = 200
-"""Jobs that a selection's event names: what comes of them says what came of the choice."""
+"""Jobs that a selection's event names: their results show those of the choice."""
 
 
 class Selections:
-    """Makes one selection at a time; what each member was worth before is remembered from one to the next.
+    """Makes one selection at a time; earlier results of the members are remembered from one to the next.
 
     hold: keeps a virtual clock from jumping while a selection goes on.
     """

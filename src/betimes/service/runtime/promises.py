@@ -1,8 +1,8 @@
 """When jobs will be done: a copy of the engine is played out, in a thread where that takes long.
 
-Runs that were told to stop hold their room until they have left, of which a play-out knows nothing: to a policy for a
-pool a preempted job has left, and a cancelled one goes on until its end is reported. A promise that rests on their room
-is put off until they have left at the latest.
+A stopping run occupies its nodes until it exits. Play-outs do not model that: to a policy for a pool a preempted job
+has left, and a cancelled one goes on until its end is reported. Here a promise that rests on such nodes is put off
+until the latest exit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SAME_S = 1e-3  # instants of one play-out that are no further apart are one
 
 @dataclass(frozen=True)
 class Leaving:
-    """Who is leaving and who waits for that, as of an instant."""
+    """Jobs that leave, and jobs that wait for that, by now."""
 
     gone_at: dict[int, float] = field(default_factory=dict[int, float])  # by job that ends: when it has left
     room_at: dict[int, float] = field(
@@ -42,11 +42,11 @@ class Leaving:
 
     @property
     def holds_until_at(self) -> float:
-        """Until when this can be said; infinity: until something happens."""
+        """Until when this holds; infinity: until something happens."""
         return min((*self.gone_at.values(), *self.room_at.values()), default=math.inf)
 
     def put_off(self, found: Forecast) -> Forecast:
-        """The forecast with everything later that waits for those who leave, and for those who wait for them."""
+        """The forecast with delays of jobs that wait for leaving ones, and of jobs behind them."""
         delays: dict[int, float] = {}
         for job, gone_at in self.gone_at.items():
             finish_at = found.times(job)[1]
@@ -64,7 +64,7 @@ class Leaving:
             for job in sorted(late, key=lambda job: late[job])
             if (finish_at := found.times(job)[1]) is not None
         }
-        for job, start_at, finish_at in found.in_order_of_starts():  # those that it waits for come first
+        for job, start_at, finish_at in found.in_order_of_starts():  # awaited jobs come first
             delay_s = ends.get(round(start_at / _SAME_S), 0.0)
             if delay_s > late.get(job, 0.0) and job not in self.gone_at:
                 late[job] = delay_s
@@ -75,7 +75,7 @@ class Leaving:
 
 
 def leaving(jobs: Iterable[Job], now_at: float) -> Leaving:
-    """Who leaves now; one that is late already is given until the executor itself ends it, again and again.
+    """The jobs that leave now; a late one is given until the executor itself ends it, again and again.
 
     jobs: all, or `Scheduler.leaving_and_next`.
     """
@@ -110,13 +110,13 @@ def _nodes(job: Job) -> set[str]:
     return {name for name, _ in job.run.places} if job.run is not None else set()
 
 
-QUICK_S = 0.003  # a play-out that takes no longer takes less time than to hand it to a thread and back
+QUICK_S = 0.003  # a play-out within this time is quicker than a hand-over to a thread and back
 MOST_WITHIN_TURN_S = 0.02  # one that takes longer would keep the inputs of the next turn waiting
 
 
 @dataclass(frozen=True)
 class _Begun:
-    """A play-out that is about to be made, and what has to be known of the state that it is of."""
+    """A play-out about to be made, with facts about its state."""
 
     play: Play
     version: int  # of the state
@@ -127,12 +127,12 @@ class _Begun:
 
 
 class Promises:
-    """What is foreseen of a controller's state, as fresh as the request demands."""
+    """Forecasts of a controller's state, as fresh as the request demands."""
 
     def __init__(self, controller: Controller) -> None:
         self.controller = controller
         self.latest: Forecast | None = None
-        self.version = -1  # of the state that it is of
+        self.version = -1  # of its state
         self.usual_s = math.inf  # processor time of the last play-out
         # Unless something happens before: a grace period ends then, or a node is up.
         self.holds_until_at = math.inf
@@ -142,24 +142,23 @@ class Promises:
         controller.promise = self.promise_newcomers
 
     async def forecast(self) -> Forecast:
-        """When all jobs that wait or run now will start and finish; requests that come meanwhile share the answer."""
+        """Starts and finishes of all live jobs; requests that come meanwhile share the answer."""
         wanted = self.controller.scheduler.version
         async with self.playing:
             if self.latest is None or self.version < wanted or self._is_stale():
                 begun = self._begun_at(self.controller.clock.now_s())
                 with self.controller.clock.hold():
                     foreseen = await asyncio.to_thread(self._timed, begun.play)
-                if self.latest is None or self.version <= begun.version:  # else a turn has made a later one
+                if self.latest is None or self.version <= begun.version:  # else a turn has made a newer one
                     return self._keep(foreseen, begun)
             return self.latest
 
     async def promise_newcomers(self, taken: Sequence[Newcomers]) -> None:
-        """Promise the jobs that a turn has taken what `make` would, to be stored with them.
+        """Make the promises of `make` for the jobs that a turn has accepted, to be stored with them.
 
-        Those that keep to their ends what they have just taken need no play-out. Else one is for all of them, and
-        nothing else is decided or stored meanwhile. So it is made only where the last one was short; where it was not,
-        one is begun, which goes on while the jobs are being stored, and what they are promised follows in a turn of
-        its own.
+        Jobs that keep to their ends what they have just taken need no play-out. Else one play-out serves all of them,
+        and nothing else is decided or stored meanwhile. So it is made only if the last one was short; if not, one is
+        begun, which goes on while the jobs are being stored, and the promises follow in a separate turn.
         """
         numbers = [number for newcomers in taken for number in newcomers.numbers]
         already = self.controller.scheduler.foreseen_already(numbers)
@@ -172,7 +171,7 @@ class Promises:
             waiting = scheduler.wait_reasons(found)
             for newcomers in taken:
                 newcomers.quotes = promise(scheduler, waiting, newcomers.numbers, newcomers.options)
-        except BetimesError:  # `make` comes to the same, and its caller is told
+        except BetimesError:  # `make` raises it again, to its caller
             return
 
     def _at_once(self, foreseen: Foreseen) -> Forecast:
@@ -180,7 +179,7 @@ class Promises:
         return forecast(foreseen, scheduler.now_at, scheduler.ledger.epoch_at, scheduler.holding)
 
     async def _of_turn(self) -> Forecast:
-        """The forecast as of the turn that goes on."""
+        """The forecast as of the present turn."""
         scheduler = self.controller.scheduler
         if self.latest is not None and self.version == scheduler.version and not self._is_stale():
             return self.latest
@@ -216,19 +215,19 @@ class Promises:
         return begun.gone.put_off(forecast(foreseen, begun.as_of_at, epoch_at, begun.holding))
 
     def _is_stale(self) -> bool:
-        """Whether a run that was to have left by now is still there, or a node is not up that was to be."""
+        """Whether a run that should have left is still there, or a node that should be up is not."""
         return self.controller.clock.now_s() >= self.holds_until_at
 
     async def make(self, numbers: Sequence[int], options: Sequence[QuoteOption] = ()) -> list[Quote]:
-        """Promise jobs when they will be done, and store it; those that wait for other jobs have to wait for it too.
+        """Promise jobs an end, and store that; jobs that wait for others get their promise later.
 
-        options: what they could do when they were submitted.
+        options: those at their submission.
         """
         found = await self.forecast()
         return await self.controller.ask(PromiseJobs(tuple(numbers), found, tuple(options)))
 
     async def options(self, spec: JobSpec, user: str) -> list[QuoteOption]:
-        """What a job can do that is submitted now: wait, or have a machine rented. Raises Refused, Unknown."""
+        """The options of a job submitted now: wait, or rent a machine. Raises Refused, Unknown."""
         if not self.controller.scheduler.offers_for_jobs:
             return []
         with self.controller.clock.hold():
@@ -236,7 +235,7 @@ class Promises:
             return await asyncio.to_thread(find)
 
     async def ask(self, spec: JobSpec, user: str) -> Quote:
-        """What a job would be promised if it were submitted now; nothing is stored. Raises Refused."""
+        """The promise to a job if it were submitted now; nothing is stored. Raises Refused."""
         scheduler = self.controller.scheduler
         made_at = self.controller.clock.now_s()
         play, basis = scheduler.foresee(made_at, spec, user)
@@ -270,14 +269,14 @@ class Promises:
         )
 
     def catch_up(self) -> None:
-        """Promise what was not promised: the service has ended, or failed, between a submission and its promise."""
+        """Make missing promises: the service has ended, or failed, between a submission and its promise."""
         self.is_behind = True
         self._heed([])
 
     def _heed(self, events: Sequence[Event]) -> None:
-        """A job that has outrun what was believed is promised anew; one of a trace, when it is submitted.
+        """Promise an end again to jobs that outran their belief, and to jobs of a trace when submitted.
 
-        One that could not queue when it was submitted is promised an end when it does.
+        A job that could not queue at its submission is promised an end when it does.
         """
         outrun = [
             event.job for event in events if event.kind == "estimate-changed" and event.data.get("outran")
@@ -298,7 +297,7 @@ class Promises:
             self.controller.background.go(self._make_holding(numbers, held))
 
     def _late(self, events: Sequence[Event]) -> list[int]:
-        """Those that queue now, were submitted before, and have no promise."""
+        """Jobs that queue now, were submitted before, and have no promise."""
         jobs = self.controller.scheduler.ledger.jobs
         queued = [
             (jobs[event.job], event) for event in events if event.kind == "queued" and event.job in jobs
@@ -310,7 +309,7 @@ class Promises:
         ]
 
     async def _in_background(self) -> None:
-        with suppress(BetimesError):  # a request is given the error
+        with suppress(BetimesError):  # a request gets the error
             await self.forecast()
 
     async def _make_holding(self, numbers: Sequence[int], held: ExitStack) -> None:
@@ -319,6 +318,6 @@ class Promises:
                 await self.make(numbers)
             except (
                 BetimesError
-            ):  # nothing could be stored, or played out; when something has happened it is tried again
+            ):  # nothing could be stored, or played out; it is tried again after the next event
                 self.is_behind = True
                 raise

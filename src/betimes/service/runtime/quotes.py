@@ -1,4 +1,4 @@
-"""Promises out of a forecast, and what waiting would cost against renting."""
+"""Promises from a forecast, and the cost of waiting against renting."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from betimes.service.views.models import Quote, QuoteOption
 def promise(
     scheduler: Scheduler, waiting: WaitReasons, numbers: Sequence[int], options: Sequence[QuoteOption] = ()
 ) -> list[Quote]:
-    """Promise jobs when they will be done, by the forecast of `waiting`; those that may not queue yet have to wait."""
+    """Promise jobs an end by the forecast of `waiting`; jobs that may not queue yet get theirs later."""
     jobs = scheduler.ledger.jobs
     live = [jobs[n] for n in numbers if n in jobs and jobs[n].account is not None]
     return [_promise(scheduler, waiting, job, options) for job in live]
@@ -32,7 +32,7 @@ def promise(
 def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequence[QuoteOption]) -> Quote:
     start_at, finish_at = (None, None) if waiting.forecast is None else waiting.forecast.times(job.job_id)
     reason = waiting.why(job) if job.status is Status.QUEUED else job.reason
-    if reason is not None and options:  # which are the evidence for its waiting, or being rented a machine
+    if reason is not None and options:  # the evidence for its wait, or for renting a machine
         shown = [option.model_dump(mode="json") for option in options]
         reason = {**reason, "evidence": {**reason["evidence"], "options": shown}}
     taken = next((option for option in options if option.is_taken), None)
@@ -62,9 +62,9 @@ CHOICES: dict[What, Literal["never", "now"]] = {"wait": "never", "rent now": "no
 def find_options(
     scheduler: Scheduler, made_at: float, spec: JobSpec, user: str
 ) -> Callable[[], list[QuoteOption]]:
-    """What a job that is submitted now can do; what is returned takes a while, and may be called in any thread.
+    """The search for the options of a job submitted now: a slow function for any thread.
 
-    It finds nothing where the policy rents nothing, and where the job starts at once on a machine that is owned.
+    It finds none where the policy rents nothing, or where the job starts at once on an owned machine.
     Raises Refused and Unknown for the job.
     """
     offers = scheduler.offers_for_jobs
@@ -78,7 +78,7 @@ def find_options(
             plays.append(
                 (what, scheduler.foresee(made_at, spec.model_copy(update={"rent": choice}), user)[0])
             )
-        except Refused:  # no machine that is owned, or that is offered, holds it
+        except Refused:  # no owned or offered machine holds it
             continue
     run_s = scheduler.ledger.runtime_estimates.believed(user, spec).seconds
     owned_usd = cost_usd(spec, run_s, [node for node in scheduler.ledger.nodes.values() if node.is_shared])
@@ -98,7 +98,7 @@ def find_options(
         outcomes: dict[What, Foreseen] = {what: play() for what, play in plays}
         at_once = "rent now" in outcomes and chosen_finish_s - outcomes["rent now"].of(0)[1] < AT_ONCE_S
         rents_now = rents and (foresees or at_once)
-        if rents and not rents_now:  # it waits for as long as the policy has it, and is rented for then
+        if rents and not rents_now:  # it waits as long as the policy sets, and a machine is rented then
             outcomes["wait"] = chosen
         found: list[QuoteOption] = []
         for what, foreseen in outcomes.items():

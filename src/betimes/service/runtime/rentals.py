@@ -30,18 +30,18 @@ log = logging.getLogger(__name__)
 
 
 class Rentals:
-    """A cloud as the scheduler is told about it. The log says what is rented; the cloud is asked for nothing twice."""
+    """A cloud as the scheduler sees it. The log holds all rentals; nothing is requested of the cloud twice."""
 
     def __init__(self, open_cloud: OpenCloud) -> None:
         self._open = open_cloud
         self._cloud = open_cloud((), {})
-        self._orders: dict[RequestId, _Order] = {}  # what the policy has decided to rent
+        self._orders: dict[RequestId, _Order] = {}  # the policy's rentals
         self._refusals: list[_Refusal] = []
-        self._news_at = math.inf  # an answer that the scheduler has not been told
+        self._news_at = math.inf  # of an answer not yet reported
 
     @property
     def offers(self) -> tuple[Offer, ...]:
-        """What can be rented."""
+        """Machines on offer."""
         return tuple(self._cloud.offers())
 
     @property
@@ -50,7 +50,7 @@ class Rentals:
         return self._cloud.quota()
 
     def resume(self, ledger: Ledger) -> None:
-        """Go on with what is rented according to the log. Raises Conflict for a type that is not offered any more."""
+        """Go on with the rentals in the log. Raises Conflict for a type that is no longer offered."""
         nodes = ledger.nodes.values()
         held = [(node.machine, node.rented_at) for node in nodes if node.rented_at is not None]
         self._orders, self._refusals, self._news_at = {}, [], math.inf
@@ -77,11 +77,11 @@ class Rentals:
         return self._boot(scheduler, cause)
 
     def order(self, now_at: float, job: int, type: str, count: int) -> None:  # noqa: A002
-        """Ask for machines for one job alone; what comes of it is reported by `advance`."""
+        """Ask for machines for one job alone; `advance` reports the result."""
         self._order(now_at, _ForJob(job), type, count)
 
     def order_shared(self, now_at: float, type: str, move: RentMachine) -> None:  # noqa: A002
-        """Ask for a machine that the policy has decided to rent; what comes of it is reported by `advance`."""
+        """Ask for a machine that the policy has decided to rent; `advance` reports the result."""
         self._order(now_at, _ForPolicy(move), type, 1)
 
     def _order(self, now_at: float, order: _Order, type: str, count: int) -> None:  # noqa: A002
@@ -97,22 +97,22 @@ class Rentals:
             self._orders[answer] = order
 
     def give_back(self, node: str, now_at: float) -> None:
-        """Pay for a node no longer. Raises CloudError, in which case it is still held."""
+        """Give a node back. Raises CloudError, in which case it is still held."""
         try:
             self._cloud.release(now_at, node)
         except Unknown as error:
             log.info("nothing to give back: %s", error)  # a cloud that was resumed since knows the log alone
 
     def cost_usd(self, now_at: float) -> float:
-        """What the cloud has charged for up to now."""
+        """The cloud's charges until now."""
         return self._cloud.cost_usd(now_at)
 
     def next_at(self) -> float:
-        """When there is something to tell; infinity: not before something is asked."""
+        """When there is news to report; infinity: not before the next request."""
         return min(self._news_at, self._cloud.next_at_s())
 
     def advance(self, scheduler: Scheduler) -> None:
-        """Tell the scheduler what has happened at the cloud by now."""
+        """Report the cloud's events until now to the scheduler."""
         events = self._cloud.advance(scheduler.now_at)
         self._answer(scheduler)
         for event in events:
@@ -123,7 +123,7 @@ class Rentals:
         self._boot(scheduler, "cloud")
 
     def _answer(self, scheduler: Scheduler) -> None:
-        """Report what has come of the orders."""
+        """Report the results of the orders."""
         self._news_at = math.inf
         refusals, self._refusals = self._refusals, []
         for one in refusals:
@@ -135,7 +135,7 @@ class Rentals:
                 order.given_out(scheduler, machines)
 
     def _boot(self, scheduler: Scheduler, cause: str) -> list[str]:
-        """Machines that boot become nodes; the names of the new ones."""
+        """Add booting machines as nodes; the names of the new ones."""
         ordered = {
             machine.name for request in self._orders for machine in self._cloud.given_out(request) or ()
         }
@@ -161,7 +161,7 @@ class _ForJob:
 
 @dataclass(frozen=True, slots=True)
 class _ForPolicy:
-    """An order of a machine for whatever the policy places on it."""
+    """An order of a machine for several jobs."""
 
     move: RentMachine
 
@@ -184,7 +184,7 @@ class _Refusal:
 
 
 def _tell(scheduler: Scheduler, event: CloudEvent) -> None:
-    """An event of the cloud; it may have been told before a restart, or be of a node that was given up meanwhile."""
+    """Report an event of the cloud, perhaps reported before a restart, or of a node given up meanwhile."""
     nodes = scheduler.ledger.nodes
     match event:
         case Booted(machine=machine):

@@ -35,7 +35,7 @@ from betimes.workload.speedup import SpeedupTable, bind
 class Source:
     """Jobs that are submitted at given instants, in order.
 
-    promise_every: every so many of them one is promised when it will be done; 0: none.
+    promise_every: one in so many is promised an end; 0: none.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Source:
         return self._coming[0] if self._coming is not None else math.inf
 
     def take(self, now_at: float) -> list[JobSpec]:
-        """Those that are due."""
+        """The jobs now due."""
         due: list[JobSpec] = []
         while self._coming is not None and self._coming[0] <= now_at:
             due.append(self._coming[1])
@@ -59,7 +59,7 @@ class Source:
         return due
 
     def to_promise(self, events: Sequence[Event]) -> list[int]:
-        """The jobs that are to be promised an end, of those that have been submitted now."""
+        """The jobs submitted now that are to be promised an end."""
         numbers: list[int] = []
         for event in events:
             of_a_set = "set_id" in event.data  # which is promised as a whole
@@ -75,7 +75,7 @@ TRIAL = 1
 
 
 def machines_for(cluster: Cluster) -> list[Machine]:
-    """The nodes of a trace's cluster; a pool is one node that is as large as the pool."""
+    """The nodes of a trace's cluster; a pool is one node as large as the pool."""
     if not cluster.is_pool:
         return machines_of_cluster(cluster)
     return [Machine("pool", "virtual", "pool", float(cluster.units), 0.0, 0.0)]
@@ -84,9 +84,9 @@ def machines_for(cluster: Cluster) -> list[Machine]:
 class Arrivals:
     """The jobs of a trace that its cluster can hold, in order, each made when it is submitted; (submit_s, job).
 
-    What a job truly takes is in its environment. In a pool jobs are elastic, and a unit is a core or a GPU of the
-    pool's nodes; on nodes they are rigid, and ask for what the trace says of a unit. Without estimates the truth is
-    told. Raises InputError for none that fits.
+    A job's true work is in its environment. In a pool jobs are elastic, and a unit is a core or a GPU of the pool's
+    nodes; on nodes they are rigid, with the trace's demand per unit. Without estimates the true run time is the
+    estimate. Raises InputError if none fits.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Arrivals:
         self._rows = np.flatnonzero(fits)
         if not len(self._rows):
             raise InputError(f"{workload.name}: no job fits {cluster.name}")
-        for row in self._rows.tolist():  # what no job may be is told now, and not when it is submitted
+        for row in self._rows.tolist():  # invalid jobs raise now, and not at their submission
             try:
                 self._job(row)
             except ValidationError as error:
@@ -139,7 +139,7 @@ class Arrivals:
 
     @property
     def begin_s(self) -> float:
-        """When the first of them is submitted."""
+        """When the first job is submitted."""
         return float(self._workload.submit_s[self._rows[0]])
 
     def __iter__(self) -> Iterator[tuple[float, JobSpec]]:
@@ -181,7 +181,7 @@ class Arrivals:
         )
 
     def _demand(self, row: int) -> dict[str, FamilyDemand]:
-        """What a unit of a job needs on each family, where that is not the same on all."""
+        """The demand of a job's unit on each family, where they differ."""
         if self._demands is None:
             return {}
         at = int(np.searchsorted(self._demands.rows, row))
@@ -196,7 +196,7 @@ class Arrivals:
 
 
 def cluster_for(units: int | None, cluster: Cluster | None) -> Cluster:
-    """The cluster that was asked for; raises ClusterError for none."""
+    """The requested cluster; raises ClusterError for none."""
     if cluster is not None:
         return cluster
     if units is None:

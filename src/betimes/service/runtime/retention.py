@@ -1,4 +1,4 @@
-"""What is over leaves the database after a while: finished jobs for good, old events for files."""
+"""Removal from the database after a while: finished jobs for good, old events to files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def keep_up(
     clock: Clock | VirtualClock,
     default_run_s: float,
 ) -> None:
-    """Round after round, beside everything else. A store that cannot be written is tried again in the next one.
+    """Tidy in rounds, beside everything else. A store that cannot be written is tried again in the next one.
 
     finished_s: how long jobs that are over are kept, with their runs, quotes and output; events_s: how long events are
     kept in the database; null: for ever.
@@ -57,7 +57,7 @@ async def keep_up(
 
 
 async def keep_uploads(store: Store, uploads: Uploads) -> None:
-    """Round after round: directories that were sent go once no job names them which the store knows."""
+    """Tidy in rounds: uploaded directories go once no job in the store names them."""
     while True:
         try:
             await asyncio.to_thread(tidy_uploads, store, uploads)
@@ -93,10 +93,10 @@ def tidy(
 
 
 def _drop_output(store: Store, runs: Path) -> None:
-    """Remove what jobs have printed that the store does not know any more: a job has a row before it has a folder."""
+    """Remove output of jobs that the store no longer has: a job has a row before it has a folder."""
     for folder in runs.iterdir() if runs.is_dir() else ():
         if folder.name.isdecimal() and store.job(int(folder.name)) is None:
             try:
                 shutil.rmtree(folder)
-            except OSError as error:  # that of others can be removed nevertheless
+            except OSError as error:  # others can be removed nevertheless
                 log.warning("what job %s has printed cannot be removed: %s", folder.name, error)

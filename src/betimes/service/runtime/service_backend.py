@@ -88,7 +88,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Locks(Generic[K]):
-    """One lock a name; those that wait for it get it in the order in which they came."""
+    """One lock per name; waiting requests get it in order of arrival."""
 
     def __init__(self) -> None:
         self._locks: dict[K, asyncio.Lock] = {}
@@ -140,11 +140,11 @@ class ServiceBackend:
 
     @property
     def scheduler(self) -> Scheduler:
-        """The state; it may be another one after the store could not be written."""
+        """The state; replaced if the store could not be written."""
         return self.controller.scheduler
 
     async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
-        """Take all of the jobs, or none, and promise when they will be done."""
+        """Accept all of the jobs, or none, and promise them an end."""
         if key is None:
             return await self._promised(await self._take(specs, user, None), specs, user)
         async with self.keys.held((user, key)):  # its first answer may still be on its way
@@ -155,28 +155,26 @@ class ServiceBackend:
         return await self._promised(taken, specs, user)
 
     async def _answer(self, user: str, key: str) -> Any:
-        """What the store has under a key. A file is asked at once: a thread would take longer to be asked."""
+        """The store's answer under a key. A file is read at once: a thread would take longer."""
         store = self.controller.store
         if store.is_remote:
             return await asyncio.to_thread(store.answer, user, key)
         return store.answer(user, key)
 
     async def _options(self, specs: Sequence[JobSpec], user: str) -> list[QuoteOption]:
-        """What a job can do that is submitted alone: wait, or have a machine rented."""
+        """The options of a job submitted alone: wait, or rent a machine."""
         if len(specs) != 1 or specs[0].array or specs[0].hold or specs[0].after:
             return []
         try:
             return await self.promises.options(specs[0], user)
-        except (
-            BetimesError
-        ) as error:  # a job that cannot be taken is refused when it is submitted, which comes next
+        except BetimesError as error:  # the submission, which comes next, refuses it
             log.warning("no options for the job to be submitted: %s", error)
             return []
 
     async def _take(
         self, specs: Sequence[JobSpec], user: str, key: str | None
     ) -> tuple[list[list[int]], Newcomers]:
-        """Take all of the jobs, or none; the numbers of each, and what they are promised if that was quick to say."""
+        """Accept all of the jobs, or none; the numbers of each, and their promises if those were quick to make."""
         self._check_uploads(specs)
         await self._check_launchable(specs)
         options = await self._options(specs, user)
@@ -188,7 +186,7 @@ class ServiceBackend:
     async def _promised(
         self, taken: tuple[list[list[int]], Newcomers], specs: Sequence[JobSpec], user: str
     ) -> list[Submitted]:
-        """What was promised of jobs that have been taken; they are, even where nothing can be promised now."""
+        """The promises to accepted jobs; they stay accepted even if nothing can be promised now."""
         numbers, newcomers = taken
         made = newcomers.quotes
         if made is None and not self.scheduler.stands_by:
@@ -226,14 +224,14 @@ class ServiceBackend:
         return submitted.model_copy(update=said) if said else submitted
 
     def _why_not_promised(self, number: int, spec: JobSpec) -> dict[str, Any] | None:
-        """What a job waits for before it can be promised an end, or for what it will wait in vain."""
+        """Why a job cannot be promised an end yet, or waits in vain."""
         if self.scheduler.stands_by:
             return compiling(self.scheduler.ledger.policy)
         job = self.scheduler.ledger.jobs.get(number)
         return self._waits_in_vain(spec) if job is None else job.reason
 
     def _waits_in_vain(self, spec: JobSpec) -> dict[str, Any] | None:
-        """Which job that has not succeeded it depends on, so that it was cancelled at once."""
+        """The failed dependency for which it was cancelled at once."""
         for text in spec.after:
             waited_for, on = split_after(text)
             if isinstance(waited_for, int) and on == "ok":
@@ -243,7 +241,7 @@ class ServiceBackend:
         return None
 
     def _notes(self, spec: JobSpec, user: str) -> dict[str, str]:
-        """What to know of its run time and of what its units count as, and whether its command is run."""
+        """Notes on its run time and on the rounding of its units, and whether its command is run."""
         ledger = self.scheduler.ledger
         nodes = ledger.nodes.values()
         said = ledger.runtime_estimates.notes(user, spec)
@@ -256,7 +254,7 @@ class ServiceBackend:
         return {name: text for name, text in notes.items() if text is not None}
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
-        """What a job would be promised now."""
+        """The promise to a job if submitted."""
         check_names([spec])
         self._check_uploads([spec])
         await self._check_launchable([spec])
@@ -444,11 +442,11 @@ class ServiceBackend:
         return await self.policy()
 
     async def fleet(self) -> FleetView:
-        """What is rented, and what it costs."""
+        """The rented fleet and its cost."""
         return fleet(self.scheduler)
 
     async def fleet_plan(self) -> FleetPlanView:
-        """What the policy would change now."""
+        """The policy's next changes."""
         return await asyncio.to_thread(fleet_plan, ask_plan(self.scheduler))
 
     async def portfolio(self, last: int) -> PortfolioView:
@@ -497,7 +495,7 @@ class ServiceBackend:
         return await health_of(self.controller, self.readiness, time.monotonic() - self.started)
 
     def _check_uploads(self, specs: Sequence[JobSpec]) -> None:
-        """Raise Refused for a directory that was not sent; the others stay until the jobs that name them are over."""
+        """Raise Refused for a directory that was not sent; others stay until the jobs that name them are over."""
         for upload in dict.fromkeys(spec.upload for spec in specs):
             if upload is not None and self.uploads.use(upload) is None:
                 raise Refused(
@@ -514,7 +512,7 @@ class ServiceBackend:
             await asyncio.to_thread(check_launchable, specs, self.controller.launches.kept)
 
     async def _forecast(self) -> Forecast | None:
-        """That of now, or the last one where that takes a while; its `as_of_at` says which."""
+        """The forecast of now, or the last one if that takes a while, as `as_of_at` shows."""
         if self.scheduler.stands_by:
             return None
         patience_s = FIRST_PATIENCE_S if self.promises.latest is None else PATIENCE_S

@@ -50,7 +50,7 @@ def job_view(row: Mapping[str, Any], waiting: WaitReasons) -> JobView:
 
 
 def run_views(rows: Iterable[Mapping[str, Any]], folder: Callable[[int, int], Path]) -> list[RunView]:
-    """Runs of the store; `folder` has that of a run, which tells how much of its output is lost while it goes on."""
+    """Runs of the store; `folder` returns a run's folder, which shows how much output a running one has lost."""
     return [_run_view(row, folder(row["job_id"], row["number"])) for row in rows]
 
 
@@ -63,13 +63,13 @@ def _run_view(row: Mapping[str, Any], folder: Path) -> RunView:
 
 
 def quote_view(row: Mapping[str, Any]) -> Quote:
-    """A quote of the store; what the job could do stands there as evidence of its reason."""
+    """A quote of the store; the job's options are there as evidence of its reason."""
     reason = Reason(**row["reason"]) if row["reason"] else None
     return Quote(**{**row, "reason": reason, "options": reason.evidence.get("options", []) if reason else []})
 
 
 def submitted_view(ids: list[int], quotes: list[Quote]) -> Submitted:
-    """Jobs that were taken: the promise of an array is that of its last element to finish, of those that may queue."""
+    """Accepted jobs: the promise of an array is that of its last element to finish, of those that may queue."""
     known = [quote for quote in quotes if quote.finish_at is not None]
     last = max(known, key=lambda quote: quote.finish_at or 0.0, default=quotes[0] if quotes else None)
     if last is not None and 0 < len(known) < len(ids):
@@ -91,7 +91,7 @@ def event_view(event: Event) -> EventView:
 
 
 def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
-    """A node, with what it has free."""
+    """A node with its free resources."""
     free = scheduler.occupancy.free_on(name) if node.is_there else (0, 0, 0)
     gpu, cpu, memory = (amount / per for amount, per in zip(free, PER_UNIT, strict=True))
     machine = node.machine
@@ -114,18 +114,18 @@ def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
 
 
 TELLING = ("stopping", "ended", "launched", "work-lost")
-"""The kinds of events that say, or say more, about what a preemption has cost."""
+"""The kinds of events with parts of a preemption's cost."""
 EVENTS_A_JOB = 10_000  # of one that was displaced
 
 
 def preemptions_of(job_id: int, events: Iterable[Event]) -> list[PreemptionView]:
-    """The preemptions of a job, of whose events these are some; the newest event of each knows the most."""
+    """The preemptions of a job, from some of its events; the newest event of each has the most."""
     told = [Preemption(**event.data["preemption"]) for event in events if "preemption" in event.data]
     return [_shown(job_id, one) for one in {one.run: one for one in told}.values()]
 
 
 def displaced_by(events: Iterable[Event], store: Store) -> list[PreemptionView]:
-    """The preemptions of other jobs for the sake of the one whose events these are."""
+    """The preemptions of other jobs for the job with these events."""
     runs = [(event.data["victim"], event.data["run"]) for event in events if event.kind == "preempts"]
     found: dict[tuple[int, int], PreemptionView] = {}
     for victim in dict.fromkeys(victim for victim, _ in runs):
@@ -160,7 +160,7 @@ A_PAGE = 1000
 
 
 def selections(store: Store, last: int) -> list[SelectionView]:
-    """The newest selections, the newest first, with what has come of the jobs that waited then."""
+    """The newest selections, newest first, with the results of jobs that waited then."""
     newest: deque[Event] = deque(maxlen=last)
     after = store.archived_upto
     while found := store.events(after, A_PAGE, None, KINDS):

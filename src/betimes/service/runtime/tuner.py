@@ -29,7 +29,7 @@ from betimes.service.tuning.retune import Retune, Watch, broken, propose
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import Proposal, Reason, TuneSpec
 
-FEW_JOBS = 100  # below which a front fits the jobs that were, and not those that come
+FEW_JOBS = 100  # a front on fewer fits past jobs, and not coming ones
 
 log = logging.getLogger(__name__)
 
@@ -78,10 +78,10 @@ class LiveTuner:
             self._look_at_as_many()
             controller.listeners.append(self._heed)
 
-    # --- what is asked ------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------
 
     async def start(self, spec: TuneSpec, user: str) -> TuningView:
-        """Begin a search, in the place of one that is going on. Raises Conflict, Refused."""
+        """Begin a search, in place of a running one. Raises Conflict, Refused."""
         reason = Reason(code="asked", text=f"asked for by {user}")
         await self._begin(spec, reason, f"user:{user}")
         return self.view()
@@ -110,11 +110,11 @@ class LiveTuner:
         )
 
     def proposal(self) -> Proposal | None:
-        """What an unasked search has found, as long as it is news."""
+        """The result of an unasked search, as long as it is news."""
         return self.tuned.proposal(self._in_force()) if self.tuned is not None else None
 
     def chosen(self, text: str) -> tuple[str, dict[str, Any]]:
-        """The policy that `front:3` means, and what the log says of where it is from. Raises PolicyError."""
+        """The policy that `front:3` means, and its origin for the log. Raises PolicyError."""
         if self.tuned is None:
             raise PolicyError(f"{text}: there is no front yet; `betimes tune --live` searches for one")
         point = self.tuned.point(text)
@@ -209,7 +209,7 @@ class LiveTuner:
         await self.controller.ask(NoteTuning("not-tuned", f"event:{going.event}", {"problem": problem}))
 
     async def _found(self, going: _Search, front: Front) -> None:
-        """Keep the front, say so in the log, and act on it as far as that is allowed."""
+        """Keep the front, log it, and act on it as far as that is allowed."""
         bounds = self.retune.bounds if self.retune is not None else ()
         said: dict[str, Any] = {
             "points": len(front),
@@ -261,14 +261,14 @@ class LiveTuner:
         await self.controller.ask(SetPolicy(text, user, front, cause))
 
     def _in_force(self) -> str:
-        """The policy in force, as the twin of a pool names it; under no name of a pool's where it is for nodes."""
+        """The policy in force, by its name in a pool's twin; one for nodes has no such name."""
         kind, policy = kind_of(self.controller.scheduler.ledger.policy)
         return policy if kind == POOL else f"{kind}:{policy}"
 
     # --- unasked ------------------------------------------------------------------------------------------------
 
     def _heed(self, events: Sequence[Event]) -> None:
-        """Something has happened: search, or look whether to."""
+        """After events: search, or test for drift."""
         watch = self.watch
         if watch is None:
             return
@@ -283,7 +283,7 @@ class LiveTuner:
             self.controller.background.go(self._look(f"event:{events[-1].event_id}"))
 
     async def _look(self, cause: str) -> None:
-        """Search if the jobs that have come are not like those tuned on, or nothing has been tuned yet."""
+        """Search if the new jobs are not like those tuned on, or nothing has been tuned yet."""
         watch, tuned = self.watch, self.tuned
         if watch is None:
             return
@@ -298,7 +298,7 @@ class LiveTuner:
     async def _retune(self, reason: Reason, cause: str) -> None:
         assert self.retune is not None
         if self.watch is not None:
-            self.watch.begins(self.controller.scheduler.now_at)  # not again for the same reason, if it fails
+            self.watch.begins(self.controller.scheduler.now_at)  # no repeat for the same reason, if it fails
         try:
             await self._begin(self.retune.spec, reason, cause, retuned=True)
         except InputError as error:
@@ -311,7 +311,7 @@ class LiveTuner:
 
 
 def _note(order: Order) -> str | None:
-    """What a front on few jobs is worth."""
+    """A warning about a front on few jobs."""
     jobs = len(order.recent.workload)
     if jobs >= FEW_JOBS:
         return None
@@ -322,7 +322,7 @@ def _note(order: Order) -> str | None:
 
 
 def _check_sizes(found: Recent, spec: TuneSpec) -> None:
-    """Raise Conflict where the jobs to search on are all of one size: no classes can be made of them then."""
+    """Raise Conflict if all jobs to search on are of one size: no classes can be made of them."""
     train, _ = parts(found.workload, spec.jobs, spec.seed)
     sizes = found.believed_s(spec.sizes)[np.isin(found.workload.job_id, train.job_id)]
     if float(np.ptp(sizes)) == 0.0:

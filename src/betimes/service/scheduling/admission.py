@@ -1,4 +1,4 @@
-"""Whether a job is taken, and how: what no node will ever hold is refused, and so is what its user's budget forbids.
+"""Admission of jobs: a job that no node will ever hold, or that its user's budget forbids, is refused.
 
 A specification becomes one job, each element of an array, or an array as one job with trials.
 """
@@ -48,10 +48,10 @@ def check_possible(
     offers: Sequence[Offer] | None = None,
     shared: Sequence[Offer] = (),
 ) -> None:
-    """Raise Refused, naming field and limit, if neither the empty cluster nor what is offered could run the job.
+    """Raise Refused, naming field and limit, if neither the empty cluster nor the offers could run the job.
 
-    offers: of machines that the policy rents for one job alone; null: it rents none. shared: of those that it rents for
-    whatever it places on them.
+    offers: of machines that the policy rents for one job alone; null: it rents none. shared: of those that it rents
+    for several jobs.
     """
     if spec.as_one and engine == NODES:
         raise Refused(
@@ -99,7 +99,7 @@ def can_be_rented(spec: JobSpec, offers: Sequence[Offer]) -> bool:
 
 
 def made_up_note(spec: JobSpec, nodes: Iterable[Node], offers: Sequence[Offer]) -> str | None:
-    """That a job's command may not be run, as made-up machines can take it; null: they cannot.
+    """The note that made-up machines may take a job, whose command is not run; null: they cannot.
 
     offers: of machines that are rented for such a job.
     """
@@ -118,16 +118,16 @@ def made_up_note(spec: JobSpec, nodes: Iterable[Node], offers: Sequence[Offer]) 
 
 
 def _with(spec: JobSpec) -> str:
-    """Which nodes are meant, where a job requires labels."""
+    """Words for the labels that a job requires."""
     return f" with {' and '.join(as_texts(spec.required))}" if spec.require else ""
 
 
 def _check_nodes(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> None:
     """Raise Refused if the nodes could not run the job when nothing else is there."""
-    # A large cluster has few shapes, and it is the shapes that are looked at.
+    # A large cluster has few shapes, so shapes are compared, not nodes.
     known = Counter(node.shape for node in nodes.values() if node.status != LOST)
     if not known:
-        return  # nodes may come; until then it waits, and its reason says so
+        return  # nodes may come; until then the job waits, with a reason
     lacking = why_none_suits(spec.required, [shape.labels for shape in known])
     if lacking is not None:
         raise Refused(lacking, "require")
@@ -151,7 +151,7 @@ def _check_nodes(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> None:
 
 
 def _check_families(spec: JobSpec, there: Collection[Room]) -> None:
-    """Raise Refused if on no family a unit of the job fits on a node."""
+    """Raise Refused if a unit of the job fits on no node of any family."""
     has = sorted({room.family for room in there})
     named = [family for family in has if family in spec.demand]
     if not named:
@@ -195,7 +195,7 @@ def _check_unit(spec: JobSpec, there: Collection[Room], family: str | None = Non
 
 
 def _check_tasks(spec: JobSpec, there: Mapping[Room, int], largest: tuple[Room, ...]) -> None:
-    """Raise Refused if the job's tasks, at full width, do not find room on so many nodes of each kind.
+    """Raise Refused if the job's tasks, at full width, do not fit on so many nodes of each kind.
 
     largest: of them, as `cluster.shapes.roomiest` has it.
     """
@@ -222,14 +222,14 @@ def _check_tasks(spec: JobSpec, there: Mapping[Room, int], largest: tuple[Room, 
 
 
 def spent_usd(state: SchedulerState, user: str) -> float:
-    """What a user's jobs have spent in this month, with what is expected of the machines that they have now."""
+    """A user's spending this month, with the expected cost of the machines that the user's jobs have now."""
     ledger = state.ledger
     rentals = [job.rental.expected_usd for job in ledger.jobs.values() if job.rental and job.user == user]
     return ledger.spent_usd.get(user, {}).get(month_of(state.now_at), 0.0) + sum(rentals)
 
 
 def over_budget(state: SchedulerState, budgets: Budgets, user: str, usd: float) -> dict[str, Any] | None:
-    """Why nothing more is rented for a user that is expected to cost so much; null: it is within the budget."""
+    """Why machines expected to cost this much are not rented for a user; null: the budget allows it."""
     budget_usd, spent = budgets.of(user), spent_usd(state, user)
     if spent + usd <= budget_usd:
         return None
@@ -237,7 +237,7 @@ def over_budget(state: SchedulerState, budgets: Budgets, user: str, usd: float) 
 
 
 def rented_usd(spec: JobSpec, offer: Offer, run_s: float) -> float:
-    """What machines for one job alone cost that run it for `run_s`, from the request until they are gone."""
+    """Cost of machines that run one job alone for `run_s`, from the request until they are gone."""
     (machine,) = rooms_of(shapes_of([offer]))
     count = machines_holding(job_tasks(spec.unit, spec.max_units, spec.task_choice, (machine,)), machine)
     until_s = offer.boot_s + offer.setup_s + run_s + offer.release_s
@@ -252,7 +252,7 @@ class Admission:
         self._state, self._engine, self._jobs = state, engine, jobs
 
     def check(self, spec: JobSpec, user: str) -> None:
-        """Raise Refused or Unknown for a job that this user cannot have taken."""
+        """Raise Refused or Unknown for a job that this user cannot submit."""
         ledger = self._state.ledger
         if spec.rent == "now" and self._engine.offers_for_jobs:
             self._check_budget(spec, user)
@@ -270,7 +270,7 @@ class Admission:
                 )
 
     def check_labels(self, specs: Sequence[JobSpec]) -> None:
-        """Raise Refused for labels that jobs require under a policy that heeds none, or too many different ones."""
+        """Raise Refused for required labels under a policy that ignores them, or for too many different ones."""
         jobs, policy = self._state.ledger.jobs, self._state.ledger.policy
         required = [spec.required for spec in specs if spec.require]
         if not required:
@@ -287,12 +287,12 @@ class Admission:
             raise Refused(f"{error}; require fewer, or wait for jobs to end", "require") from None
 
     def submit(self, spec: JobSpec, user: str) -> list[int]:
-        """Take a job, or an array of them; returns the numbers. Raises Refused, Unknown."""
+        """Accept a job or an array; returns the job numbers. Raises Refused, Unknown."""
         self.check(spec, user)
         return self.accept(spec, user)
 
     def accept(self, spec: JobSpec, user: str) -> list[int]:
-        """Take a job that `check` has been passed by."""
+        """Accept a job that has passed `check`."""
         return self._submit_set(spec, user) if spec.as_one else self._submit_each(spec, user)
 
     def _submit_each(self, spec: JobSpec, user: str) -> list[int]:
@@ -355,7 +355,7 @@ class Admission:
         return [number]
 
     def _check_budget(self, spec: JobSpec, user: str) -> None:
-        """Raise Refused for a job that asks for a machine of its own, which its user's budget does not allow for."""
+        """Raise Refused for a job that asks for a rented machine that its user's budget does not allow."""
         run_s = self._state.ledger.runtime_estimates.believed(user, spec).seconds
         holding = [offer for offer in self._engine.offers_for_jobs or () if can_be_rented(spec, [offer])]
         usd = min((rented_usd(spec, offer, run_s) for offer in holding), default=0.0)
@@ -364,7 +364,7 @@ class Admission:
             raise Refused(f"{short['text']}; leave it out, or ask for a larger budget", "rent")
 
     def _follows(self, spec: JobSpec) -> int | None:
-        """The first of the jobs that it waits for which is not over."""
+        """The first of the job's dependencies that is not over."""
         return next((n for n, _ in map(parse_after, spec.after) if self._state.ended_as(n) is None), None)
 
 

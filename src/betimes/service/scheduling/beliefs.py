@@ -1,4 +1,4 @@
-"""What is believed of jobs: how long they take, how fast they get on, and what a restart or a neighbour costs."""
+"""Estimates about jobs: run time, progress rate, and the cost of a restart or a neighbour."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RuntimeEstimate(NamedTuple):
     basis: Basis
 
     def within(self, time_limit_s: float | None) -> RuntimeEstimate:
-        """What a job with this limit is believed to take: no more, and just that where nothing else is known."""
+        """The estimate capped at a job's time limit; the limit itself where nothing else is known."""
         if time_limit_s is None or (self.basis != "default" and self.seconds <= time_limit_s):
             return self
         return RuntimeEstimate(time_limit_s, "limit")
@@ -38,7 +38,7 @@ class _History(NamedTuple):
 
 
 class RuntimeEstimates:
-    """The last two run times of what each user runs, and what follows for the next time.
+    """The last two run times of each user's jobs, and the estimate for the next one.
 
     Jobs of one `JobSpec.history_key` share a history. As in the twin (`--sizes last-two`), a run time is a job's work
     over its speed on max_units, so that it does not depend on how many units the job got. At most `most` histories are
@@ -60,20 +60,20 @@ class RuntimeEstimates:
         return len(self._histories)
 
     def believed(self, user: str, spec: JobSpec) -> RuntimeEstimate:
-        """What a job of that user takes: at most its time limit."""
+        """The estimate for a user's job: at most its time limit."""
         if not math.isnan(spec.runtime_estimate_s):
             return RuntimeEstimate(spec.runtime_estimate_s, "estimate").within(spec.time_limit_s)
         return self.learnt(user, spec.history_key).within(spec.time_limit_s)
 
     def learnt(self, user: str, key: str) -> RuntimeEstimate:
-        """What a job without an estimate or a limit takes whose history that is."""
+        """The estimate for a job with this history and no estimate or limit."""
         history = self._histories.get((user, key))
         if history is None:
             return RuntimeEstimate(self.default_s, "default")
         return RuntimeEstimate(max(sum(history.last_s) / len(history.last_s), LEAST_S), "last-two")
 
     def notes(self, user: str, spec: JobSpec) -> list[str]:
-        """What its user should know about what a job is believed to take."""
+        """Notes for a user about a job's run-time estimate."""
         if spec.time_limit_s is not None and spec.runtime_estimate_s > spec.time_limit_s:
             estimate, limit = humanise_s(spec.runtime_estimate_s), humanise_s(spec.time_limit_s)
             return [
@@ -90,7 +90,7 @@ class RuntimeEstimates:
         ]
 
     def finished(self, user: str, key: str, title: str, run_s: float) -> None:
-        """A job finished, and would have taken so many seconds on max_units; ValueError: below 0, or not finite."""
+        """Record a finished job's run time on max_units, s; ValueError: below 0, or not finite."""
         if not 0 <= run_s < math.inf:
             raise ValueError(f"the run time of {user}'s {title}: expected 0 s or more, found {run_s}")
         before = self._histories.get((user, key), _History((), title, 0))
@@ -118,7 +118,7 @@ class RuntimeEstimates:
     def from_json(
         cls, body: list[list[Any]], default_s: float = USUAL_S, most: int = MOST_HISTORIES
     ) -> RuntimeEstimates:
-        """The same again, under other settings perhaps."""
+        """Restored, perhaps under other settings."""
         made = cls(default_s, most)
         for user, key, last_s, *more in body:
             title, finished = more or (key, len(last_s))  # earlier versions remembered names only
@@ -138,24 +138,24 @@ _FIRST_WORK = 0.25  # in one at first; doubled whenever there are too many
 
 
 def differs(new_s: float, old_s: float, frac: float = TOLERANCE_FRAC, least_s: float = TOLERANCE_S) -> bool:
-    """Whether a belief about the remaining work is materially another than the one held now.
+    """Whether a belief about the remaining work differs materially from the present one.
 
-    It is if it is off by more than `least_s` and by more than `frac` of the larger one. `old_s` is what is believed
+    The two must be apart by more than `least_s` and by more than `frac` of the larger one. `old_s` is what is believed
     to remain *now*, the work done since it was formed taken off: a job that goes on as believed never differs, and
-    what does not differ must reach neither the policy nor the account of its work.
+    no other belief may reach the policy or the account of the job's work.
     """
     return abs(new_s - old_s) > max(least_s, frac * max(new_s, old_s))
 
 
 class ProgressRate:
-    """Work per step of one job, over the later half of what it was seen doing.
+    """Work per step of one job, over the later half of its observed progress.
 
-    What was seen is cut into stretches of about equal work. No stretch counts for more than a tenth of the others'
+    Progress is cut into stretches of about equal work. No stretch counts for more than a tenth of the others'
     work, nor for more than a tenth of their steps (while there are few, for twice its part): so a slow start, a
     stall or a burst hardly matters, while regular pauses (evaluation, checkpoints), soon a small part each, count in
-    full. Only what lies between two reports of one run is taken for speed: neither the time of a restart, nor steps
-    that it repeats or skips. What was learnt in earlier runs stays. Nothing is said before `least_seen_s` seconds of
-    progress were seen. At most 128 stretches are remembered.
+    full. Only progress between two reports of one run counts as speed: neither the time of a restart, nor repeated
+    or skipped steps. Knowledge from earlier runs stays. There is no estimate before `least_seen_s` seconds of
+    progress. At most 128 stretches are remembered.
     """
 
     def __init__(self, least_seen_s: float = LEAST_SEEN_S) -> None:
@@ -181,8 +181,8 @@ class ProgressRate:
     def report(self, at_s: float, done: float, total: float) -> float | None:
         """The work believed to remain after `done` of `total` steps, of any size and not only whole ones.
 
-        Null: nothing is known yet, or the report says nothing new: progress that has not changed has no consequence
-        at all. Raises ValueError for what is no progress: below 0, not finite, or no total.
+        Null: nothing is known yet, or progress has not changed since the last report, which has no consequence at
+        all. Raises ValueError for invalid progress: below 0, not finite, or no total.
         """
         if not (0 <= done < math.inf and 0 < total < math.inf):
             raise ValueError(f"expected steps done, and a total above 0, found {done} of {total}")
@@ -197,7 +197,7 @@ class ProgressRate:
             self._learn(done - before.done)
         elif done < before.done:
             if total != before.total:
-                self._clear()  # other steps: what one of them takes is not known
+                self._clear()  # other steps: the work per step is not known
             self._work = self._ran_s = 0.0
         return self._left(total - done)
 
@@ -266,17 +266,17 @@ TOLERANCE = 0.2  # of the figure in force; policies are not made anew for less
 
 @dataclass
 class RestartCost:
-    """The last restarts of jobs that were to go on at once at another width, s.
+    """The last restarts, s, of jobs that were to go on at once at another width.
 
-    `usual_s` is what the next one is counted with: the median of them. It stays as it is while the median is close
-    to it, since whatever plays the cluster forward has to begin anew when it changes. Null: none has been measured.
+    `usual_s` is the cost assumed for the next one: their median. It stays unchanged while the median is close, since
+    every play-out has to begin anew when it changes. Null: none has been measured.
     """
 
     last_s: list[float] = field(default_factory=list[float])
     usual_s: float | None = None
 
     def took(self, seconds: float) -> None:
-        """Another one."""
+        """Record one."""
         self.last_s = [*self.last_s, seconds][-MOST:]
         median_s = statistics.median(self.last_s)
         if self.usual_s is None or abs(median_s - self.usual_s) > TOLERANCE * self.usual_s:
@@ -285,7 +285,7 @@ class RestartCost:
 
 LEAST_ALONE_S = 60.0  # of reported progress, before the throughput alone is known
 LEAST_BESIDE_S = 30.0  # and that beside others
-WINDOW_S = 120.0  # beside others: what is older counts for half, and so on
+WINDOW_S = 120.0  # beside others: older reports count for half, and so on
 SAME_FRAC = 0.1  # of a throughput alone: one that differs by less is not stored again
 Neighbours = frozenset[int]
 """The jobs that share a machine with a job."""
@@ -299,7 +299,7 @@ class _Seen:
 
 @dataclass
 class RelativeThroughput:
-    """What one job has shown, alone and beside the neighbours that it has now."""
+    """A job's measured throughput, alone and beside its present neighbours."""
 
     _alone: _Seen
     _beside: _Seen = field(default_factory=_Seen)
@@ -308,7 +308,7 @@ class RelativeThroughput:
 
     @classmethod
     def of(cls, alone_per_s: float | None) -> RelativeThroughput:
-        """That of a job whose throughput alone is known already, in steps a second, or is not (null)."""
+        """For a job whose throughput alone, steps a second, is already known; null: it is not."""
         return cls(_Seen() if alone_per_s is None else _Seen(alone_per_s * LEAST_ALONE_S, LEAST_ALONE_S))
 
     @property

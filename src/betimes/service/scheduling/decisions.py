@@ -1,8 +1,8 @@
-"""What the policy in force decides becomes events and effects; so do a portfolio's selections and a planner's answers.
+"""Turns the policy's decisions, a portfolio's selections and a planner's answers into events and effects.
 
 Selections and answers are made outside, in a thread, while the last decision holds. One that comes too late, or for a
-policy or an engine that is not in force any more, is refused; so is each instruction that is out of date. All that is
-chosen or refused is an event.
+policy or an engine that is no longer in force, is refused; so is each instruction that is out of date. Each choice and
+each refusal is an event.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class DecisionApplier:
         self.idle: dict[str, Any] | None = None
 
     def apply(self, rounds: Iterable[Decisions]) -> None:
-        """Log what the policy has decided, and preempt runs."""
+        """Log the policy's decisions, and preempt runs."""
         for one in rounds:
             by = takers(one.moves)
             for move in one.moves:
@@ -67,7 +67,7 @@ class DecisionApplier:
                 self._machines.apply(move)
 
     def explain_idle(self, rounds: Sequence[Decisions]) -> None:
-        """A decision that moved nothing has a reason; it is logged when the answer is another than the last time."""
+        """Log the reason of a decision that moved nothing, if it differs from the last one."""
         if not rounds:
             return  # the policy was not asked
         if any(one.machines or any(not isinstance(move, Outrun) for move in one.moves) for one in rounds):
@@ -137,20 +137,20 @@ class DecisionApplier:
 
 
 def _record(expected: ExpectedSaving, now_at: float) -> dict[str, Any]:
-    """What a move that has just been decided is to save."""
+    """The expected saving of a move just decided."""
     usd_per_h = expected.before_usd_per_h, expected.after_usd_per_h
     return asdict(MoveRecord(now_at, *usd_per_h, expected.cost_usd))
 
 
 def _answer(reason: dict[str, Any] | None) -> tuple[str, int | None] | None:
-    """What makes one reason for doing nothing another than the last: its code, and its job."""
+    """The key by which reasons for doing nothing differ: code and job."""
     return (reason["code"], reason["evidence"].get("job")) if reason is not None else None
 
 
 def takers(moves: Iterable[Move]) -> dict[int, list[int]]:
-    """Of each job that gives up units of a pool, the jobs that take them.
+    """For each job that gives up units of a pool, the jobs that take them.
 
-    Units are alike: what is given up and what is taken in a round is counted off against each other, in order.
+    Units are alike: units given up and units taken in a round are matched in order.
     """
     changes = [(move.job, move.units - move.before) for move in moves if isinstance(move, Grant)]
     taking = [[job, units] for job, units in changes if units > 0]
@@ -173,7 +173,7 @@ S_PER_H = 3600.0
 
 @dataclass(frozen=True)
 class Selection:
-    """What has come of a selection that looked at the state of `at_s`. problem: why there is no choice."""
+    """The result of a selection based on the state at `at_s`. problem: why there is no choice."""
 
     policy: str
     at_s: float
@@ -181,7 +181,7 @@ class Selection:
     problem: str | None = None
     data: dict[str, Any] = field(
         default_factory=dict[str, Any]
-    )  # what the event says; jobs: since when each waits
+    )  # the event's data; jobs: since when each waits
 
 
 class MemberSelection:
@@ -198,7 +198,7 @@ class MemberSelection:
         return self._state.ledger.member
 
     def ask(self) -> None:
-        """Ask for a selection if one is due; if the one before is not finished, that goes on alone."""
+        """Ask for a selection if one is due and the one before is finished."""
         snapshot, policy = self._engine.take_selection(), self._state.ledger.policy
         if snapshot is None:
             return
@@ -215,7 +215,7 @@ class MemberSelection:
             )
 
     def _record(self) -> PolicyRecord:
-        """What has come of the policy so far, with the machines that are there now."""
+        """The record of the policy so far, present machines included."""
         ledger, now_at = self._state.ledger, self._state.now_at
         so_far, machine_s = ledger.record, 0.0
         offers = {offer.type: offer for offer in self._engine.settings.offers}
@@ -228,7 +228,7 @@ class MemberSelection:
         return PolicyRecord(so_far.jobs, so_far.job_s, so_far.machine_s + machine_s, so_far.slowdown)
 
     def take(self, found: Selection) -> None:
-        """A selection has ended: its choice is put in force, or refused."""
+        """Put the choice of a finished selection in force, or refuse it."""
         self._pending_since_s = None
         ledger, period_s = self._state.ledger, self._engine.selection_period_s
         if found.policy != ledger.policy or period_s is None:
@@ -267,11 +267,11 @@ class PlannerAnswers:
         self._refused: set[tuple[str, int | None, str | None, str]] = set()  # of the last answer
 
     def take(self, plan: Plan) -> None:
-        """A question has been answered; what comes of that is decided in this turn."""
+        """Keep an answer, to be decided about in this turn."""
         self._answered.append(plan)
 
     def hand_over(self) -> None:
-        """Before the engine decides: it receives an answer, or learns that there will be none."""
+        """Before the engine decides: hand it an answer, or report that there will be none."""
         rounds = self._engine.rounds
         for plan in self._answered:
             asked_s, now_s = plan.question.snapshot.now_s, self._state.now_s
@@ -308,7 +308,7 @@ class PlannerAnswers:
             )
 
     def _names_at(self, question: Question) -> dict[int, str]:
-        """What machines are called now; later another may have the number."""
+        """The machines' names now; later another may have the number."""
         return {one.machine: self._engine.machine_called(one.machine) for one in question.snapshot.machines}
 
     def _log(self, refused: Refused) -> None:

@@ -1,4 +1,4 @@
-"""What the service wants done outside, once the decision is in the store."""
+"""Effects: actions outside the service, once the decision is stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StartRun:
 
 @dataclass(frozen=True, slots=True)
 class StopRun:
-    """Tell a run to stop; `why`: preempted, resized, cancelled."""
+    """Stop a run; `why`: preempted, resized, cancelled."""
 
     run: RunId
     grace_s: float
@@ -40,7 +40,7 @@ class ResizeRun:
 
 @dataclass(frozen=True, slots=True)
 class DropRun:
-    """Forget a run: its node has vanished, and the run with it; discards: what it has done is lost."""
+    """Forget a run that has vanished with its node; discards: its work is lost."""
 
     run: RunId
     discards: bool = False
@@ -64,7 +64,7 @@ class RentMachines:
 
 @dataclass(frozen=True, slots=True)
 class OrderMachine:
-    """Ask the cloud for a machine for whatever the policy places on it."""
+    """Ask the cloud for a machine that several jobs may share."""
 
     type: str
     move: RentMachine
@@ -72,7 +72,7 @@ class OrderMachine:
 
 @dataclass(frozen=True, slots=True)
 class SelectMember:
-    """Let the portfolio that is in force select among its members; record: what has come of it so far.
+    """Let the portfolio in force select among its members; record: its results so far.
 
     epoch_at: the instant of 0 s.
     """
@@ -85,7 +85,7 @@ class SelectMember:
 
 @dataclass(frozen=True, slots=True)
 class AskPlanner:
-    """Let the planner of the policy that is in force answer; it is no one else's until then."""
+    """Let the planner of the policy in force answer; nothing else uses it until then."""
 
     policy: str
     planner: Planner

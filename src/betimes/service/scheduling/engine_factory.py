@@ -1,7 +1,7 @@
-"""What stands in for an engine whose kernels are not compiled yet: it keeps accounts, and decides nothing.
+"""Builds engines, and a stand-in for one whose kernels are not compiled yet: it keeps accounts, and decides nothing.
 
-Jobs go on with what they hold. Runs that end, nodes that vanish and progress that is reported are recorded as under an
-engine; jobs that come wait with the scheduler until there is one.
+Under a stand-in jobs keep what they hold. Ends of runs, vanished nodes and progress are recorded as under an engine;
+new jobs wait with the scheduler until there is one.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from betimes.service.scheduling.engine_job import at_width, held_by, wanted_of
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.node import BOOTING, UP, Node
 
-SIZES_WITHOUT_JOBS = (3600.0,)  # what a policy that looks at the workload sees of none
+SIZES_WITHOUT_JOBS = (3600.0,)  # the workload assumed where there are no jobs
 
 
 @dataclass
 class Settings:
-    """What an operator may set of the engines."""
+    """An operator's settings for the engines."""
 
     restart_s: float = 0.0  # lost whenever a job's units change
-    measures_restarts: bool = False  # restart_s is what restarts have taken, once there was one
+    measures_restarts: bool = False  # restart_s is measured, once there was a restart
     resize_interval_s: float = 0.0  # a job's width does not change again within so many seconds
     resize_gain: bool = False  # a resize must pay, restart included
-    seed: int = 0  # of whatever is decided by lot
+    seed: int = 0  # of random decisions
     offers: tuple[Offer, ...] = ()  # of machines that policies may rent
     quota: int | None = None  # of these at once; null: any number
     plans_aside: bool = False  # planners answer in a thread, in a later turn, and not at the instant itself
@@ -51,24 +51,24 @@ class Settings:
 
 @dataclass
 class Built:
-    """An engine, or what stands in for it, and its nodes by number."""
+    """An engine, or its stand-in, and its nodes by number."""
 
     engine: LivePool | LiveNodes | Standby
     kind: str  # pool or nodes
     nodes: dict[
         int, tuple[str, Amounts]
-    ]  # those that do not come and go by its decisions, and what they have
+    ]  # those that do not come and go by its decisions, and their capacity
     kinds: dict[str, int]  # of their types
-    accounts: dict[int, Account]  # of the jobs that it has taken over, in its own units of work
-    offered: tuple[Offer, ...] = ()  # what it rents for whatever it places there
+    accounts: dict[int, Account]  # of the jobs that it has taken over, in its unit of work
+    offered: tuple[Offer, ...] = ()  # machines that it may rent for several jobs
     machines: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
-    """Names and generations of the machines that are rented so, by their numbers."""
+    """Names and generations of these rented machines, by number."""
 
     def take_over(self, nodes: dict[str, Node], jobs: dict[int, Job], now_s: float) -> list[int] | None:
-        """Let the engine go on with these nodes; null: another has to be made.
+        """Let the engine go on with these nodes; returns the jobs that are no longer bound to nodes.
 
-        That is so where a pool was made without any node, and where a node has become another, or one is gone on which
-        there is something still. Returns the jobs that were bound to nodes, and are not any more.
+        Returns None (rebuild) for a stand-in, a pool without nodes or with other classes, a node whose capacity,
+        labels or family changed, or a removed node that is still occupied.
         """
         engine, kept = self.engine, kept_nodes(nodes, self.offered)
         if isinstance(engine, Standby) or (isinstance(engine, LivePool) and not engine.places_units):
@@ -123,11 +123,11 @@ def build(
     member: str | None = None,
     contention: Contention | None = None,
 ) -> Built:
-    """The engine of `policy` with all jobs that the engine of policy `before` had (null: none is different).
+    """The engine of `policy` with all jobs of the engine of policy `before` (null: the same policy).
 
-    It places jobs on the nodes that are shared. Engines count seconds from `epoch_at`. Where the policy is not compiled
-    yet, something stands in for its engine. member: of a portfolio, that decides; null: its first.
-    contention: what jobs have seen by now; null: what their accounts say.
+    It places jobs on the shared nodes. Engines count seconds from `epoch_at`. A policy that is not compiled yet gets a
+    stand-in. member: the one that decides in a portfolio; null: its first.
+    contention: seen by jobs until now; null: as in their accounts.
 
     Raises PolicyError, ClusterError.
     """
@@ -201,24 +201,24 @@ def build(
 
 
 def ordered_name(number: int) -> str:
-    """What a machine is called that is ordered, and that the cloud has not named yet."""
+    """The name of an ordered machine that the cloud has not named yet."""
     return f"ordered-{number}"
 
 
 def shared(nodes: dict[str, Node]) -> dict[str, Node]:
-    """The nodes on which the policy places jobs: all but those that are rented for one job alone."""
+    """The nodes on which the policy places jobs: all but those rented for one job alone."""
     return {name: node for name, node in nodes.items() if node.is_shared}
 
 
 def kept_nodes(nodes: dict[str, Node], offered: Sequence[Offer]) -> dict[str, Node]:
-    """Of those the nodes that do not come and go by the policy's decisions; offered: what it may rent."""
+    """The shared nodes that do not come and go by the policy's decisions; offered: what it may rent."""
     return {name: node for name, node in shared(nodes).items() if not (offered and node.by_policy)}
 
 
 def resume_machine(
     engine: LiveNodes, node: Node, offers: Sequence[Offer], now_s: float, epoch_at: float
 ) -> int:
-    """The number of a machine that the policy has rented before, in its new engine. Raises ClusterError."""
+    """The number, in a new engine, of a machine rented before by the policy. Raises ClusterError."""
     machine = node.machine
     at = _offer_of(machine.type, offers, f"node {machine.name} is")
     up_s = None if node.up_at is None else node.up_at - epoch_at
@@ -245,7 +245,7 @@ def _shapes(nodes: dict[str, Node], offered: Sequence[Offer]) -> Shapes:
 
 
 def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
-    """The machines that are rented for a job alone. Raises ClusterError where their type is not offered any more."""
+    """The machines rented for a job alone. Raises ClusterError if their type is no longer offered."""
     rental = job.rental
     if rental is None:
         return None
@@ -256,7 +256,7 @@ def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
 
 
 def _seeing(carried: Restored, contention: Contention | None) -> Restored:
-    """A job with what it has seen by now of the others in a pool."""
+    """A job with its contention in a pool until now."""
     seen = contention.get(carried.wanted.job) if contention is not None else None
     if seen is None:
         return carried
@@ -266,7 +266,7 @@ def _seeing(carried: Restored, contention: Contention | None) -> Restored:
 def _still_owed(
     carried: Restored, victims: dict[int, list[Job]], numbers: dict[str, int], nodes: dict[str, Node]
 ) -> Restored:
-    """What those have given up that have left since a job was nominated is owed no more."""
+    """Drop what is owed by victims that have left since the job was nominated."""
     if not carried.owed:
         return carried
     held: dict[int, Amounts] = {}
@@ -283,9 +283,9 @@ def _still_owed(
 
 
 def pool_units(nodes: dict[str, Node], jobs: Iterable[Job]) -> int:
-    """The units of the pool: GPUs where any node has some, else cores; of nodes that take work.
+    """The units of the pool on nodes that take work: GPUs where any node has some, else cores.
 
-    What jobs still hold on nodes that take no more counts as long as they do.
+    Units that jobs still hold on nodes that take no new work count, too.
     """
     nodes = shared(nodes)
     at = pool_resource(nodes.values())
@@ -296,7 +296,7 @@ def pool_units(nodes: dict[str, Node], jobs: Iterable[Job]) -> int:
 
 
 def pool_resource(nodes: Iterable[Node]) -> int:
-    """What the units of a pool are, as an index of amounts: GPUs (0) where any node has some, else cores (1)."""
+    """The resource that is a pool's unit, as an index of amounts: GPUs (0) where any node has some, else cores (1)."""
     return 0 if any(node.capacity[0] >= 1000 for node in nodes if node.is_there) else 1
 
 
@@ -305,7 +305,7 @@ def _seq(job: Job) -> int:
 
 
 def _work_of(job: Job, policy: str) -> float:
-    """Believed work in all, seconds on one unit."""
+    """Total believed work, seconds on one unit."""
     account = job.account
     if account is None:
         return 0.0
@@ -325,7 +325,7 @@ def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at
     run = job.run
     if job.rental is not None:
         return Restored(wanted, account)
-    # It leaves machines of its own, and stands elsewhere by now.
+    # That run leaves rented machines; the job's places are others by now.
     if run is not None and run.stopping == SPECULATED:
         run = None
     places = tuple(
@@ -366,7 +366,7 @@ def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at
 
 @dataclass
 class _Work:
-    """A job's work: its account, and what has gone on since that was true."""
+    """A job's work: its account, and its rate since then."""
 
     account: Account
     units: int
@@ -387,7 +387,7 @@ class _Work:
 
 
 class Standby:
-    """Stands in for an engine; work is counted as that of this kind counts it."""
+    """Stands in for an engine of a kind, and counts work as that does."""
 
     def __init__(self, kind: Literal["pool", "nodes"]) -> None:
         self.kind = kind
@@ -406,7 +406,7 @@ class Standby:
         elif carried.units and self.kind == "pool":
             rate = speed(carried.wanted, carried.units)
         elif carried.units and carried.leave_by_s == float("inf"):
-            # One that is to leave its nodes works no more.
+            # A job that is to leave its nodes works no more.
             rate = 1.0
         self._jobs[carried.wanted.job] = _Work(carried.account, units, rate)
 
@@ -446,7 +446,7 @@ class Standby:
         return self._jobs[job].account
 
     def believed_left(self, job: int, now_s: float) -> float:
-        """Work that is believed to be left now."""
+        """Work believed to be left now."""
         return self._jobs[job].at(now_s).left_s
 
     def first_waiting(self) -> int | None:

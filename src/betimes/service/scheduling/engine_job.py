@@ -52,14 +52,14 @@ def at_width(wanted: JobRequest, units: int) -> JobRequest:
 
 
 def demand_of(spec: JobSpec) -> Amounts:
-    """What a unit of a pool needs: thousandths of GPUs and cores, MiB; rounded up, so that it has what it asked."""
+    """Demand of a unit of a pool: thousandths of GPUs and cores, MiB; rounded up, so that nothing is missing."""
     return demand_amounts(*spec.unit.everywhere)
 
 
 def held_by(
     spec: JobSpec, places: Places, units_per_task: int, nodes: Mapping[str, Node]
 ) -> list[tuple[str, Amounts]]:
-    """What a job holds of each node, if its units are there in tasks of so many (at most)."""
+    """Amounts that a job holds on each node, in tasks of at most `units_per_task` units."""
     unit, units = spec.unit, [units for _, units in places]
     tasks = job_tasks(unit, sum(units), units_per_task, ()) if units_per_task > 1 and units else None
     counts = None if tasks is None else tasks.tasks_in(units)
@@ -73,7 +73,7 @@ def held_by(
 
 
 def memory_of(spec: JobSpec, places: Places, nodes: Mapping[str, Node]) -> float:
-    """The memory of a job on these nodes, GiB; those that are no more do not count where it depends on them."""
+    """The memory of a job on these nodes, GiB; where it depends on the nodes, those that are gone do not count."""
     if not spec.demand:
         return spec.memory_gib * sum(units for _, units in places)
     unit = spec.unit

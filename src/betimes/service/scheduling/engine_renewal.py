@@ -1,4 +1,4 @@
-"""The engine is made anew: for another policy, other nodes, another cost of restarts, or once it is compiled."""
+"""Rebuilds the engine: for another policy, other nodes, another cost of restarts, or once it is compiled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class EngineRenewal:
     ) -> None:
         """Decide by another policy from now on; what runs goes on. Raises PolicyError, Conflict.
 
-        front: the point of a front that it is; cause: if it is not the user.
+        front: the policy's point of a front; cause: if it is not the user.
         """
         kind, _ = kind_of(text)
         ledger, log = self._state.ledger, self._state.log
@@ -67,7 +67,7 @@ class EngineRenewal:
         self._engine.look()
 
     def take_over(self) -> None:
-        """The policy in force is compiled: it decides from now on, first about what has come meanwhile."""
+        """The policy in force is compiled: it decides from now on, first about recent arrivals."""
         if self._engine.stands_by:
             self.renew()
 
@@ -76,14 +76,14 @@ class EngineRenewal:
         if self._engine.kind is None:
             return
         if self._engine.kind == NODES:
-            # What has left by now is split into tasks for the nodes that there are.
+            # Jobs that have left by now are split into tasks for the present nodes.
             self._requeue(self._engine.take_gone())
         if self._sets.shed() or not self._engine.take_over_nodes():
             self.renew()
         self._engine.look()
 
     def note_restart(self, job: Job) -> None:
-        """A job that was stopped to go on at another width gets on: the engine counts with what that has taken."""
+        """A job stopped for another width makes progress again: the engine uses the measured restart."""
         if job.restarting_since_at is None or job.run is None or job.run.stopping is not None:
             return
         before_s = self._engine.restart_s
@@ -93,24 +93,24 @@ class EngineRenewal:
             self.renew()
 
     def renew(self) -> None:
-        """Make the engine anew, out of the ledger."""
+        """Rebuild the engine from the ledger."""
         self._settle_up()
         self._engine.rebuild(self._state.ledger.policy)
         self._engine.look()
 
     def _settle_up(self) -> None:
-        """Before there is another engine: what has happened to this one, without its deciding anything any more."""
+        """Before there is another engine: settle this one's inputs, without further decisions."""
         self._requeue(self._engine.settle())
 
     def _requeue(self, gone: list[int]) -> None:
-        """The runs of these jobs have left, as they were told to."""
+        """Requeue jobs whose stopped runs have exited."""
         for number in gone:
             job = self._state.ledger.jobs[number]
             self._engine.lose(job)
             self._jobs.requeue(job)
 
     def _hand_over(self, kind: str) -> None:
-        """Before an engine of another kind takes over: what is granted is what is held, as nodes know no difference."""
+        """Before an engine of another kind takes over: grants become what is held, as nodes make no difference."""
         for job in list(self._state.ledger.jobs.values()):
             run, units, places = job.run, job.units, job.places
             if job.binding is not None:

@@ -71,4 +71,4 @@ KINDS = {
     "failed": "a job has failed for good",
     "cancelled": "a job was cancelled by a user, or because a job that it depends on did not succeed",
 }
-"""Every kind of event, and what it says."""
+"""Every kind of event, and its meaning."""

@@ -1,4 +1,4 @@
-"""What a play-out of the present state says, in the service's words: promises, running estimates, and costs."""
+"""The result of a play-out of the present state, in the service's terms: promises, estimates, costs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from betimes.service.spec.job_spec import JobSpec
 
 @dataclass(frozen=True)
 class Forecast:
-    """When all jobs that wait or run will start and finish, as of an instant; NaN: never, as things stand."""
+    """Start and finish of all jobs that wait or run, as of an instant; NaN: never, as things stand."""
 
     as_of_at: float
     job: list[int] = field(default_factory=list[int])
@@ -38,13 +38,13 @@ class Forecast:
         return _known(float(self.start_at[row])), _known(float(self.finish_at[row]))
 
     def starting_before(self, at: float, most: int) -> tuple[int, list[int]]:
-        """How many of those that wait start before an instant, and the first of them."""
+        """How many waiting jobs start before an instant, and the first of them."""
         starts_at, jobs = self._starts
         count = int(np.searchsorted(starts_at, at, side="left"))
         return count, jobs[: min(count, most)].tolist()
 
     def finishing_at(self, at: float) -> list[int]:
-        """The jobs that finish at this very instant."""
+        """The jobs that finish at this instant exactly."""
         ends_at, jobs = self._ends
         first, after = np.searchsorted(ends_at, at, side="left"), np.searchsorted(ends_at, at, side="right")
         return jobs[first:after].tolist()
@@ -75,7 +75,7 @@ class Forecast:
         return self._sorted(self.finish_at, np.ones(len(self.job), dtype=np.bool_))
 
     def _sorted(self, at: Floats, which: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.int64]]:
-        """Instants that are known, in order, and the jobs that they are of; at one instant by the job's number."""
+        """Known instants in order, and their jobs; at one instant by job number."""
         rows = np.flatnonzero(which & np.isfinite(at))
         jobs = np.array(self.job, dtype=np.int64)[rows]
         order = np.lexsort((jobs, at[rows]))
@@ -89,7 +89,7 @@ def forecast(foreseen: Foreseen, as_of_at: float, epoch_at: float, holding: Coll
 
 
 def cost_usd(spec: JobSpec, run_s: float, nodes: Iterable[Node]) -> float | None:
-    """What a run on max_units costs on the cheapest nodes that can hold its units; null: no price is known.
+    """Cost of a run on max_units on the cheapest nodes that can hold its units; null: no price is known.
 
     A unit pays for the largest share that it takes of any resource of the node.
     """

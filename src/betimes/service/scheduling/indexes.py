@@ -1,4 +1,4 @@
-"""Which jobs to look at when something happens, so that not all of them have to be looked at."""
+"""Indexes of jobs, so that an event does not require a look at all of them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class JobIndex:
     """Jobs by what they wait for, kept up to date by `note` after every change."""
 
     def __init__(self) -> None:
-        self.unsettled: set[int] = set()  # granted units that their runs do not have yet
+        self.unsettled: set[int] = set()  # granted units that their runs lack so far
         self.entering: set[int] = set()  # the policy receives them at the next decision
         self.holding: set[int] = set()  # they have units of the policy
-        self.leaving: set[int] = set()  # their runs have been told to stop
+        self.leaving: set[int] = set()  # their runs are stopping
         self.nominated: set[int] = set()  # others are preempted for them
         self.requiring: set[int] = set()  # they require labels of their nodes, and are not over
         self.by_family: set[int] = (
             set()
-        )  # what they need depends on the family of their nodes; and are not over
+        )  # their demand depends on the family of their nodes; they are not over
         self._on_node: defaultdict[str, set[int]] = defaultdict(set)
         self._nodes_of: dict[int, frozenset[str]] = {}  # of those in `_on_node`
         self._followers: defaultdict[int, set[int]] = defaultdict(set)  # by the job that they wait for
@@ -37,9 +37,7 @@ class JobIndex:
             list
         )  # by array: a heap of those beyond its limit
         self._delays: dict[int, float] = {}  # of blocked jobs, be they over or not
-        self._due: list[
-            tuple[float, int]
-        ] = []  # a heap of those that are not over, and of some that do not count
+        self._due: list[tuple[float, int]] = []  # a heap of those that are not over, and of some stale ones
 
     def note(self, job: Job) -> None:
         """A job is new, or has changed."""
@@ -80,16 +78,16 @@ class JobIndex:
                 del self._busy[job.array_id], self._waiting[job.array_id]
 
     def enters(self, job: Job) -> None:
-        """A job will be told to the policy at the next decision, unless something happens before."""
+        """The policy receives the job at the next decision, unless something happens before."""
         self.entering.add(job.job_id)
         self.note(job)
 
     def on_node(self, name: str) -> list[int]:
-        """Those that a node is granted to, or that are bound to it, in the order of their numbers."""
+        """Jobs that are granted or bound to a node, by number."""
         return sorted(self._on_node.get(name, ()))
 
     def followers(self, number: int) -> list[int]:
-        """Those that wait, or waited, for a job to end."""
+        """Jobs that wait, or waited, for a job to end."""
         return sorted(self._followers.get(number, ()))
 
     def is_awaited(self, number: int) -> bool:
@@ -106,7 +104,7 @@ class JobIndex:
         return False
 
     def next_of_array(self, array: int, most: int) -> Iterator[int]:
-        """Those that waited because of their array's limit, the first ones first, for as long as there is room."""
+        """Elements that waited for their array's limit, in order, for as long as there is room."""
         waiting = self._waiting[array]
         while waiting and len(self._busy[array]) < most:
             yield heapq.heappop(waiting)
@@ -118,7 +116,7 @@ class JobIndex:
         return self._due[0][0] if self._due else math.inf
 
     def awake(self, now_at: float) -> list[int]:
-        """Those whose delays are over by now; each is told once."""
+        """Jobs whose delays are over; each is returned once."""
         found: list[int] = []
         while self.next_delay_at() <= now_at:
             found.append(heapq.heappop(self._due)[1])
@@ -152,16 +150,14 @@ def _numbers() -> set[int]:
 
 @dataclass
 class TrialsOfSet:
-    """Of one set, by the jobs' numbers."""
+    """The trials of one set, by number."""
 
     live: set[int] = field(default_factory=_numbers)  # not over
-    able: set[int] = field(default_factory=_numbers)  # of these, all that do not wait for a retry
+    able: set[int] = field(default_factory=_numbers)  # live, and not waiting for a retry
     holding: set[int] = field(default_factory=_numbers)  # have a unit of the set
     begun: set[int] = field(default_factory=_numbers)  # have run, and are not over
     _idle: set[int] = field(default_factory=_numbers)  # could take a unit
-    _next: list[int] = field(
-        default_factory=list[int]
-    )  # a heap of those, and of some that could not any more
+    _next: list[int] = field(default_factory=list[int])  # a heap of those, and of some stale ones
 
     def note(self, job: Job) -> None:
         """A trial is new, or has changed."""
@@ -182,7 +178,7 @@ class TrialsOfSet:
             self._idle.discard(number)
 
     def next(self) -> int | None:
-        """The first trial that could take a unit; it is named once, until it has taken it and lost it again."""
+        """The first trial that could take a unit; each is returned once, until it has taken one and lost it."""
         while self._next:
             number = heapq.heappop(self._next)
             if number in self._idle:
@@ -192,11 +188,11 @@ class TrialsOfSet:
 
 
 class TrialIndex:
-    """Every set with trials that are not over, and what is to be looked at in the present turn."""
+    """Every set with trials that are not over, and the sets to review in the present turn."""
 
     def __init__(self) -> None:
         self.of: defaultdict[int, TrialsOfSet] = defaultdict(TrialsOfSet)  # by the set's number
-        self.to_review: set[int] = set()  # sets of which a trial is over, or may run again
+        self.to_review: set[int] = set()  # sets with a trial that is over or may run again
         self.to_share: dict[
             int, tuple[int, ...]
         ] = {}  # sets whose units may change hands; the jobs that take some
@@ -209,8 +205,8 @@ class TrialIndex:
             self.of.pop(job.job_id, None)
 
 
-LEARNT = ("default", "last-two", "limit")  # what a belief must rest on to be replaced
-LEAST_NEWS_S = 0.1  # beliefs that are closer are not told apart
+LEARNT = ("default", "last-two", "limit")  # bases of beliefs that may be replaced
+LEAST_NEWS_S = 0.1  # beliefs that are closer count as equal
 SHARE = (
     50  # of so many siblings, one must have finished since the last time: news costs time for each of them
 )
@@ -225,11 +221,11 @@ class Siblings:
     def __init__(self) -> None:
         self._live: defaultdict[Key, dict[int, Job]] = defaultdict(dict)
         self._finished: defaultdict[Key, int] = defaultdict(int)  # since their last update
-        # Of each key also by time limit, which bounds what is believed.
+        # Of each key also by time limit, which bounds the belief.
         self._untold: dict[tuple[Key, float | None], tuple[RuntimeEstimate, list[Job]]] = {}
 
     def note(self, job: Job) -> None:
-        """A job is new, or has changed. A set of trials learns from its own, and so do they."""
+        """A job is new, or has changed. A set and its trials learn from its trials instead."""
         if job.trials is not None or job.set_id is not None or not math.isnan(job.spec.runtime_estimate_s):
             return
         key = (job.user, job.spec.history_key)
@@ -242,7 +238,7 @@ class Siblings:
                     gone.pop(key, None)
 
     def finished(self, user: str, history_key: str, believed: RuntimeEstimate) -> None:
-        """A job has finished; the next one like it would be believed to take so long, if it had no time limit."""
+        """A job has finished; believed: of the next one like it, if that had no time limit."""
         key = (user, history_key)
         if key not in self._live:
             return
@@ -259,11 +255,11 @@ class Siblings:
 
     @property
     def are_untold(self) -> bool:
-        """Whether some have not heard the news yet."""
+        """Whether some beliefs are out of date."""
         return bool(self._untold)
 
     def take(self) -> Iterator[tuple[RuntimeEstimate, list[Job]]]:
-        """Those to be updated now, the first ones first; each is updated once."""
+        """Jobs to be updated now, in order; each is updated once."""
         room = MOST_A_TURN
         for which, (believed, jobs) in list(self._untold.items()):
             now, later = jobs[:room], jobs[room:]

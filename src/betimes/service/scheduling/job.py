@@ -1,7 +1,7 @@
-"""A live job as the service keeps it in memory: what was asked, where it stands, and the account of its work.
+"""A live job as the service keeps it in memory: specification, state, and the account of its work.
 
-Beside it stands what belongs to a job: its run, machines of its own, the trials of a set, and what its last preemption
-and its moves have cost.
+Records of a job's parts stand beside it: its run, its rented machines, the trials of a set, and the costs of its last
+preemption and its moves.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from betimes.service.spec.job_spec import JobSpec
 
 @dataclass
 class TrialSet:
-    """Where the trials of a set stand in all; each of them is a job of its own, without an account."""
+    """The state of a set's trials in total; each trial is a job without an account."""
 
     count: int
-    told_s: float  # what a trial is believed to take
+    told_s: float  # believed run time of a trial
     most: int  # units that the set may use at once
     width: int  # and that it can use now: no more than it has trials left
     running: int = 0  # trials with a run
@@ -39,7 +39,7 @@ class TrialSet:
 
     @property
     def end(self) -> str:
-        """What becomes of the set once none is left: it finishes if all have."""
+        """The end of the set once no trial is left: it finishes if all have."""
         if self.cancelled:
             return "cancelled"
         return "failed" if self.failed else "finished"
@@ -47,10 +47,10 @@ class TrialSet:
 
 @dataclass(frozen=True)
 class Preemption:
-    """A run that was told to make room. Null: not known yet, or it never came to that."""
+    """A preempted run. Null: not known yet, or it never came to that."""
 
     run: int
-    by: list[int]  # the jobs that take what it gives up; empty: no particular one
+    by: list[int]  # the jobs that take its nodes; empty: no particular one
     policy: str
     told_at: float
     grace_s: float
@@ -60,10 +60,10 @@ class Preemption:
     vacating_node_s: float | None = None  # held from the request to leave until it had left
     resumed_at: float | None = None
     restart_node_s: float | None = None  # held by the next run before its work goes on
-    lost_node_s: float | None = None  # of work done since its last checkpoint, which has to be done again
+    lost_node_s: float | None = None  # of work since its last checkpoint, to be repeated
 
     def left(self, now_at: float, had_frac: float | None, worked_on: bool) -> Preemption:
-        """Nothing of the run is left; worked_on: it ended by itself, so that no time was wasted."""
+        """The run has ended; worked_on: by itself, so that no time was wasted."""
         vacating = 0.0 if worked_on else self.nodes * (now_at - self.told_at)
         return replace(self, left_at=now_at, had_frac=had_frac, vacating_node_s=vacating)
 
@@ -72,7 +72,7 @@ class Preemption:
         return replace(self, resumed_at=now_at, restart_node_s=nodes * restart_s)
 
     def goes_on(self, frac: float, whole_s: float, nodes: float) -> Preemption:
-        """The next run reports for the first time how far it is; all of the work would take it whole_s."""
+        """The next run reports progress for the first time; all of the work would take it whole_s."""
         lost_frac = max(0.0, (self.had_frac or 0.0) - frac)
         return replace(self, lost_node_s=lost_frac * whole_s * nodes)
 
@@ -96,32 +96,32 @@ class MoveRecord:
     """A move that a planner has decided. Null: not known yet, or it never came to that."""
 
     decided_at: float
-    before_usd_per_h: float  # the price of what it alone would keep if it stayed
-    after_usd_per_h: float  # of what it alone needs where it goes, as planned
+    before_usd_per_h: float  # price of machines it alone would keep if it stayed
+    after_usd_per_h: float  # of those it alone needs after it, as planned
     expected_cost_usd: float  # of its pause, and of the boot of new machines
     left_at: float | None = None
     resumed_at: float | None = None
-    paid_usd: float = 0.0  # for what it alone has kept since then
+    paid_usd: float = 0.0  # for machines it alone has kept since
     paid_until_at: float = 0.0
 
     @property
     def expected_saving_usd_per_h(self) -> float:
-        """What was planned."""
+        """As planned."""
         return self.before_usd_per_h - self.after_usd_per_h
 
     @property
     def hours(self) -> float:
-        """For how long the run after the move has been counted."""
+        """Counted duration of the run after the move."""
         return 0.0 if self.resumed_at is None else (self.paid_until_at - self.resumed_at) / S_PER_H
 
     @property
     def saving_usd_per_h(self) -> float | None:
-        """What came of it: the price before less the mean price since; null: it has not run since."""
+        """The actual saving: the price before less the mean price since; null: no run since."""
         return self.before_usd_per_h - self.paid_usd / self.hours if self.hours > 0 else None
 
     @property
     def cost_usd(self) -> float | None:
-        """What the pause has cost, at the price before; null: it is not over."""
+        """Cost of the pause at the price before; null: it is not over."""
         if self.left_at is None or self.resumed_at is None:
             return None
         return (self.resumed_at - self.left_at) / S_PER_H * self.before_usd_per_h
@@ -135,7 +135,7 @@ class MoveRecord:
         return replace(self, resumed_at=at, paid_until_at=at)
 
     def paid(self, usd_per_h: float, until_at: float) -> MoveRecord:
-        """The price of what the job alone keeps has been this since it was counted last."""
+        """Count this price of the machines that the job alone kept since the last count."""
         usd = usd_per_h * (until_at - self.paid_until_at) / S_PER_H
         return replace(self, paid_usd=self.paid_usd + usd, paid_until_at=until_at)
 
@@ -143,7 +143,7 @@ class MoveRecord:
 Places = list[tuple[str, int]]  # units on a node, by the node's name
 
 SPECULATED = "speculated"
-"""Why a run is told to stop that has been on rented machines for as long as a short job may."""
+"""Why a run is stopped that has used rented machines for as long as a short job may."""
 
 
 @dataclass
@@ -154,9 +154,9 @@ class Run:
     units: int
     places: Places
     decided_at: float
-    launched: bool = False  # the executor has been told to start it
+    launched: bool = False  # the executor was asked to start it
     started_at: float | None = None
-    stopping: str | None = None  # why it has been told to stop: preempted, resized, cancelled
+    stopping: str | None = None  # why it is stopping: preempted, resized, cancelled
     stop_by_at: float | None = None
 
 
@@ -169,8 +169,8 @@ class Rental:
     units_per_task: int
     asked_at: float
     speculates_until_s: float | None = None  # null: it runs to its end there
-    expected_usd: float = 0.0  # what they will cost, if the job takes as long as is believed
-    nodes: list[str] = field(default_factory=list[str])  # those that the cloud has given out
+    expected_usd: float = 0.0  # their cost if the job takes its believed run time
+    nodes: list[str] = field(default_factory=list[str])  # those given out by the cloud
     is_up: bool = False
 
     @property
@@ -212,11 +212,9 @@ class Job:
     left_at: float | None = (
         None  # its last run has ended, before the service knew; null: when the service knew
     )
-    restarting_since_at: float | None = (
-        None  # told to stop, to go on at once at another width; null: it gets on
-    )
+    restarting_since_at: float | None = None  # stopped to go on at once at another width; null: it gets on
     progress_frac: float | None = None
-    alone_per_s: float | None = None  # steps that it does with its machines to itself, as it reported them
+    alone_per_s: float | None = None  # reported throughput with its machines to itself, steps a second
     promised_finish_at: float | None = None
     reason: dict[str, Any] | None = None
     account: Account | None = None  # while an engine has it
@@ -232,14 +230,14 @@ class Job:
     rental: Rental | None = None  # machines that are rented for it alone
 
     def settle(self, account: dict[str, Any]) -> None:
-        """Take over what its engine says of its work."""
+        """Take over the engine's account of its work."""
         before = self.account or Account(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
         self.account = Account(**account)
         self.preemptions += self.account.preemptions - before.preemptions
         self.resizes += self.account.resizes - before.resizes
 
     def has_run_s(self, now_at: float) -> float:
-        """Seconds that its runs have taken in all."""
+        """Total seconds of its runs."""
         if self.run is None or self.run.started_at is None:
             return self.ran_s
         return self.ran_s + (now_at - self.run.started_at)

@@ -1,7 +1,7 @@
 """The life of a live job, as a table of legal moves.
 
-The log's events move a job from one status to the next; whatever the table lacks is refused. The documentation draws
-its diagram from it.
+The log's events move a job from one status to the next; a move that is not in the table is refused. The documentation
+draws the table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Status(StrEnum):
     BLOCKED = "blocked"  # waits for another job, for its turn in an array, or for the delay before a retry
     QUEUED = "queued"  # the policy may start it
     RUNNING = "running"
-    STOPPING = "stopping"  # told to stop; it still holds its units
+    STOPPING = "stopping"  # asked to stop; still holds its units
     FINISHED = "finished"  # its command exited with 0
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -33,15 +33,15 @@ _OVER = (Status.FINISHED, Status.FAILED, Status.CANCELLED)
 
 
 class Transition(StrEnum):
-    """What can happen to a live job."""
+    """The steps of a live job."""
 
     SUBMIT = "submit"
     HOLD = "hold"
     RELEASE = "release"
-    BLOCK = "block"  # it has to wait for something that is not the policy's affair
+    BLOCK = "block"  # it must wait for something other than the policy
     QUEUE = "queue"
     START = "start"
-    STOP = "stop"  # it is told to stop, for whatever reason
+    STOP = "stop"  # it is asked to stop, for any reason
     WAIT = "wait"  # it has stopped, or lost its node, and is to go on later
     FINISH = "finish"
     FAIL = "fail"

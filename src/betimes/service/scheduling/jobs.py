@@ -1,4 +1,4 @@
-"""What becomes of a job: it waits for others, queues, ends, is tried again, or goes on later; what users do with it."""
+"""Transitions of a job: it waits for others, queues, ends, is retried, or goes on later; and actions of users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Jobs:
     """The transitions of jobs, each of which is an event.
 
     A set of trials is a job without runs, and its trials are jobs that the engine does not know: what changes a trial
-    has its set looked at (`trial_index`), and the engine is not informed.
+    marks its set (`trial_index`), and the engine is not informed.
     """
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine, runs: Runs) -> None:
@@ -31,7 +31,7 @@ class Jobs:
     # --- before it queues -------------------------------------------------------------------------------------
 
     def admit(self, job: Job) -> None:
-        """Queue a job that has nothing left to wait for but the policy; end one whose wait is in vain."""
+        """Queue a job that waits for nothing but the policy; end one whose wait is in vain."""
         if job.set_id is not None:
             self._admit_trial(job)
             return
@@ -92,9 +92,9 @@ class Jobs:
     # --- when it is over --------------------------------------------------------------------------------------
 
     def finish(self, job: Job, slack_s: float = 0.0) -> None:
-        """Its command has succeeded; what it took on max_units is what the next one like it is believed to take.
+        """Its command has succeeded; its run time on max_units feeds the estimate for the next one like it.
 
-        slack_s: of the time that its account counts, in which it did not run.
+        slack_s: time counted by its account in which it did not run.
         """
         if job.set_id is not None:
             self._log_finished(job, job.ran_s)
@@ -110,19 +110,19 @@ class Jobs:
         self.after(job)
 
     def finish_set(self, job: Job, taken_s: float) -> None:
-        """All trials of a set have finished, which have taken so long together."""
+        """All trials of a set have finished; taken_s: their run times together."""
         self._engine.withdraw(job)
         self._log_finished(job, taken_s)
 
     def end(self, job: Job, kind: str, reason: dict[str, Any] | None, cause: str = "executor") -> None:
-        """A job has failed, or is cancelled; a set with its trials, which come first."""
+        """A job has failed or is cancelled; of a set, its trials end first."""
         if job.trials is not None:
             for number in sorted(self._state.trial_index.of[job.job_id].live):
                 self._end_one(self._state.ledger.jobs[number], kind, reason, cause)
         self._end_one(job, kind, reason, cause)
 
     def end_cancelled(self, job: Job) -> None:
-        """A job that a user wanted ended is over: the last of its run has left."""
+        """A job cancelled by a user is over: nothing of its run is left."""
         whole = self._state.ledger.jobs.get(job.set_id) if job.set_id is not None else None
         cause = job.cancelled_by or (whole.cancelled_by if whole is not None else None) or "executor"
         user = cause.removeprefix("user:") if cause.startswith("user:") else None
@@ -143,7 +143,7 @@ class Jobs:
         self._state.log("finished", "executor", job.job_id, run_s=run_s)
         self.after(job)
 
-    # --- when its run is over, and it is not ------------------------------------------------------------------
+    # --- when its run is over, but the job is not --------------------------------------------------------------
 
     def retry(self, job: Job, report: Ended) -> None:
         """Its command has failed, and attempts are left."""
@@ -158,7 +158,7 @@ class Jobs:
         self.make_way(job)
 
     def stopped(self, job: Job) -> None:
-        """A run that was told to stop has: the job goes on later, at once if it has been granted units again."""
+        """A run has stopped as asked: the job goes on later, at once if it has been granted units again."""
         if not job.spec.requeue:
             self.end(job, "failed", reasons.not_again(job.reason))
         elif self._engine.is_nodes:
@@ -167,7 +167,7 @@ class Jobs:
             self.requeue(job)
 
     def interrupted(self, job: Job, reason: dict[str, Any]) -> None:
-        """A run has stopped before its end: the job is started again later, unless its submitter does not want that."""
+        """A run has been cut short: the job is started again later, unless submitted with requeue = false."""
         if not job.spec.requeue:
             self.end(job, "failed", reasons.not_again(reason))
             return
@@ -180,7 +180,7 @@ class Jobs:
         self.requeue(job, reason)
 
     def start_again(self, job: Job, reason: dict[str, Any]) -> None:
-        """A run has vanished from machines that are rented for its job alone: it is started there again."""
+        """A run has vanished from machines rented for its job alone: start it there again."""
         if not job.spec.requeue:
             self.end(job, "failed", reasons.not_again(reason))
             return
@@ -190,9 +190,9 @@ class Jobs:
         )
 
     def requeue(self, job: Job, reason: dict[str, Any] | None = None, *, keeps: bool = False) -> None:
-        """The job waits, at its place; in a pool, it may have been granted units again before its run had left.
+        """The job waits, at its place; in a pool, it may have been granted units again before its run ended.
 
-        keeps: on nodes it has, too.
+        keeps: on nodes likewise.
         """
         why = reason or job.reason
         if job.set_id is not None:
@@ -207,7 +207,7 @@ class Jobs:
     # --- what users may do with a job that they have submitted --------------------------------------------------
 
     def check(self, action: Action, number: int) -> Job:
-        """The job, if that can be done with it now. Raises Unknown, Conflict."""
+        """The job, if the action is possible now. Raises Unknown, Conflict."""
         job = self._state.live_job(number, _DONE[action])
         if action != "cancel" and job.set_id is not None:
             text = f"job {number} is a trial of job {job.set_id}, and is {job.status.value} with it"
@@ -247,7 +247,7 @@ class Jobs:
         self.admit(job)
 
     def _cancel_set(self, job: Job, user: str) -> None:
-        """End what is left of a set: it is over when the last of its runs has left."""
+        """End the rest of a set: it is over when the last of its runs has exited."""
         state = self._state
         live = state.trial_index.of[job.job_id].live
         trials = [state.ledger.jobs[number] for number in sorted(live)]

@@ -1,4 +1,4 @@
-"""Jobs that wait or run are believed to take what the last ones of their user and name took."""
+"""Updates the believed run times of live jobs from finished jobs of the same history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Account = tuple[
 
 @dataclass
 class News:
-    """Jobs that are believed to take another time from now on."""
+    """Jobs whose believed run time changes."""
 
     believed: RuntimeEstimate
     waiting: dict[Account | None, list[int]] = field(default_factory=dict[Account | None, list[int]])
@@ -27,15 +27,15 @@ class News:
 
 
 class LearntRuntimes:
-    """What siblings have taken becomes what is believed, before the policy decides, and is logged."""
+    """Updates beliefs from siblings' run times before the policy decides, and logs that."""
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
         self._state, self._engine = state, engine
 
     def learn(self) -> list[News]:
-        """Tell the engine, at the coming decision, what is believed now; returns what is to be logged after that.
+        """Pass new beliefs to the engine with the coming decision; returns news to log after it.
 
-        Jobs that it does not have yet come to it with the new belief.
+        Jobs that the engine does not have yet enter it with the new belief.
         """
         told: list[News] = []
         for believed, jobs in self._state.siblings.take():
@@ -62,7 +62,7 @@ class LearntRuntimes:
         return told
 
     def log(self, news: News) -> None:
-        """One event for all of them: those that have not begun have equal accounts where they had before."""
+        """Log one event for all: jobs not begun with equal accounts before have equal ones now."""
         groups: list[dict[str, Any]] = []
         for before, numbers in news.waiting.items():
             found: dict[str, Any] = {"jobs": ranges(numbers)}
@@ -80,14 +80,14 @@ class LearntRuntimes:
         )
 
     def _whole_s(self, job: Job, believed: RuntimeEstimate) -> float:
-        """All the work of a job, in its engine's unit."""
+        """Total work of a job, in its engine's unit."""
         whole_s = believed.seconds * self._engine.speed(job, job.spec.max_units)
         if self._engine.is_nodes:
             whole_s /= self._engine.speed(job, job.units or job.spec.max_units)
         return whole_s
 
     def _left_s(self, job: Job, believed: RuntimeEstimate) -> float:
-        """The work that a job which has begun has left; one that outran the belief takes twice as long again."""
+        """Work left of a job that has begun; one that outran the belief takes twice as long again."""
         whole_s = self._whole_s(job, believed)
         done_s = self._engine.done_s(job)
         while whole_s <= done_s:

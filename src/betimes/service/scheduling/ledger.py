@@ -1,6 +1,6 @@
 """The state of the service as its event log has it: `apply` an event, live or when recovering, and nothing else.
 
-What the policy decided stands in the events, so that recovering never asks it again.
+Events hold the policy's decisions, so that recovering never asks it again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Ledger:
         self.spent_usd: dict[str, dict[str, float]] = {}  # by user and month, on machines for one job alone
         self.over: dict[
             int, str
-        ] = {}  # the status of jobs that are over and that others may still wait for, by number
+        ] = {}  # the status of jobs that are over and that others may wait for, by number
         self.moved: set[int] = set()  # jobs that run after a move whose saving is counted
         self.epoch_at = 0.0  # engines count seconds from here
         self.policy = ""
@@ -151,7 +151,7 @@ class Ledger:
         return ledger
 
     def forget(self, job: Job) -> None:
-        """A job that is over is kept by the store alone, but for how it ended while others wait for it."""
+        """Drop a job that is over, except its status while others wait for it: the store keeps it."""
         del self.jobs[job.job_id]
         self.moved.discard(job.job_id)
         self.over[job.job_id] = job.status.value
@@ -212,13 +212,11 @@ def _held(_: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Transition.HOLD)
     job.reason, job.account, job.binding, job.rental = event.data["reason"], None, None, None
     job.units, job.places, job.run = 0, [], None
-    job.promised_finish_at = (
-        None  # void: its user keeps it from starting, and it is promised anew when it queues
-    )
+    job.promised_finish_at = None  # void: its user holds it, and it is promised anew when it queues
 
 
 def _granted(_: Ledger, event: Event, job: Job) -> None:
-    """The policy gives the job so many units, or none."""
+    """The policy grants the job so many units, or none."""
     data = event.data
     job.units = data["units"]
     job.places = [(str(node), int(units)) for node, units in data["places"]]
@@ -237,7 +235,7 @@ def _granted(_: Ledger, event: Event, job: Job) -> None:
     elif job.units and run is not None and not run.launched:
         run.units, run.places = job.units, job.places
     elif not job.units and run is not None and not run.launched:
-        job.run = None  # it was never told to start
+        job.run = None  # never launched
 
 
 def _blocked(_: Ledger, event: Event, job: Job) -> None:
@@ -245,7 +243,7 @@ def _blocked(_: Ledger, event: Event, job: Job) -> None:
 
 
 def _bound(_: Ledger, event: Event, job: Job) -> None:
-    """The job is to have these nodes once its victims have left, or from an instant on."""
+    """The job gets these nodes once its victims have left, or from an instant on."""
     job.binding = event.data or None
     if job.binding is None and job.next_move is not None and job.next_move.left_at is None:
         job.next_move = None  # it stays where it is
@@ -266,7 +264,7 @@ def _measured(_: Ledger, event: Event, job: Job) -> None:
 
 
 def _told(_: Ledger, event: Event, job: Job) -> None:
-    """The job's run is told to stop."""
+    """The job's run is stopping."""
     data = event.data
     job.status = next_status(job.status, Transition.STOP)
     if job.run is not None:
@@ -331,7 +329,7 @@ def _resized(_: Ledger, event: Event, job: Job) -> None:
 
 
 def _ended(ledger: Ledger, event: Event, job: Job) -> None:
-    """The job's run has ended; what becomes of the job is another event."""
+    """The job's run has ended; the job's next status is another event."""
     data = event.data
     job.left_at = data.get("ended_at")
     if "started_at" in data:  # the service was gone before it knew that it ran
@@ -380,7 +378,7 @@ def _over(step: Transition) -> Change:
         job.reason = event.data.get("reason")
         if step is Transition.FINISH:
             job.progress_frac = 1.0
-        if step is Transition.FINISH and job.trials is None:  # of a set each trial has reported
+        if step is Transition.FINISH and job.trials is None:  # in a set, each trial has reported
             key, run_s = job.spec.history_key, event.data["run_s"]
             ledger.runtime_estimates.finished(job.user, key, job.spec.title, run_s)
         if (whole := set_of(ledger.jobs, job)) is not None:
@@ -410,7 +408,7 @@ def _quoted(_: Ledger, event: Event, job: Job) -> None:
 
 
 def _rents(_: Ledger, event: Event, job: Job) -> None:
-    """Machines are asked for, on which the job alone is to run."""
+    """Machines are requested for the job alone."""
     data = event.data
     job.rental = Rental(
         data["type"],
@@ -425,7 +423,7 @@ def _rents(_: Ledger, event: Event, job: Job) -> None:
 
 
 def _unrented(_: Ledger, event: Event, job: Job) -> None:
-    """The job has no machines of its own any more; its run, if there is one, is still to leave them."""
+    """The job has lost its rented machines; its run, if there is one, is still to leave them."""
     job.rental, job.units, job.places = None, 0, []
     job.settle(event.data["account"])
     job.reason = event.data.get("reason")
@@ -486,7 +484,7 @@ def _selected(ledger: Ledger, event: Event, _: Job | None) -> None:
 def count_moved(
     moved: Iterable[Job], jobs: Mapping[int, Job], nodes: Mapping[str, Node], changed: Set[str], at: float
 ) -> None:
-    """What runs on the changed nodes is about to be another: count what moved jobs there have paid until now."""
+    """Before the changed nodes get other runs: count what moved jobs there have paid until now."""
     paying = [
         job
         for job in moved
@@ -520,7 +518,7 @@ _WHO_RUNS_WHERE = ("launched", "ended", "node-added")
 
 
 def _nodes_of(event: Event, job: Job | None) -> set[str]:
-    """The nodes where what runs, or the price, changes."""
+    """The nodes whose runs or price change."""
     if job is None:
         return {event.data["machine"]["name"]}
     places = (
@@ -569,7 +567,7 @@ _CHANGES: dict[str, Change] = {
     "selected": _selected,
     "idle": _idle,
 }
-"""What each kind of event changes; the others (displaces, goes-on, ...) change nothing by themselves."""
+"""The change by each kind of event; others (displaces, goes-on, ...) change nothing by themselves."""
 
 
 def set_of(jobs: Mapping[int, Job], job: Job) -> Whole | None:
@@ -579,7 +577,7 @@ def set_of(jobs: Mapping[int, Job], job: Job) -> Whole | None:
 
 
 def rest(jobs: Mapping[int, Job], job: Job) -> None:
-    """A set of which no trial runs any more, and some are left, waits."""
+    """Let a set wait once none of its remaining trials runs."""
     whole = set_of(jobs, job)
     if whole is None or whole.trials.running or not whole.trials.left:
         return
@@ -588,14 +586,14 @@ def rest(jobs: Mapping[int, Job], job: Job) -> None:
 
 
 class Whole(NamedTuple):
-    """A set, and where its trials stand."""
+    """A set and the state of its trials."""
 
     job: Job
     trials: TrialSet
 
 
 def apply_learnt(jobs: Mapping[int, Job], data: Mapping[str, Any]) -> None:
-    """Let the jobs of an event `learnt` be believed to take what it says."""
+    """Give the jobs of an event `learnt` its believed run time."""
     for group in data["groups"]:
         for first, last in group["jobs"]:
             for number in range(first, last + 1):

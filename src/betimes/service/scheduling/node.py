@@ -20,17 +20,17 @@ class Node:
 
     machine: Machine
     status: str = UP
-    rented_at: float | None = None  # when it was asked for; null: it is the operator's own
-    for_job: int | None = None  # it is rented for this job alone; null: for whatever the policy places on it
-    for_user: str | None = None  # who has submitted that
-    by_policy: bool = False  # the policy has it rented for whatever it places on it, and given back
-    up_at: float | None = None  # of a rented one: since when it is up
-    watched: bool = False  # it has sent a sign of life, and must go on to
+    rented_at: float | None = None  # when it was requested; null: the operator owns it
+    for_job: int | None = None  # the job that it is rented for alone; null: several may share it
+    for_user: str | None = None  # that job's user
+    by_policy: bool = False  # the policy rents it for several jobs, and gives it back
+    up_at: float | None = None  # of a rented node: since when it is up
+    watched: bool = False  # it has sent a heartbeat, and must go on
     last_seen_at: float | None = None
 
     @property
     def is_there(self) -> bool:
-        """Whether what runs on it goes on."""
+        """Whether its runs go on."""
         return self.status in (UP, DRAINING, DRAINED)
 
     @property
@@ -55,12 +55,12 @@ class Node:
 
     @property
     def family(self) -> str:
-        """Its family, by which what a task needs here can differ from what it needs elsewhere."""
+        """Its family, by which a task's demand can differ."""
         return self.machine.family
 
     @property
     def shape(self) -> Shape:
-        """What decides which jobs it can hold."""
+        """Decides which jobs it can hold."""
         return Shape(self.capacity, self.labels, self.family)
 
     def row(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Nodes come, drain, vanish and go; the policy rents some for whatever it places there, and some for one job alone."""
+"""Nodes come, drain, vanish and go; the policy rents some for several jobs, and some for one job alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CAUSES = {"given-back": RELEASED, "reclaimed": TAKEN_AWAY, "boot-failed": FAILED
 
 
 class Nodes:
-    """The transitions of nodes, each of which is an event, and what they mean for the jobs there."""
+    """The transitions of nodes, each of which is an event, and their effects on the jobs there."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Nodes:
         return node
 
     def add(self, machine: Machine, cause: str) -> None:
-        """A node of one's own is there from now on. Raises Conflict for a name that is taken."""
+        """Add an owned node. Raises Conflict for a name that is taken."""
         self._add(Node(machine), cause)
 
     def rent(
@@ -70,13 +70,13 @@ class Nodes:
         *,
         by_policy: bool = False,
     ) -> None:
-        """A node is rented from now on, and boots unless it is up. Raises Conflict for a name that is taken."""
+        """Add a rented node, which boots unless it is up. Raises Conflict for a name that is taken."""
         now_at = self._state.now_at
         up_at = now_at if status == UP else None
         self._add(Node(machine, status, now_at, for_job, for_user, by_policy, up_at), cause)
 
     def change(self, machine: Machine) -> None:
-        """A node has come back with more or less than it had."""
+        """A node has come back with another capacity."""
         self._log_added(replace(self._state.ledger.nodes[machine.name], machine=machine), "operator")
         self._engine.rebuild(self._state.ledger.policy)
         self._engine.look()
@@ -89,9 +89,9 @@ class Nodes:
                 self._log_added(replace(node, machine=machine), "cloud")
 
     def set_status(self, name: str, status: str, cause: str) -> Node:
-        """A node is up, drains, or is lost; returns it. Raises Unknown, Conflict.
+        """A node is up, drains, or is lost; returns the node. Raises Unknown, Conflict.
 
-        One that is rented is given back as soon as it has drained: what is returned is then how it went.
+        A rented node is given back as soon as it has drained, and is returned as it then was.
         """
         node = self.node(name)
         if node.status == LOST and status != UP and node.rented_at is None:
@@ -117,7 +117,7 @@ class Nodes:
         return node
 
     def heard(self, name: str) -> None:
-        """A node has sent a sign of life: it is watched from now on, and up again if it was lost. Raises Unknown."""
+        """A heartbeat: watch the node from now on; a lost one is up again. Raises Unknown."""
         node = self.node(name)
         if not node.watched:
             self._state.log("node-watched", "node", node=name)
@@ -130,28 +130,28 @@ class Nodes:
         self._remove(name, "cloud", "reclaimed")
 
     def left(self, name: str) -> None:
-        """A node has left the cluster that it was a part of, and comes back under another name, if at all."""
+        """A node has left its cluster, and comes back under another name, if at all."""
         self._lose_runs(name, "cluster", reasons.node_lost(name))
         self._remove(name, "cluster", "left")
 
     def never_booted(self, name: str) -> None:
-        """A rented node does not come up, and is not there any more."""
+        """A rented node has failed to boot, and is gone."""
         self._remove(name, "cloud", "boot-failed")
 
     def give_up(self, name: str) -> None:
-        """A rented node on which nothing runs is not needed any more."""
+        """Give back a rented node on which nothing runs."""
         self._remove(name, "policy", "given-back")
 
     def give_back(self, name: str) -> None:
-        """A rented node that is not used any more is to be given back; again, if the cloud did not answer."""
+        """Give back an unused rented node; again, if the cloud did not answer."""
         self._state.effects.append(GiveBack(name))
 
     def not_rented(self, type: str, text: str) -> None:  # noqa: A002
-        """The cloud has refused a request that it had taken."""
+        """The cloud has refused a request after accepting it."""
         self._state.log("not-rented", "cloud", type=type, text=text)
 
     def retire_drained(self) -> None:
-        """Nodes that drain, and on which nothing runs any more, are out of use."""
+        """Retire draining nodes on which nothing runs any more."""
         for name, node in list(self._state.ledger.nodes.items()):
             if node.status == DRAINING and not self._state.occupancy.runs_on(name):
                 self.set_status(name, DRAINED, "executor")
@@ -169,7 +169,7 @@ class Nodes:
         self._state.log("node-added", cause, node=node.machine.name, **node.to_json())
 
     def _remove(self, name: str, cause: str, why: str) -> Node:
-        """A rented node is not there any more: the ledger forgets it."""
+        """A node is gone: the ledger forgets it."""
         node = replace(self._state.ledger.nodes[name], status=GONE)
         if node.is_shared:
             self._keep_off(name)
@@ -192,7 +192,7 @@ class Nodes:
         return node.by_policy and bool(self._engine.shared_offers) and not self._engine.stands_by
 
     def _cost_usd(self, node: Node, why: str, usd_per_h: float | None = None) -> float:
-        """What a machine has cost that the policy had rented, and that goes now."""
+        """Cost of a machine rented by the policy that goes now."""
         kind = node.machine.type
         offer = next((each for each in self._engine.settings.offers if each.type == kind), None)
         if offer is None or node.rented_at is None or why == "boot-failed":
@@ -226,7 +226,7 @@ class Nodes:
                 self._jobs.interrupted(job, reason)
 
     def _keep_off(self, name: str) -> None:
-        """Jobs that were to have a node that takes none any more, and are not there yet, wait for others."""
+        """Jobs that are not yet on a node that no longer takes work wait for others."""
         jobs = self._state.ledger.jobs
         for job in [jobs[number] for number in self._state.job_index.on_node(name)]:
             bound = (job.binding or {}).get("places", ()) if "owed" in (job.binding or {}) else ()
@@ -256,7 +256,7 @@ class MachineRentals:
         self._refused: dict[str, str] = {}  # why, by type, until one is given out again
 
     def apply(self, move: MachineMove) -> None:
-        """The policy has decided to rent a machine, or to give one back."""
+        """Rent a machine, or give one back, as the policy has decided."""
         if isinstance(move, RentMachine):
             type_ = self._engine.offer(move.offer).type
             self._state.log("ordered", "policy", type=type_)
@@ -269,7 +269,7 @@ class MachineRentals:
             self._nodes.set_status(name, DRAINING, "policy")
 
     def given_out(self, move: RentMachine, machine: Machine) -> None:
-        """The cloud has given out a machine that was ordered, which boots."""
+        """The cloud has given out an ordered machine, which boots."""
         self._refused.pop(machine.type, None)
         expected = self._engine.name_machine(move, machine.name)
         self._nodes.rent(machine, "policy", by_policy=True)
@@ -289,7 +289,7 @@ class MachineRentals:
             self._nodes.not_rented(type, text)
 
     def _rebind(self, move: RentMachine, name: str | None) -> None:
-        """Jobs that are bound to a machine that was ordered know its name; null: they are to have it no more."""
+        """Give jobs bound to an ordered machine its name; null: unbind them."""
         before = ordered_name(move.machine)
         for job in self._state.ledger.jobs.values():
             binding = job.binding or {}
@@ -303,7 +303,7 @@ class MachineRentals:
                 self._state.log("nominated", "policy", job.job_id, **{**binding, "places": named})
 
     def give_back_unmanaged(self) -> None:
-        """Machines that a policy has rented are given back under one that does not, as soon as nothing runs there."""
+        """Under a policy that does not rent, give back another's rented machines once nothing runs there."""
         if self._engine.shared_offers:
             return
         for name, node in list(self._state.ledger.nodes.items()):
@@ -312,7 +312,7 @@ class MachineRentals:
 
 
 class JobRentals:
-    """Carries out what a waiting policy decides about a job: a machine of its own, a speculative run, its end."""
+    """Carries out a waiting policy's decisions about a job: rented machines, a speculative run, its end."""
 
     def __init__(
         self,
@@ -324,7 +324,7 @@ class JobRentals:
         self._state, self._engine, self._runs, self._nodes = state, engine, runs, nodes
 
     def rent(self, job: Job, move: Rent) -> None:
-        """The policy has decided to rent machines for a job."""
+        """Rent machines for a job, as the policy has decided."""
         offer, number = self._engine.offer(move.offer), job.job_id
         until_s = move.speculates_until_s - self._state.now_s
         usd = rented_usd(job.spec, offer, min(job.believed_s, max(0.0, until_s)))
@@ -357,7 +357,7 @@ class JobRentals:
                 self._state.effects.append(RentMachines(job.job_id, job.rental.type, job.rental.count))
 
     def given_out(self, number: int, machines: Sequence[Machine]) -> None:
-        """The cloud has given out machines for a job, which boot; those of a job that is over go back at once."""
+        """The cloud has given out machines for a job, which boot; if the job is over they go back at once."""
         job = self._state.ledger.jobs.get(number)
         for machine in machines:
             user = job.user if job is not None else None
@@ -368,14 +368,14 @@ class JobRentals:
             self._unrent(job, reasons.not_rented(job.rental.type, text, 0.0))
 
     def refused(self, number: int, type: str, text: str) -> None:  # noqa: A002
-        """The cloud has no machines for a job: it waits, and they are asked for again after a while."""
+        """The cloud has no machines for a job: it waits, and asks again after a while."""
         job = self._state.ledger.jobs.get(number)
         if job is not None and job.rental is not None and job.rental.type == type:
             self._engine.refuse_machines(job, self._state.now_s + ASK_AGAIN_S)
             self._unrent(job, reasons.not_rented(type, text, ASK_AGAIN_S))
 
     def up(self, name: str) -> None:
-        """A machine that is rented for a job is up: the job starts once all of them are."""
+        """A machine rented for a job is up: the job starts once all of them are."""
         nodes = self._state.ledger.nodes
         self._nodes.set_status(name, UP, "cloud")
         job = self._job_on(name)
@@ -399,7 +399,7 @@ class JobRentals:
         )
 
     def never_booted(self, name: str, type: str, text: str) -> None:  # noqa: A002
-        """A machine that is rented for a job does not come up: others are rented for it, if it still waits."""
+        """A machine rented for a job has failed to boot: others are rented if the job still waits."""
         job = self._job_on(name)
         self._nodes.never_booted(name)
         if job is not None:
@@ -407,7 +407,7 @@ class JobRentals:
             self._unrent(job, reasons.not_rented(type, text, 0.0))
 
     def reclaimed(self, name: str) -> None:
-        """A machine that is rented for a job is taken away; its run has gone with it, if it had begun."""
+        """The cloud has taken away a machine rented for a job, with the job's run if that had begun."""
         number = self._state.ledger.nodes[name].for_job
         self._nodes.reclaimed(name)
         job = self._state.ledger.jobs.get(number) if number is not None else None
@@ -416,7 +416,7 @@ class JobRentals:
             self._unrent(job, reasons.reclaimed(name))
 
     def stop_speculating(self, job: Job) -> None:
-        """A job has run on its machines for as long as a short job may: it is to leave them, and starts anew."""
+        """A speculative run has taken as long as a short job may: stop it; the job starts anew."""
         account, reason = self._engine.account_row(job.job_id), reasons.speculated()
         self._state.log("unrented", "policy", job.job_id, account=account, reason=reason)
         run = job.run
@@ -426,13 +426,13 @@ class JobRentals:
         self._state.effects.append(StopRun(RunId(job.job_id, run.number), 0.0, SPECULATED))
 
     def give_back_unused(self) -> None:
-        """Give machines back whose job has left them, or does not need them any more."""
+        """Give back machines that their job has left or no longer needs."""
         for name, node in list(self._state.ledger.nodes.items()):
             if not node.is_shared and self._job_on(name) is None and not self._state.occupancy.runs_on(name):
                 self._nodes.give_up(name)
 
     def _job_on(self, name: str) -> Job | None:
-        """The job for which a machine is rented; null: it needs it no more."""
+        """The job for which a machine is rented; null: no longer needed."""
         node = self._state.ledger.nodes[name]
         job = self._state.ledger.jobs.get(node.for_job) if node.for_job is not None else None
         if job is None or job.rental is None or job.status.is_over or name not in job.rental.nodes:

@@ -1,4 +1,4 @@
-"""The engine of the policy in force: its inputs for the next decision, and what it knows of each job."""
+"""The engine of the policy in force: its inputs for the next decision, and its knowledge of each job."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from betimes.service.scheduling.state import SchedulerState
 from betimes.twin.pool.trials import SLACK, usual_s, work_left
 
 LEAST_END_S = 1.0
-"""Until a run that was told to stop is believed to have left."""
+"""Until a stopping run is believed to have left."""
 LATE_S = 1.0  # within which a node that should be up by now is expected
 
 IsCompiled = Callable[[str], bool]
@@ -58,8 +58,8 @@ IsCompiled = Callable[[str], bool]
 class PolicyEngine:
     """Stands between the jobs of the ledger and the engine, which knows numbers.
 
-    What happens between two decisions is collected (`enter`, `believe`, `withdraw`, ...) and handed to the engine by
-    `decide`, in one piece.
+    Inputs between two decisions are collected (`enter`, `believe`, `withdraw`, ...) and handed to the engine together
+    by `decide`.
     """
 
     def __init__(self, state: SchedulerState, settings: Settings, is_compiled: IsCompiled) -> None:
@@ -68,7 +68,7 @@ class PolicyEngine:
         self._pending = Inputs()
         self._built: Built | None = None
 
-    # --- what is in force -------------------------------------------------------------------------------------
+    # --- the policy in force ----------------------------------------------------------------------------------
 
     @property
     def engine(self) -> Any:
@@ -94,7 +94,7 @@ class PolicyEngine:
 
     @property
     def offers_for_jobs(self) -> tuple[Offer, ...] | None:
-        """What the policy in force may rent for one job alone; null: it rents nothing so."""
+        """Offers for one job alone under the policy in force; null: it rents none so."""
         return self.settings.offers if rents_for_jobs(self._state.ledger.policy) else None
 
     @property
@@ -104,13 +104,13 @@ class PolicyEngine:
 
     @property
     def restart_s(self) -> float:
-        """What a job is taken to lose when it is started again."""
+        """The assumed cost of a restart of a job, s."""
         measured_s = self._state.ledger.restart_cost.usual_s if self.settings.measures_restarts else None
         return self.settings.restart_s if measured_s is None else measured_s
 
     @property
     def accounts(self) -> dict[int, Account]:
-        """Of the jobs that the engine has taken over when it was made, in its own units of work."""
+        """Accounts of the jobs that the engine took over when built, in its unit of work."""
         return self._built.accounts if self._built is not None else {}
 
     def next_timer_at(self) -> float:
@@ -121,18 +121,18 @@ class PolicyEngine:
             timer_at = math.nextafter(timer_at, math.inf)
         return timer_at
 
-    # --- what it knows ----------------------------------------------------------------------------------------
+    # --- its knowledge ----------------------------------------------------------------------------------------
 
     def knows(self, job: Job) -> bool:
         """Whether the engine has this job."""
         return job.job_id in self.engine.slot_of
 
     def account(self, number: int) -> Account:
-        """How far a job has come."""
+        """The account of a job."""
         return self.engine.account(number)
 
     def account_row(self, number: int) -> dict[str, Any]:
-        """Likewise, as it stands in events."""
+        """The account as events hold it."""
         return self.account(number).row()
 
     def believed_left_s(self, job: Job) -> float:
@@ -144,7 +144,7 @@ class PolicyEngine:
         return self.engine.account(job.job_id).size_s - self.engine.believed_left(job.job_id, self._state.now_s)
 
     def set_left_s(self, job: Job, at: float) -> float:
-        """Work that the trials of a set have left at an instant, as far as is known, seconds on one unit."""
+        """Known work left of a set's trials at an instant, seconds on one unit."""
         if job.trials is None:
             raise ValueError(f"internal: job {job.job_id} is no set of trials")
         elements, begun = self._state.trial_index.of[job.job_id], list[tuple[float, float]]()
@@ -157,7 +157,7 @@ class PolicyEngine:
         return work_left(trials.told_s, trials.taken_s, trials.finished, begun, untouched)
 
     def speed(self, job: Job, units: int | None = None) -> float:
-        """How much faster a job is than on one unit: on so many, or on those of its run."""
+        """Speed-up of a job over one unit: on so many units, or on those of its run."""
         held = job.run.units if units is None and job.run else units or 1
         return speed(wanted_of(job), held)
 
@@ -170,12 +170,12 @@ class PolicyEngine:
 
     @property
     def reported(self) -> list[int]:
-        """Jobs whose work that is left will be another."""
+        """Jobs whose work left will change."""
         return [number for number, _ in self._pending.believed]
 
     @property
     def withdrawn(self) -> Sequence[int]:
-        """Jobs that have left, which the engine does not know yet."""
+        """Jobs that have left, not yet reported to the engine."""
         return self._pending.done
 
     def enter(self, job: Job) -> None:
@@ -184,7 +184,7 @@ class PolicyEngine:
         self._pending.wanted.append(self._request_for(job))
 
     def enter_anew(self, numbers: Collection[int]) -> None:
-        """Those of these jobs that are about to enter do so with what is believed of them now."""
+        """Let those of these jobs that are about to enter do so with their present beliefs."""
         jobs = self._state.ledger.jobs
         self._pending.wanted = [
             self._request_for(jobs[wanted.job]) if wanted.job in numbers else wanted
@@ -193,21 +193,21 @@ class PolicyEngine:
 
     @property
     def plans_in_rounds(self) -> bool:
-        """Whether a planner decides, who is to know how fast jobs are beside each other."""
+        """Whether a planner decides, which needs throughputs of jobs beside each other."""
         return isinstance(self.engine, LiveNodes) and self.engine.rounds is not None
 
     def measure(self, number: int, throughput: float, beside: Neighbours) -> None:
-        """A job shows this share of its throughput alone beside others."""
+        """Record a job's throughput beside others, as a share."""
         if isinstance(self.engine, LiveNodes):
             self.engine.measure(number, throughput, beside)
 
     def believe(self, number: int, left_s: float) -> None:
-        """A job is believed to have so much work left, if its time limit allows that."""
+        """Set a job's believed work left, at most what its time limit allows."""
         job = self._state.ledger.jobs[number]
         self._pending.believed.append((number, min(left_s, self._most_left_s(job))))
 
     def retract_belief(self, number: int) -> None:
-        """What was to be believed of a job holds no more."""
+        """Drop a new belief about a job."""
         self._pending.believed = [one for one in self._pending.believed if one[0] != number]
 
     def set_width(self, number: int, units: int) -> None:
@@ -215,11 +215,11 @@ class PolicyEngine:
         self._pending.widths.append((number, units))
 
     def vacate(self, number: int) -> None:
-        """A run that was told to leave its nodes has left."""
+        """A stopped run has left its nodes."""
         self._pending.gone.append(number)
 
     def withdraw(self, job: Job) -> None:
-        """A job leaves the engine, whatever becomes of it."""
+        """A job leaves the engine, for any reason."""
         number, pending = job.job_id, self._pending
         if number in self._state.job_index.entering:
             pending.wanted = [wanted for wanted in pending.wanted if wanted.job != number]
@@ -234,7 +234,7 @@ class PolicyEngine:
         """The policy looks at everything at the next decision, though nothing may have happened."""
         self._pending.look = True
 
-    # --- what it learns at once -------------------------------------------------------------------------------
+    # --- inputs that take effect at once ----------------------------------------------------------------------
 
     def lose(self, job: Job) -> None:
         """A job has lost what it held, without a decision."""
@@ -248,14 +248,14 @@ class PolicyEngine:
             self.engine.lose(job.job_id, self._state.now_s, cause)
 
     def refuse_machines(self, job: Job, again_s: float) -> None:
-        """A job gets none of the machines that were to be rented for it; others are then, if it still waits."""
+        """A job gets no rented machines now; others are rented at `again_s` if it still waits."""
         if self.stands_by:
             self.engine.lose(job.job_id, self._state.now_s)
         else:
             self.engine.refuse_machines(job.job_id, self._state.now_s, again_s)
 
     def start_alone(self, job: Job) -> float | None:
-        """The machines of a job's own are up; returns until when it runs there speculatively, null: to its end."""
+        """A job's rented machines are up; returns until when it runs there speculatively, null: to its end."""
         if self.stands_by:
             return job.rental.speculates_until_s if job.rental is not None else None
         until_s = float(self.engine.start_alone(job.job_id, self._state.now_s))
@@ -266,26 +266,26 @@ class PolicyEngine:
         return self.settings.offers[number]
 
     def take_over_nodes(self) -> bool:
-        """Go on with the nodes that there are now; false: a new engine has to be made."""
+        """Go on with the present nodes; false: a new engine has to be made."""
         ledger, now_s = self._state.ledger, self._state.now_s
         unbound = self._built.take_over(ledger.nodes, ledger.jobs, now_s) if self._built is not None else None
         for number in unbound or ():
             self._state.log("unbound", "policy", number)
         return unbound is not None
 
-    # --- machines that it rents for whatever it places on them ------------------------------------------------
+    # --- machines that it rents for several jobs --------------------------------------------------------------
 
     @property
     def shared_offers(self) -> tuple[Offer, ...]:
-        """What the policy in force may rent for whatever it places on the machines; none: it rents nothing so."""
+        """Offers that the policy in force may rent for several jobs; none: it rents nothing so."""
         return shared_offers(self._state.ledger.policy, self.settings.offers)
 
     def rents(self, name: str) -> bool:
-        """Whether the engine has a machine of this name, that the policy has rented and gives back."""
+        """Whether the engine has a machine of this name, rented and given back by the policy."""
         return self._number(name) is not None
 
     def name_machine(self, move: RentMachine, name: str) -> bool:
-        """The cloud calls a machine that was ordered so; false: the engine does not expect it any more."""
+        """Set the cloud's name of an ordered machine; false: the engine no longer expects it."""
         engine, built = self.engine, self._built
         if not isinstance(engine, LiveNodes) or built is None or move.machine in built.machines:
             return False
@@ -295,25 +295,25 @@ class PolicyEngine:
         return True
 
     def take_machine(self, node: Node) -> None:
-        """The engine has this machine, too, which it did not order itself."""
+        """Give the engine a machine that it did not order itself."""
         engine, built, state = self.engine, self._built, self._state
         if isinstance(engine, LiveNodes) and built is not None and built.offered:
             number = resume_machine(engine, node, self.settings.offers, state.now_s, state.ledger.epoch_at)
             built.machines[number] = node.machine.name, engine.machines.generation(number)
 
     def refuse_machine(self, move: RentMachine) -> None:
-        """A machine that was ordered is not to be had."""
+        """An ordered machine is not available."""
         engine, built = self.engine, self._built
         if isinstance(engine, LiveNodes) and built is not None and move.machine not in built.machines:
             engine.machines.report_refused(move.machine, move.generation, self._state.now_s)
 
     def machine_name(self, move: ReleaseMachine) -> str | None:
-        """The name of a machine that is to be given back; null: the cloud has not given it out yet."""
+        """The name of a machine to give back; null: the cloud has not given it out yet."""
         found = self._built.machines.get(move.machine) if self._built is not None else None
         return found[0] if found is not None and found[1] == move.generation else None
 
     def machine_is(self, name: str, status: str, before: str) -> None:
-        """A rented machine is up, or takes no new tasks any more."""
+        """A rented machine is up, or takes no new tasks."""
         number = self._number(name)
         if number is None:
             return
@@ -324,7 +324,7 @@ class PolicyEngine:
         self.look()
 
     def machine_gone(self, name: str, cause: int) -> None:
-        """A rented machine on which nothing runs any more is not there; cause: as in `core.nodes.machines.rented`."""
+        """A rented machine on which nothing runs is gone; cause: as in `core.nodes.machines.rented`."""
         number = self._number(name)
         if number is None or self._built is None:
             return
@@ -342,17 +342,17 @@ class PolicyEngine:
 
     @property
     def selection_period_s(self) -> float | None:
-        """From one selection to the next, while jobs wait; null: no portfolio decides."""
+        """Time between selections while jobs wait, s; null: no portfolio decides."""
         engine = self._built.engine if self._built is not None else None
         return engine.selects_every_s if isinstance(engine, LiveNodes) else None
 
     def take_selection(self) -> SelectionSnapshot | None:
-        """What a selection that has become due is to look at; null: none has since this was asked last."""
+        """The snapshot for a selection that has become due; null: none since the last call."""
         engine = self._built.engine if self._built is not None else None
         return engine.take_selection() if isinstance(engine, LiveNodes) else None
 
     def put_in_force(self, member: MemberRules) -> dict[int, float | None]:
-        """Another member of the portfolio decides from now on; until when, s, jobs wait for which that has changed."""
+        """Let another member of the portfolio decide; returns, by job, waiting deadlines that changed, s."""
         waits = self.engine.put_in_force(member, self._state.now_s)
         if waits is None:
             return {}
@@ -363,28 +363,28 @@ class PolicyEngine:
 
     @property
     def rounds(self) -> PlannerRounds | None:
-        """When the planner of the policy in force is asked, and what; null: it has none, or is being compiled."""
+        """The rounds of the planner in force; null: there is no planner, or it is being compiled."""
         engine = self._built.engine if self._built is not None else None
         return engine.rounds if isinstance(engine, LiveNodes) else None
 
     def hear_plan(self, plan: Plan) -> None:
-        """A question that was put to the planner in force is answered."""
+        """Take the answer of the planner in force."""
         self._pending.plan = plan
 
     def machine_called(self, number: int) -> str:
         """The name of a machine by the engine's number, as `places_of` has it."""
         return self.places_of([Allocation(number, 1)])[0][0]
 
-    # --- what it decides, and what it foresees ----------------------------------------------------------------
+    # --- decisions and forecasts ------------------------------------------------------------------------------
 
     def catch_up(self) -> list[Decisions]:
         """Let timers before the present instant go off; the policy decides as they do."""
         return self.engine.catch_up(self._state.now_s) if self._built is not None else []
 
     def decide(self) -> tuple[Inputs, list[Decisions]]:
-        """Tell the engine what has happened since the last decision; returns that, and what the policy has decided."""
+        """Hand the inputs since the last decision to the engine; returns the inputs and the policy's decisions."""
         what, self._pending = self._pending, Inputs()
-        if self.stands_by:  # what has come waits for the policy
+        if self.stands_by:  # new jobs wait for the policy
             self._pending.wanted, what.wanted = what.wanted, []
         rounds = self.engine.happen(self._state.now_s, what)
         bounded: list[tuple[int, float]] = []
@@ -397,7 +397,7 @@ class PolicyEngine:
         return what, rounds
 
     def _most_left_s(self, job: Job) -> float:
-        """Work that a job can do before its time limit ends its run: of one that is over, before that is killed."""
+        """Work that a job can do before its time limit ends its run; past the limit, before it is killed."""
         limit_s, run = job.spec.time_limit_s, job.run
         if limit_s is None or job.trials is not None:  # the limit of a set is that of each trial
             return math.inf
@@ -417,7 +417,7 @@ class PolicyEngine:
         return self.engine.foresee(now_s, more, self._openings(now_s))
 
     def _openings(self, now_s: float) -> list[Opening]:
-        """The nodes that boot and are not rented by the policy in force, which expects its own by itself."""
+        """The booting nodes that the policy in force has not rented itself: it expects its own."""
         built, ledger = self._built, self._state.ledger
         boots = self.boots(now_s + ledger.epoch_at)
         if built is None or not boots:
@@ -433,7 +433,7 @@ class PolicyEngine:
         return found
 
     def boots(self, now_at: float) -> dict[str, float]:
-        """When each node that boots is expected to be up, as its offer has it; one that is late, any moment."""
+        """When each booting node should be up by its offer; a late one, any moment."""
         offers = {offer.type: offer for offer in self.settings.offers}
         return {
             name: max(node.rented_at + offer.boot_s + offer.setup_s, now_at + LATE_S)
@@ -445,7 +445,7 @@ class PolicyEngine:
         }
 
     def foreseen_already(self, jobs: Sequence[int]) -> Foreseen | None:
-        """What a play-out would say of jobs which all keep to their ends what they have just taken; None: make one."""
+        """The result of a play-out for jobs that all keep to their ends what they just got; None: make one."""
         if self.stands_by:
             return None
         times: list[tuple[float, float]] = []
@@ -476,12 +476,12 @@ class PolicyEngine:
         return bool(self._pending.done or self._pending.gone)
 
     def take_gone(self) -> list[int]:
-        """The jobs whose runs have left as they were told to, of which the engine is not told any more."""
+        """Return the jobs whose stopped runs have exited, and do not report them to the engine again."""
         gone, self._pending.gone = self._pending.gone, []
         return gone
 
     def rebuild(self, policy: str, before: str | None = None) -> None:
-        """Make the engine of a policy out of the ledger, with all jobs; before: the policy in force, if it is another.
+        """Build the engine of a policy from the ledger, with all jobs; before: the policy in force, if different.
 
         Raises PolicyError, ClusterError.
         """
@@ -519,7 +519,7 @@ class PolicyEngine:
         return replace(wanted, work_s=left_s)
 
     def _set_left_at(self, number: int, at_s: float) -> float | None:
-        """Work that is known to be left when a job outruns its estimate; null: it is no set, so nothing is known."""
+        """Known work left when a job outruns its estimate; null: it is no set, so nothing is known."""
         job = self._state.ledger.jobs[number]
         if job.trials is None:
             return None

@@ -1,7 +1,7 @@
 """Why a job waits, stopped or failed: a code for programs, a sentence for people, and the evidence.
 
-What waits is explained on request (`WaitReasons`), from what is free and what is foreseen. An instant in a sentence is
-in UTC (`views.instants`); text of the reader's clock is made where it is shown.
+Waiting is explained on request (`WaitReasons`), from free resources and the forecast. Instants in sentences are in UTC
+(`units.instant`); the command line converts them to the reader's clock.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def retry(
 
 
 def booting(type: str, count: int) -> dict[str, Any]:  # noqa: A002
-    """Machines of its own are on their way."""
+    """Its rented machines are booting."""
     what = f"a machine of type {type}" if count == 1 else f"{count} machines of type {type}"
     return reason("booting", f"{what} is rented for it alone, and boots", type=type, count=count)
 
@@ -155,7 +155,7 @@ def not_rented(type: str, text: str, again_s: float) -> dict[str, Any]:  # noqa:
 
 
 def told(why: str, by_at: float | None) -> dict[str, Any]:
-    """Its run is asked to stop."""
+    """Its run is stopping."""
     text = {
         "resized": "stopped, to restart on another number of units",
         "cancelled": "cancelled, and stopping",
@@ -205,7 +205,7 @@ def lost_again(times: int, message: str | None) -> dict[str, Any]:
 
 
 def failed(why: str, code: int | None, signal: int | None, message: str | None) -> dict[str, Any]:
-    """What made it fail."""
+    """Why it failed."""
     if why == "start-failed":
         return reason("start-failed", message or "its command could not be started")
     if why == "time-limit":
@@ -236,11 +236,11 @@ NAMES = ("GPU", "core", "GiB of memory")
 BOOT_SAME_S = 2.0  # between a start and a node's being up: a forecast and a reason are not of one instant
 MOST_NAMED = 20  # jobs in a reason's evidence
 
-_Free = tuple[Amounts, Amounts]  # what a node has left, and what is needed there
+_Free = tuple[Amounts, Amounts]  # free amounts of a node, and the demand there
 
 
 class _Asked(NamedTuple):
-    """What decides what a job lacks."""
+    """A request as a key of lacks."""
 
     unit: UnitDemand
     required: Labels
@@ -249,7 +249,7 @@ class _Asked(NamedTuple):
 
 
 class _Lack(NamedTuple):
-    """What jobs lack that ask for the same. text: without when they start; both are empty for labels and families."""
+    """The lack of jobs with equal requests. text: without the start; both are empty for labels and families."""
 
     code: str
     text: str = ""
@@ -257,9 +257,9 @@ class _Lack(NamedTuple):
 
 
 class WaitReasons:
-    """The reasons of jobs that are queued, as things stand at one instant; what all of them need is worked out once.
+    """The reasons of queued jobs at one instant; what all of them need is worked out once.
 
-    Which job frees what, and when, is stated only where a forecast says so: it knows the order of the queue.
+    The jobs that free resources, and when, are named only from a forecast: it knows the order of the queue.
     """
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine, forecast: Forecast | None) -> None:
@@ -276,9 +276,9 @@ class WaitReasons:
         return self._engine.stands_by and job.job_id in self._state.job_index.entering
 
     def why(self, job: Job) -> dict[str, Any]:
-        """The reason of a job, with its evidence, and until when it waits before a machine is rented for it.
+        """The reason of a job, with its evidence and its deadline for renting a machine.
 
-        The job may be one that is not submitted, numbered 0 as in the forecast.
+        The job may be an unsubmitted one, numbered 0 as in the forecast.
         """
         found = self._why(job)
         until_s = job.account.waits_until_s if job.account is not None and job.rental is None else None
@@ -333,7 +333,7 @@ class WaitReasons:
         return reason("set", f"a trial of job {number}; waits for one of its {units}", job=number)
 
     def idle(self) -> dict[str, Any]:
-        """Why a decision started no job: the reason of the job that is next under the policy."""
+        """Why a decision started no job: the reason of the policy's next job."""
         first = self._first
         if first is None:
             queued = (job.job_id for job in self._jobs if job.status is Status.QUEUED and job.set_id is None)
@@ -360,7 +360,7 @@ class WaitReasons:
         )
 
     def _too_little(self, job: Job) -> dict[str, Any] | None:
-        """What it lacks; null: it would fit into what is free."""
+        """The job's lack; null: free resources would do."""
         engine, spec = self._engine.engine, job.spec
         tasks = engine.tasks(wanted_of(job)) if isinstance(engine, LiveNodes) else None
         asked = _Asked(spec.unit, spec.required, spec.min_units, tasks)
@@ -377,7 +377,7 @@ class WaitReasons:
         return reason("no-room", f"{lack.text}{outlook}", **self._evidence, **lack.evidence, **evidence)
 
     def _lack_of(self, asked: _Asked) -> _Lack | None:
-        """What jobs lack that ask for this; null: they would fit into what is free."""
+        """The lack of jobs with this request; null: free resources would do."""
         engine, demand_on, units = self._engine.engine, asked.unit.amounts_on, asked.units
         if asked.tasks is not None:
             demand_on, units = asked.tasks.demand_on, asked.tasks.count
@@ -416,7 +416,7 @@ class WaitReasons:
         return None
 
     def _free_for(self, required: Labels) -> dict[str, Amounts]:
-        """What the nodes that take work and have these labels have left, by name."""
+        """Free amounts of the nodes that take work and have these labels, by name."""
         nodes = self._state.ledger.nodes
         return {name: room for name, room in self.free.items() if suits(nodes[name].machine.labels, required)}
 
@@ -447,7 +447,7 @@ class WaitReasons:
         return reason("no-family", text, families=wanted)
 
     def _not_its_turn(self, job: Job) -> dict[str, Any]:
-        """There is room for it, and yet it has not been started."""
+        """There is room for it, but it has not been started."""
         engine, policy = self._engine.engine, self._state.ledger.policy
         if isinstance(engine, LivePool):
             asked, why = engine.why_less(job.job_id)
@@ -467,7 +467,7 @@ class WaitReasons:
         return reason("withheld", text, **self._evidence, **evidence)
 
     def _outlook(self, job: Job) -> tuple[str, dict[str, Any]]:
-        """What the forecast has of its start: how many are ahead, when it is, and who ends then; and the evidence."""
+        """The forecast of its start: jobs ahead, the instant, and the jobs that end then; and the evidence."""
         known = self.forecast is not None and self.forecast.knows(job.job_id)
         start_at = self.forecast.times(job.job_id)[0] if self.forecast is not None else None
         if start_at is None and self._booting:
@@ -493,7 +493,7 @@ class WaitReasons:
 
     @cached_property
     def free(self) -> dict[str, Amounts]:
-        """What the nodes that take work have left, by name."""
+        """Free amounts of the nodes that take work, by name."""
         occupancy, nodes = self._state.occupancy, self._state.ledger.nodes
         return {
             name: occupancy.free_on(name)
@@ -529,7 +529,7 @@ class WaitReasons:
 
 
 def _missing(there: Sequence[_Free], times: int) -> tuple[int, int, int]:
-    """What is lacking on these nodes, where one needs the same on all, so often: how much, of what, beside how much."""
+    """The largest lack for `times` equal demands on these nodes: amount, index of the resource, free amount."""
     demand = there[0][1]
     left = [sum(room[at] for room, _ in there) for at in range(3)]
     return max((need * times - left[at], at, left[at]) for at, need in enumerate(demand) if need > 0)

@@ -1,4 +1,4 @@
-"""What executors and jobs report of runs: that they have started, how far they are, that they have ended."""
+"""Handles reports of executors and jobs about runs: start, progress, end."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trials import TrialSets
 
-MOST_LOSSES = 10  # of a job's runs, one after the other, each with the machine that it ran on
-NOTICED_S = 1.0  # by which the service's clock and a supervisor's may differ without a word
+MOST_LOSSES = 10  # of a job's runs in a row, each with its machine
+NOTICED_S = 1.0  # the service's clock and a supervisor's may differ by less unnoticed
 LEAST_PROGRESS_FRAC = 0.001  # that is worth a row
 
 
 class ReportHandling:
-    """From reports to transitions of jobs. A report of a run that is not the job's present one has no effect."""
+    """From reports to transitions of jobs. A report of any but the job's present run has no effect."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ReportHandling:
         self._throughputs: dict[int, RelativeThroughput] = {}  # by job, under a policy that plans in rounds
 
     def take(self, report: Report) -> None:
-        """An executor has reported something."""
+        """Handle an executor's report."""
         if isinstance(report, Started):
             self.started(report)
         elif isinstance(report, Trouble):
@@ -63,7 +63,7 @@ class ReportHandling:
         )
         self._rate_of(job.job_id).begin(self._state.now_at, self._engine.speed(job))
         self._state.note_run(job, limited_by=report.memory_limited_by)
-        if job.progress_frac is None:  # else it gets on when it reports how far it is
+        if job.progress_frac is None:  # else it gets on when it reports progress
             self._renewal.note_restart(job)
 
     def ended(self, report: Ended) -> None:
@@ -92,9 +92,9 @@ class ReportHandling:
         self._go_on(job, report, asked, slack_s)
 
     def _when(self, run: Run, report: Ended) -> tuple[float, float, dict[str, Any]]:
-        """When a run has ended, how much less than the service's clock tells it has run, and what its event says of it.
+        """When a run ended, the time by which it ran less than the service's clock shows, and data for its event.
 
-        What its supervisor has written down counts where that is noticeably something else.
+        The supervisor's record counts where it differs noticeably.
         """
         now_at, more = self._state.now_at, dict[str, Any]()
         ended_at = now_at
@@ -114,14 +114,14 @@ class ReportHandling:
         return ended_at, slack_s, more | {"run_s": report.run_s}
 
     def troubled(self, report: Trouble) -> None:
-        """Something of a run belongs into its job's story."""
+        """Log trouble with a run in its job's story."""
         job = self._state.job_of(report.run)
         if job is not None:
             number, message = report.run.number, report.message
             self._state.log("trouble", "executor", job.job_id, number=number, message=message)
 
     def resized(self, run: RunId, units: int, places: Places, done: bool) -> None:
-        """The executor has given a run its new width, or says that it must be restarted for it."""
+        """The executor has given a run its new width, or reports that it must be restarted."""
         job = self._runs.resized(run, units, places, done)
         if job is None:
             return
@@ -130,7 +130,7 @@ class ReportHandling:
         self._state.note_run(job)
 
     def progressed(self, number: int, attempt: int, done: float, total: float) -> None:
-        """A run reports how far it has come. Raises Unknown, Conflict."""
+        """A run reports its progress. Raises Unknown, Conflict."""
         job = self._state.live_job(number, "told about")
         if job.run is None or job.run.number != attempt:
             raise Conflict(
@@ -159,7 +159,7 @@ class ReportHandling:
         self._throughputs.pop(number, None)
 
     def _measure(self, job: Job, attempt: int, done: float) -> None:
-        """Let a planner know how fast a job is beside those that share its machines."""
+        """Pass a job's throughput beside those that share its machines to a planner."""
         if not self._engine.plans_in_rounds or job.run is None:
             return
         occupancy, number = self._state.occupancy, job.job_id
@@ -178,7 +178,7 @@ class ReportHandling:
         return self._rates.setdefault(number, ProgressRate())
 
     def _go_on(self, job: Job, report: Ended, asked: str | None, slack_s: float) -> None:
-        """What becomes of a job whose run has ended; asked: why it was told to stop, if it was; slack_s: of `_when`."""
+        """Decide how a job goes on after its run; asked: why the run was stopped, if it was; slack_s: of `_when`."""
         why, jobs = report.why, self._jobs
         if asked == "cancelled":
             jobs.end_cancelled(job)

@@ -1,4 +1,4 @@
-"""What executors report of runs: that one has started, has ended, or is in trouble."""
+"""Executors' reports of runs: started, ended, or in trouble."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class RunId(NamedTuple):
-    """One time that a job's command is started: the job, and 1, 2, ..."""
+    """One start of a job's command: the job, and 1, 2, ..."""
 
     job: int
     number: int
@@ -19,8 +19,8 @@ class Started:
 
     run: RunId
     at_s: float  # seconds since 1970, by the executor's clock
-    adopted: bool = False  # it ran already when the service came back
-    ago_s: float = field(default=0.0, compare=False)  # it has run so long when this is reported
+    adopted: bool = False  # it was running when the service came back
+    ago_s: float = field(default=0.0, compare=False)  # run time when this is reported
     memory_limited_by: str | None = None  # null: it has no limit
 
 
@@ -36,9 +36,9 @@ class Ended:
     message: str | None = None  # what a user can do about it
     max_rss_gib: float | None = None
     cpu_s: float | None = None
-    log_lost_bytes: int | None = None  # of its output, which is not kept
-    ago_s: float = field(default=0.0, compare=False)  # it had ended so long when this is reported
-    run_s: float | None = None  # it has run, by a clock that stands still while its machine sleeps
+    log_lost_bytes: int | None = None  # of its output that is not kept
+    ago_s: float = field(default=0.0, compare=False)  # time since its end when this is reported
+    run_s: float | None = None  # run time, by a clock that stands still while its machine sleeps
 
 
 ENDS = {
@@ -55,7 +55,7 @@ ENDS = {
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something went wrong with a run that neither starts nor ends it, and that its story should show."""
+    """A problem of a run that neither starts nor ends it, for its job's story."""
 
     run: RunId
     at_s: float

@@ -1,4 +1,4 @@
-"""Runs are launched, resized and told to stop: what is asked of the executors, and what a preemption has cost."""
+"""Launches, resizes and stops runs by requests to the executors, and counts the cost of preemptions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from betimes.service.scheduling.state import SchedulerState
 
 
 class Runs:
-    """Runs as the executors are asked to have them; a run holds its nodes until the executor reports its exit."""
+    """Runs as requested of the executors; a run holds its nodes until the executor reports its exit."""
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
         self._state, self._engine = state, engine
         self._resizing: dict[RunId, int] = {}  # runs that are being given another width
 
     def launch_granted(self) -> None:
-        """Carry out grants as far as there is room; runs that are told to stop hold theirs until they have left."""
+        """Carry out grants as far as there is room; stopping runs hold theirs until they have exited."""
         state = self._state
         granted = [state.ledger.jobs[number] for number in sorted(state.job_index.unsettled)]
         for job in granted:
@@ -47,7 +47,7 @@ class Runs:
             state.effects.append(StartRun(RunId(job.job_id, run.number)))
 
     def stop(self, job: Job, why: str, cause: str) -> None:
-        """Tell a job's run to stop: resized, or cancelled."""
+        """Stop a job's run: resized, or cancelled."""
         run = job.run
         if run is None:
             return
@@ -60,7 +60,7 @@ class Runs:
                 self._expect_end(job)
 
     def _expect_end(self, job: Job) -> None:
-        """What waits behind a job that is cancelled waits for its grace period, and not for its estimate."""
+        """Let jobs behind a cancelled one wait for its grace period, not for its estimate."""
         if job.account is None or not self._engine.knows(job):
             return  # a trial: its set has the account
         left_s = max(job.spec.grace_s, LEAST_END_S) * (
@@ -71,14 +71,14 @@ class Runs:
             self._engine.believe(job.job_id, left_s)
 
     def preempt(self, job: Job, by: Sequence[int] = ()) -> None:
-        """Tell a run to make room for other jobs within the job's grace period."""
+        """Stop a run for other jobs, within the job's grace period."""
         grace_s = job.spec.grace_s
         self.preempt_until(job, grace_s, self._state.now_at + grace_s, by, {})
 
     def preempt_until(
         self, job: Job, grace_s: float, by_at: float, by: Sequence[int], more: dict[str, Any]
     ) -> None:
-        """Tell a run to make room for other jobs, in whose stories it stands as well."""
+        """Stop a run for other jobs, and log that in their stories, too."""
         run = job.run
         if run is None:
             return
@@ -92,21 +92,21 @@ class Runs:
             self._state.log("preempts", "policy", taker, victim=job.job_id, run=run.number)
 
     def log_move_over(self, job: Job) -> None:
-        """A job's run has ended: if it followed a move, say what that has saved."""
+        """After the end of a run that followed a move: log the saving."""
         if job.move is not None:
             self._state.log("moved", "executor", job.job_id, move=asdict(job.move))
 
     def log_stopping(
         self, job: Job, why: str, cause: str, by_at: float | None, reason: dict[str, Any], **more: Any
     ) -> None:
-        """Log that a job is told to stop."""
+        """Log that a run is stopping."""
         data: dict[str, Any] = {"why": why, "stop_by_at": by_at, "reason": reason, **more}
         if job.account is not None and self._engine.knows(job):
             data["account"] = self._engine.account_row(job.job_id)
         self._state.log("stopping", cause, job.job_id, **data)
 
     def resized(self, run: RunId, units: int, places: Places, done: bool) -> Job | None:
-        """The executor has given a run its new width, or says that it must be restarted for it.
+        """The executor has given a run its new width, or reports that it must be restarted.
 
         Returns the job that goes on at that width; null: it is over, stops, or has to be restarted.
         """
@@ -138,10 +138,10 @@ class Runs:
             self._resizing[run] = job.units
             self._state.effects.append(ResizeRun(run, job.units, places))
 
-    # --- the account of a job's last preemption, as far as it is known ------------------------------------------
+    # --- the known costs of a job's last preemption -------------------------------------------------------------
 
     def _cost_of_stopping(self, job: Job, grace_s: float, by: Sequence[int]) -> dict[str, Any]:
-        """A run is asked to make room for other jobs."""
+        """The first costs of a preemption."""
         run, ledger = job.run, self._state.ledger
         if run is None:
             return {}
@@ -165,7 +165,7 @@ class Runs:
         return {"preemption": asdict(found.resumed(self._state.now_at, job.account.stall_s, nodes))}
 
     def log_lost_work(self, job: Job, frac: float) -> None:
-        """The first report of a run that follows a preempted one says where it goes on from."""
+        """Log the work lost by a preemption, from the next run's first report."""
         found, run, account = job.preemption, job.run, job.account
         if found is None or found.resumed_at is None or found.lost_node_s is not None:
             return

@@ -1,7 +1,7 @@
 """The service's decisions, without a clock, a socket, a database or a process.
 
-Whatever happens outside comes in by a method; `turn` lets the policy decide. What comes of it is a list of events, to
-be stored, and of effects, to be carried out once they are: the ledger has seen the events already.
+Each outside input is a method call; `turn` lets the policy decide. The results are events, to be stored, and effects,
+to be carried out once the events are stored: the ledger has applied the events already.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec
 class Scheduler:
     """One cluster under one policy. Instants are seconds since 1970 (`_at`); engines count from `ledger.epoch_at`.
 
-    It puts the parts together and gives them their turns. What happens outside goes to the part that it concerns:
-    `admission`, `jobs`, `reports` (of runs), `nodes` and `policy`.
+    It puts the parts together and gives them their turns. Inputs go to the part concerned: `admission`, `jobs`,
+    `reports` (of runs), `nodes` and `policy`.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Scheduler:
         self._decisions = DecisionApplier(state, engine, runs, self.rentals, self.machines)
         self._is_resuming = False  # since a start there has been no turn
 
-    # --- what is known ----------------------------------------------------------------------------------------
+    # --- the state --------------------------------------------------------------------------------------------
 
     @property
     def ledger(self) -> Ledger:
@@ -74,11 +74,11 @@ class Scheduler:
 
     @property
     def occupancy(self) -> Occupancy:
-        """What runs hold of the nodes."""
+        """The runs' holdings on nodes."""
         return self._state.occupancy
 
     def ended_as(self, number: int) -> str | None:
-        """The status that a job has ended with; null: it is not over, or there is none of that number."""
+        """The final status of a job; null: it is not over, or there is none of that number."""
         return self._state.ended_as(number)
 
     @property
@@ -93,17 +93,17 @@ class Scheduler:
 
     @property
     def version(self) -> int:
-        """Grows whenever what was foreseen before may not hold any more."""
+        """Grows whenever earlier forecasts may be outdated."""
         return self._state.version
 
     @property
     def events(self) -> list[Event]:
-        """What has happened since the last `take`."""
+        """The events since the last `take`."""
         return self._state.events
 
     @property
     def settings(self) -> Settings:
-        """What the operator has set of the engines."""
+        """The operator's settings for the engines."""
         return self._engine.settings
 
     @property
@@ -122,7 +122,7 @@ class Scheduler:
 
     @property
     def restart_s(self) -> float:
-        """What a job is taken to lose when it is started again."""
+        """The assumed cost of a restart of a job, s."""
         return self._engine.restart_s
 
     @property
@@ -132,11 +132,11 @@ class Scheduler:
 
     @property
     def offers_for_jobs(self) -> tuple[Offer, ...] | None:
-        """What the policy in force may rent for one job alone; null: it rents nothing so, or is being compiled."""
+        """Offers that the policy in force may rent for one job alone; null: none so, or it is being compiled."""
         return None if self.stands_by else self._engine.offers_for_jobs
 
     def offers_for(self, spec: JobSpec) -> tuple[Offer, ...]:
-        """Of what the policy in force may rent a machine for a job."""
+        """The offers for a job under the policy in force."""
         alone = self.offers_for_jobs if spec.rent != "never" else None
         return (*(alone or ()), *self._engine.shared_offers)
 
@@ -147,12 +147,12 @@ class Scheduler:
 
     @property
     def has_leaving(self) -> bool:
-        """Whether a run has been told to stop, and has not ended."""
+        """Whether a stopping run has not ended."""
         return bool(self._state.job_index.leaving)
 
     @property
     def leaving_and_next(self) -> list[Job]:
-        """Jobs whose runs have been told to stop, and those with a place that do not run there yet."""
+        """Jobs whose runs are stopping, and those with a place that do not run there yet."""
         index = self._state.job_index
         return [
             self.ledger.jobs[number] for number in sorted(index.leaving | index.nominated | index.unsettled)
@@ -160,7 +160,7 @@ class Scheduler:
 
     @property
     def boots_at(self) -> float:
-        """When the next node that boots is expected to be up; infinity: none boots."""
+        """When the next booting node should be up; infinity: none boots."""
         return min(self._engine.boots(self.now_at).values(), default=math.inf)
 
     @property
@@ -180,12 +180,12 @@ class Scheduler:
     # --- a turn -----------------------------------------------------------------------------------------------
 
     def open(self, policy: str, epoch_at: float) -> None:
-        """The first start ever: under this policy, with whatever nodes have been added."""
+        """The first start ever: under this policy, with the nodes added so far."""
         self._state.log("opened", "operator", epoch_at=epoch_at)
         self.policy.set_policy(policy, "operator")
 
     def recover(self) -> None:
-        """After a start: the engine is made of the ledger, and the policy looks at it anew."""
+        """After a start: build the engine from the ledger; the policy looks at everything."""
         self._is_resuming = True
         self._state.log("recovered", "recovery")
         self._engine.rebuild(self.ledger.policy)
@@ -203,9 +203,9 @@ class Scheduler:
         return min(self._engine.next_timer_at(), self._state.job_index.next_delay_at())
 
     def begin(self, now_at: float) -> None:
-        """It is `now_at`, which is never earlier than before: timers that are over go off first.
+        """Set the time, never earlier than before: timers that are over go off first.
 
-        In the first turn after a start they wait for the reports of runs that ended meanwhile, which have not outrun
+        In the first turn after a start they wait for reports of runs that ended meanwhile, which have not outrun
         their estimates since.
         """
         self._state.now_at = max(self.now_at, now_at)
@@ -213,7 +213,7 @@ class Scheduler:
             self._decisions.apply(self._engine.catch_up())
 
     def sleep(self, for_s: float) -> None:
-        """The machine of the service sleeps from now on, for so long: what runs on it comes no further meanwhile."""
+        """The service's machine sleeps for so long: its runs make no progress meanwhile."""
         asleep: set[int] = set()
         for job in self.ledger.jobs.values():
             run = job.run
@@ -233,7 +233,7 @@ class Scheduler:
             self.turn(asleep)
 
     def turn(self, asleep: Collection[int] = ()) -> None:
-        """Let the policy decide about what has happened; asleep: jobs that take longer, as their machine slept."""
+        """Let the policy decide about new inputs; asleep: jobs that take longer, as their machine slept."""
         if self._is_resuming:
             self._is_resuming = False
             if self._engine.has_departures:
@@ -275,7 +275,7 @@ class Scheduler:
         self._decisions.explain_idle(rounds)
 
     def take(self) -> Changes:
-        """What has come of it since the last time: events, effects, rows of jobs, and rows of runs."""
+        """The results since the last call: events, effects, rows of jobs, and rows of runs."""
         changes, over = self._state.take()
         for number in over:
             self.reports.forget(number)
@@ -284,7 +284,7 @@ class Scheduler:
     # --- forecasts --------------------------------------------------------------------------------------------
 
     def foresee(self, now_at: float, spec: JobSpec | None = None, user: str = "") -> tuple[Play, str]:
-        """The state to be played forward in any thread; with one more job, number 0, and what its run time rests on.
+        """The state to be played forward in any thread, with one more job, number 0; and the basis of its run time.
 
         Raises Refused or Unknown for the job, Unavailable while the policy is being compiled.
         """
@@ -298,9 +298,9 @@ class Scheduler:
         return self._engine.foresee(now_s, wanted), believed.basis
 
     def foreseen_already(self, numbers: Sequence[int]) -> Foreseen | None:
-        """What `foresee` would say of these jobs, as far as they queue, without being played; None: it has to be.
+        """The result of `foresee` for these jobs, as far as they queue, without a play-out; None: it needs one.
 
-        numbers: of jobs that this turn has taken. What waits for a run to leave (`promises.leaving_runs`) is played.
+        numbers: of jobs accepted by this turn. Jobs that wait for a run to leave (`promises.leaving`) need one.
         """
         if self.has_leaving:
             return None
@@ -310,7 +310,7 @@ class Scheduler:
         )
 
     def quoted(self, quote: dict[str, Any]) -> int:
-        """A job has been promised something; returns the quote's number."""
+        """Log a promise to a job; returns the quote's number."""
         number = self.ledger.next_event
         self._state.log(
             "quoted",
@@ -322,7 +322,7 @@ class Scheduler:
         return number
 
     def note_tuning(self, kind: str, cause: str, **data: Any) -> int:
-        """A search has begun or ended: `tuning`, `tuned` or `not-tuned`; returns the event's number."""
+        """Log a search's start or end: `tuning`, `tuned` or `not-tuned`; returns the event's number."""
         number = self.ledger.next_event
         self._state.log(kind, cause, **data)
         return number

@@ -1,4 +1,4 @@
-"""The scheduler's state: jobs and nodes of the ledger, their indexes, and what the present turn has brought about."""
+"""The scheduler's state: jobs and nodes of the ledger, their indexes, and the results of the present turn."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class Occupancy:
                 self._take(RunId(job.job_id, job.run.number), holding)
 
     def free_on(self, name: str) -> Amounts:
-        """What a node has left; below zero nowhere, unless it has shrunk."""
+        """Free amounts of a node; never negative, unless it has shrunk."""
         (gpu, cpu, memory), used = self.nodes[name].capacity, self.used.get(name, (0, 0, 0))
         return gpu - used[0], cpu - used[1], memory - used[2]
 
     def runs_on(self, name: str) -> list[RunId]:
-        """The runs that hold something of a node."""
+        """The runs that hold resources of a node."""
         return list(self._runs.get(name, ()))
 
     def reserve(self, run: RunId, job: Job) -> Places | None:
-        """Take what a run needs, where the policy has put it; null: others have not left all of that yet."""
+        """Reserve a run's places as the policy has set them; null: others have not left all of them yet."""
         holding = self._holding(job.spec, job.places, job.units_per_task)
         if any(most(self.free_on(name), amounts, 1) < 1 for name, amounts in holding.amounts):
             return None
@@ -59,9 +59,9 @@ class Occupancy:
         return job.places
 
     def resize(self, run: RunId, job: Job, at_once: bool) -> Places | None:
-        """Let a run of a pool hold what the policy gives it now; null: others have not left all of that yet.
+        """Let a run of a pool hold its new grant; null: others have not left all of it yet.
 
-        What it is to give up it holds until `hold`, unless it is known to do so at once.
+        The run keeps its old places until `hold`, unless at_once.
         """
         holding = self.holdings[run]
         had, demand = dict(holding.places), demand_of(job.spec)
@@ -75,7 +75,7 @@ class Occupancy:
         return job.places
 
     def hold(self, run: RunId, places: Places) -> None:
-        """A run holds these places, and no others any more."""
+        """Set the places that a run holds."""
         holding = self.holdings[run]
         self.release(run)
         self._take(run, self._holding(holding.spec, places))
@@ -107,7 +107,7 @@ class Occupancy:
 
 
 def most(free: Amounts, demand: Amounts, limit: int) -> int:
-    """How many units, at most so many, fit into what is free."""
+    """How many units, at most `limit`, fit into `free`."""
     return max(0, min([limit, *(room // need for room, need in zip(free, demand, strict=True) if need > 0)]))
 
 
@@ -128,18 +128,18 @@ FindStatus = Callable[[int], str | None]
 
 
 class Changes(NamedTuple):
-    """What has happened since the last `take`: to be stored, and then to be carried out."""
+    """Events and effects since the last `take`: to be stored, and then to be carried out."""
 
     events: list[Event]
     effects: list[Effect]
-    jobs: list[dict[str, Any]]  # rows of those that have changed
+    jobs: list[dict[str, Any]]  # changed rows
     runs: list[dict[str, Any]]  # likewise
 
 
 class SchedulerState:
-    """What every part of the scheduler reads and changes. A change is an event: `log` is the one way to make it.
+    """State shared by all parts of the scheduler. A change is an event: `log` is the one way to make it.
 
-    version: grows whenever a forecast that was made before may not hold any more.
+    version: grows whenever earlier forecasts may be outdated.
     """
 
     def __init__(self, ledger: Ledger, find_status: FindStatus, version: int = 0) -> None:
@@ -177,7 +177,7 @@ class SchedulerState:
         return changed
 
     def note_changed(self, job: Job) -> None:
-        """A job's row is to be stored, though no event may say why: how far it has come stands in no event."""
+        """Store a job's row, perhaps without an event: progress is in no event."""
         self._changed[job.job_id] = job
 
     def note_run(
@@ -188,7 +188,7 @@ class SchedulerState:
         limited_by: str | None = None,
         ended_at: float | None = None,
     ) -> None:
-        """The row of a job's present run is to be stored; report, outcome, ended_at: how it has ended, and when."""
+        """Store the row of a job's present run; report, outcome, ended_at: how and when it ended."""
         run = job.run
         if run is None:
             return
@@ -214,7 +214,7 @@ class SchedulerState:
         )
 
     def live_job(self, number: int, what: str) -> Job:
-        """A job that is not over; what: what it cannot be any more if it is. Raises Unknown, Conflict."""
+        """A job that is not over; what: the action refused if it is. Raises Unknown, Conflict."""
         job = self.ledger.jobs.get(number)
         if job is not None and not job.status.is_over:
             return job
@@ -224,21 +224,21 @@ class SchedulerState:
         raise Conflict(f"job {number} is {ended} and cannot be {what} any more")
 
     def ended_as(self, number: int) -> str | None:
-        """The status that a job has ended with; null: it is not over, or there is none of that number."""
+        """The final status of a job; null: it is not over, or there is none of that number."""
         job = self.ledger.jobs.get(number)
         if job is not None:
             return job.status.value if job.status.is_over else None
         return self.ledger.over.get(number) or self._find_status(number)
 
     def job_of(self, run: RunId) -> Job | None:
-        """The job of a run that is its present one; null: a report of this run comes too late to matter."""
+        """The job whose present run this is; null: a report of this run comes too late to matter."""
         job = self.ledger.jobs.get(run.job)
         if job is None or job.run is None or job.run.number != run.number or not job.run.launched:
             return None
         return job
 
     def take(self) -> tuple[Changes, list[int]]:
-        """What has happened since the last time, and the jobs that are over, which the ledger forgets."""
+        """The changes since the last call, and the jobs that are over, which the ledger forgets."""
         changed = list(self._changed.values())
         taken = Changes(self.events, self.effects, [job.row() for job in changed], self._run_rows)
         over = [job for job in changed if job.status.is_over]

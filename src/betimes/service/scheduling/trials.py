@@ -1,7 +1,7 @@
 """Sets of trials: the policy gives units to the set, and here they become runs of its trials.
 
-The trials that started last give their units up first, and the next ones in order take what is free. What a set is to
-the engine follows its trials: how many units it can use, and how much work is left (docs/notes/trials.md).
+The trials that started last give their units up first, and the next ones in order take free ones. To the engine, a set
+follows its trials: how many units it can use, and how much work is left (docs/notes/trials.md).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class TrialSets:
         self._jobs, self._runs = jobs, runs
         self._index = state.trial_index
 
-    # --- from trials to what the engine knows -----------------------------------------------------------------
+    # --- from trials to the engine ----------------------------------------------------------------------------
 
     def review(self) -> None:
-        """Before the policy decides: sets are over with their last trial, or can use more units, or fewer."""
+        """Before the policy decides: end sets with their last trial, or change their widths."""
         for number in sorted(self._index.to_review):
             job = self._state.ledger.jobs.get(number)
             if job is None or job.trials is None or job.status.is_over:
@@ -45,7 +45,7 @@ class TrialSets:
         self._index.to_review.clear()
 
     def note_progress_of(self, trial: Job) -> None:
-        """A trial has reported progress, and so its set is further as well."""
+        """A trial has reported progress: its set has progressed, too."""
         job = self._state.ledger.jobs[trial.set_id or 0]
         if job.trials is not None:
             self._note_progress(job, job.trials)
@@ -58,7 +58,7 @@ class TrialSets:
             self._jobs.finish_set(job, trials.taken_s)
 
     def _note_width(self, job: Job, trials: TrialSet) -> None:
-        """A set with nothing but trials that wait for a retry keeps a unit for them."""
+        """Log a new width; if all trials wait for a retry the set keeps a unit."""
         width = max(1, min(trials.most, len(self._index.of[job.job_id].able)))
         if width == trials.width:
             return
@@ -94,14 +94,14 @@ class TrialSets:
                 self._share(job, to_share[number])
 
     def take_unit(self, trial: Job, by: Sequence[int] = ()) -> None:
-        """A trial gives up its unit, to other jobs if there are some."""
+        """Take a trial's unit, for other jobs if some are named."""
         self._state.log("granted", "policy", trial.job_id, units=0, places=[])
         run = trial.run
         if run is not None and run.launched and run.stopping is None:
             self._runs.preempt(trial, by)
 
     def shed(self) -> bool:
-        """Sets give up units on nodes that take nothing new, where none of their trials runs; whether any did."""
+        """Let sets give up units that no trial uses on nodes that take nothing new; whether any did."""
         has_shed = False
         for number in sorted(self._index.of):
             job = self._state.ledger.jobs.get(number)

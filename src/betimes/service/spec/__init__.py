@@ -1,1 +1,1 @@
-"""What users may ask for: job specifications, files of jobs, and what is refused before the scheduler sees it."""
+"""Users' requests: job specifications, files of jobs, and their checks before the scheduler sees them."""

@@ -14,14 +14,14 @@ MOST_DEPTH = 8  # the deepest value of a job file is at 5: jobs, number, curve, 
 
 @dataclass(frozen=True)
 class Document:
-    """What a file holds: tables, lists, text, numbers, true, false and null; `line` (from 1) where it is known."""
+    """A file's content: tables, lists, text, numbers, true, false and null; `line` (from 1) where known."""
 
     top: dict[str, Any]
     line: Callable[[Where], int | None]
 
 
 class Malformed(ValueError):
-    """The file is not what its format demands; says why and what to do."""
+    """The file violates its format; the message has why and what to do."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What a unit of a job needs on a family of machines: in the API, in job files, and on the command line."""
+"""Demand of a job's unit on a family of machines: in the API, in job files, and on the command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_demands(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_demand(text: str) -> tuple[str, dict[str, Any]]:
-    """`p3:gpu=1,cpu=4,memory=10GiB`: the family, and what a unit needs there. Raises ValueError."""
+    """`p3:gpu=1,cpu=4,memory=10GiB`: the family, and a unit's demand there. Raises ValueError."""
     family, colon, amounts = text.partition(":")
     table = dict[str, Any]()
     for part in amounts.split(","):

@@ -61,7 +61,7 @@ KNOWN = (*JobSpec.model_fields, *SPELLINGS)
 
 @dataclass(frozen=True)
 class Draft:
-    """A job of a file, not yet checked: by field of `JobSpec` what is given, and where it stands."""
+    """A job of a file, not yet checked: values and their places by field of `JobSpec`."""
 
     path: Path
     place: str  # "[[jobs]] 2", or nothing where the file is one job
@@ -87,16 +87,16 @@ class Draft:
             raise self._error(inner, spelt, first.text + more) from None
 
     def directory(self, **over: Any) -> Path | None:
-        """The directory that has to be sent before the job is submitted."""
+        """The directory to send before the job is submitted."""
         return directory_of(merged(self.given, over))
 
     def not_sent(self) -> JobFileError:
-        """That what is to be sent can not be sent from where the file is read."""
+        """The error that a directory cannot be sent from where the file is read."""
         text = "names a directory, which `betimes submit` sends; a program sends it by `upload` of the client"
         return self._error(self.origins.get("upload", self.where), "upload", text)
 
     def wrong_after(self, why: str) -> JobFileError:
-        """That what it waits for is not there."""
+        """The error for a bad `after`."""
         return self._error(self.origins.get("after", self.where), "after", why)
 
     def _error(self, where: Where, field: str | None, text: str) -> JobFileError:
@@ -117,7 +117,7 @@ def read_jobs(path: str | os.PathLike[str]) -> list[JobSpec]:
 
 
 def specs_of(drafts: Sequence[Draft], **over: Any) -> list[JobSpec]:
-    """The jobs of a file, with fields replaced by those of `over`; `Draft.directory` says what is yet to be sent.
+    """The jobs of a file, with fields replaced by those of `over`; `Draft.directory` is yet to be sent.
 
     Raises JobFileError, also for a name in `after` that no job before it has; ValidationError for `over`'s fields.
     """
@@ -161,7 +161,7 @@ def read_drafts(path: str | os.PathLike[str]) -> list[Draft]:
 
 
 def merged(fields: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`fields` with those of `over` in their place; tables of names are merged, and None takes a field away."""
+    """`fields` replaced by those of `over`; tables of names are merged, and None removes a field."""
     result = dict(fields)
     for group in _RIVALS:
         if any(over.get(field) is not None for field in group):
@@ -183,7 +183,7 @@ def as_sent(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inner(field: str) -> Where:
-    """The way from a field to what of it is at fault: of `env.SEED` to SEED, of `command[1]` to 1."""
+    """The way from a field to its part at fault: for `env.SEED` to SEED, for `command[1]` to 1."""
     parts = re.findall(r"[^.\[\]]+", field)[1:]
     return tuple(int(part) if part.isdecimal() and f"[{part}]" in field else part for part in parts)
 
@@ -204,7 +204,7 @@ def _draft(
 def _canonical(
     path: Path, document: Document, place: str, where: Where, table: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Where]]:
-    """A table's fields under the names of `JobSpec`, and where each stands."""
+    """A table's fields under the names of `JobSpec`, and their places."""
     fields: dict[str, Any] = {}
     origins: dict[str, Where] = {}
 

@@ -1,4 +1,4 @@
-"""What a job asks for: one model for the command line, files, the Python client and the API."""
+"""A job's request: one model for the command line, files, the Python client and the API."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOST_POINTS = 10_000  # of a speed-up table
 MOST_AFTER = 1000  # jobs that one waits for
 MOST_SECONDS = 1e9
 MOST_STEPS = 10**12
-MOST_FAMILIES = 100  # for which a job says what it needs
+MOST_FAMILIES = 100  # with their own demand, of a job
 SHA256 = "^[0-9a-f]{64}$"  # in hexadecimal digits
 
 
@@ -52,7 +52,7 @@ def _whole(value: object) -> object:
 
 
 def _tasks(value: object) -> object:
-    """The choice of units a task, with one message for all that it cannot be."""
+    """The choice of units a task, with one message for all invalid ones."""
     given = _whole(value)
     if (isinstance(given, str) and given in TASKS) or (type(given) is int and 1 <= given <= MOST_UNITS):
         return given
@@ -61,7 +61,7 @@ def _tasks(value: object) -> object:
 
 
 def in_schema(**keywords: Any) -> Any:
-    """What a schema says of a field whose check has a better message than the schema's."""
+    """Schema keywords of a field whose check has a better message than the schema's."""
     return Field(json_schema_extra=keywords)
 
 
@@ -322,7 +322,7 @@ class JobSpec(BaseModel):
 
     @property
     def history_key(self) -> str:
-        """What its run times are remembered by: the given name, else the command and the directory it runs in."""
+        """The key of its run times: the given name, else the command and the directory it runs in."""
         if self.name is not None:
             return self.name
         what = json.dumps([self.command, self.workdir, self.upload])
@@ -336,7 +336,7 @@ class JobSpec(BaseModel):
 
     @property
     def unit(self) -> UnitDemand:
-        """What a unit needs, on all machines or on each family."""
+        """The demand of a unit, on all machines or on each family."""
         if not self.demand:
             return UnitDemand((self.gpu, self.cpu, self.memory_gib))
         return UnitDemand(
@@ -361,7 +361,7 @@ class JobSpec(BaseModel):
 
     @property
     def runtime_estimate_s(self) -> float:
-        """The run time that the submitter expects on max_units, s; NaN: none was told."""
+        """The run time that the submitter expects on max_units, s; NaN: none given."""
         if self.steps is not None and self.step_s is not None:
             return self.steps * self.step_s
         return math.nan if self.estimate_s is None else self.estimate_s
@@ -405,7 +405,7 @@ def _too_many(text: str) -> ValueError:
 def split_after(text: str) -> tuple[int | str, str]:
     """`41`, `41:ok`, `prep:any`: the job to wait for, and whether it must succeed (`ok`) or only end (`any`).
 
-    A name is that of a job before it in the same request. Raises ValueError for what is neither.
+    A name is that of an earlier job in the same request. Raises ValueError for other texts.
     """
     found = _AFTER.fullmatch(text)
     if found is None:
@@ -423,14 +423,14 @@ def parse_after(text: str) -> tuple[int, str]:
 
 
 def set_spec(spec: JobSpec) -> JobSpec:
-    """What the policy sees of an array that is one job: from one unit to as many as it has trials, or may use."""
+    """An array that is one job, for the policy: from one unit to as many as it has trials, or may use."""
     indices, most = parse_array(spec.array or "")
     width = min(len(indices), most or len(indices))
     return spec.model_copy(update={"array": None, "as_one": False, "max_units": width})
 
 
 def trial_spec(spec: JobSpec) -> JobSpec:
-    """What each of its trials runs."""
+    """The job of each of its trials."""
     return spec.model_copy(update={"array": None, "as_one": False, "after": [], "hold": False})
 
 

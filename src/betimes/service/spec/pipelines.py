@@ -9,13 +9,13 @@ from betimes.service.spec.job_spec import MOST_AFTER, JobSpec, parse_array, spli
 
 
 def check_names(specs: Sequence[JobSpec]) -> None:
-    """Raise Refused for a job that waits for a name which none has of those before it."""
+    """Raise Refused for a job that waits for a name that no job before it has."""
     for at, why in unknown_names(specs):
         raise Refused(why, "after" if len(specs) == 1 else f"jobs[{at}].after")
 
 
 def unknown_names(specs: Sequence[JobSpec]) -> Iterator[tuple[int, str]]:
-    """Jobs that cannot wait for what they name, by their place, and why."""
+    """Jobs with a bad name in `after`, by their place, and why."""
     counts: dict[str, int] = {}
     for at, spec in enumerate(specs):
         for text in spec.after:
@@ -36,13 +36,13 @@ def unknown_names(specs: Sequence[JobSpec]) -> Iterator[tuple[int, str]]:
 
 
 def by_number(spec: JobSpec) -> JobSpec:
-    """The job without the names that it waits for: as far as it can be checked before those have numbers."""
+    """The job without the names that it waits for: the part to check before those have numbers."""
     numbers = [text for text in spec.after if isinstance(split_after(text)[0], int)]
     return spec if len(numbers) == len(spec.after) else spec.model_copy(update={"after": numbers})
 
 
 def resolved(spec: JobSpec, taken: Mapping[str, Sequence[int]]) -> JobSpec:
-    """The job with the numbers of those that it names; `taken`: by name, those of the request that came before it."""
+    """The job with numbers in place of names; `taken`: by name, numbers of earlier jobs in the request."""
     after: list[str] = []
     for text in spec.after:
         job, on = split_after(text)

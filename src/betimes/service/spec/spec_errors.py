@@ -1,4 +1,4 @@
-"""What is wrong with a job, in words: the field at fault, the limit, and what to do."""
+"""Faults of a job, in words: the field at fault, the limit, and what to do."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _BRANCHES = ("str", "Curve")  # of a union, which pydantic names in a location
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong: `field` as in `env.SEED`, empty where it is the job as a whole."""
+    """One fault: `field` as in `env.SEED`, empty for the job as a whole."""
 
     field: str
     text: str
 
 
 def faults(error: ValidationError, known: Sequence[str] = ()) -> list[Fault]:
-    """Everything that the model found, in its order; `known` are the names to suggest for an unknown field."""
+    """All faults found by the model, in its order; `known`: the names to suggest for an unknown field."""
     return told(error.errors(include_url=False), known or tuple(JobSpec.model_fields))
 
 
 def told(found: Sequence[ErrorDetails], known: Sequence[str], what: str = "job") -> list[Fault]:
-    """The same of what pydantic lists: of a job, or of another kind of request."""
+    """The same from pydantic's list: for a job, or another kind of request."""
     as_table = [e for e in found if e["loc"][:2] == ("curve", "Curve")]
     if as_table and all(e["type"] in ("model_type", "model_attributes_type") for e in as_table):
         found = [e for e in found if e not in as_table]  # a text was given
@@ -88,7 +88,7 @@ def _text(error: ErrorDetails, known: Sequence[str], what: str) -> str:
 
 
 def unknown_field(name: str, known: Sequence[str]) -> str:
-    """What to say of a field that no job has."""
+    """The message for an unknown field."""
     return f"unknown field {name[:40]!r}{did_you_mean(name, known)}; known are {', '.join(known)}"
 
 

@@ -1,4 +1,4 @@
-"""Fields of a job as people write them in a job file and on the command line: `2h`, `4GiB`, `1-8`.
+"""Fields of a job as written in a job file and on the command line: `2h`, `4GiB`, `1-8`.
 
 Read without the models: the command line has no time for them.
 """
@@ -20,7 +20,7 @@ _WIDTH = re.compile(r"(?P<least>[0-9]{1,9})(?:-(?P<most>[0-9]{1,9}))?")
 def parse_units(text: str) -> tuple[int, int]:
     """The least and the most units of `4`, or of `1-8` for a job that may be resized.
 
-    Raises ValueError saying what to write.
+    Raises ValueError naming the forms.
     """
     found = _WIDTH.fullmatch(text.strip())
     if found is None:
@@ -32,7 +32,7 @@ def parse_units(text: str) -> tuple[int, int]:
 
 
 class Spelling(NamedTuple):
-    """Another way to write fields of a job: which ones, and how the text is read."""
+    """Another way to write fields of a job: their names, and how the text is read."""
 
     fields: tuple[str, ...]
     read: Callable[[str], float | tuple[int, int]]

@@ -1,4 +1,4 @@
-"""TOML as a `Document`; its parser tells no lines, so those of fields are looked up in the text."""
+"""TOML as a `Document`; its parser gives no lines, so those of fields are looked up in the text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOKEN = re.compile(_QUOTED + r"|[\[\]{}\n]")
 
 
 def parse(text: str) -> Document:
-    """The document that a TOML text holds; raises Malformed, with the line where the parser tells it."""
+    """The document in a TOML text; raises Malformed, with the line if the parser gives it."""
     if any(name.count(".") > _MOST_DOTS for name in _BETWEEN_NAMES.split(_TEXT.sub("", text))):
         raise Malformed(f"nested more than {MOST_DEPTH} deep, which no job is")
     try:
@@ -39,7 +39,7 @@ def parse(text: str) -> Document:
 
 
 def _depth(value: object) -> int:
-    """How deep tables and lists are nested, looked at no deeper than matters."""
+    """How deep tables and lists are nested, counted no deeper than matters."""
     level, depth = [value], 0
     while level and depth <= MOST_DEPTH:
         inner: list[object] = []
@@ -50,7 +50,7 @@ def _depth(value: object) -> int:
 
 
 class _Lines:
-    """Where fields stand: found statement by statement, and only on request."""
+    """Lines of fields: found statement by statement, and only on request."""
 
     def __init__(self, text: str) -> None:
         self._text = text

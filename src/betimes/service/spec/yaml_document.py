@@ -1,6 +1,6 @@
 """YAML as a `Document`, built from the parser's events: no tags, no aliases, no name twice, not too deep.
 
-Unquoted words mean what YAML 1.2 says (its core schema): `no` and `12:30` are text, `true` is true, `1e3` a number.
+Unquoted words follow YAML 1.2's core schema: `no` and `12:30` are text, `true` is true, `1e3` a number.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SPECIAL = re.compile(r"(?P<sign>[-+]?)\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 def parse(text: str) -> Document:
-    """The document that a YAML text holds; raises Malformed with the line."""
+    """The document in a YAML text; raises Malformed with the line."""
     lines: dict[Where, int] = {}
     try:
         events = yaml.parse(text, Loader=_PARSER)

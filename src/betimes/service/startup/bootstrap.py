@@ -1,4 +1,4 @@
-"""The service put together: a store, a clock, nodes, executors, the controller, and the API before them."""
+"""Assembles the service: a store, a clock, nodes, executors, the controller, and the API."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Service:
 
 @asynccontextmanager
 async def running(config: ServiceConfig) -> AsyncIterator[Service]:
-    """A service while this is entered; jobs go on when it is left. Raises InputError and ServiceError."""
+    """A service while this is entered; jobs go on afterwards. Raises InputError and ServiceError."""
     config = _described(config)
     settings, retune = _engine_settings(config), _retune(config)
     kernels = config.kernels or Kernels()
@@ -97,7 +97,7 @@ async def running(config: ServiceConfig) -> AsyncIterator[Service]:
 
 
 def _described(config: ServiceConfig) -> ServiceConfig:
-    """With the machines and the cloud of the files that it names. Raises ClusterError."""
+    """The configuration with machines and cloud read from its files. Raises ClusterError."""
     if config.cluster is not None:
         cluster = read_cluster(config.cluster)
         if cluster.groups and config.machines is None:
@@ -109,14 +109,14 @@ def _described(config: ServiceConfig) -> ServiceConfig:
 
 
 def _engine_settings(config: ServiceConfig) -> Settings:
-    """What is the engines' of it. Raises InputError."""
+    """The engines' settings. Raises InputError."""
     return Settings(
         restart_s=config.restart_s or 0.0,
         measures_restarts=config.restart_s is None,
         resize_interval_s=config.resize_interval_s,
         resize_gain=config.resize_gain,
         budgets=parse_budgets(config.budget),
-        plans_aside=config.arrivals is None,  # a replay comes to the same each time
+        plans_aside=config.arrivals is None,  # a replay has the same result each time
     )
 
 
@@ -129,7 +129,7 @@ async def _opened(
     store: Store, config: ServiceConfig, settings: Settings, retune: Retune | None, kernels: Kernels
 ) -> AsyncIterator[Service]:
     secret = store.meta(SECRET)
-    if secret is None or store.meta(COPIED):  # what runs in the original has its tokens
+    if secret is None or store.meta(COPIED):  # runs of the original have its tokens
         secret = secrets.token_hex(32)
         store.commit(Batch(meta={SECRET: secret}))
     cluster = None
@@ -177,7 +177,7 @@ async def _serving(
     if rented and rentals is None:
         raise Conflict(f"node {rented[0]} is rented; say from what cloud (--cloud FILE.toml), as last time")
     policy = config.policy or ledger.policy or DEFAULT_POLICY
-    # A virtual clock would go on meanwhile; else it takes a moment only.
+    # A virtual clock would go on meanwhile; else this takes only a moment.
     if replays or kernels.are_cached(policy):
         await kernels.compile(policy)
     if config.arrivals is not None:  # from the first submission on: a trace may begin at a Unix time
@@ -242,7 +242,7 @@ async def _serving(
             yield Service(launches.url, token, controller, backend, store, failed)
         finally:
             stop.set()
-            await kernels.close()  # or requests that wait for it would not be answered before it is done
+            await kernels.close()  # or requests that wait for it would get no answer until it is done
             await asyncio.wait((serving,))
             await controller.stop()
             await asyncio.wait((deciding,))
@@ -266,7 +266,7 @@ def _begin(
     config: ServiceConfig,
     now_at: float,
 ) -> None:
-    """Begin a history, or go on with the one that was recovered; alive: the nodes of a cluster that are still there."""
+    """Begin a history, or go on with the recovered one; alive: the nodes of a cluster that are still there."""
     if not known:
         for machine in machines:
             scheduler.nodes.add(machine, "operator")
@@ -289,7 +289,7 @@ def _begin(
 
 
 def _hold_copied(controller: Controller) -> None:
-    """Runs go on in the original of this copy, and no job starts here that an operator has not released."""
+    """Hold all jobs of this copy until an operator releases them: runs go on in the original."""
     scheduler = controller.scheduler
     jobs, held = scheduler.ledger.jobs, 0
     for number, job in list(jobs.items()):
@@ -313,9 +313,7 @@ def _hold_copied(controller: Controller) -> None:
 
 def _executors(controller: Controller, machines: list[Machine], config: ServiceConfig) -> None:
     """An executor for the runs of every kind of node."""
-    known = [
-        node.machine for node in controller.scheduler.ledger.nodes.values()
-    ]  # what runs there is adopted
+    known = [node.machine for node in controller.scheduler.ledger.nodes.values()]  # runs there are adopted
     local = next((machine for machine in (*machines, *known) if machine.kind == "local"), None)
     if local is not None:
         controller.effects.admit(
@@ -338,7 +336,7 @@ def _executor_of(cluster: JoinedCluster, controller: Controller) -> RayExecutor:
 
 
 def _follow(cluster: JoinedCluster, controller: Controller, executor: RayExecutor) -> None:
-    """Let machines join and leave as they do in their cluster."""
+    """Let machines join and leave as in their cluster."""
 
     def tell(change: Change) -> None:
         controller.inbox.tell(ChangeMembers(change.joined, change.left))
@@ -356,7 +354,7 @@ def _follow(cluster: JoinedCluster, controller: Controller, executor: RayExecuto
 
 
 def _every(config: ServiceConfig) -> int:
-    """One of how many replayed jobs is promised an end; 0: none is."""
+    """One in how many replayed jobs is promised an end; 0: none is."""
     if config.promises is None:
         return 1
     return math.ceil(len(config.arrivals or ()) / config.promises) if config.promises else 0

@@ -1,7 +1,7 @@
-"""What an operator may set of a service: one record, fed by flags, the environment, a file and Python alike.
+"""An operator's settings of a service: one record, from flags, the environment, a file and Python alike.
 
-A flag counts before a variable of the environment (BETIMES_UP_KEEP_EVENTS), and that before the file, whose keys are
-the same names (`keep_events = "30d"`). The file is `config.toml` of the state directory, or the one that is named.
+A flag takes precedence over an environment variable (BETIMES_UP_KEEP_EVENTS), and that over the file, whose keys are
+the same names (`keep_events = "30d"`). The file is `config.toml` of the state directory, or the one named.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ PREFIX = "BETIMES_UP_"
 
 
 class Setting(NamedTuple):
-    """How text and tables give a field of `ServiceConfig`. `parse` raises ValueError, saying what to write."""
+    """How text and tables give a field of `ServiceConfig`. `parse` raises ValueError naming the valid forms."""
 
     name: str
     help: str
     parse: Callable[[Any], Any]
     metavar: str | None = None
-    default: str | None = None  # as a user would write it; null: the help says what is done then
+    default: str | None = None  # as a user would write it; null: the help explains the default
 
     @property
     def flag(self) -> str:
@@ -127,7 +127,7 @@ def _told(
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceConfig:
-    """How a service is set up; what is not given is found. The fields without a setting are for Python alone."""
+    """The set-up of a service; missing values are found. Fields without a setting are for Python alone."""
 
     state: Path = field(
         default_factory=default_state,
@@ -334,7 +334,7 @@ class ServiceConfig:
         ),
     )
 
-    as_copy: bool = False  # the state is a copy of another one, which goes on
+    as_copy: bool = False  # the state is a copy of another, which goes on
     accepts_loss: bool = False  # start also where the log lacks what the state directory shows
     machines: list[Machine] | None = (
         None  # virtual ones, in place of those of `nodes`, `cluster` or this machine
@@ -367,11 +367,11 @@ class ServiceConfig:
 SETTINGS: dict[str, Setting] = {
     each.name: each.metadata["setting"] for each in fields(ServiceConfig) if each.metadata
 }
-"""What text can set, by field of `ServiceConfig`."""
+"""Settings from text, by field of `ServiceConfig`."""
 
 
 class Given(NamedTuple):
-    """What a setting is to be, as it was written, and where."""
+    """The value of a setting, as written, and where."""
 
     value: Any
     written: Any
@@ -381,7 +381,7 @@ class Given(NamedTuple):
 def read_settings(
     flags: Mapping[str, Any], file: Path | None = None, environ: Mapping[str, str] = os.environ
 ) -> dict[str, Given]:
-    """What is set, by field of `ServiceConfig`.
+    """The settings, by field of `ServiceConfig`.
 
     flags: values of options by name of setting, null where they are not given. file: in place of `config.toml` in the
     state directory, which need not exist. Raises InputError, naming the flag, variable, or file and key.

@@ -1,6 +1,6 @@
-"""The service put together in memory: store, clock, runs and cloud, without a process, a socket or a database.
+"""Assembles the service in memory: store, clock, runs and cloud, without a process, a socket or a database.
 
-The controller, the scheduler and what answers requests are those of the real service (`bootstrap`).
+The controller, the scheduler and the API's backend are those of the real service (`bootstrap`).
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Assembly:
     deciding: asyncio.Future[None]  # done when the controller has ended
 
     async def settle(self) -> None:
-        """Return once everything that is due by now has been decided, stored and carried out.
+        """Return once everything due by now has been decided, stored and carried out.
 
-        Raises what has ended the controller.
+        Raises the error that ended the controller.
         """
         self.controller.at_rest.clear()
         self.controller.inbox.woken.set()
@@ -63,7 +63,7 @@ class Assembly:
             raise ServiceError("the service has ended; nothing can happen in it any more")
 
     async def advance_to(self, at: float) -> None:
-        """Move a virtual clock on to `at`, s: what is due until then happens, each at its own instant."""
+        """Move a virtual clock on to `at`, s: events due until then happen at their own instants."""
         if not isinstance(self.clock, VirtualClock):
             raise TypeError("only a virtual clock can be moved on")
         self.clock.advance_to(at)
@@ -90,12 +90,12 @@ async def assembled(
 ) -> AsyncIterator[Assembly]:
     """A service while this is entered. Raises PolicyError, and what a cloud refuses.
 
-    A `store` that holds a history is gone on with, and `machines` and `policy` are those of the history; what ran when
-    the earlier service ended is requeued.
+    A `store` with a history is continued, with the history's `machines` and `policy`; runs of the earlier service are
+    requeued.
 
-    at_once: a job that is told to leave has left at once, as in a pool of the simulator; else it has its grace period.
+    at_once: a preempted job has left at once, as in a pool of the simulator; else it has its grace period.
     arrivals: jobs that are submitted by themselves, (when, the job); one in `promise_every` is promised an end.
-    world_of: makes what runs happen in, of the arguments of `VirtualWorld`.
+    world_of: makes the world of virtual runs, from the arguments of `VirtualWorld`.
     """
     kept = Store.in_memory(folder) if store is None else store
     tokens = RunTokens(b"in memory")

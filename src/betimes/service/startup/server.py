@@ -36,10 +36,10 @@ async def serve(
 ) -> None:
     """Serve until `stop` is set; then end the streams, let answers under way finish, and return.
 
-    Port 0 is that of the last service with this state, whose running jobs know no other, or else a free one. The URL
-    is written to STATE/address as long as the service listens, and given to `listening`.
-    Signals are left to the caller. Raises InputError for a host beyond loopback unless `listen` says that this is
-    meant, or one that cannot be listened on; ServiceError if the port is taken or the server dies.
+    Port 0 is that of the last service with this state, the only one its running jobs know, or else a free one. The URL
+    is in STATE/address as long as the service listens, and is given to `listening`.
+    Signals are left to the caller. Raises InputError for a host beyond loopback without `listen`, or one that cannot
+    be listened on; ServiceError if the port is taken or the server dies.
     """
     if not listen and not is_loopback(host):
         raise InputError(f"{host} is not a loopback address; `--listen {host}` says that others may connect")
@@ -119,15 +119,14 @@ def _config(app: FastAPI) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=_Protocol,
-        h11_max_incomplete_event_size=2
-        * (MOST_URL_BYTES + MOST_HEADER_BYTES),  # above what is refused by name
+        h11_max_incomplete_event_size=2 * (MOST_URL_BYTES + MOST_HEADER_BYTES),  # above named limits
         lifespan="off",
         ws="none",
         backlog=BACKLOG,
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # a header of a stranger's choice says nothing about where it comes from
+        proxy_headers=False,  # a stranger's header does not prove where a request comes from
         timeout_graceful_shutdown=2 * GOODBYE_S,  # the last resort
         timeout_keep_alive=30,
     )

@@ -1,4 +1,4 @@
-"""What is kept: the event log, which is the source of truth, and tables derived from it.
+"""Storage: the event log, which is the source of truth, and tables derived from it.
 
 `Store.open(url, folder)` is the one on disk (SQLite, PostgreSQL), `Store.in_memory(folder)` the one for tests. The
 names are loaded when they are first used.

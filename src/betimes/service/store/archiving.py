@@ -1,11 +1,11 @@
-"""The log's beginning moves to a file. Each step leaves something from which the next call can go on.
+"""Moves the log's beginning to a file. Each step leaves a state from which the next call can go on.
 
 ::
 
     events in the table ............ the file is written beside its name, read back, and given its name
-    file, events in the table ...... `meta` says up to where: from here on the file counts, the table does not
-    file, said, events in the table  they are removed, a few at a time
-    file, said
+    file, events in the table ...... `meta` is set to their end: from here on the file counts, the table does not
+    file, meta, events in the table  they are removed, a few at a time
+    file, meta
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Archive:
         self._folder, self._reader, self._say, self._remove = folder, reader, say, remove
 
     def take(self, upto: int) -> Path:
-        """Move the events up to `upto`; finishes what an interrupted call has left, too."""
+        """Move the events up to `upto`; also finishes an interrupted call."""
         self._remove_archived()
         done = self._reader.archived_upto
         if upto <= done:
@@ -48,7 +48,7 @@ class Archive:
         path = archive_path(self._folder, first, upto)
         write_archive(path, self._events(first, upto))
         for (start, last), other in archives(self._folder).items():
-            if start == first and last != upto:  # of a call that was interrupted before it was said to count
+            if start == first and last != upto:  # of a call interrupted before `meta` was set
                 other.unlink()
         self._say(ARCHIVED_UPTO, str(upto))
         self._remove_archived()
@@ -57,9 +57,7 @@ class Archive:
     def _remove_archived(self) -> None:
         first, upto = self._reader.first_kept(), self._reader.archived_upto
         if first is not None and first <= upto:
-            for last in range(
-                first + _BATCH - 1, upto + _BATCH, _BATCH
-            ):  # oldest first: what is left has no gap
+            for last in range(first + _BATCH - 1, upto + _BATCH, _BATCH):  # oldest first: the rest has no gap
                 self._remove(delete(events).where(events.c.event_id <= min(last, upto)))
 
     def _holding(self, event: int) -> Path:
@@ -85,6 +83,6 @@ class Archive:
         while after < upto:
             page = self._reader.events(after, min(_PAGE, upto - after))
             if not page:
-                return  # the file's check says what is missing
+                return  # the file's check reports the gap
             yield from page
             after = page[-1].event_id

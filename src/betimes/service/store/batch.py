@@ -1,4 +1,4 @@
-"""What is written at once: events, and the rows that they change."""
+"""A transaction's content: events, and the rows that they change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from betimes.service.scheduling.events import Event
 Row = dict[
     str, Any
 ]  # column -> value, as in `schema`; documents (labels, spec, reason, places) as Python values
-Answer = tuple[str, str, Any]  # user, idempotency key, what JSON can hold
+Answer = tuple[str, str, Any]  # user, idempotency key, a JSON value
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Snapshot:
     body: bytes
 
     def sha256(self) -> str:
-        """The digest of all of it, which tells whether what is read back is what was written."""
+        """The digest of all of it, to check that it is read back as written."""
         digest = hashlib.sha256(f"{self.event_id}\n{self.at_s!r}\n{self.version}\n".encode())
         digest.update(self.body)
         return digest.hexdigest()
@@ -32,7 +32,7 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Batch:
-    """What one transaction writes.
+    """The content of one transaction.
 
     A row of `jobs`, `runs` or `nodes` changes the columns that it names and leaves the others; a row that is not
     there yet must name every column that has no default. Several rows of one key act one after another.

@@ -1,7 +1,7 @@
-"""Which log a database holds, the state directory that it is used with, and how far it had come there.
+"""The identity of a database's log, its state directory, and the last event noted there.
 
-A database may have been copied with its state directory, exchanged, emptied, put back from a backup, or have lost its
-newest transactions. It cannot show that by itself: what lies beside it can.
+A database may have been copied with its state directory, exchanged, emptied, restored from a backup, or have lost its
+newest transactions. It cannot show that by itself: files beside it can.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Home:
-    """A state directory, as it can be told from copies of it."""
+    """A state directory, distinguishable from its copies."""
 
     directory: str
     device: int
@@ -51,7 +51,7 @@ class Home:
         return cls(str(real), found.st_dev, found.st_ino, socket.gethostname(), boot_id())
 
     def is_same(self, was: Home) -> bool:
-        """Whether it is that one still, after a restart of the machine or under another name on its disk."""
+        """Whether it is still the same, after a restart of the machine or under another name on its disk."""
         same_boot = self.boot == was.boot
         return (
             self.inode == was.inode
@@ -88,8 +88,8 @@ def find_log(
 ) -> dict[str, str]:
     """The entries that `meta` is to have about the log of a database, LOG included; before its tables are touched.
 
-    as_copy: the log is a copy, and becomes another log. accepts_loss: runs, checkpoints and archives that the log does
-    not know are set aside. Raises StoreError for a copy or a loss that was not agreed to, and for as_copy without one.
+    as_copy: the log is a copy, and becomes another log. accepts_loss: runs, checkpoints and archives unknown to the log
+    are set aside. Raises StoreError for a copy or a loss that was not agreed to, and for as_copy without one.
     """
     log_id, was, last_event, last_job = _read(database)
     here = Home.of(folder)
@@ -127,7 +127,7 @@ def find_log(
 
 
 def _read(database: Database) -> tuple[str | None, Home | None, int, int]:
-    """Log, state directory, last event and last job of a database as it was found."""
+    """Log, state directory, last event and last job of a database as found."""
     with database.reading() as connection:
         is_new = version.name not in inspect(connection).get_table_names()
     if is_new:
@@ -139,13 +139,13 @@ def _read(database: Database) -> tuple[str | None, Home | None, int, int]:
 
 
 def _numbered(folder: Path, after: int = 0) -> list[Path]:
-    """What has a number above that one, in the order of the numbers."""
+    """Entries with a number above `after`, by number."""
     found = [path for path in folder.iterdir() if path.name.isdecimal()] if folder.is_dir() else []
     return sorted((path for path in found if int(path.name) > after), key=lambda path: int(path.name))
 
 
 def _lacks(noted: LastEvent, log_id: str | None, last_event: int, unknown: set[int]) -> str:
-    """What the state directory shows and the log has not; empty: nothing."""
+    """What the log lacks of the state directory; empty: nothing."""
     parts: list[str] = []
     if noted.event_id and noted.log_id != log_id:
         parts.append(f"this is not the database that was used here last, which had {noted.event_id} events")

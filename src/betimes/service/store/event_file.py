@@ -31,7 +31,7 @@ def archives(folder: Path) -> dict[tuple[int, int], Path]:
 def read_archive(path: str | Path) -> Iterator[Event]:
     """The events of a file that `archive` wrote, oldest first.
 
-    Raises StoreDamaged, naming the file, where it is cut short or holds anything but the events of its name.
+    Raises StoreDamaged, naming the file, if it is truncated or holds anything but the events of its name.
     """
     path = Path(path)
     name = _NAME.fullmatch(path.name)

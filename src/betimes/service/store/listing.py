@@ -1,4 +1,4 @@
-"""Which jobs: the query behind a filtered list, page after page, as quick at a million jobs as at a hundred."""
+"""The query behind a filtered list of jobs, page by page, as quick at a million jobs as at a hundred."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def listing(wanted: JobFilter) -> Select[Any]:
-    """The rows of the jobs that `wanted` asks for, newest first.
+    """The rows of the jobs selected by `wanted`, newest first.
 
     A page begins where the last one ended (`job_id < after`), never at an offset. An index on (user, status, job_id)
-    is in the order of job_id within one status only, so each status is a short read of its own, and of these the
-    newest are taken.
+    is in the order of job_id within one status only, so each status is a separate short read, of which the newest
+    jobs are taken.
     """
     conditions = (wanted.user, wanted.name, wanted.array_id)
     if not (wanted.status or wanted.label or any(one is not None for one in conditions)):

@@ -1,4 +1,4 @@
-"""What is read: each answer is one statement on a reader's connection, so it shows one commit, whole."""
+"""Reads: each answer is one statement on a reader's connection, so it shows one commit, whole."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Reader:
         with self._database.reading() as connection:
             found = connection.execute(query.order_by(_EVENTS.c.event_id).limit(limit))
             events = [Event(*row) for row in found]
-        # Looked at afterwards: what an archive removes meanwhile it removes oldest first, having said so.
+        # Checked afterwards: an archive sets `meta` first, and then removes events, oldest first.
         if job is None and not (events and events[0].event_id == after + 1):
             self._check_kept(after)
         return events
@@ -83,7 +83,7 @@ class Reader:
 
     @property
     def archived_upto(self) -> int:
-        """The last event that is kept in a file only; 0: none is."""
+        """The last event kept only in a file; 0: none is."""
         found = self.meta(ARCHIVED_UPTO)
         return 0 if found is None else int(found)
 
@@ -154,8 +154,8 @@ class Reader:
         return sorted(found, key=lambda row: row["name"])  # databases differ in their collations
 
     def answer(self, user: str, key: str) -> Any:
-        """What `user` was answered to idempotency key `key`; None: nothing yet."""
-        # Asked for at every submission, and past SQLAlchemy, which takes twenty times as long.
+        """The answer to `user` under idempotency key `key`; None: none yet."""
+        # Used at every submission, and without SQLAlchemy, which takes twenty times as long.
         found = self._database.look_up(self._answer, (user, key))
         return None if found is None else schema.from_json(found[0])
 
@@ -168,11 +168,11 @@ class Reader:
         return None if found is None else (found.user, found.role)
 
     def meta(self, name: str) -> str | None:
-        """What a batch wrote under `name`; None: nothing."""
+        """The value written under `name`; None: none."""
         return self._one(select(_META.value).where(_META.name == name))
 
     def latest_snapshot(self) -> Snapshot | None:
-        """The newest snapshot that is what was written; damaged ones are skipped and listed in `damaged`."""
+        """The newest sound snapshot; damaged ones are skipped and listed in `damaged`."""
         self.damaged = []
         for snapshot, is_sound in self._snapshots():
             if is_sound:
@@ -188,7 +188,7 @@ class Reader:
         return 0
 
     def _snapshots(self) -> Iterator[tuple[Snapshot, bool]]:
-        """The snapshots, newest first, and whether each is what was written."""
+        """The snapshots, newest first, and whether each is sound."""
         with self._database.reading() as connection:
             newest_first = select(_SNAPSHOTS.event_id).order_by(_SNAPSHOTS.event_id.desc())
             ids = connection.execute(newest_first).scalars().all()

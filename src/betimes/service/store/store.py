@@ -1,4 +1,4 @@
-"""The store: what the service keeps, in a database that it alone owns."""
+"""The store: the service's data, in a database that it alone owns."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def default_url(folder: Path) -> str:
 class Store(Reader):
     """One writer, any number of readers.
 
-    Every method may be called from any thread. One thread writes at a time; readers have connections of their own and
-    hold up no commit. `log_id` is what tells this log from all others.
+    Every method may be called from any thread. One thread writes at a time; readers have separate connections and hold
+    up no commit. `log_id` identifies this log among all others.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Store(Reader):
         lock: FileLock | None = None,
         noted: LastEvent | None = None,
     ) -> None:
-        """Of a database that is owned and up to date: use `open`. meta: what `find_log` has found."""
+        """Of a database that is owned and up to date: use `open`. meta: from `find_log`."""
         super().__init__(database)
         self._lock, self._noted, self.log_id = lock, noted, meta[LOG]
         self._writing = threading.Lock()  # one transaction at a time
@@ -127,7 +127,7 @@ class Store(Reader):
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether a commit waits for no disk, so that it needs no thread of its own."""
+        """Whether a commit waits for no disk, so that it needs no separate thread."""
         return isinstance(self._database, InMemory)
 
     def last_event_id(self) -> int:
@@ -155,7 +155,7 @@ class Store(Reader):
                     if drop is not None:
                         connection.execute(drop)
             except StoreUnreachable:
-                self._doubted = batch, self._last_event  # the answer may be lost of a commit that was done
+                self._doubted = batch, self._last_event  # a commit that was done may have lost its answer
                 raise
             self._last_event = last_event
             if batch.events:
@@ -181,7 +181,7 @@ class Store(Reader):
         self._commit_meta("store.probe", "")
 
     def archive(self, upto_event: int) -> Path:
-        """Move the events up to `upto_event` to a file of their own in `archive/`; returns the file.
+        """Move the events up to `upto_event` to a new file in `archive/`; returns the file.
 
         Interrupted at any point, it may be called again and loses nothing; commits go on meanwhile. Raises
         StoreRefused where no sound snapshot includes `upto_event`.
@@ -219,7 +219,7 @@ class Store(Reader):
             return
         try:
             self._noted.write(self.log_id, self._last_event)
-        except OSError as error:  # the commit stands; after the next one it is noted, too
+        except OSError as error:  # the commit stands; the next one notes it, too
             log.warning("the last event is not noted beside the database: %s", error)
 
     def _commit_meta(self, name: str, value: str) -> None:
@@ -239,7 +239,7 @@ class Store(Reader):
         return delete(schema.snapshots).where(schema.snapshots.c.event_id.not_in(kept))
 
     def _was_written(self, batch: Batch) -> bool:
-        """Whether this very batch was written by the commit whose answer was lost."""
+        """Whether exactly this batch was written by the commit whose answer was lost."""
         assert self._doubted is not None
         doubted, before = self._doubted
         with self._database.faults.told():

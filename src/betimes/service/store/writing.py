@@ -42,7 +42,7 @@ def numbered(batch: Batch, last_event: int) -> int:
 class Writer:
     """Writes rows inside a transaction of `database`, whose connection it is given.
 
-    Raises StoreRefused, naming row and column, for what cannot be kept.
+    Raises StoreRefused, naming row and column, for bad values.
     """
 
     def __init__(self, database: Database, connection: Connection) -> None:
@@ -195,7 +195,7 @@ def _key(table: Table) -> tuple[str, ...]:
 
 @cache
 def _checks(table: Table) -> dict[str, Callable[[Any], Any]]:
-    """By column: what makes of a value the one that is kept."""
+    """By column: the conversion of a value to the stored one."""
     return {column.name: column.type.check for column in table.c if isinstance(column.type, schema.Checked)}
 
 
@@ -234,7 +234,7 @@ def _check(table: Table, row: Row) -> None:
 
 
 def _refuse_bad_value(table: Table, rows: list[Row]) -> None:
-    """Raise StoreRefused for the first value that its column cannot keep: the error of a statement does not name it."""
+    """Raise StoreRefused for the first value that its column cannot keep: a statement's error does not name it."""
     for row in rows:
         for column in table.c:
             if column.name not in row:

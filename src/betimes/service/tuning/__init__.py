@@ -1,1 +1,1 @@
-"""Tuning on the live system: the Pareto front of its own recent workload, and searching again when that has changed."""
+"""Tuning on the live system: the Pareto front of its recent workload, and a new search when that has changed."""

@@ -1,16 +1,16 @@
-"""Whether the workload, or how well promises are kept, has left what was tuned on: three tests, each of one sentence.
+"""Whether the workload, or the error of promises, has drifted from that tuned on: three tests, each of one sentence.
 
 Sizes: the two-sample Kolmogorov-Smirnov test between the jobs tuned on and as many of those since as are looked at, at
 a level of a thousandth (the asymptotic critical value; Smirnov 1948).
 
-Load: what the jobs since offer on the units that there are now, against the least and the most that any stretch of as
-many jobs among those tuned on offered on the units of then, with a quarter to spare.
+Load: the offered load of the jobs since on the present units, against the least and the most of any stretch of as many
+jobs among those tuned on, on the units of then, with a quarter to spare.
 
 Errors: an exponentially weighted moving average of log(1 + |JCT - promised JCT| / promised JCT) of the jobs as they
 finish, with weight 0.1 and an upper limit at 5 of its standard deviations above the mean of the first hundred (Roberts
 1959). The limit is wide because errors are skewed and their spread is learnt from few: drawn independently from
 exponential, lognormal and mostly zero distributions there is a false alarm within 100 jobs in 1 to 7 of 100 cases, and
-errors that have trebled are told after 9 to 40 jobs.
+errors that have trebled are found after 9 to 40 jobs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 class Range(BaseModel):
-    """The jobs that were tuned on: what each took (s on one unit), wanted (unit-seconds), when it was submitted."""
+    """The jobs tuned on: the work of each (s on one unit), its wanted unit-seconds, and its submission."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -55,7 +55,7 @@ class Range(BaseModel):
 
     @property
     def looks_at(self) -> int:
-        """How many jobs are compared with these: enough to tell, few enough to be found in several places here."""
+        """How many jobs are compared with these: enough for a test, few enough to fit several times in these."""
         return min(MOST_LOOKED_AT, max(LEAST_LOOKED_AT, len(self.size_s) // 4))
 
 
@@ -104,7 +104,7 @@ def _load(tuned: Range, now: Range) -> Reason | None:
 
 
 def _offered(jobs: Range, start: int, many: int) -> float | None:
-    """What some of the jobs offer; null: they were submitted at one time."""
+    """The load of some of the jobs; null: all were submitted at one time."""
     stretch = slice(start, start + many)
     at = jobs.submit_s[stretch]
     span_s = at[-1] - at[0]
@@ -112,7 +112,7 @@ def _offered(jobs: Range, start: int, many: int) -> float | None:
 
 
 class ErrorChart:
-    """The control chart of prediction errors: told of one job after another, it says when its limit is passed."""
+    """The control chart of prediction errors: takes one job after another, and reports when its limit is passed."""
 
     def __init__(self) -> None:
         self._learnt: list[float] = []

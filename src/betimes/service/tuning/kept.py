@@ -1,4 +1,4 @@
-"""The latest front with what belongs to it, as it is kept in the state directory."""
+"""The latest front and its data, as kept in the state directory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PREFIX = "front:"
 
 
 class Tuned(BaseModel):
-    """A front, how and why it was searched for, what was in force then, and on what jobs.
+    """A front, how and why it was searched for, the policy in force then, and the jobs.
 
-    event: the number of `tuned` in the log. proposed: the point that is, unless a user asked for the front.
+    event: the number of `tuned` in the log. proposed: the proposed point, unless a user asked for the front.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -38,7 +38,7 @@ class Tuned(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """The one that is kept there, if any. Raises InputError for a file that is none."""
+        """The one kept there, if any. Raises InputError for an invalid file."""
         try:
             return cls.model_validate_json(path.read_bytes())
         except FileNotFoundError:
@@ -53,7 +53,7 @@ class Tuned(BaseModel):
             ) from None
 
     def write(self, path: Path) -> None:
-        """Keep it in the place of the one before. Raises OSError."""
+        """Write it, replacing the one before. Raises OSError."""
         write_private(path, self.model_dump_json())
 
     def point(self, text: str) -> Point:
@@ -64,14 +64,14 @@ class Tuned(BaseModel):
             raise PolicyError(f"{text}: {error}") from None
 
     def measured(self, policy: str) -> Baseline | None:
-        """What a policy brings on these jobs; null: it was not among those tried."""
+        """A policy's results on these jobs; null: it was not among those tried."""
         for point in self.front.points:
             if point.policy == policy:
                 return Baseline(policy=policy, train=point.train, test=point.test)
         return next((each for each in self.front.baselines if each.policy == policy), None)
 
     def proposal(self, in_force: str) -> Proposal | None:
-        """What would change; null: nothing is proposed, or another policy has been put in force since."""
+        """The proposed change; null: none, or another policy has been put in force since."""
         if self.proposed is None or in_force != self.policy:
             return None
         point = self.front[self.proposed]

@@ -22,7 +22,7 @@ from betimes.service.views.models import TuneSpec
 
 @dataclass(frozen=True)
 class Order:
-    """What to search, on what, and by what policies to measure it: the first is the one in force."""
+    """The search space, the jobs, and the policies to compare with: the first is the one in force."""
 
     spec: TuneSpec
     recent: Recent
@@ -52,7 +52,7 @@ class Order:
                 seed=spec.seed,
                 jobs=spec.jobs,
                 baselines=self.baselines,
-                cached=False,  # the workload is another one the next time
+                cached=False,  # the workload differs the next time
             ),
             stopped=stopped,
             progress=progress,
@@ -60,7 +60,7 @@ class Order:
 
 
 Told = Callable[[dict[str, Any]], None]
-"""Hears how far a search is: doing, done, of, front, hypervolume."""
+"""Receives a search's progress: doing, done, of, front, hypervolume."""
 
 SearchFor = Callable[[Order, Told, asyncio.Event], Awaitable[Front]]
 """Carries out an order; the event asks it to end with the front so far. Raises InputError, ServiceError."""
@@ -71,8 +71,8 @@ LONGEST_LINE = 1 << 28
 
 
 async def search_in_process(order: Order, told: Told, stop: asyncio.Event) -> Front:
-    """A `SearchFor`: one process, in a session of its own, killed when this is cancelled."""
-    # Its input stays open as long as the service lives: the end of it says that the service has gone.
+    """A `SearchFor`: one process, in a separate session, killed when this is cancelled."""
+    # Its input stays open as long as the service lives: end of file means that the service has gone.
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", WORKER),
         stdin=asyncio.subprocess.PIPE,
@@ -85,7 +85,7 @@ async def search_in_process(order: Order, told: Told, stop: asyncio.Event) -> Fr
     asking = asyncio.ensure_future(_ask_to_stop(stop, process.stdin))
     try:
         process.stdin.write(await asyncio.to_thread(pickle.dumps, order))
-        with contextlib.suppress(ConnectionError):  # it has ended already: how, is told below
+        with contextlib.suppress(ConnectionError):  # it has ended already: see below
             await process.stdin.drain()
         async for line in process.stdout:
             message: dict[str, Any] = json.loads(line)

@@ -1,4 +1,4 @@
-"""The service's own recent workload: the jobs that were submitted last, as the twin takes them."""
+"""The service's recent workload: the jobs submitted last, as the twin takes them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ A_PAGE = 1000  # events, or jobs
 class Recent:
     """Jobs in order of submission, from 0 s on; their measured speed-up curves, if any has one.
 
-    work_s is what a job took, on one unit; of one that has not finished, what is believed. estimate_s is what was
-    believed when it was submitted, on max_units.
+    work_s: a job's work on one unit; believed, if it has not finished. estimate_s: believed at submission, on
+    max_units.
     """
 
     workload: Workload
@@ -43,7 +43,7 @@ class Recent:
 
     @property
     def full_speed(self) -> Floats:
-        """(jobs,) how much faster each runs on max_units than on one."""
+        """(jobs,) the speed-up of each on max_units over one."""
         jobs = self.workload
         table, _ = bind(jobs.curve_names, int(jobs.max_units.max(initial=1)), self.curves)
         return table.at(jobs.curve, jobs.max_units)
@@ -54,7 +54,7 @@ class Recent:
         return self.workload.work_s / self.full_speed * self.workload.max_units
 
     def believed_s(self, sizes: str) -> Floats:
-        """(jobs,) seconds on one unit that the policy knows of: the `true` ones, or those that were believed."""
+        """(jobs,) seconds on one unit known to the policy: the `true` ones, or the believed ones."""
         return self.workload.work_s if sizes == "true" else self.workload.estimate_s * self.full_speed
 
 
@@ -69,10 +69,10 @@ class _Seen:
 
 
 def recent(store: Store, most: int, working: Mapping[int, float]) -> Recent:
-    """The last `most` jobs; `working`: what is now believed of live ones, seconds on one unit. May run in any thread.
+    """The last `most` jobs; `working`: present beliefs of live ones, seconds on one unit. May run in any thread.
 
-    Those that were cancelled before they ran took nothing, and are left out; so are those of which the log keeps
-    nothing but a file. What failed or was cancelled later took what its runs did. Raises Conflict for fewer than two.
+    Jobs cancelled before they ran are left out; so are jobs whose events are only in an archive file. The work of jobs
+    that failed or were cancelled later is that of their runs. Raises Conflict for fewer than two.
     """
     seen = _seen(store, most)
     if len(seen) < 2:
@@ -94,7 +94,7 @@ def recent(store: Store, most: int, working: Mapping[int, float]) -> Recent:
             runs = (run for run in store.runs(number) if run["ended_at"] is not None)
             took_s = sum(speed(wanted, r["units"]) * (r["ended_at"] - r["started_at"]) for r in runs)
         work_s.append(max(LEAST_S, took_s))
-    # What is tuned is a policy for a pool, under which jobs require no labels, and need the same everywhere.
+    # Tuning is for policies of a pool, under which jobs require no labels, and need the same everywhere.
     specs = [one.spec.model_copy(update={"require": {}, "demand": {}}) for one in seen]
     submitted = np.array([one.row["submitted_at"] for one in seen])
     workload, curves = as_workload(
@@ -134,7 +134,7 @@ def _seen(store: Store, most: int) -> list[_Seen]:
 
 
 def _that_count(store: Store) -> Iterator[Mapping[str, Any]]:
-    """Jobs, newest first: but for those that were cancelled before they ran, and for trials, parts of other jobs."""
+    """Jobs, newest first, except those cancelled before they ran, and trials, which are parts of other jobs."""
     after: int | None = None
     sets: dict[int, bool] = {}  # by array, whether it is one job
     while True:
@@ -176,7 +176,7 @@ def as_workload(
 ) -> tuple[Workload, SpeedupTable | None]:
     """The same jobs for the twin, and their measured speed-up curves, if any has one.
 
-    work_s: what each truly takes on one unit; estimate_s: what is believed of it on max_units.
+    work_s: true work of each on one unit; estimate_s: believed on max_units.
     """
     names = _Names()
     workload = Workload.from_columns(
@@ -229,7 +229,7 @@ class _Names:
         return self._of.setdefault(wanted.table, named)[0]
 
     def table(self) -> SpeedupTable | None:
-        """All that are measured; null: none is."""
+        """All measured curves; null: none."""
         if not self._of:
             return None
         named = list(self._of.values())

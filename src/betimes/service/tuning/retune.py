@@ -1,4 +1,4 @@
-"""When to search again without being asked, for what, which point to propose, and within what bounds to act on it.
+"""When to search again unasked, for which objectives, which point to propose, and the bounds for acting on it.
 
 A bound is one on each objective, such as `jct:avg<=1.05`.
 """
@@ -31,7 +31,7 @@ EXPECTED = "write METRIC:MEASURE<=NUMBER, as in jct:avg<=1.05 or pred_err:p99<=0
 
 @dataclass(frozen=True)
 class Bound:
-    """What an objective may come to. A `factor` is one of what the policy in force brings on the same workload."""
+    """A limit of an objective. A `factor` multiplies the value of the policy in force on the same workload."""
 
     objective: Objective
     number: float
@@ -60,8 +60,8 @@ class Bound:
 def parse_bound(text: str) -> Bound:
     """`jct:avg<=1.05`, `pred_err:p99<=0.2`, `slowdown:p95<=1.1x`, `utilisation:avg>=0.8`. Raises InputError.
 
-    A number with an x is a factor of what the policy in force brings, and so is any number for an objective in seconds;
-    other numbers are the objective's own value.
+    A number with an x multiplies the value of the policy in force, and so does any number for an objective in seconds;
+    other numbers are values of the objective.
     """
     found = _BOUND.fullmatch(text.replace(" ", ""))
     if found is None:
@@ -91,7 +91,7 @@ def parse_bounds(texts: Sequence[str]) -> tuple[Bound, ...]:
 
 @dataclass(frozen=True)
 class Retune:
-    """After so many seconds (null: never), on drift, or both; `spec` says how it is searched.
+    """After so many seconds (null: never), on drift, or both; `spec`: how it is searched.
 
     bounds: one for each objective within which the proposed point is put in force by itself; none: it never is.
     """
@@ -105,7 +105,7 @@ class Retune:
 def parse_retune(
     when: Sequence[str], objectives: Sequence[str] = (), jobs: int | None = None, apply: Sequence[str] = ()
 ) -> Retune | None:
-    """What the options of `betimes up` say; null: nothing. `when`: a time, `drift`, or both. Raises InputError.
+    """From the options of `betimes up`; null: none given. `when`: a time, `drift`, or both. Raises InputError.
 
     Without objectives they are those that have bounds, or else the mean of JCT and of prediction error.
     """
@@ -148,9 +148,9 @@ def _interval(text: str) -> float:
 
 
 class Watch:
-    """Hears the events of the service, and says when a search is due, or a look at whether the workload has changed.
+    """Receives the service's events, and reports when a search is due, or a test of whether the workload has changed.
 
-    An interval passes when something happens after it: nothing is searched for while nothing happens.
+    An interval ends with the next event after it: no search begins while nothing happens.
     """
 
     def __init__(self, retune: Retune, begun_at: float, live: Sequence[Job]) -> None:
@@ -166,23 +166,23 @@ class Watch:
         self._judges(at)
 
     def looked(self) -> None:
-        """Whether the workload has changed has been looked at."""
+        """The workload has been tested for drift."""
         self._unseen = 0
 
     @property
     def wants_look(self) -> bool:
-        """Whether so many jobs have come since the last look that another one tells something new."""
+        """Whether enough jobs have come since the last look for another one."""
         return self.retune.on_drift and self._unseen >= self.looks_at
 
     def heed(self, event: Event) -> Reason | None:
-        """Something has happened; why a search is due, or null."""
+        """Take an event; why a search is due, or null."""
         found = None
         if event.kind == "submitted" and event.job is not None:
             self._live[event.job] = (event.at_s, None)
             self.submitted += 1
             self._unseen += 1
         elif event.kind == "released" and event.job in self._live:
-            self._live[event.job] = (event.at_s, None)  # what it was promised before it was held is void
+            self._live[event.job] = (event.at_s, None)  # a promise from before the hold is void
         elif event.kind == "quoted" and event.job in self._live:
             at, promised_at = self._live[event.job]
             self._live[event.job] = (at, event.data["finish_at"] if promised_at is None else promised_at)
@@ -200,7 +200,7 @@ class Watch:
         return found
 
     def _judges(self, at: float) -> None:
-        """Promises are judged anew: those made from now on, under what is in force now."""
+        """Judge promises anew: only those made from now on, under the policy in force."""
         self._judged_at, self._chart = at, ErrorChart()
 
     def _left(self, event: Event) -> Reason | None:
@@ -215,9 +215,9 @@ class Watch:
 
 
 def propose(front: Front, before: Tuned | None, policy: str, bounds: Sequence[Bound]) -> Point:
-    """The point that is called as the one in force was on the front before, or else PCS-balanced.
+    """The point named as the one in force on the previous front, or else PCS-balanced.
 
-    Where there are bounds that it does not keep, the point nearest to it in number that does, if one does.
+    If it breaks bounds, the point nearest to it in number that keeps them, if there is one.
     """
     wanted = front.named(_name(before, policy))
     in_force = reported(next((each for each in front.baselines if each.policy == policy), None))

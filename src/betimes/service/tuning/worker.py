@@ -24,7 +24,7 @@ def main() -> None:
     """Carry out one order."""
     os.nice(NICE)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else is printed is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # other output is no answer
     order: Order = pickle.load(sys.stdin.buffer)
     stop = threading.Event()
     threading.Thread(target=_heed, args=(sys.stdin.buffer, stop), daemon=True).start()
@@ -41,7 +41,7 @@ def main() -> None:
         front = order.carry_out(stop.is_set, told)
     except InputError as error:
         say(refused=str(error))
-    except KeyboardInterrupt:  # how `tune` says that it has been stopped too early
+    except KeyboardInterrupt:  # raised by `tune` if it is stopped too early
         say(refused="it was stopped before there was a front")
     else:
         say(front=front.model_dump(mode="json"))

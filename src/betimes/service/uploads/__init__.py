@@ -1,1 +1,1 @@
-"""Directories that are sent along with jobs: how one is packed (`archive`), and the archives that are kept (`kept`)."""
+"""Directories uploaded with jobs: packing (`archive`), and the kept archives (`kept`)."""

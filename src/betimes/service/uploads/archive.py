@@ -1,7 +1,7 @@
 """A directory as one file: a zip that is the same, byte for byte, for the same names, contents and executable bits.
 
 It holds regular files, directories, also empty ones, and symbolic links that lead to a place inside the directory.
-Nothing else is packed, and nothing is left out in silence. Of permissions only the executable bit is kept.
+Nothing else is packed, and nothing is left out silently. Of permissions only the executable bit is kept.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _DAMAGE = (
     LookupError,
     RuntimeError,  # a method of compression that zipfile does not know, or a password
 )
-"""What zipfile raises for an archive that is none, or is damaged."""
+"""Errors of zipfile for an invalid or damaged archive."""
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What an archive holds, unpacked."""
+    """Counts of unpacked content."""
 
     files: int  # directories and links included
     bytes: int
@@ -59,7 +59,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class Packed:
-    """An archive that has been made: its SHA-256 in hexadecimal digits, its size, and what it holds."""
+    """A new archive: its SHA-256 in hexadecimal digits, its size, and its unpacked size."""
 
     sha256: str
     archive_bytes: int
@@ -84,11 +84,11 @@ class _Member:
 
 
 class DamagedArchive(BetimesError):
-    """What should be an archive of a directory is none, or holds what none may."""
+    """A file is no archive of a directory, or holds forbidden entries."""
 
 
 def measure(folder: Path, most_bytes: int, most_files: int = MOST_FILES) -> Contents:
-    """What a directory holds. Raises InputError for what cannot be packed, or is larger than these limits."""
+    """The size of a directory. Raises InputError for one that cannot be packed, or exceeds these limits."""
     entries = _entries(folder, most_bytes, most_files)
     return Contents(len(entries), sum(entry.size for entry in entries))
 
@@ -96,7 +96,7 @@ def measure(folder: Path, most_bytes: int, most_files: int = MOST_FILES) -> Cont
 def pack(folder: Path, archive: IO[bytes], most_bytes: int, most_files: int = MOST_FILES) -> Packed:
     """Write the archive of a directory into an empty file that can be read, too.
 
-    Raises InputError for what cannot be packed, or is larger than these limits; ServiceError where there is no room.
+    Raises InputError for a directory that cannot be packed, or exceeds these limits; ServiceError without room.
     """
     entries = _entries(folder, most_bytes, most_files)
     written = 0
@@ -120,7 +120,7 @@ def pack(folder: Path, archive: IO[bytes], most_bytes: int, most_files: int = MO
 
 
 def examine(path: Path, most_bytes: int, most_files: int = MOST_FILES) -> Contents:
-    """What an archive holds. Raises DamagedArchive for one that `unpack` would not take, or that is too large."""
+    """The unpacked size of an archive. Raises DamagedArchive for one that `unpack` refuses, or that is too large."""
     with _opened(path) as archive:
         members = _members(archive, most_files)
     total = sum(each.info.file_size for each in members)
@@ -132,7 +132,7 @@ def examine(path: Path, most_bytes: int, most_files: int = MOST_FILES) -> Conten
 
 
 def unpack(path: Path, into: Path) -> None:
-    """Unpack an archive into a folder, which is made; what is there already is replaced, and what fails leaves nothing.
+    """Unpack an archive into a new folder; a failure leaves nothing.
 
     Nothing is written outside the folder. Raises DamagedArchive; OSError where it cannot be read or written.
     """
@@ -155,7 +155,7 @@ def unpack(path: Path, into: Path) -> None:
 
 
 def trouble_of(path: Path, program: str) -> int:
-    """The number of the error with which starting a program would end in the directory unpacked; 0: none is foreseen.
+    """The errno of starting a program in the directory unpacked; 0: no error is foreseen.
 
     program: its path, relative to the top. Raises DamagedArchive, OSError.
     """
@@ -178,7 +178,7 @@ def trouble_of(path: Path, program: str) -> int:
 
 
 def _entries(folder: Path, most_bytes: int, most_files: int) -> list[_Entry]:
-    """Everything below a directory, in the order of names; raises InputError for what cannot be packed."""
+    """All entries below a directory, by name; raises InputError for one that cannot be packed."""
     if not folder.is_dir():
         what = "is no directory" if os.path.lexists(folder) else "does not exist"
         raise InputError(f"{folder}: {what}; name the directory that is to be sent")
@@ -241,7 +241,7 @@ def _entry(name: str, found: os.DirEntry[str]) -> _Entry:
 def _write(archive: zipfile.ZipFile, entry: _Entry) -> int:
     """Write an entry; how many bytes it holds, which may have changed meanwhile."""
     written = 0
-    # Opened by its name, an entry has the first instant that a zip can tell, and is compressed as the archive is.
+    # Opened by name, an entry has a zip's earliest time, and is compressed as the archive is.
     with archive.open(entry.name, "w", force_zip64=entry.size > _MOST_BYTES_OF_ZIP32) as to:
         if stat.S_ISLNK(entry.mode):
             written = to.write(os.fsencode(_read_link(entry.path)))
@@ -263,7 +263,7 @@ def _read_link(path: str) -> str:
 
 def _readable(path: str) -> IO[bytes]:
     try:
-        # What was a file when it was listed may be a pipe by now, which would not come to an end.
+        # A file may have become a pipe since it was listed, and a pipe need not end.
         return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     except OSError as error:
         raise _unreadable(path, error) from None
@@ -291,7 +291,7 @@ def _too_large(folder: Path, size: int, most: int) -> InputError:
 
 
 class _BoundedReader(io.BufferedReader):
-    """A file of which no more is read at once than an index may take, which zipfile reads whole."""
+    """A file with reads bounded by the largest index allowed, which zipfile reads whole."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > _MOST_INDEX_BYTES:
@@ -303,20 +303,20 @@ class _BoundedReader(io.BufferedReader):
 
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """An archive to read; what is wrong with it becomes DamagedArchive, what is wrong with the disk stays OSError."""
+    """An archive to read; its faults become DamagedArchive, those of the disk stay OSError."""
     try:
         with _BoundedReader(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
             yield archive
     except _DAMAGE as error:
         raise DamagedArchive(f"is no archive of a directory, or damaged ({error})") from None
     except OSError as error:
-        if error.errno != errno.EINVAL:  # of a place in the file that cannot be
+        if error.errno != errno.EINVAL:  # of an impossible place in the file
             raise
         raise DamagedArchive(f"is no archive of a directory, or damaged ({error.strerror})") from None
 
 
 def _members(archive: zipfile.ZipFile, most_files: int) -> list[_Member]:
-    """What may be unpacked, in the archive's order; raises DamagedArchive if something may not."""
+    """The entries, in the archive's order; raises DamagedArchive if one may not be unpacked."""
     infos = archive.infolist()
     if len(infos) > most_files:
         raise DamagedArchive(f"holds {len(infos):,} files; at most {most_files:,} are taken")
@@ -351,7 +351,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
         return _Member(info, kind)
     if info.file_size > MOST_LINK_BYTES:
         raise DamagedArchive(f"holds {shown}, a link with {info.file_size:,} bytes")
-    with archive.open(info) as source:  # which may hold more than it declares
+    with archive.open(info) as source:  # it may hold more than it declares
         target = os.fsdecode(source.read(MOST_LINK_BYTES + 1))
     if not _stays_inside(name, target):
         raise DamagedArchive(f"holds {shown}, a link out of the directory")
@@ -379,13 +379,13 @@ _TOO_LONG = f"a name has at most {MOST_NAME_BYTES} bytes, a path {MOST_PATH_BYTE
 
 
 def _is_too_long(path: str) -> bool:
-    """Whether file systems refuse a path, or one of its names. Raises ValueError for what is not UTF-8."""
+    """Whether file systems refuse a path, or one of its names. Raises ValueError if it is not UTF-8."""
     data = path.encode()
     return len(data) > MOST_PATH_BYTES or max(map(len, data.split(b"/"))) > MOST_NAME_BYTES
 
 
 def _is_plain(path: str) -> bool:
-    """Whether a path has nothing but names: it is relative, and neither `.` nor `..` nor nothing is one of them."""
+    """Whether a path has only names: it is relative, and none of them is `.`, `..` or empty."""
     return _are_names(path.split("/")) and "\\" not in path
 
 
@@ -394,10 +394,10 @@ def _are_names(parts: Sequence[str]) -> bool:
 
 
 def _stays_inside(name: str, target: str) -> bool:
-    """Whether a link leads to a place inside, whatever other links it meets that do so.
+    """Whether a link leads to a place inside, through any other links that do so.
 
-    It goes up at its beginning only, and then no further than to the directory itself: `a/../b` may lead anywhere
-    where `a` is a link.
+    It goes up only at its beginning, and then no further than to the directory itself: `a/../b` may lead anywhere if
+    `a` is a link.
     """
     parts = target.removesuffix("/").split("/")
     while parts and parts[0] == ".":

@@ -17,13 +17,13 @@ from betimes.files import sync
 from betimes.service.uploads.archive import MIB, MOST_FILES, DamagedArchive, examine
 
 DEFAULT_BYTES = 100 * MIB
-UNUSED_S = 7 * 86_400.0  # after which an archive goes that no job needs which the store knows
-_BYTES_A_FILE = 512  # that an archive has beside the contents of each: names, sizes, sums
+UNUSED_S = 7 * 86_400.0  # until an archive goes that no job in the store needs
+_BYTES_A_FILE = 512  # of an archive beside the contents of each: names, sizes, sums
 _BLOCK = MIB  # that is written at once
 
 
 def uploads_of(state: Path) -> Path:
-    """The folder in which a service with this state directory, and the nodes that run its jobs, keep archives."""
+    """The folder of archives, for a service with this state directory and the nodes that run its jobs."""
     return state / "uploads"
 
 
@@ -37,11 +37,11 @@ class Uploads:
 
     def __init__(self, folder: Path, most_bytes: int = DEFAULT_BYTES) -> None:
         self.folder, self.most_bytes, self.most_files = folder, most_bytes, MOST_FILES
-        self._using = threading.Lock()  # an archive is not removed while it is being named by a job
+        self._using = threading.Lock()  # no archive is removed while a job is about to name it
 
     @property
     def most_archive_bytes(self) -> int:
-        """How large an archive may be: what cannot be compressed takes a little more room than it had."""
+        """How large an archive may be: incompressible files take a little more room in it."""
         return self.most_bytes + self.most_bytes // 1000 + _BYTES_A_FILE * self.most_files
 
     def path(self, sha256: str) -> Path:
@@ -49,7 +49,7 @@ class Uploads:
         return self.folder / f"{sha256}.zip"
 
     def use(self, sha256: str) -> int | None:
-        """The size of an archive, bytes, which stays for a while from now on; null: there is none."""
+        """The size of an archive, bytes, which then stays for a while; null: there is none."""
         path = self.path(sha256)
         with self._using:
             try:
@@ -61,7 +61,7 @@ class Uploads:
     async def receive(self, sha256: str, pieces: AsyncIterator[bytes]) -> int:
         """Take an archive, whose pieces are read to the end; its size, bytes.
 
-        Raises Refused for one that is not what its name says or cannot be used; Unavailable where there is no room.
+        Raises Refused for one that does not match its name or cannot be used; Unavailable where there is no room.
         """
         path = self.path(sha256)
         draft = path.with_name(f".{sha256}.{secrets.token_hex(8)}")
@@ -70,7 +70,7 @@ class Uploads:
                 size = await self._write(draft, sha256, pieces)
                 await asyncio.to_thread(self._admit, draft, path)
             except OSError as error:
-                async for _ in pieces:  # or the sender would not see the answer
+                async for _ in pieces:  # else the sender does not see the answer
                     pass
                 raise Unavailable(
                     f"the upload cannot be kept in {path.parent} ({error.strerror}); make room there, and send it again"
@@ -118,7 +118,7 @@ class Uploads:
         sync(path.parent)
 
     def old(self, unused_s: float = UNUSED_S) -> list[str]:
-        """Archives that have not been used for so long; what was left of interrupted uploads is removed."""
+        """Archives unused for so long; leftovers of interrupted uploads are removed."""
         old: list[str] = []
         for path in self._files(unused_s):
             if path.suffix == ".zip":

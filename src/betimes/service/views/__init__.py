@@ -1,1 +1,1 @@
-"""What the service shows: models, and how they are made of its rows."""
+"""Models of the service's data as the API shows it."""

@@ -7,5 +7,5 @@
     Membership (who joins, who leaves) ───┤      └─ supervisors, one a run, that outlive agent and service
     ClusterConnection ── bridge process ──┴──── Ray
 
-Only `bridge` imports Ray, in a process of its own: a driver ends with its cluster, and the service must not.
+Only `bridge` imports Ray, in a separate process: a driver ends with its cluster, and the service must not.
 """

@@ -1,7 +1,7 @@
-"""What runs on each node of a cluster: the local executor of that machine, as a Ray actor. It imports no Ray.
+"""The agent on each node of a cluster: the local executor of that machine, as a Ray actor. It imports no Ray.
 
-A service attaches under a session of its own, which closes the executor of the session before; runs go on, and are
-adopted as they are when the service restarts on its own machine. Ray may end and restart the actor at any time.
+A service attaches under a new session, which closes the executor of the previous one; runs go on, and are adopted as
+when the service restarts on its own machine. Ray may end and restart the actor at any time.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from betimes.service.machines.gpus import find_gpus
 from betimes.service.machines.local import available_cores
 from betimes.service.scheduling.run_reports import Ended, Report, RunId
 
-POLL_S = 5.0  # for which a request for reports waits for some
+POLL_S = 5.0  # a request waits so long for reports
 MOST_CURSORS = 64  # of logs that are read at once
 
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """What an agent says of its machine."""
+    """An agent's report of its machine."""
 
     hostname: str
     betimes: str  # version
@@ -55,15 +55,15 @@ class NodeAgent:
         self._node_began = processes.start_ticks(self._node)
         self._session = ""
         self._executor: LocalExecutor | None = None
-        self._reports: deque[tuple[int, Report]] = deque()  # that have not been acknowledged
+        self._reports: deque[tuple[int, Report]] = deque()  # not acknowledged yet
         self._numbers = count(1)
         self._reported = asyncio.Event()
-        self._cursors: dict[str, LogCursor] = {}  # by what their reader calls them, the last used one last
+        self._cursors: dict[str, LogCursor] = {}  # by the reader's name for them, the last used one last
 
     async def attach(self, session: str, cpu: float) -> None:
         """Begin a session; cpu: the cores that the node has for jobs, which are pinned where those are all.
 
-        Requests of sessions before are refused from now on. Raises Unavailable once the node has left the cluster.
+        Requests of earlier sessions are refused from now on. Raises Unavailable once the node has left the cluster.
         """
         if self._has_left:
             raise Unavailable("its node has left the cluster")
@@ -72,7 +72,7 @@ class NodeAgent:
         if executor is not None:
             await executor.close()
         self._reports.clear()
-        self._reported.set()  # wakes those that wait for reports of the session before
+        self._reported.set()  # wakes requests for reports of the previous session
         cores = available_cores()
         gpus = await asyncio.to_thread(find_gpus, _environ_of(self._node))
         ids = tuple(gpu.id for gpu in gpus.gpus)
@@ -102,15 +102,15 @@ class NodeAgent:
         await self._of(session).stop(run, grace_s)
 
     async def resize(self, session: str, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
-        """Tell a run its new units; False: it must be restarted for them."""
+        """Notify a run of its new units; False: it must be restarted."""
         return await self._of(session).resize(run, units, places)
 
     async def adopt(self, session: str, launches: Sequence[Launch]) -> None:
-        """Report what became of these runs, and start those that never were."""
+        """Report the fates of these runs, and start those that never were."""
         await self._of(session).adopt(launches)
 
     async def has_archive(self, session: str, archive: str) -> bool:
-        """Whether the archive of a directory that was sent along with jobs is on this machine."""
+        """Whether the archive of an uploaded directory is on this machine."""
         self._of(session)
         return await asyncio.to_thread(shipping.has_archive, Path(archive))
 
@@ -120,12 +120,12 @@ class NodeAgent:
         await asyncio.to_thread(shipping.take_piece, Path(archive), offset, piece)
 
     async def take_archive(self, session: str, archive: str) -> None:
-        """All pieces have come. Raises Unavailable if they are not what was sent."""
+        """All pieces have come. Raises Unavailable if they differ from those sent."""
         self._of(session)
         await asyncio.to_thread(shipping.take_archive, Path(archive))
 
     async def reports(self, session: str, after: int) -> list[tuple[int, Report]]:
-        """What was reported after that number, which acknowledges all up to it; waits some seconds for the first."""
+        """The reports after that number, which acknowledges all up to it; waits some seconds for the first."""
         self._of(session)
         while self._reports and self._reports[0][0] <= after:
             self._reports.popleft()
@@ -140,9 +140,9 @@ class NodeAgent:
         return list(self._reports)
 
     async def read_log(self, reader: str, path: str, tail: int | None, skip_bytes: int) -> bytes:
-        """Up to 64 KiB of what comes next in a log, for this reader; empty: that is all for now.
+        """Up to 64 KiB of the next bytes of a log, for this reader; empty: that is all for now.
 
-        skip_bytes: what the reader has read already, in case it has been forgotten here.
+        skip_bytes: those already read, in case the reader has been forgotten here.
         """
         cursor, missed = self._cursors.pop(reader, None), b""
         if cursor is None:
@@ -175,7 +175,7 @@ class NodeAgent:
 
     def _hear(self, report: Report) -> None:
         if isinstance(report, Ended) and report.why == "node-lost" and self._has_left:
-            return  # the service hears of it from Ray; until then it would start the job here again
+            return  # Ray reports it to the service, which until then would start the job here again
         self._reports.append((next(self._numbers), report))
         self._reported.set()
 
@@ -196,9 +196,9 @@ def _environ_of(pid: int) -> Mapping[str, str]:
 
 
 def _cursor_at(path: Path, tail: int | None, skip_bytes: int) -> tuple[LogCursor, bytes]:
-    """A place so far into a log, and the bytes behind it that had to be read on the way.
+    """A place `skip_bytes` into a log, and bytes behind it that were read on the way.
 
-    Where a reader that began near the end had got to is not known: it goes on at the end.
+    The place of a reader that began near the end is not known: it goes on at the end.
     """
     if not skip_bytes or tail is not None:
         return LogCursor(path, 0 if skip_bytes else tail), b""

@@ -1,7 +1,7 @@
 """The process that talks to Ray for the service: `python -m betimes.service.executors.ray.bridge FD ADDRESS SERVICE`.
 
 It is the only module that imports Ray. A driver ends when its cluster does, at once and without an exception to catch;
-in a process of its own the service outlives that. It ends with the service, whose end of the socket closes.
+the service, another process, outlives that. The bridge ends when the service's end of the socket closes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Bridge:
         )
 
     def joined(self) -> Joined:
-        """What there is to say of the cluster as a whole."""
+        """Facts about the cluster as a whole."""
         return Joined(self._ray.__version__, has_token=os.environ.get("RAY_AUTH_MODE") == "token")
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
@@ -75,7 +75,7 @@ class Bridge:
             cause = error.cause if isinstance(error.cause, BaseException) else RuntimeError(str(error))
             answer = Answer(request.number, raised=cause)
         except errors.RayError as error:
-            self._agents.pop(request.node, None)  # it is looked for again before the next call
+            self._agents.pop(request.node, None)  # the next call looks for it again
             answer = Answer(request.number, unavailable=_last_line(error))
         except Exception as error:
             answer = Answer(request.number, raised=RuntimeError(f"{type(error).__name__}: {error}"))
@@ -93,11 +93,11 @@ class Bridge:
         return await getattr(agent, request.method).remote(*request.args)
 
     def _nodes(self) -> list[ClusterNode]:
-        """The nodes that live, in the order of their names."""
+        """The live nodes, by name."""
         return sorted((_node_of(one) for one in self._ray.nodes() if one["Alive"]), key=lambda one: one.name)
 
     def _agent(self, node: str) -> Any:
-        """The agent of a node, which is started if there is none yet."""
+        """The agent of a node, started if there is none yet."""
         if node not in self._agents:
             agent = self._ray.remote(NodeAgent).options(
                 name=f"{self._service}-{node}",
@@ -130,7 +130,7 @@ def _node_of(one: dict[str, Any]) -> ClusterNode:
 
 
 def _last_line(error: Exception) -> str:
-    """The part of an error of Ray that says what is wrong: it comes last, after where it was raised."""
+    """The message in an error of Ray, which comes last, after the traceback."""
     lines = [line.strip() for line in re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__
 
@@ -152,13 +152,13 @@ async def _main(descriptor: int, address: str, service: str) -> None:
 
 
 def why_not(address: str, said: str) -> str:
-    """What is wrong and what to do, from what Ray says when it cannot join a cluster."""
+    """The fault and what to do, from Ray's message when it cannot join a cluster."""
     text = " ".join(re.sub("\x1b\\[[0-9;]*m", "", said).split())
     if "ersion mismatch" in text:
         return f"{text}; install the same versions of Ray and Python on every machine"
     if "Could not find any running Ray instance" in text:
         return "no Ray cluster runs on this machine: start one with `ray start --head`, or name its address"
-    if "Failed to connect" in text:  # to what has been reached: so Ray says that it lacks the token
+    if "Failed to connect" in text:  # to a reachable address: Ray's message for a missing token
         return f"{text}; if it asks for a token, set RAY_AUTH_MODE=token here, and copy its ~/.ray/auth_token"
     if "node info" in text or "raylet" in text.lower():
         return (
@@ -170,4 +170,4 @@ def why_not(address: str, said: str) -> str:
 
 if __name__ == "__main__":
     asyncio.run(_main(int(sys.argv[1]), sys.argv[2], sys.argv[3]))
-    os._exit(0)  # Ray's own farewell may wait for a cluster that has gone
+    os._exit(0)  # Ray's own shutdown may wait for a cluster that is gone

@@ -1,4 +1,4 @@
-"""The service's connection to a Ray cluster, which outlives the cluster: it is made again until the cluster answers."""
+"""The service's connection to a Ray cluster, which outlives it, and is made again until the cluster answers."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from betimes.errors import InputError, Unavailable
 
 PATIENCE_S = 40.0  # until Ray has joined a cluster that is there
 REACH_S = 5.0  # until an address takes a connection
-ANSWER_S = 10.0  # until a cluster says which nodes it has; one whose head has gone never does
-AGAIN_S = 2.0  # between two tries to join a cluster that was lost
+ANSWER_S = 10.0  # until a cluster lists its nodes; one without its head never does
+AGAIN_S = 2.0  # between two tries to join a lost cluster
 
 _LENGTH_BYTES = 8
 
 log = logging.getLogger(__name__)
 
-# --- what the service and the bridge process send each other: pickled values, each after its length ---
+# --- messages between the service and the bridge process: pickled values, each after its length ---
 # They are here, and not in `bridge`, since that module has another name where it is the process: `__main__`.
 
 
 @dataclass(frozen=True)
 class ClusterNode:
-    """A living node of a Ray cluster, and what Ray has of it in all."""
+    """A live node of a Ray cluster, with its total resources in Ray."""
 
-    id: str  # of Ray, another one each time that Ray is started there
-    name: str  # of Betimes: that of Ray with the beginning of the id, so that it is used once
+    id: str  # of Ray, a new one at each start of Ray there
+    name: str  # of Betimes: Ray's name and the beginning of the id, so that it is used once
     address: str  # under which the other nodes reach it
     cpu: float
     memory_gib: float
@@ -47,7 +47,7 @@ class ClusterNode:
 
 @dataclass(frozen=True)
 class Joined:
-    """The first word of the bridge: it has joined the cluster."""
+    """The first message of the bridge: it has joined the cluster."""
 
     ray: str  # version
     has_token: bool  # the bridge gives one, whether the cluster asks for it or not
@@ -55,14 +55,14 @@ class Joined:
 
 @dataclass(frozen=True)
 class NotJoined:
-    """The first word of the bridge: it could not join the cluster; why is a sentence."""
+    """The first message of the bridge: it could not join the cluster; why: a sentence."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Request:
-    """Something to do: `nodes`, `release` of a node's agent, or a call of an agent's method."""
+    """A request: `nodes`, `release` of a node's agent, or a call of an agent's method."""
 
     number: int
     what: str
@@ -73,7 +73,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a request: a result, what the agent raised, or why it could not be asked."""
+    """The answer to a request: a result, the agent's error, or why it could not be asked."""
 
     number: int
     result: Any = None
@@ -100,7 +100,7 @@ class Agents(Protocol):
     """The agents of a cluster's nodes, as an executor calls them."""
 
     async def call(self, node: str, method: str, *args: Any) -> Any:
-        """Call a method of a node's agent. Raises Unavailable where that cannot be done now, and what it raises."""
+        """Call a method of a node's agent. Raises Unavailable where that cannot be done now, and agents' errors."""
         ...
 
     async def release(self, node: str) -> None:
@@ -108,12 +108,12 @@ class Agents(Protocol):
         ...
 
     def address_of(self, node: str) -> str:
-        """Under which the other nodes reach a node."""
+        """A node's address for other nodes."""
         ...
 
 
 class ClusterConnection:
-    """A Ray cluster over the bridge process. `service` tells its agents from those of other services.
+    """A Ray cluster over the bridge process. `service` marks its agents among those of other services.
 
     address: auto, or HOST:PORT.
     """
@@ -137,14 +137,14 @@ class ClusterConnection:
         self._reading = asyncio.create_task(self._keep(reader))
 
     async def close(self) -> None:
-        """Leave the cluster; what runs there goes on."""
+        """Leave the cluster; runs go on."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
         await self._end()
 
     async def nodes(self) -> list[ClusterNode]:
-        """The nodes that live. Raises Unavailable."""
+        """The live nodes. Raises Unavailable."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 found: list[ClusterNode] = await self._ask("nodes")
@@ -155,7 +155,7 @@ class ClusterConnection:
         return found
 
     async def call(self, node: str, method: str, *args: Any) -> Any:
-        """Call a method of a node's agent. Raises Unavailable, and what the agent raises."""
+        """Call a method of a node's agent. Raises Unavailable, and the agent's errors."""
         return await self._ask("call", self._known(node).id, method, args)
 
     async def release(self, node: str) -> None:
@@ -163,7 +163,7 @@ class ClusterConnection:
         await self._ask("release", self._known(node).id)
 
     def address_of(self, node: str) -> str:
-        """Under which the other nodes reach a node. Raises Unavailable."""
+        """A node's address for other nodes. Raises Unavailable."""
         return self._known(node).address
 
     def _known(self, node: str) -> ClusterNode:
@@ -186,7 +186,7 @@ class ClusterConnection:
     # --- the bridge ---
 
     async def _reach(self) -> None:
-        """Try whether there is anything at the address. Raises InputError."""
+        """Check that something listens at the address. Raises InputError."""
         if self.address == "auto":
             return
         host, _, port = self.address.removeprefix("ray://").rpartition(":")
@@ -245,7 +245,7 @@ class ClusterConnection:
         return said, reader
 
     async def _keep(self, reader: asyncio.StreamReader) -> None:
-        """Take answers; when the bridge ends, start another one, again and again until it has joined."""
+        """Take answers; when the bridge ends, start others until one has joined."""
         while True:
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
                 while True:
@@ -283,7 +283,7 @@ class ClusterConnection:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def _end(self) -> None:
-        """End the bridge, if it has not; whatever was asked of it has no answer."""
+        """End the bridge, if it has not; open requests get no answer."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None

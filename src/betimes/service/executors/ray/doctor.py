@@ -1,4 +1,4 @@
-"""What is wrong with a cluster, and how to put it right."""
+"""Checks of a cluster, and how to put faults right."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from betimes.service.executors.ray.agent import NodeFacts
 from betimes.service.executors.ray.connection import ClusterConnection, ClusterNode
 from betimes.service.executors.ray.joining import AGENT_S, asks_for_token, check_closed
 
-MOST_SKEW_S = 1.0  # between the clocks of two machines, beyond what the question has taken
+MOST_SKEW_S = 1.0  # between the clocks of two machines, beyond the time of the question
 _NAME = "betimes-doctor"  # of its agents
 
 
@@ -29,7 +29,7 @@ class Finding:
     check: str  # cluster, ports, agent, versions, clock, gpus, shared
     node: str | None  # null: it is about the cluster
     ok: bool
-    text: str  # what was found; where that is not ok, also what to do
+    text: str  # the result; if that is not ok, also what to do
 
 
 async def examine(address: str, shared: Path | None) -> list[Finding]:
@@ -87,7 +87,7 @@ def _ports(nodes: list[ClusterNode], has_tokens: bool) -> Finding:
 async def _of_node(connection: ClusterConnection, node: ClusterNode, mark: Path | None) -> list[Finding]:
     try:
         async with asyncio.timeout(AGENT_S):
-            await connection.call(node.name, "facts")  # which starts the agent, and takes longer
+            await connection.call(node.name, "facts")  # slow: it starts the agent
             asked_s = time.time()
             facts: NodeFacts = await connection.call(node.name, "facts")
             answered_s = time.time()

@@ -21,8 +21,8 @@ from betimes.service.scheduling.run_reports import Report, RunId, Started, Troub
 class RayExecutor:
     """Runs commands on the nodes of a cluster; a run on several nodes starts on all of them or ends on all of them.
 
-    cpu_of: the cores that a node has for jobs. A node that is left (`leave`) is asked nothing more: the scheduler then
-    drops its runs.
+    cpu_of: the cores that a node has for jobs. A node after `leave` is asked nothing more: the scheduler then drops its
+    runs.
     """
 
     def __init__(self, listener: Listener, agents: Agents, cpu_of: Callable[[str], float]) -> None:
@@ -30,7 +30,7 @@ class RayExecutor:
         self._links: dict[str, NodeLink] = {}
         self._gone: set[str] = set()  # nodes that have left, whose names do not come back
         self._gangs: dict[RunId, Gang] = {}
-        self._dropping: dict[int, set[asyncio.Task[None]]] = {}  # by job: what kills the rest of its runs
+        self._dropping: dict[int, set[asyncio.Task[None]]] = {}  # by job: kill the rest of its runs
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- the protocol ---
@@ -58,7 +58,7 @@ class RayExecutor:
             link.stop(run, grace_s)
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
-        """Tell a run on one node its new units there; False: it has to be restarted, as on several nodes."""
+        """Notify a run on one node of its new units; False: it must be restarted, as on several nodes."""
         gang = self._gangs.get(run)
         nodes = {place.node for place in places}
         if gang is None or len(gang.members) > 1 or nodes != set(gang.members):
@@ -78,7 +78,7 @@ class RayExecutor:
         task.add_done_callback(lambda done: self._dropped(run.job, done))
 
     async def adopt(self, launches: Sequence[Launch]) -> None:
-        """After a restart of the service: report what became of each run, and start those that never were."""
+        """After a restart of the service: report each run's fate, and start those that never were."""
         for launch in launches:
             if launch.run in self._gangs:
                 continue
@@ -107,7 +107,7 @@ class RayExecutor:
     async def open_log(self, folder: str, nodes: Sequence[str], rank: int, tail: int | None) -> LogReader:
         """The output of a run that had this folder, on one of its nodes, which are in the order of their ranks.
 
-        Raises Unknown for a rank that it did not have, and where the node is gone and has not left it on a shared disk.
+        Raises Unknown for a rank that it did not have, and where the node is gone and the log is on no shared disk.
         """
         if rank and rank >= len(nodes):
             raise Unknown(f"there is no rank {rank}; the job's last rank is {len(nodes) - 1}")
@@ -126,7 +126,7 @@ class RayExecutor:
         self._link_to(node)
 
     async def leave(self, node: str) -> None:
-        """A node has left the cluster, and nothing runs there any more."""
+        """A node has left the cluster, and nothing runs there."""
         self._gone.add(node)
         link = self._links.pop(node, None)
         if link is not None:
@@ -168,7 +168,7 @@ class RayExecutor:
             del self._dropping[job]
 
     def _hear(self, node: str, report: Report) -> None:
-        """A node reports something of its member of a run."""
+        """Take a node's report of its member of a run."""
         gang = self._gangs.get(report.run)
         if gang is None:  # it was dropped
             return
@@ -194,8 +194,8 @@ class RayExecutor:
 class RemoteLog:
     """A log on a node of the cluster: from its oldest line, or `tail` lines before the end.
 
-    While the node does not answer there is nothing to read. The agent keeps the place; one that has been restarted is
-    told how much has been read.
+    While the node does not answer there is nothing to read. The agent keeps the place; a restarted one receives the
+    number of bytes read.
     """
 
     def __init__(self, agents: Agents, node: str, path: str, tail: int | None) -> None:
@@ -204,7 +204,7 @@ class RemoteLog:
         self._read_bytes = 0
 
     async def read(self) -> bytes:
-        """Up to 64 KiB of what comes next."""
+        """Up to 64 KiB of the next bytes."""
         try:
             chunk: bytes = await self._agents.call(
                 self._node, "read_log", self._reader, self._path, self._tail, self._read_bytes

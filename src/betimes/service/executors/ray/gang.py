@@ -1,4 +1,4 @@
-"""A run on several nodes: its command is started once on each, and the run is what all of them are together."""
+"""A run on several nodes: its command is started once on each, and the run is all of them together."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ VARIABLES = {
     "BETIMES_NODE_UNITS": "the units that the job holds on each node, in the same order",
     "BETIMES_LOCAL_UNITS": "the units that it holds on this node",
 }
-"""What each process of a run on a cluster is told, beside `launches.VARIABLES`."""
+"""Variables of each process of a run on a cluster, beside `launches.VARIABLES`."""
 
 
 def members(launch: Launch, address_of: Callable[[str], str]) -> dict[str, Launch]:
     """The launch on each node, by node, in the order of ranks.
 
-    address_of: the address under which the other nodes reach a node. On one node the run's folder is its own; on
-    several, each has the folder of its rank in it.
+    address_of: the address at which other nodes reach a node. On one node the launch keeps the run's folder; on
+    several, each gets the folder of its rank in it.
     """
     units: dict[str, int] = {}
     for place in launch.places:
@@ -72,20 +72,20 @@ class Gang:
     members: Mapping[str, Launch]
     started: dict[str, Started] = field(default_factory=dict[str, Started])
     ended: dict[str, Ended] = field(default_factory=dict[str, Ended])
-    is_told: bool = False  # that it has started
+    is_told: bool = False  # start reported
 
     @property
     def left(self) -> list[str]:
-        """The nodes of which no end has been reported."""
+        """The nodes without a reported end."""
         return [node for node in self.members if node not in self.ended]
 
     @property
     def has_failed(self) -> bool:
-        """Whether a member has ended otherwise than well, so that the others work for nothing."""
+        """Whether a member has failed, so that the others work for nothing."""
         return any(not _is_well(one) for one in self.ended.values())
 
     def begun(self) -> Started | None:
-        """The report that the run has started, once: when all members have, or are over."""
+        """The report of the run's start, once: when all members have started, or are over."""
         if self.is_told or not self.started or len(self.started | self.ended) < len(self.members):
             return None
         self.is_told = True
@@ -94,12 +94,12 @@ class Gang:
         return replace(first, adopted=adopted)
 
     def over(self) -> Ended | None:
-        """The report that the run has ended, once nothing of it is left: that of the first member that has failed."""
+        """The report of the run's end, once nothing of it is left: that of the first failed member."""
         if self.left:
             return None
         ends = [self.ended[node] for node in self.members]
         failed = sorted((one for one in ends if not _is_well(one)), key=lambda one: one.at_s)
-        # Those that were stopped as another had failed say less than that one.
+        # Members stopped because another had failed explain less than that one.
         chosen = next((one for one in failed if one.why != "stopped"), failed[0] if failed else ends[0])
         if len(ends) == 1:
             return chosen

@@ -1,4 +1,4 @@
-"""A service on a Ray cluster: which of its machines are nodes of the service, as they join and leave in Ray."""
+"""A service on a Ray cluster: its machines become nodes of the service as they join and leave in Ray."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from betimes.service.executors.ray.connection import ClusterConnection, ClusterN
 from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.machines.machine import Machine
 
-NODE_ID = "ray.io/node-id"  # a label by which every node is of a kind of its own; its name says the same
+NODE_ID = "ray.io/node-id"  # a label that differs for every node, as the name does
 LOOK_S = 1.0  # between two looks at the cluster
 AGENT_S = 60.0  # until a node's agent answers the first time
 AGAIN_S = 60.0  # until a node that could run no jobs is tried again
 LOST_AFTER_S = float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", "60"))  # noqa: SIM112 (as Ray spells it)
-"""After the whole cluster has ceased to answer, until its nodes that have not come back count as lost: Ray lets a node
-that has lost its head go on for so long, and its runs go on with it."""
+"""From the whole cluster's silence until nodes that have not come back count as lost: Ray lets a node without its head
+go on for so long, and its runs go on with it."""
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +49,12 @@ class JoinedCluster:
         return RayExecutor(listener, self.connection, cpu_of)
 
     def watch(self, has: Callable[[], Iterable[str]], tell: Callable[[Change], None]) -> None:
-        """Tell of machines that join or leave from now on; `has` are those that the service has."""
+        """Report machines that join or leave from now on; `has` returns those of the service."""
         membership = Membership(self.connection, self._share, has)
         self._watching = asyncio.create_task(membership.watch(tell))
 
     async def close(self) -> None:
-        """Leave the cluster; what runs there goes on."""
+        """Leave the cluster; runs go on."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
@@ -64,8 +64,8 @@ class JoinedCluster:
 async def join(address: str, share_frac: float, allows_open: bool, secret: str) -> JoinedCluster:
     """Join a cluster.
 
-    address: HOST:PORT, or auto. share_frac: of each node's cores, memory and GPUs. allows_open: also a cluster that has
-    public addresses and asks for no token. secret: the service's own, from which the name of its agents comes.
+    address: HOST:PORT, or auto. share_frac: of each node's cores, memory and GPUs. allows_open: also a cluster with
+    public addresses that asks for no token. secret: of the service, which gives its agents their name.
 
     Raises InputError where that cannot be done, or where the cluster's ports are open to the world.
     """
@@ -90,12 +90,12 @@ async def join(address: str, share_frac: float, allows_open: bool, secret: str) 
     return JoinedCluster(connection, share_frac, machines, frozenset(node.name for node in nodes))
 
 
-# --- who joins, who leaves ---
+# --- joining and leaving ---
 
 
 @dataclass(frozen=True)
 class Change:
-    """What has changed since the last look."""
+    """The changes since the last look."""
 
     joined: tuple[Machine, ...]
     left: tuple[str, ...]
@@ -108,7 +108,7 @@ class Cluster(Protocol):
     lost_at: float | None
 
     async def nodes(self) -> list[ClusterNode]:
-        """The nodes that live. Raises Unavailable."""
+        """The live nodes. Raises Unavailable."""
         ...
 
     async def call(self, node: str, method: str, *args: Any) -> Any:
@@ -117,9 +117,9 @@ class Cluster(Protocol):
 
 
 class Membership:
-    """Compares the cluster's nodes with those that the service has, and tells what has changed.
+    """Compares the cluster's nodes with the service's, and reports changes.
 
-    share: of each node's cores, memory and GPUs, what the service may use, above 0 up to 1.
+    share: of each node's cores, memory and GPUs that the service may use, above 0 up to 1.
     """
 
     def __init__(self, cluster: Cluster, share: float, has: Callable[[], Iterable[str]]) -> None:
@@ -127,7 +127,7 @@ class Membership:
         self._unusable: dict[str, float] = {}  # nodes that cannot run jobs: when to look again
 
     async def look(self) -> Change:
-        """What has changed. Raises Unavailable where the cluster does not answer, of whose nodes nothing is known."""
+        """The changes. Raises Unavailable where the cluster does not answer, so that nothing is known of its nodes."""
         alive = {node.name: machine_of(node, self._share) for node in await self._cluster.nodes()}
         has = set(self._has())
         left = tuple(sorted(has - alive.keys()))
@@ -143,18 +143,18 @@ class Membership:
         return Change(tuple(machine for machine, ok in zip(new, usable, strict=True) if ok), left)
 
     async def watch(self, tell: Callable[[Change], None]) -> None:
-        """Tell of every change, for ever."""
+        """Report every change, for ever."""
         while True:
             await asyncio.sleep(LOOK_S)
             try:
                 change = await self.look()
-            except Unavailable:  # the connection says so, and makes itself anew
+            except Unavailable:  # the connection reports it, and reconnects
                 continue
             if change.joined or change.left:
                 tell(change)
 
     async def _is_usable(self, name: str) -> bool:
-        """Whether a node can run jobs: it has an agent of this very version of Betimes."""
+        """Whether a node can run jobs: it has an agent of exactly this version of Betimes."""
         try:
             async with asyncio.timeout(AGENT_S):
                 facts: NodeFacts = await self._cluster.call(name, "facts")
@@ -201,7 +201,7 @@ def machine_of(node: ClusterNode, share: float = 1.0) -> Machine:
 async def asks_for_token(cluster: Cluster, nodes: Iterable[ClusterNode]) -> bool:
     """Whether every node refuses clients without the cluster's token.
 
-    Each says so itself: that the service has a token does not mean that one is asked for.
+    Each node reports that: a service with a token does not mean that nodes ask for one.
     """
     if not cluster.joined.has_token:
         return False

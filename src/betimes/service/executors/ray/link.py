@@ -1,4 +1,4 @@
-"""The service's side of one node's agent: what is to run there, told again whenever the agent is attached anew."""
+"""The service's side of one node's agent: the runs to have there, sent again at each attachment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from betimes.service.executors.supervision.files import is_full
 from betimes.service.scheduling.run_reports import Ended, Report, RunId, Trouble
 
 AGAIN_S = 0.5  # between two tries to attach
-FULL_AGAIN_S = 1.0  # between two tries to send what a node has no room for
+FULL_AGAIN_S = 1.0  # between two tries to send to a node with a full disk
 _BEGINNING = ("start", "adopt")
 
 log = logging.getLogger(__name__)
@@ -32,15 +32,15 @@ class _Wanted:
     stop_by: float | None = (
         None  # by the monotonic clock: when its grace period is over; null: it is not to stop
     )
-    lacks_room: bool = False  # for its archive, as has been reported
+    lacks_room: bool = False  # for its archive, as reported
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class NodeLink:
     """Keeps a session with the agent of a node and passes its reports to `listener`, with the node's name.
 
-    After an interruption of any kind it attaches again: the agent is given all runs, reports what became of them and
-    starts those that it has never heard of.
+    After any interruption it attaches again: the agent receives all runs, reports their fates and starts those that it
+    does not know.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class NodeLink:
             self._go(self._tell(launch.run, "start", lambda wanted: (wanted.launch,)))
 
     def want(self, launch: Launch) -> None:
-        """Have a run there that may be there already; a link that is new tells the agent when it attaches."""
+        """Have a run there that may be there already; a new link sends it when it attaches."""
         self._runs.setdefault(launch.run, _Wanted(launch))
 
     def stop(self, run: RunId, grace_s: float) -> None:
-        """Let a run stop within its grace period, of which the time until the agent hears of it is a part."""
+        """Stop a run within its grace period, which includes the time until the agent is reached."""
         wanted = self._runs.get(run)
         if wanted is None:
             return
@@ -85,7 +85,7 @@ class NodeLink:
         self._go(self._tell(run, "signal", lambda wanted: (wanted.launch.run, number)))
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
-        """Tell a run its new units; False: it must be restarted for them, or the node does not answer."""
+        """Notify a run of its new units; False: it must be restarted, or the node does not answer."""
         await self._attached.wait()
         try:
             return await self._agents.call(self.node, "resize", self._session, run, units, places)
@@ -109,7 +109,7 @@ class NodeLink:
     # --- the session ---
 
     async def _keep(self) -> None:
-        """Attach and listen, for ever; say once when the node does not answer."""
+        """Attach and listen, for ever; log once when the node does not answer."""
         answers = True
         while True:
             try:
@@ -154,7 +154,7 @@ class NodeLink:
     async def _provide(self, wanted: _Wanted) -> None:
         """Send the archive that a run needs, unless it is on the node. Where the disk there is full it waits for room.
 
-        What cannot be sent otherwise the run itself will miss, and say so. Raises Unavailable.
+        After other failures the run itself fails without the archive. Raises Unavailable.
         """
         archive = wanted.launch.archive
         while archive is not None and not self._has_archive(wanted.launch) and wanted.stop_by is None:
@@ -193,12 +193,12 @@ class NodeLink:
                 if method in _BEGINNING:
                     await self._provide(wanted)
                 await self._agents.call(self.node, method, self._session, *of(wanted))
-                # It may have been told before it was there.
+                # The request may have come before the run.
                 if method in _BEGINNING and wanted.stop_by is not None:
                     await self._agents.call(self.node, "stop", self._session, *_stop_of(wanted))
                 return
             except Unavailable:
-                await asyncio.sleep(AGAIN_S)  # the listener finds out the same, and attaches again
+                await asyncio.sleep(AGAIN_S)  # the listener notices, too, and attaches again
 
     def _go(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -1,7 +1,6 @@
-"""Directories that were sent along with jobs go on to nodes that do not share the service's disk: the sender and the
-receiver of an archive.
+"""Sender and receiver of the archives of uploaded directories, for nodes that do not share the service's disk.
 
-A node keeps it where the service does, so that one which sees the service's disk has it already; it is sent once, and
+A node keeps an archive where the service does, so that one on the service's disk has it already; it is sent once, and
 stays until no job has needed it there for a while.
 """
 
@@ -39,12 +38,12 @@ async def send_archive(agents: Agents, node: str, session: str, archive: str) ->
 
 
 def has_archive(archive: Path) -> bool:
-    """Whether an archive is on this machine, where it stays for a while from now on."""
+    """Whether an archive is on this machine; if so, it stays for a while."""
     return Uploads(archive.parent).use(archive.stem) is not None
 
 
 def take_piece(archive: Path, offset: int, piece: bytes) -> None:
-    """Write a piece of an archive behind those before it. OSError where there is no room, or none of those before."""
+    """Append a piece to an archive. OSError where there is no room, or earlier pieces are missing."""
     draft = _draft(archive)
     if offset == 0:
         archive.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -55,9 +54,9 @@ def take_piece(archive: Path, offset: int, piece: bytes) -> None:
 
 
 def take_archive(archive: Path) -> None:
-    """Give an archive of which all pieces have come its name, and remove those that have not been used for long.
+    """Give a complete archive its name, and remove archives that have not been used for long.
 
-    Raises Unavailable if it is not what was sent.
+    Raises Unavailable if it differs from the one sent.
     """
     draft = _draft(archive)
     with draft.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The supervisor of one run, a tiny process of its own that outlives the service.
+"""The supervisor of one run, a tiny separate process that outlives the service.
 
 `shim.py` beside this package forks it (`forking`), without the rest of Betimes and without `site`, so that it is quick
 and small: the modules here import only each other and quick parts of the standard library.
@@ -7,8 +7,8 @@ A run's folder, and who writes what::
 
     launch.json  the service, before it starts a shim      shim.json  the shim, before it lets the command begin
     lock         held by the shim for life (flock)          exit.json  the shim, when nothing of the command is left
-    log, log.1, ...  what the command printed
-    shim.err     what went wrong in the shim itself         log.lost  how many bytes of the output are not kept so far
+    log, log.1, ...  the command's output
+    shim.err     the shim's own errors                      log.lost  how many bytes of the output are not kept so far
     exit.reserved  room for exit.json on the disk, taken before the command begins and written in place
     job/         the command's own, BETIMES_RUN_DIR: handlers/ and units.json of `betimes.resizing` are there
 

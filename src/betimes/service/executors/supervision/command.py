@@ -1,4 +1,4 @@
-"""How a new process becomes a run's command, and what to say when it cannot."""
+"""How a new process becomes a run's command, and the message when it cannot."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
     from .memory import Memory
 
-READY = b"+"  # told, and at the gate: begin
+READY = b"+"  # sent; at the gate: begin
 READY_LIMITED = b"-"  # at the gate: begin, under a resource limit for want of a control group
 
 
 def become_command(
     launch: dict[str, Any], shim: int, output: int, tell: int, gate: int, memory: Memory
 ) -> NoReturn:
-    """Become the command: READY is told, and when the gate gives way it begins. What is told after READY, or instead
-    of it, is the step at which that failed, the error's number and its text.
+    """Become the command: send READY, and begin when the gate opens. On failure the pipe carries the failed step, errno
+    and message, after READY or instead of it.
     """
     step = "session"
     try:
@@ -55,7 +55,7 @@ def become_command(
 
 
 def _input(launch: dict[str, Any]) -> int:
-    """What the command reads, as a descriptor: a file of what came with the job, or nothing."""
+    """A descriptor of the command's input: a file that came with the job, or nothing."""
     if launch.get("stdin") is None:
         return os.open(os.devnull, os.O_RDONLY)
     file = os.open(os.path.join(launch["folder"], INPUT), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -67,7 +67,7 @@ def _input(launch: dict[str, Any]) -> int:
 
 
 def _of_interpreter(path: str, program: str) -> str:
-    """Why the interpreter of a script that is there is not."""
+    """Why an existing script's interpreter is missing."""
     try:
         with open(encoded(path), "rb") as script:
             first = script.readline(4096)
@@ -87,11 +87,11 @@ def encoded(text: str) -> bytes:
 
 
 def _forget_signals() -> None:
-    """What Python, the shim or the service ignore or hold back, the command must not."""
+    """Reset signals that Python, the shim or the service ignore or block."""
     for number in range(1, signal.NSIG):
         try:
             signal.signal(number, signal.SIG_DFL)
-        except (OSError, ValueError):  # SIGKILL, SIGSTOP, and those that the C library keeps for itself
+        except (OSError, ValueError):  # SIGKILL, SIGSTOP, and those reserved by the C library
             continue
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

@@ -15,12 +15,12 @@ LOCK = "lock"
 LOG = "log"
 ERRORS = "shim.err"
 RESERVED = "exit.reserved"
-INPUT = "stdin"  # what came with the job for its standard input
+INPUT = "stdin"  # the job's standard input
 JOB_FOLDER = "job"  # BETIMES_RUN_DIR
-COPY = "upload"  # of the directory that was sent along with the job, in which it runs
+COPY = "upload"  # of the job's uploaded directory, in which it runs
 
 BELL_FD = 3  # of a shim: the end of a pipe, closed once exit.json can be read
-RUNS = 0  # said to the bell: the command runs
+RUNS = 0  # sent to the bell: the command runs
 BUSY = 75  # the exit status of a shim that found the run taken
 NO_ROOM = 74  # the exit status of a shim that has not started the command, as the disk is full
 
@@ -49,10 +49,10 @@ def take_run(folder: str, patience_s: float = 5.0) -> int | None:
         if lock is not None:
             if not _was_started(folder):
                 return lock
-            os.close(lock)  # it was, since the look above
+            os.close(lock)  # it started meanwhile
         elif time.monotonic() > give_up:
             break
-        else:  # a shim about to start it, which soon shows, or a service that only looks what became of it
+        else:  # a shim about to start it, which soon shows, or a service that only looks at its fate
             time.sleep(0.005)
     return None
 
@@ -75,7 +75,7 @@ def write_atomically(path: str, text: str) -> None:
 
 
 def reserve_exit(folder: str) -> None:
-    """Allocate the room of exit.json on the disk, so that a disk that is full later cannot keep it from being written.
+    """Allocate the room of exit.json on the disk, so that it can be written even if the disk is full later.
 
     OSError where there is no room now.
     """
@@ -92,15 +92,15 @@ def reserve_exit(folder: str) -> None:
 
 
 def write_exit(folder: str, text: str) -> None:
-    """Write exit.json in one step, into the room that `reserve_exit` has allocated, or else into new room. It survives
-    a power failure after `sync_exit`.
+    """Write exit.json in one step, into the room from `reserve_exit`, or else into new room. It survives a power
+    failure after `sync_exit`.
 
     OSError where there is neither; FileNotFoundError where the folder is gone.
     """
     reserved = os.path.join(folder, RESERVED)
     try:
         descriptor = os.open(reserved, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:  # it was never reserved, or was removed, or is something else by now
+    except OSError as error:  # never reserved, or removed, or something else by now
         if error.errno not in (errno.ENOENT, errno.EISDIR, errno.ELOOP, errno.ENXIO):
             raise
         return write_atomically(os.path.join(folder, EXIT), text)
@@ -111,7 +111,7 @@ def write_exit(folder: str, text: str) -> None:
 
 
 def clear_way(folder: str, error: OSError) -> bool:
-    """Remove what a job has put in the way of exit.json; False: it is nothing of that kind."""
+    """Remove what a job has put in the way of exit.json; False: another cause."""
     try:
         if error.errno == errno.EISDIR:
             os.rename(os.path.join(folder, EXIT), os.path.join(folder, f"{EXIT}.{time.time():.6f}"))
@@ -131,7 +131,7 @@ def sync_exit(folder: str) -> None:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether something could not be written for want of room on the disk, or in the user's share of it."""
+    """Whether a write failed for want of room on the disk, or in the user's quota."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 

@@ -1,6 +1,6 @@
-"""The process that forks the supervisor of each run: all that a supervisor imports is there already.
+"""The process that forks the supervisor of each run, with all of a supervisor's imports done.
 
-A service starts one, and it ends with the service; supervisors are in sessions of their own, and go on.
+A service starts one, and it ends with the service; supervisors are in separate sessions, and go on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def serve(descriptor: int) -> None:
     A request is its length, with the descriptors of shim.err and of the bell, and then the marshalled folder and
     launch.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # how it went, supervisors say themselves
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors record their results
     gc.freeze()  # so that supervisors share these pages
     with socket.socket(fileno=descriptor) as service:
         while True:
@@ -40,7 +40,7 @@ def serve(descriptor: int) -> None:
                 return
             count = int.from_bytes(length, "little")
             request = service.recv(count, socket.MSG_WAITALL)
-            if len(request) < count:  # the service was killed before it had said all
+            if len(request) < count:  # the service was killed before it had sent all
                 return
             try:
                 answer = os.fork()
@@ -57,7 +57,7 @@ def serve(descriptor: int) -> None:
 
 
 def _supervise(folder: str, launch: dict[str, Any], errors: int, bell: int) -> NoReturn:
-    """Be the supervisor of a run. That the command runs, or why nothing has begun, is said to the bell, as one byte."""
+    """Be the supervisor of a run. The bell gets one byte: the command runs, or why nothing has begun."""
     code = 1
     try:
         os.setsid()

@@ -1,7 +1,7 @@
-"""The memory limit of a run: a control group of its own where there can be one, else its processes are looked at.
+"""The memory limit of a run: a separate control group where possible, else its processes are polled.
 
-The limit is of what is resident, of all processes together; what is only reserved is free. Where the system does not
-tell what a process uses there is a resource limit of each process instead.
+The limit is on resident memory, of all processes together; reserved memory is free. Where the system does not report
+the use of a process there is a resource limit on each process instead.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import sys
 
 from .processes import descendants, proportional_bytes, resident_bytes
 
-_LOOK_S = 0.2  # between two looks at what all processes of a run use
-_POLLS = sys.platform == "linux"  # elsewhere nothing tells what a process uses
+_LOOK_S = 0.2  # between two looks at the use of a run's processes
+_POLLS = sys.platform == "linux"  # elsewhere a process's use is unknown
 _WITHOUT_GROUP = "polling" if _POLLS else "RLIMIT_AS of each process"
 
 
@@ -35,11 +35,11 @@ class Memory:
 
     @property
     def look_s(self) -> float:
-        """How long until what the run uses has to be looked at again; infinity: the kernel sees to it."""
+        """Time until the next look at the run's use, s; infinity: the kernel enforces the limit."""
         return _LOOK_S if _POLLS and self.by.startswith(_WITHOUT_GROUP) else float("inf")
 
     def is_exceeded(self, shim: int) -> bool:
-        """Whether the processes of a run use more than its limit together, pages that they share counted once."""
+        """Whether a run's processes together exceed its limit, shared pages counted once."""
         pids = list(descendants(shim))
         self.used_bytes = sum(map(resident_bytes, pids))
         if self.used_bytes > self.limit_bytes:
@@ -48,11 +48,11 @@ class Memory:
         return self.used_bytes > self.limit_bytes
 
     def allow(self, limit_bytes: int) -> None:
-        """Let the run use so much from now on; what it may is never lowered, as it cannot be taken away."""
+        """Raise the run's limit; it is never lowered, as used memory cannot be taken away."""
         self.limit_bytes = max(self.limit_bytes, limit_bytes)
 
     def take(self, pid: int) -> None:
-        """Limit a process that has not begun yet, and with it all that it will start."""
+        """Limit a process that has not begun yet, and with it all its descendants."""
         if self.group is None:
             return
         try:
@@ -87,7 +87,7 @@ class Memory:
         return int(found.get("oom_kill", 0)) > 0
 
     def peak_bytes(self) -> int | None:
-        """The most memory that the run had in use at once; None: that is not known of it as a whole."""
+        """The run's peak memory, bytes; None: not known for the run as a whole."""
         peak = _read(self.group, "memory.peak") if self.group is not None else ""
         return int(peak) if peak else self.most_bytes or None
 
@@ -99,7 +99,7 @@ class Memory:
 
 
 def raise_limit(group: str, limit_bytes: int) -> bool:
-    """Raise the limit of a control group, never lower it; False: that is not allowed."""
+    """Raise, never lower, the limit of a control group; False: that is not allowed."""
     try:
         limit = _read(group, "memory.max").strip()
         if limit != "max" and int(limit or 0) < limit_bytes:

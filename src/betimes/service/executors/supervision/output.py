@@ -1,16 +1,16 @@
-"""What a command prints, kept in a few files of bounded size: `log`, and `log.1`, `log.2`, ..., ever older."""
+"""A command's output, kept in a few files of bounded size: `log`, and `log.1`, `log.2`, ..., ever older."""
 
 from __future__ import annotations
 
 import os
 
-# A FIFO that a job has put there keeps nobody waiting.
+# A FIFO that a job has put there blocks no one.
 _AT_ONCE = os.O_NONBLOCK | os.O_CLOEXEC
-LOST = ".lost"  # of the file that says how many bytes of a log that goes on are lost
+LOST = ".lost"  # of the file with the number of bytes lost from a log that goes on
 
 
 def lost_bytes(path: str | os.PathLike[str]) -> int:
-    """How much of a log that goes on is not kept, as far as was reported; 0 where nothing was."""
+    """The reported number of bytes lost from a log that goes on; 0 without a report."""
     try:
         told = os.open(f"{os.fspath(path)}{LOST}", os.O_RDONLY | _AT_ONCE)
     except OSError:  # nothing is lost, or a job has put something else there
@@ -35,13 +35,13 @@ class Log:
 
     @property
     def lost_bytes(self) -> int:
-        """What is not kept of all that was written."""
+        """All bytes written but not kept."""
         return self.dropped_bytes + self.failed_bytes
 
     def write(self, chunk: bytes) -> None:
-        """Append; a file that would grow too long is put aside, where possible at the end of a line.
+        """Append; a file that would grow too long is rotated, where possible at the end of a line.
 
-        The file is there from the first call, which may have nothing to write.
+        The first call makes the file, also with nothing to write.
         """
         view = memoryview(chunk)
         try:
@@ -87,10 +87,10 @@ class Log:
             self._tell_lost()
 
     def _tell_lost(self) -> None:
-        """Say in a file how much is lost so far: exit.json says it only in the end."""
+        """Write the bytes lost so far to a file: exit.json has them only at the end."""
         try:
             told = os.open(self.path + LOST, os.O_WRONLY | os.O_CREAT | _AT_ONCE, 0o600)
-        except OSError:  # no room for a name: it is said in the end
+        except OSError:  # no room for a name: exit.json has them
             return
         try:
             os.write(told, b"%020d" % self.lost_bytes)  # always as long, so that it is written in place

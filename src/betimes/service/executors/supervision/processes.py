@@ -1,6 +1,6 @@
-"""Processes of this machine: who they are, what they came from, what they started, and how to reach them.
+"""Processes of this machine: identity, ancestors, descendants, and how to reach them.
 
-Linux tells all of it in /proc. Elsewhere a run is only its process group, and a process only its number.
+Linux shows all of it in /proc. Elsewhere a run is only its process group, and a process only its number.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _prctl = ctypes.CDLL(None).prctl if _LINUX else None
 
 
 def boot_id() -> str:
-    """What tells this start of the machine from all others; empty where it is not known."""
+    """The id of this boot of the machine; empty where it is not known."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -35,7 +35,7 @@ def boot_id() -> str:
 
 
 class Status:
-    """A process as /proc tells it: its state (Z: it has ended), parent, group, session, and when it began."""
+    """A process in /proc: its state (Z: it has ended), parent, group, session, and when it began."""
 
     __slots__ = ("group", "parent", "session", "start_ticks", "state")
 
@@ -47,12 +47,12 @@ class Status:
 
     @property
     def lives(self) -> bool:
-        """Whether it has not ended; one that ended stays until its parent has asked how."""
+        """Whether it has not ended; an ended process stays until its parent reaps it."""
         return self.state not in "ZX"
 
 
 def status(pid: int) -> Status | None:
-    """What is known of a process; None: there is none, or /proc does not tell."""
+    """The status of a process; None: there is none, or /proc does not show it."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return Status(file.read())
@@ -61,13 +61,13 @@ def status(pid: int) -> Status | None:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process began, in clock ticks since the machine did: with its number, this names it for good."""
+    """The start of a process, in clock ticks since boot: with its number, this identifies it for good."""
     found = status(pid)
     return None if found is None else found.start_ticks
 
 
 def lives(pid: int, ticks: int | None) -> bool:
-    """Whether this very process has not ended yet; `ticks` None: whichever has the number."""
+    """Whether exactly this process has not ended yet; `ticks` None: any with the number."""
     found = status(pid)
     if found is not None:
         return found.lives and ticks in (None, found.start_ticks)
@@ -75,7 +75,7 @@ def lives(pid: int, ticks: int | None) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """The processes whose parent it is, those that have ended but were not waited for included."""
+    """The child processes, ended but unreaped ones included."""
     found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -138,7 +138,7 @@ def proportional_bytes(pid: int) -> int:
 
 
 def catches(pid: int, number: int) -> bool:
-    """Whether a process handles a signal, that is: does not die of it; only /proc tells."""
+    """Whether a process handles a signal, that is: does not die of it; from /proc only."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             for line in file:
@@ -150,12 +150,12 @@ def catches(pid: int, number: int) -> bool:
 
 
 def send(pid: int, number: int) -> bool:
-    """Send a signal to a process, or to a group if the number is negative; False: there is none (any more)."""
+    """Send a signal to a process, or to a group if the number is negative; False: there is none."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
         return False
-    except PermissionError:  # one that has changed its user: it is there, but out of reach
+    except PermissionError:  # it has changed its user: it exists, but out of reach
         return True
     return True
 

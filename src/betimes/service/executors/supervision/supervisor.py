@@ -1,4 +1,4 @@
-"""One run from start to end: what a supervisor does."""
+"""A supervisor's work: one run from start to end."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CHUNK = 1 << 16
-_LOOK_S = 0.2  # how often a run that stops is looked at, beyond the signals that tell of its processes
+_LOOK_S = 0.2  # between two looks at a stopping run, beyond the signals of its processes
 _NEVER = float("inf")
 
 
 def main(folder: str, launch: dict[str, Any]) -> int:
     """Supervise the run of this folder from start to end; the exit status is 0, or why nothing began: BUSY, NO_ROOM.
 
-    launch: what launch.json says.
+    launch: of launch.json.
     """
     os.set_inheritable(BELL_FD, False)
     os.closerange(BELL_FD + 1, os.sysconf("SC_OPEN_MAX"))  # what the service inherited
@@ -70,18 +70,18 @@ class _NoRoom(Exception):
 
 
 class Supervisor:
-    """One run. The command's process stays unreaped to the end, so that its group's number remains its own."""
+    """One run. The command's process stays unreaped to the end, so that its group's number is not reused."""
 
     def __init__(self, folder: str, launch: dict[str, Any], lock: int) -> None:
         self.folder, self.launch = folder, launch
-        self.held = [lock]  # descriptors by which others know that how it ends is still to be written
+        self.held = [lock]  # descriptors that show others that exit.json is still to be written
         self.log = Log(os.path.join(folder, LOG), launch["log_bytes"], launch["log_files"])
         self.memory = Memory(launch["memory_bytes"], launch["cgroup"])
         self.pid = 0  # of the command, and so of its group and session
         self.status: int | None = None  # as waited for
         self.ended = False  # the command has, perhaps not all that it started
         self.killed = False  # the grace period was not enough
-        self.why: str | None = None  # it was told to stop
+        self.why: str | None = None  # it was stopped
         self.is_out_of_memory = False
         self.has_lost_node = False  # the process with which it is to end has ended
         self.grace_s = 0.0
@@ -91,7 +91,7 @@ class Supervisor:
         self.complaint = ""  # the last one
 
     def run(self) -> int:
-        """Start the command, see it to its end, and write down how it went: 0; NO_ROOM: nothing has begun."""
+        """Start the command, watch it to its end, and write exit.json: 0; NO_ROOM: nothing has begun."""
         become_subreaper()
         try:
             trouble = self._start()
@@ -116,10 +116,10 @@ class Supervisor:
     # --- start ---
 
     def _start(self) -> str | None:
-        """Start the command; what is wrong, if it cannot be. Raises _NoRoom."""
+        """Start the command; the error if that fails. Raises _NoRoom."""
         making = os.path.join(
             self.folder, EXIT
-        )  # before anything runs, so that how it ends can be written on a disk that is full then
+        )  # before anything runs, so that exit.json can be written even on a full disk
         try:
             reserve_exit(self.folder)
             making = self.launch["control"]
@@ -152,7 +152,7 @@ class Supervisor:
             trouble = self._announce()
             if trouble is None:
                 os.write(open_gate, READY_LIMITED if self.memory.is_left_to_command else READY)
-        os.close(open_gate)  # without a word: the process only exits
+        os.close(open_gate)  # without a byte: the process only exits
         said += b"".join(iter(lambda: os.read(told, 4096), b""))
         os.close(told)
         failure = said.removeprefix(READY).decode("utf-8", "replace")
@@ -171,7 +171,7 @@ class Supervisor:
             return
 
     def _announce(self) -> str | None:
-        """Pin and limit the command's process, and say in shim.json who runs where, before anything runs."""
+        """Pin and limit the command's process, and write shim.json, before anything runs."""
         cpus, pinning = self.launch["cpus"], None
         if cpus and hasattr(os, "sched_setaffinity"):
             try:
@@ -201,7 +201,7 @@ class Supervisor:
             "memory_limited_by": self.memory.by,
             "cgroup": self.memory.group,
         }
-        try:  # not forced to the disk: should the machine itself stop, launch.json tells enough
+        try:  # not synced: if the machine itself stops, launch.json is enough
             write_atomically(os.path.join(self.folder, SHIM), as_json(about))
         except OSError as error:
             return self._cannot_write(os.path.join(self.folder, SHIM), error)
@@ -217,7 +217,7 @@ class Supervisor:
     # --- watch ---
 
     def _watch(self) -> None:
-        """Until the command has ended and, if it was told to stop, its group too or the grace period is over."""
+        """Watch until the command has ended and, if it was stopped, its group too or the grace period is over."""
         poller = select.poll()
         for descriptor in (self.woken, self.control, self.output):
             poller.register(descriptor, select.POLLIN)
@@ -233,7 +233,7 @@ class Supervisor:
                     self._obey()
                 elif descriptor == node:
                     self.has_lost_node = True
-                elif signal.SIGTERM in os.read(self.woken, 4096):  # the machine shuts down, perhaps
+                elif signal.SIGTERM in os.read(self.woken, 4096):  # perhaps the machine shuts down
                     self._stop("stopped", self.launch["grace_s"])
             self._reap()
             now = time.monotonic()
@@ -248,11 +248,11 @@ class Supervisor:
 
     def _is_over(self) -> bool:
         if self.is_out_of_memory:
-            return True  # at once: by the end of a grace period it could have taken what others need
+            return True  # at once: within a grace period it could take what others need
         if self.has_lost_node:
             return True  # at once: its job is started on another node
         if self.ended and (self.why is None or not self._group_lives()):
-            return True  # a script that the signal ends at once leaves its program time to save its work
+            return True  # the signal may end a script at once; its program gets time to save its work
         self.killed = time.monotonic() >= self.kill_at
         return self.killed
 
@@ -267,7 +267,7 @@ class Supervisor:
             node = os.pidfd_open(pid)
         except ProcessLookupError:
             node = None
-        if node is None or start_ticks(pid) != began:  # asked after: now no other process gets its number
+        if node is None or start_ticks(pid) != began:  # checked last: now no other process gets its number
             self.has_lost_node = True
         return node
 
@@ -283,7 +283,7 @@ class Supervisor:
         return None if wait_s == _NEVER else min(wait_s, 1e6) * 1000 + 1
 
     def _read_output(self) -> bool:
-        """Copy what is there; False: there will be no more."""
+        """Copy available output; False: there will be no more."""
         for _ in range(16):  # then other things get their turn
             try:
                 chunk = os.read(self.output, _CHUNK)
@@ -317,16 +317,16 @@ class Supervisor:
             send(pid, number)
 
     def _stop(self, why: str, grace_s: float) -> None:
-        """SIGTERM, and an end to the grace period; asked again, only an earlier end counts.
+        """SIGTERM, and an end to the grace period; of several calls, the earliest end counts.
 
-        A command that has ended by itself has done its work, though nobody may have looked yet.
+        A command that has ended by itself has done its work, even if unnoticed so far.
         """
         self._reap()
         if self.ended and self.why is None:
             return
         if self.why is None:
             self.why = why
-            for number in (signal.SIGTERM, signal.SIGCONT):  # what is suspended could not act on it
+            for number in (signal.SIGTERM, signal.SIGCONT):  # suspended processes could not act on it
                 send(-self.pid, number)
         kill_at = time.monotonic() + grace_s
         if kill_at < self.kill_at:
@@ -340,7 +340,7 @@ class Supervisor:
         self.warn_at = _NEVER if warned else now + 1.0
 
     def _reap(self) -> None:
-        """Wait for all that ended, but not for the command itself: that it did is only noticed."""
+        """Reap all ended processes but the command itself, whose end is only noticed."""
         if not hasattr(os, "waitid"):  # where no orphans come here either
             if self.status is None:
                 pid, waited = os.waitpid(self.pid, os.WNOHANG)
@@ -359,7 +359,7 @@ class Supervisor:
     # --- end ---
 
     def _kill_all(self) -> None:
-        """Kill until no child is left: all orphans become the shim's, and only it can free their numbers."""
+        """Kill until no child is left: orphans become the shim's children, and only it can reap them."""
         self.memory.kill()
         pause_s = 0.001
         while self.pid:
@@ -377,8 +377,8 @@ class Supervisor:
             pause_s = min(2 * pause_s, 0.05)
 
     def _record(self, trouble: str | None, why_trouble: str) -> None:
-        """Write exit.json, however long it takes to find room for it, and let the service know before it is on the
-        disk: what the service does about it follows a commit of its own.
+        """Write exit.json, however long it takes to find room, and notify the service before it is on the disk: the
+        service acts on it only after a commit.
         """
         code = None if self.status is None or trouble else os.waitstatus_to_exitcode(self.status)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -424,24 +424,24 @@ class Supervisor:
         os.close(BELL_FD)
         try:
             sync_exit(self.folder)
-        except FileNotFoundError:  # the service knows how it ended, and has removed the folder
+        except FileNotFoundError:  # the service knows the end, and has removed the folder
             return
         except OSError as error:
             self._complain(f"{EXIT} may not survive a power failure: {error}")
 
     def _let_go(self) -> None:
-        """Nothing more is to be written."""
+        """Release all descriptors held."""
         for descriptor in self.held:
             os.close(descriptor)
 
     def _complain(self, text: str) -> None:
-        """Say in shim.err what went wrong, once until something else does."""
+        """Write an error to shim.err, unless it is the last one again."""
         if text == self.complaint:
             return
         self.complaint = text
         try:
             os.write(2, f"{text}\n".encode("utf-8", "backslashreplace"))
-        except OSError:  # it is on the disk that is full: what was to be said is no reason to end
+        except OSError:  # it is on the full disk: a lost message is no reason to end
             return
 
     def _message(self) -> str | None:
@@ -468,7 +468,7 @@ class Supervisor:
 
 
 def _open_fifo(path: str) -> int:
-    """The run's control FIFO; also open for writing, so that it never comes to an end."""
+    """The run's control FIFO; also open for writing, so that it never ends."""
     try:
         os.mkfifo(path, 0o600)
     except FileExistsError:

@@ -15,7 +15,7 @@ from betimes.service.store.databases.db_errors import Faults
 
 
 class Database(ABC):
-    """What SQLite and PostgreSQL do differently; `own` comes first, `close` last.
+    """The differences of SQLite and PostgreSQL; `own` comes first, `close` last.
 
     url: of SQLAlchemy. name: for messages. folder: the state directory. busy_s: how long to wait for a lock, s.
     """
@@ -43,7 +43,7 @@ class Database(ABC):
 
     @abstractmethod
     def own(self) -> None:
-        """Connect the writer and become the owner; raises StoreInUse where another service is."""
+        """Connect the writer and become the owner; raises StoreInUse if another service is."""
 
     @abstractmethod
     def _begin(self, cursor: Any) -> None:
@@ -98,14 +98,14 @@ class Database(ABC):
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection to read from, which the writer does not wait for; closed afterwards where the database is."""
+        """A connection to read from, for which the writer does not wait; closed afterwards if the database is."""
         pool = self._readers.pool
         try:
             with self.faults.told(), self._readers.connect() as connection:
                 yield connection
         finally:
-            # `close` closes idle connections only. One that was in use goes back to a pool that nothing else refers
-            # to, and would stay open until it is garbage. Asked after it went back: `close` has not seen it, then.
+            # `close` closes idle connections only. One that was in use goes back to a pool without other references,
+            # and would stay open until garbage collection. Checked after its return: `close` has not seen it, then.
             if self._is_closed:
                 pool.dispose()
 

@@ -1,4 +1,4 @@
-"""What a driver's error means: one of Betimes's own, with the database's name and the next step."""
+"""Turns a driver's error into one of Betimes, with the database's name and the next step."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Faults:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Turn what the drivers raise inside into errors of Betimes."""
+        """Turn the drivers' errors inside into errors of Betimes."""
         try:
             yield
         except StoreError:
@@ -49,7 +49,7 @@ class Faults:
             raise
 
     def meaning(self, error: BaseException) -> StoreError:
-        """The error of Betimes that says what happened."""
+        """The error of Betimes for a driver's error."""
         if isinstance(error, PoolTimeout):
             return StoreLocked(f"{self.name}: too many readers at once; ask again in a moment")
         original: Any = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error

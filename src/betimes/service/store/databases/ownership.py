@@ -1,4 +1,4 @@
-"""Who may write: one service a state directory and one a database, held by a lock that dies with its process."""
+"""Ownership: one service per state directory and per database, held by a lock that dies with its process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from betimes.service.executors.supervision.processes import boot_id
 
 
 class FileLock:
-    """An exclusive lock on a file that says who holds it: `pid host boot since directory`, of the state.
+    """An exclusive lock on a file that names its holder: `pid host boot since directory`, of the state.
 
     The kernel drops it when the process ends, however it ends. It does not pass to programs that the process
     starts (the file is closed on exec), but it does to a plain fork.

@@ -23,7 +23,7 @@ _NEEDED_VERSION = 13_00_00
 _OPTIONS = " ".join(
     f"-c {setting}"
     for setting in (
-        # A host that vanishes must not own the database for hours.
+        # A vanished host must not own the database for hours.
         "tcp_keepalives_idle=30",
         "tcp_keepalives_interval=10",
         "tcp_keepalives_count=3",
@@ -127,7 +127,7 @@ class Postgres(Database):
         return f"the service with pid {words[2]} on {words[3]}, since {since}{where}"
 
     def writer(self) -> Any:
-        """The connection that writes: made again where it was lost, with the ownership."""
+        """The connection that writes: made again if lost, with the ownership."""
         if self._writer is not None and self._is_lost():
             self._drop()
             self.own()
@@ -152,7 +152,7 @@ class Postgres(Database):
         self._transaction = cursor.fetchone()[0]
 
     def _began(self) -> Any:
-        """A transaction that has begun. A connection that was lost meanwhile is made again: nothing was on its way."""
+        """A transaction that has begun. A connection lost meanwhile is made again: nothing was on its way."""
         from psycopg import Error
 
         try:

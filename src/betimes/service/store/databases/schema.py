@@ -48,9 +48,9 @@ _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
 class Checked(TypeDecorator[Any]):
-    """A column's type that keeps what `check` makes of a value.
+    """A column's type that keeps the result of `check`.
 
-    Databases differ in what they refuse and what they change without a word: here they keep the same.
+    Databases differ in values that they refuse or change silently: here they keep the same.
     """
 
     impl = Text
@@ -58,11 +58,11 @@ class Checked(TypeDecorator[Any]):
 
     @staticmethod
     def check(value: Any) -> Any:
-        """The value as it is kept; raises TypeError, ValueError, OverflowError or RecursionError for what cannot be."""
+        """The value as kept; raises TypeError, ValueError, OverflowError or RecursionError if it cannot be."""
         raise NotImplementedError
 
     def process_bind_param(self, value: Any | None, dialect: Dialect) -> Any:
-        """What the driver is given."""
+        """The driver's value."""
         return None if value is None else self.check(value)
 
 
@@ -135,7 +135,7 @@ class Bytes(Checked):
 
 
 class Document(Checked):
-    """What JSON can hold."""
+    """A JSON value."""
 
     impl = Text().with_variant(_JSON(), "postgresql")
     cache_ok = True

@@ -28,8 +28,8 @@ from betimes.service.store.databases.ownership import FileLock
 
 _WRITER_CACHE_KIB = 32 * 1024
 _READER_CACHE_KIB = 4 * 1024
-_LARGEST_IDLE_WAL = 64 << 20  # bytes; what a burst has left behind is given back
-_READERS = 8  # connections that stay open; more are opened as they are needed
+_LARGEST_IDLE_WAL = 64 << 20  # bytes; room beyond it after a burst is given back
+_READERS = 8  # connections that stay open; more are opened as needed
 
 
 class SQLite(Database):
@@ -112,7 +112,7 @@ class SQLite(Database):
             driver.rollback()
 
     def look_up(self, sql: str, parameters: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Likewise, on a connection that is kept for this: to take one from the pool takes four times as long."""
+        """Likewise, on a connection kept for this: one from the pool takes four times as long."""
         with self._looking, self.faults.told():
             if self._is_closed:
                 return super().look_up(sql, parameters)
