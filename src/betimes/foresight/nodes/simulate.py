@@ -119,7 +119,7 @@ def simulate_nodes(
 
 
 def _selecting(run: NodesSimulation, warn: Callable[[str], object]) -> Portfolio | None:
-    """What selects among the policies of a portfolio for the run, None: its policy is a single one."""
+    """The portfolio that selects among policies for the run; None: the policy is a single one."""
     chosen = run.policy
     if chosen.policy.members is None:
         return None
@@ -130,4 +130,4 @@ def _selecting(run: NodesSimulation, warn: Callable[[str], object]) -> Portfolio
 
 
 def _keep_quiet(_: str) -> None:
-    """For callers who do not want to be told."""
+    """The default of `warn`: drop the text."""
