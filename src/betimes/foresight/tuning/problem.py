@@ -1,4 +1,4 @@
-"""What an evaluation is: some jobs on some units, and what is asked of their schedule."""
+"""The problem that policies are evaluated on: jobs, units, and the objectives of their schedule."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Problem:
 
     @property
     def watches(self) -> bool:
-        """Whether it must be recorded who holds what when."""
+        """Whether the units that each job holds must be recorded over time."""
         return any(objective.watches for objective in self.objectives)
 
     def of(self, workload: Workload) -> Problem:
-        """The same asked of other jobs."""
+        """The same problem with other jobs."""
         return replace(self, workload=workload)
 
     def key(self) -> str:
