@@ -76,7 +76,7 @@ class Setting:
     restart_s: float
 
     def check_period(self, policy: str, parameter: str, period_s: float) -> None:
-        """Refuse a period in which jobs that take turns would do nothing but restart."""
+        """Refuse a period in which jobs that take turns would only restart."""
         if period_s <= self.restart_s:
             raise PolicyError(
                 f"policy {policy}, parameter {parameter}: {period_s:g} s is no longer than a restart takes "

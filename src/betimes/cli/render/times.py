@@ -28,7 +28,7 @@ def now(service_s: float | None = None) -> float:
 def clock(at: float, at_now: float) -> str:
     """The local time of an instant, with the day if it is another one, and seconds if it is near.
 
-    For a replayed trace the time since its begin. `-` if the instant has no date.
+    For a replayed trace the time since its start. `-` if the instant has no date.
     """
     if _is_replayed(at) and not _is_replayed(at_now):
         return _of_trace(at)

@@ -126,7 +126,7 @@ def _on_nodes(study: Study, workload: Workload, load_frac: float | None) -> tupl
     cluster = study.cluster or cluster_for(workload, study.options.units)
     check_wide(
         workload, cluster, study.options.on_wide, rents=bool(cluster.offers)
-    )  # refuses now what any policy would refuse later
+    )  # refuses now the jobs that any policy would refuse later
     if load_frac is not None:
         workload = scaled_to(workload, cluster, load_frac, study.curves)
     return workload, cluster

@@ -111,7 +111,7 @@ class Reflection:
     """The scores and the choice of each selection."""
 
     def __init__(self) -> None:
-        self._selections: list[tuple[float, int, int, str]] = []  # when, how many waited, simulations, chosen
+        self._selections: list[tuple[float, int, int, str]] = []  # time, waiting jobs, simulations, chosen
         self._members: list[str] = []
         self._scores = array("d")
 

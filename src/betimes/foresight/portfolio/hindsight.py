@@ -21,7 +21,7 @@ MOST_JOBS = 4_000
 class Hindsight:
     """Keeps the number of the member that would have been best, by the utility of the jobs submitted so far.
 
-    names: of the members, by number. groups: what to simulate for all of them.
+    names: of the members, by number. groups: those to simulate for all members.
     """
 
     def __init__(self, names: Sequence[str], groups: Sequence[Together], utility: Utility) -> None:

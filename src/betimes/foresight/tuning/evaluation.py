@@ -125,7 +125,7 @@ def worker(problems: Mapping[str, Problem]) -> Do:
 class Evaluations:
     """The values of policies on the parts of a workload.
 
-    crew: does what `worker` does with these problems. kept: in the user's cache, and looked up there.
+    crew: runs `worker` of these problems. kept: store values in the user's cache, and look them up there.
     """
 
     def __init__(self, problems: Mapping[str, Problem], crew: Crew, *, kept: bool = True) -> None:

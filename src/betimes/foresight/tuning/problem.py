@@ -22,10 +22,10 @@ from betimes.workload.speedup import SpeedupTable
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A workload that fits the units it is to run on, how they are handed out, and the objectives.
+    """A workload that fits its units, the rules of granting them, and the objectives.
 
-    sizes: what the scheduler believes; seed: of their noise and of the `predict_sample` jobs that are promised a
-    finish (None: all). The other fields are those of `simulate` on a pool.
+    sizes: the scheduler's beliefs; seed: of their noise and of the `predict_sample` jobs that are promised a finish
+    (None: all). The other fields are those of `simulate` on a pool.
     """
 
     workload: Workload

@@ -28,8 +28,8 @@ Ended = Literal["evaluations", "budget", "interrupted", "exhausted"]
 class Progress:
     """The progress of a search: evaluations done and asked for, points on the front so far, its hypervolume.
 
-    doing: `searching`, then `judging` (the front on the testing part, and what it is compared with). hypervolume: the
-    part of the box around the first generation that the front dominates; NaN before its end.
+    doing: `searching`, then `judging` (the front and the baselines on the testing part). hypervolume: the part of the
+    box around the first generation that the front dominates; NaN before its end.
     """
 
     doing: Literal["searching", "judging"]

@@ -21,7 +21,7 @@ _IMPOSSIBLE_COST = 2.0  # any number will do: the constraint marks such points
 
 
 class Solver(Protocol):
-    """Proposes points in a box and learns what they cost."""
+    """Proposes points in a box and receives their costs."""
 
     def ask(self) -> Floats:
         """(points, variables) to evaluate next; no points: nothing is left to propose."""

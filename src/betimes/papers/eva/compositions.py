@@ -19,7 +19,7 @@ _GPUS, _GPU_ODDS = (2, 4, 8), (0.5, 0.4, 0.1)
 _TASKS = (2, 4)
 _TASKS_OF_A_JOB = 4
 _MEAN_GAP_S = 1200.0
-# Those of the published benchmark, in its order; two_node_Resnet18 needs what resnet18 needs.
+# Those of the published benchmark, in its order; two_node_Resnet18 has the demand of resnet18.
 KINDS = ("a3c", "cyclegan", "gcn", "gpt2", "openfoam", "sage", "seq", "resnet18", "vit", "resnet18")
 
 

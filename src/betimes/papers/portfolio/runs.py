@@ -19,7 +19,7 @@ WIDEST = 64  # processors; wider jobs are left out, as published
 
 @dataclass(frozen=True)
 class Log:
-    """A log, and the begin of the stretch that stands for it, after the first, sparse weeks."""
+    """A log, and the start of the stretch that stands for it, after the first, sparse weeks."""
 
     name: str
     file: str
@@ -43,7 +43,7 @@ UNITS = {"utility": "", "bounded slowdown": "ratio", "charged cost": "machine h"
 
 
 def stretch(log: Log, data: Path, jobs: int | None) -> Workload:
-    """`jobs` jobs of the log from the begin of its stretch on, submitted from 0 on; None: the whole log."""
+    """`jobs` jobs of the log from the start of its stretch on, submitted from 0 on; None: the whole log."""
     import numpy as np
 
     from betimes.workload import read_trace

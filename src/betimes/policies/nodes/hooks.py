@@ -93,7 +93,7 @@ class NodesPolicy:
     backfill: str = "strict"  # unless there is a parameter of that name
     by_priority: bool = False
     later_first: bool = False  # among victims of equal score the one submitted last goes first
-    provision: Any = None  # how many machines to rent, at ticks
+    provision: Any = None  # the number of machines to rent, at ticks
     wait: Any = None  # until when a job waits before a machine is rented for it alone
     planner: Callable[[dict[str, Value | None], Cluster], Planner] | None = (
         None  # decides instead of the passes
@@ -310,7 +310,7 @@ def placement(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:
 
 
 def eviction(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:
-    """Make a policy of a function ``evict(view, now, slot, draw, chosen, score)``: who makes room for trial jobs."""
+    """Make a policy of a function ``evict(view, now, slot, draw, chosen, score)``: the victims of trial jobs."""
     return lambda function: _declared(
         function,
         "eviction",

@@ -26,7 +26,7 @@ ALONE: Mapping[str, tuple[Value, str]] = {
     ),
     "spot": ("false", "which would put further machines on offer for the other members, too"),
 }
-"""Parameters of which a member can have one value only, and why."""
+"""Parameters that have only one possible value for a member, and the reason."""
 
 WHERE = "policy portfolio, parameter members"
 

@@ -12,7 +12,7 @@ from betimes.policies.packing.reservation_price import ReservationPrices
 
 
 def available(catalogue: Catalogue, left: Mapping[str, int], rented: Collection[str]) -> Catalogue | None:
-    """The catalogue of a round: types that are rented, or of which one more can be; None: there are none.
+    """The catalogue of a round: types that are rented or have machines left to rent; None: there are none.
 
     left: the number of rentable machines of each type; rented: the types of present machines.
     """

@@ -127,7 +127,7 @@ class Catalogue:
         return tuple(sorted(range(len(self.types)), key=lambda k: self.types[k].usd_per_h))
 
     def named(self, name: str) -> InstanceType:
-        """The type of this name; raises ClusterError where there is none."""
+        """The type of this name; raises ClusterError if there is none."""
         if name not in self.place:
             raise ClusterError(
                 f"there is no instance type {name} in the catalogue; it has {', '.join(self.place)}"

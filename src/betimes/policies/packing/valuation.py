@@ -27,7 +27,7 @@ from betimes.policies.packing.reservation_price import ReservationPrices
 from betimes.policies.packing.throughput import Entry, Throughput
 from betimes.policies.packing.weighing import weigh
 
-LEVELS = 2.0**20  # in a USD an hour
+LEVELS = 2.0**20  # levels of one USD an hour
 _MOST_CONTENTS = 5000  # kept contents, some 10 KiB each
 _MOST_GROUPS = 1000  # kept groups, beyond twice the number of tasks
 _NONE: NDArray[np.float64] = np.zeros(0)

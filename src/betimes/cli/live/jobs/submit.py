@@ -297,7 +297,7 @@ def _asked(
     from betimes.service.spec.job_spec import node_labels
     from betimes.service.spec.spec_errors import faults
 
-    if "require" in given:  # by name, to be merged with what the file has
+    if "require" in given:  # by name, to be merged with the file's
         given["require"] = node_labels(given["require"])
     drafts = read_drafts(Path(file))
     try:
