@@ -1,4 +1,4 @@
-"""The verbs put together, as commands of Typer."""
+"""All verbs as commands of Typer."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from betimes.errors import InputError
 
 
 def parse_option(option: str, text: str, least_s: float = 0.0, most_s: float = 1e9) -> float:
-    """The seconds that an option's text means; raises InputError naming the option and its limits."""
+    """An option's duration in seconds; raises InputError naming the option and its limits."""
     from betimes.units import parse_duration
 
     try:

@@ -1,4 +1,4 @@
-"""Directories of results and of pictures: made beside their place and put there when complete."""
+"""Directories of results and of pictures: made beside their final place and moved there when complete."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check(option: str, directory: str) -> None:
 
 
 def check_results(directory: str, *, several: bool) -> None:
-    """`check`, and that nothing but an earlier result of the same kind would be replaced."""
+    """`check`, and refuse a directory with anything but an earlier result of the same kind to replace."""
     check("--out", directory)
     path = Path(directory)
     if path.is_dir() and any(path.iterdir()) and not (path / (COMPARISON if several else SUMMARY)).is_file():
@@ -42,10 +42,10 @@ def check_results(directory: str, *, several: bool) -> None:
 
 @contextmanager
 def staged(directory: str) -> Iterator[Path]:
-    """An empty directory to fill; once the block ends well, what it holds is at `directory`.
+    """An empty directory to fill; once the block ends well, its contents are moved to `directory`.
 
-    Entries of the same names there are replaced, and nothing is left of an earlier result; others stay. Raises
-    InputError where it cannot be written.
+    They replace entries of the same names and all files of an earlier result there; other files stay. Raises
+    InputError if `directory` cannot be written.
     """
     target = Path(directory).absolute()
     home = target
@@ -70,7 +70,7 @@ def _put(stage: Path, target: Path) -> None:
     if (stage / SUMMARY).exists():
         from betimes.outcome.store import OPTIONAL
 
-        for name in OPTIONAL:  # of an earlier result that had more
+        for name in OPTIONAL:  # left by an earlier result that had more files
             if not (stage / name).exists():
                 (target / name).unlink(missing_ok=True)
     for entry in sorted(stage.iterdir()):

@@ -1,4 +1,4 @@
-"""Verbs as Typer takes them: its options and arguments of the declarations in `verbs`."""
+"""Verbs for Typer, with its options and arguments made from the declarations in `verbs`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CONTEXT = inspect.Parameter("typer_context", inspect.Parameter.KEYWORD_ONLY, an
 
 
 class CommandAfterDashes(TyperCommand):
-    """A verb whose arguments behind `--` are a command of their own, options and all."""
+    """A verb whose arguments behind `--` are a command with its options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Keep what is behind the first `--` for the verb, and parse what is before it."""
+        """Keep the words behind the first `--` for the verb, and parse those before it."""
         if "--" in args:
             at = args.index("--")
             ctx.meta[_COMMAND] = args[at + 1 :]
@@ -30,7 +30,7 @@ class CommandAfterDashes(TyperCommand):
         return super().parse_args(ctx, args)
 
     def _check(self, args: list[str]) -> None:
-        """A user who forgets the dashes should read that, not that `train.py` has an option too many."""
+        """Report forgotten dashes, instead of an unknown option of `train.py`."""
         from betimes.cli.live.jobs.submit import SUFFIXES
 
         taking = {flag for p in self.params for flag in (*p.opts, *p.secondary_opts) if _takes_value(p)}
@@ -52,7 +52,7 @@ def _takes_value(parameter: Any) -> bool:
 
 
 def for_typer(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb with its declarations as Typer has them, and the words behind dashes from the context."""
+    """The verb with Typer's declarations; it takes the words behind dashes from the context."""
     declared = inspect.signature(verb, eval_str=True).parameters
     made: list[inspect.Parameter] = []
     tables: dict[str, list[str]] = {}
@@ -85,7 +85,7 @@ def for_typer(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def _typed(annotation: Any) -> Any:
-    """A type with what Typer is to know of it."""
+    """A type annotated for Typer."""
     told: Any = next(iter(getattr(annotation, "__metadata__", ())), None)
     if isinstance(told, Option):
         return Annotated[annotation.__origin__, typer.Option(*told.flags, **told.told)]
@@ -95,7 +95,7 @@ def _typed(annotation: Any) -> Any:
 
 
 def group(name: str, text: str | None, verb: Callable[..., None]) -> typer.Typer:
-    """Verbs of two words, the first of which does something alone."""
+    """Verbs of two words, with the verb that the first word calls alone."""
     alone = for_typer(verb)
     options = inspect.signature(alone).parameters
     declared = inspect.signature(verb, eval_str=True).parameters.values()
@@ -116,7 +116,7 @@ def group(name: str, text: str | None, verb: Callable[..., None]) -> typer.Typer
 
 
 def _declare(command: Callable[..., None], text: str | None, parameters: list[inspect.Parameter]) -> None:
-    """Make Typer see these parameters."""
+    """Give the command this help text and these parameters for Typer to read."""
     command.__doc__ = text
     vars(command)["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

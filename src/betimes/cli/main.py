@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    """Run a verb: by itself where that is quick, else as a command of Typer."""
+    """Run a verb: directly if possible, else as a command of Typer."""
     quick = verbs.quick(words)
     if quick is not None:
         quick()
@@ -78,7 +78,7 @@ def _fail(error: BaseException, message: str, code: int) -> int:
 
 
 def _end_at_once_if_busy(code: int) -> None:
-    """Do not wait for compiled code that cannot be interrupted; what was half written is gone already."""
+    """Exit without waiting for compiled code that cannot be interrupted; unfinished files are removed already."""
     driving = sys.modules.get("betimes.twin.driving")
     if driving is not None and driving.is_left_running():
         for stream in (sys.stdout, sys.stderr):
@@ -92,7 +92,7 @@ def _wants_traceback() -> bool:
 
 
 def _usage(error: TyperException) -> str:
-    """Typer's message for a mistake in the arguments, with pydantic's idioms put into words."""
+    """Typer's message for a mistake in the arguments, with pydantic's phrases in plain words."""
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "betimes"
     message = error.format_message().rstrip(". ")
@@ -101,19 +101,19 @@ def _usage(error: TyperException) -> str:
 
 
 def _without_reader() -> int:
-    """The reader of the output has left (`betimes ... | head`): say nothing more, nor at the interpreter's end."""
+    """Handle a closed output pipe (`betimes ... | head`): print nothing more, also at the interpreter's end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     return FAILED
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    """End as on Ctrl-C when asked to by a signal: workers are stopped and unfinished files removed."""
+    """End on a signal as on Ctrl-C: workers are stopped and unfinished files removed."""
     sys.exit(128 + number)
 
 
 def _again_if_lost(lost: sys.UnraisableHookArgs) -> None:
-    """A signal that arrives inside a finaliser raises where Python can only ignore it: raise again a moment later."""
+    """Raise an interrupt again that arrived inside a finaliser, where Python can only ignore it."""
     error = lost.exc_value
     if not isinstance(error, KeyboardInterrupt | SystemExit):
         sys.__unraisablehook__(lost)

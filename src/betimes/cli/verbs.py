@@ -1,7 +1,7 @@
-"""The verbs that are used most: where each is, what declares its parameters, and a quick way to run one.
+"""The most used verbs: their modules, the declarations of their parameters, and a quick way to run one.
 
-`app` makes commands of Typer from the same declarations, for help, completion and messages about mistakes. To load
-Typer takes longer than all that such a verb does, so that a call without mistakes is run without it.
+`app` makes commands of Typer from the same declarations, for help, completion and messages about mistakes. Loading
+Typer takes longer than such a verb runs, so that a call without mistakes is run without Typer.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Option:
-    """Declares an option: its flags, and what else Typer is given of it; required: its parameter has no default."""
+    """Declares an option: its flags and Typer's other arguments; required: its parameter has no default."""
 
     def __init__(self, *flags: str, required: bool = False, **told: Any) -> None:
         self.flags, self.required, self.told = flags, required, told
 
 
 class Argument:
-    """Declares an argument: what Typer is given of it."""
+    """Declares an argument by Typer's arguments for it."""
 
     def __init__(self, **told: Any) -> None:
         self.told = told
@@ -63,7 +63,7 @@ State = Annotated[
 
 
 class Verb(NamedTuple):
-    """Where a verb is, and what a list of verbs says of it; None: the first line of its own help."""
+    """A verb's module and function, and its line in a list of verbs; None: the first line of its help."""
 
     module: str
     function: str
@@ -101,7 +101,7 @@ VERBS = {
         "betimes.cli.simulate.compare", "compare", "Run a workload under several policies, side by side."
     ),
 }
-"""By the words that call it; with one word also what a group does without a second."""
+"""By the words that call the verb; a group's name alone stands for its default verb."""
 
 
 def function_of(verb: Verb) -> Callable[..., None]:
@@ -110,7 +110,7 @@ def function_of(verb: Verb) -> Callable[..., None]:
 
 
 def quick(words: Sequence[str]) -> Callable[[], None] | None:
-    """What runs a call of one of `VERBS`; None: Typer is to have it, as it is another, or not simply right."""
+    """A function that runs a call of one of `VERBS`; None: for Typer, as it is another verb or not plainly correct."""
     verb = VERBS.get(" ".join(words[:2]))
     rest = words[2:]
     if verb is None or len(words) < 2:
@@ -123,7 +123,7 @@ def quick(words: Sequence[str]) -> Callable[[], None] | None:
 
 
 class _Parameter(NamedTuple):
-    """A parameter of a verb; `table`: the parameter that has it in a table."""
+    """A parameter of a verb; `table`: the parameter that collects it in a table."""
 
     name: str
     kind: Any
@@ -146,7 +146,7 @@ def _parameters(function: Callable[..., None]) -> list[_Parameter]:
 
 
 def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str, Any] | None:
-    """The values of parameters that words give; None: the words are not simply right, as with `--help`."""
+    """The values of parameters given by words; None: the words are not plainly correct, as with `--help`."""
     values: dict[str, Any] = {}
     for parameter in parameters:
         if parameter.table:
@@ -169,7 +169,7 @@ def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str,
     try:
         for word in left:
             if not word.startswith("-") or word == "-":
-                if takes_command:  # a file of jobs, which takes its time, or dashes were forgotten
+                if takes_command:  # a file of jobs, which is slow anyway, or forgotten dashes
                     return None
                 rest.append(word)
                 continue
@@ -198,7 +198,7 @@ def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str,
             if taken:
                 texts = [_value(kind, parameter.told, text) for text in taken]
                 values[parameter.name] = texts if _is_many(kind) else texts[0]
-            elif kind is parameter.kind:  # None is no value of it
+            elif kind is parameter.kind:  # the parameter cannot be None
                 return None
     except (KeyError, StopIteration, ValueError):
         return None
@@ -220,7 +220,7 @@ def _is_many(kind: Any) -> bool:
 
 
 def _value(kind: Any, told: Any, text: str) -> Any:
-    """The value that a text gives. Raises ValueError."""
+    """The value of a text. Raises ValueError."""
     if getattr(kind, "__origin__", None) is Literal:
         if text not in kind.__args__:
             raise ValueError

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from betimes.processes import Do, Say
 
 NOTICED_S = 1.0
-"""What takes longer was compiled; what takes less came from the cache."""
+"""Parts that take longer were compiled; others came from the cache."""
 
 Parts = dict[str, Callable[[], Any]]
 Told = Callable[[str, float], object]
@@ -21,10 +21,10 @@ Told = Callable[[str, float], object]
 def compile_kernels(
     policies: Mapping[str, AnyChosen], predict: bool, display: Display, told: Told | None = None
 ) -> dict[str, float]:
-    """Compile or load what simulations under these policies need, each on the engine that it is for.
+    """Compile or load the kernels of simulations under these policies, each on its engine.
 
-    told hears each part and the seconds it took. Returns the seconds that one simulation under a policy had to
-    wait for its parts, by the names in `policies`.
+    told: called with each part and its seconds. Returns the seconds that one simulation under a policy had to wait for
+    its parts, by the names in `policies`.
     """
     from betimes.policies import Policy
 
@@ -43,7 +43,7 @@ def compile_kernels(
 
 
 def compile_closed_loop(display: Display, told: Told | None = None) -> float:
-    """Compile or load what keeps a load on nodes; returns the seconds it took."""
+    """Compile or load the kernels that keep a load on nodes; returns the seconds it took."""
     from betimes.policies import parse_nodes_policy
     from betimes.twin.nodes.closed_loop import run_loaded
 
@@ -54,7 +54,7 @@ def compile_closed_loop(display: Display, told: Told | None = None) -> float:
 
 
 def compile_all(display: Display, told: Told) -> None:
-    """Compile or load everything that ships with Betimes; what nodes need beside what pools need, on two processors."""
+    """Compile or load all kernels of Betimes; those of nodes and of pools in parallel, given two processors."""
     from betimes.processes import Processes, cpus
 
     if cpus() == 1:

@@ -1,7 +1,7 @@
 """The Python client of the live service, for programs that wait (`Client`) and for those that do not (`AsyncClient`).
 
-`AsyncClient` is written by hand, and `Client` made from it (`make client`). The command line's (`plain`) is a `Client`
-that needs the standard library alone.
+`AsyncClient` is written by hand; `make client` generates `Client` from it. The command line's `PlainClient` (`plain`)
+needs only the standard library.
 """
 
 from __future__ import annotations

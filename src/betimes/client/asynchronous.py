@@ -1,7 +1,7 @@
-"""The client, for both kinds of program: `synchronous.py` is made from `asynchronous.py` by `make client`.
+"""The client: `make client` generates `synchronous.py` from `asynchronous.py`.
 
-The command line uses the synchronous one with another transport (`plain`) and has no time for imports: what is imported
-here when the module is loaded is the standard library alone.
+The command line uses the synchronous one with another transport (`plain`) and must start fast: loading this module
+imports the standard library only.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     )
 
 OVER = ("finished", "failed", "cancelled")
-WAIT_S = 30.0  # of one request that waits
+WAIT_S = 30.0  # of one long-poll request
 COMPILE_S = 900.0  # until another policy is in force: its engine may have to be compiled first
 PAGE = 1000  # events
 PIECE_BYTES = 1 << 18  # of a file that is sent
@@ -82,7 +82,7 @@ class AsyncClient:
 
         self._way = Way(partial(find_service, url, token, state), patience_s)
         self._codec: Any = models
-        # The proxies of the environment are not for a service on this machine.
+        # Proxies of the environment do not apply to a service on this machine.
         given = check_url(url, "url") or os.environ.get("BETIMES_URL")
         elsewhere = given is not None and not is_loopback(httpx.URL(given).host)
         self._http = httpx.AsyncClient(transport=transport, trust_env=elsewhere)
@@ -133,7 +133,7 @@ class AsyncClient:
         Links may not lead out of it, and of permissions the executable bit is kept. Raises InputError for what cannot
         be sent, or is larger than the service takes; Unavailable where it has no room.
         """
-        import tempfile  # not for every command
+        import tempfile  # few commands need it
 
         from betimes.service.uploads.archive import pack
 
@@ -247,7 +247,7 @@ class AsyncClient:
                 return found
             if time.monotonic() >= deadline:
                 raise TimeoutError(f"job {job} is still {found.status} after {timeout:g} s")
-            await sleep(0.1)  # a service that is about to stop answers at once
+            await sleep(0.1)  # a stopping service answers at once
 
     def logs(
         self,
@@ -362,9 +362,9 @@ class AsyncClient:
     async def _followed_log(
         self, job: int, attempt: int | None, tail: int | None, rank: int | None
     ) -> AsyncIterator[bytes]:
-        """A run's output until the run is over; after a lost connection from the byte on that came last.
+        """A run's output until the run is over; after a lost connection it resumes at the last byte received.
 
-        With `tail` the service cannot find that byte again: then what was written in between is left out.
+        With `tail` the service cannot find that byte again, and output written in between is left out.
         """
         story = await self.job(job)
         run = attempt or story.job.attempt or None  # None: wait for the first
@@ -382,7 +382,7 @@ class AsyncClient:
                             seen += len(piece) - skip
                             yield piece[skip:]
                         skip = max(0, skip - len(piece))
-                # The run is over, or the service is about to stop; one that is back later cannot tell which.
+                # The run is over, or the service is about to stop: ask now, as a restarted service cannot tell which.
                 story = await self._ask_once(_story(job))
                 of_it = [each for each in story.runs if each.number == (run or 1)]
                 is_over = story.job.attempt > (run or 1) or any(each.ended_at is not None for each in of_it)
@@ -397,7 +397,7 @@ class AsyncClient:
             call = _output(job, run, True, None if tail is None else 0, rank)
 
     async def _logged_events(self, after: int, which: list[tuple[str, str]]) -> AsyncIterator[EventView]:
-        """The events that are in the log now."""
+        """The events in the log at present."""
         following: int | None = after
         while following is not None:
             params = [("after", str(following)), ("limit", str(PAGE)), *which]
@@ -407,7 +407,7 @@ class AsyncClient:
             following = page.following
 
     async def _followed_events(self, after: int, which: list[tuple[str, str]]) -> AsyncIterator[EventView]:
-        """Events without end; after a lost connection from the last one on, none twice and none left out."""
+        """Events without end; after a lost connection they resume behind the last one, each exactly once."""
         reader = EventReader(after)
         pauses = self._way.pauses()
         while True:
@@ -427,21 +427,21 @@ class AsyncClient:
             await sleep(self._way.pause_after(call, failure, pauses))
 
     async def _ask(self, call: Call, deadline: float = math.inf) -> Any:
-        """The answer to a call, which is made again after a lost connection where that does no harm.
+        """The answer to a call, retried after a lost connection if that does no harm.
 
-        deadline: of the monotonic clock, for all attempts.
+        deadline: on the monotonic clock, for all attempts.
         """
         response = await self._response(call, self._way.pauses(deadline))
         return self._codec.decode(call.answer, call.within, response.content, str(response.url))
 
     async def _ask_once(self, call: Call) -> Any:
-        """The same without another attempt. Raises Lost, NotReachable, Unavailable."""
+        """The answer to a call, without retries. Raises Lost, NotReachable, Unavailable."""
         response = await self._send(call)
         self._way.check(call, response)
         return self._codec.decode(call.answer, call.within, response.content, str(response.url))
 
     async def _response(self, call: Call, pauses: Iterator[float], *, stream: bool = False) -> _Response:
-        """The response of success to a call, which is made again while there are `pauses` and that does no harm."""
+        """The successful response to a call, retried while there are `pauses` and that does no harm."""
         while True:
             try:
                 response = await self._send(call, stream=stream)
@@ -454,7 +454,7 @@ class AsyncClient:
             await sleep(pause_s)
 
     async def _send(self, call: Call, *, stream: bool = False) -> _Response:
-        """The response to a call; a stream's body is left to `read` if its status is one of success.
+        """The response to a call; the body of a successful stream is left to `read`.
 
         Raises Lost, NotReachable.
         """
@@ -495,7 +495,7 @@ class _Response:
 
     @property
     def content(self) -> bytes:
-        """The whole body, unless that is left to `read`."""
+        """The whole body, unless it is left to `read`."""
         return self._response.content
 
     async def read(self) -> bytes:
@@ -528,7 +528,7 @@ def _output(job: int, attempt: int | None, follow: bool, tail: int | None, rank:
     params = [("follow", str(follow).lower())]
     given = (("attempt", attempt), ("tail", tail), ("rank", rank))
     params += [(name, str(value)) for name, value in given if value is not None]
-    # A run may be silent for as long as it likes.
+    # A run may be silent for any length of time.
     return Call("GET", f"{API}/jobs/{int(job)}/log", None, params=params, read_s=None if follow else READ_S)
 
 

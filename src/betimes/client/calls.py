@@ -1,6 +1,6 @@
-"""What all clients share: a call, the way to the service, and what to do when an answer is lost or says no.
+"""Shared by all clients: calls, the way to the service, and the handling of lost answers and of failures.
 
-The command line uses it: what is imported when the module is loaded is the standard library alone, and little of it.
+The command line uses this module: loading it imports a small part of the standard library and nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 API = "/api/v1"
 CONNECT_S = 10.0
-READ_S = 60.0  # until an answer begins; several times the pause between signs of life of a stream
+READ_S = 60.0  # until an answer begins; several times the interval between keep-alives of a stream
 _CLASSES: dict[str, type[BetimesError]] = {
     "unknown": Unknown,
     "conflict": Conflict,
@@ -34,7 +34,7 @@ _CLASSES: dict[str, type[BetimesError]] = {
 
 
 class Conditions(TypedDict, total=False):
-    """Which jobs: all that are given hold at once."""
+    """Conditions that select jobs; a job must meet all of them."""
 
     status: Sequence[Status | str]
     user: str
@@ -46,10 +46,10 @@ class Conditions(TypedDict, total=False):
 
 
 class Call(NamedTuple):
-    """A request, and what its answer is: a model of the service by its name, `Page of ...`, or None for a stream.
+    """A request and the type of its answer: the name of a service's model, `Page of ...`, or None for a stream.
 
-    within: the field of the answer that holds a list of them. repeatable: doing it twice is as good as once. read_s:
-    until the answer begins; None: for ever.
+    within: the field of the answer that holds a list of models. repeatable: the request is idempotent. read_s: limit
+    until the answer begins; None: no limit.
     """
 
     method: str
@@ -72,10 +72,10 @@ class Lost(Exception):
 
 
 class Way:
-    """Where requests go. A service that restarts may listen elsewhere: its address is looked up anew every time.
+    """The way to the service. A restarted service may listen elsewhere, so its address is looked up for each request.
 
-    patience_s: after a connection is lost; infinite: a service that is away or not ready is waited for. waits: is
-    called when that begins, with why.
+    patience_s: how long a lost call is retried; infinite: until the service is back and ready. waits: called with the
+    reason when the client begins to wait.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Way:
         self._is_waiting = False
 
     def headers(self, found: Found, call: Call) -> dict[str, str]:
-        """What stands above the body of a request."""
+        """The headers of a request."""
         headers = dict(call.headers)
         if found.token:
             headers["Authorization"] = f"Bearer {found.token}"
@@ -101,7 +101,7 @@ class Way:
         return headers
 
     def check(self, call: Call, response: Any) -> None:
-        """Raise what the service did, or ServiceError, unless a response is one of success."""
+        """Raise the service's error, or ServiceError, unless the response is a success."""
         self.reached = True
         is_well = 200 <= response.status_code < 300
         if not is_well and not (
@@ -111,17 +111,17 @@ class Way:
         self._is_waiting = False
 
     def pauses(self, deadline: float = math.inf) -> Iterator[float]:
-        """How long to wait, s, before every new attempt; it ends when patience does, or at `deadline`."""
+        """Pauses before each new attempt, s; they end when patience does, or at `deadline`."""
         deadline = min(deadline, time.monotonic() + (self.patience_s if self.reached else 0.0))
         pause = 0.1
         while time.monotonic() < deadline:
-            yield pause * (0.5 + os.urandom(1)[0] / 510)  # not all clients at once
+            yield pause * (0.5 + os.urandom(1)[0] / 510)  # jitter, so that clients do not retry at once
             pause = min(2 * pause, 1.0)
 
     def pause_after(self, call: Call, error: Exception, pauses: Iterator[float]) -> float:
-        """How long to wait, s, before a call that failed is made again.
+        """The pause before a failed call is made again, s.
 
-        Raises NotReachable or Unavailable where it must not be repeated, or no pause is left.
+        Raises NotReachable or Unavailable if the call must not be repeated or no pause is left.
         """
         if isinstance(error, Lost) and error.sent and not call.repeatable:
             raise self.lost(error, unsure=True) from error
@@ -134,7 +134,7 @@ class Way:
         return pause
 
     def lost(self, error: Exception, unsure: bool = False) -> BetimesError:
-        """What to raise when trying is over."""
+        """The error to raise when there are no more attempts."""
         if isinstance(error, (NotReachable, Unavailable)):
             return error
         try:
@@ -149,7 +149,7 @@ class Way:
 
 
 def uploaded(folder: Path, packed: Any, sent: bool) -> dict[str, Any]:
-    """What is told of a directory once the service has it: the fields of `Uploaded`."""
+    """The fields of `Uploaded`, for a directory that the service has."""
     return {
         "folder": str(folder),
         "sha256": packed.sha256,
@@ -161,14 +161,14 @@ def uploaded(folder: Path, packed: Any, sent: bool) -> dict[str, Any]:
 
 
 async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Do what takes its time on the disk, in a thread; the synchronous client has `at_once` in its place."""
+    """Run slow disk work in a thread; the synchronous client has `at_once` in its place."""
     import asyncio
 
     return await asyncio.to_thread(work, *arguments)
 
 
 def at_once(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Do what takes its time on the disk, here."""
+    """Run slow disk work in this thread."""
     return work(*arguments)
 
 

@@ -1,4 +1,4 @@
-"""What clients send and get as models of the service, checked before and after."""
+"""Requests and answers as models of the service, validated on both ways."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def nodes_body(spec: NodeSpec) -> bytes:
 def decode(answer: str, within: str, content: bytes, url: str) -> Any:
     """The model, or models, of a body; `answer` as in `Call`. Raises ServiceError."""
     try:
-        # A later version of the service may tell more than this one knows of.
+        # A later version of the service may send more fields than this one knows.
         found = _adapter(answer, within).validate_json(content, extra="ignore")
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
@@ -83,5 +83,5 @@ def _adapter(answer: str, within: str) -> TypeAdapter[Any]:
 
 
 def _dump(model: BaseModel) -> bytes:
-    """A model as it is sent: what is not the default."""
+    """A model as it is sent: fields that are not the default."""
     return model.model_dump_json(exclude_defaults=True).encode()

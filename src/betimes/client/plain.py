@@ -1,4 +1,4 @@
-"""A client that imports the standard library alone, and little of it: the command line talks to the service with it."""
+"""The command line's client, which imports a small part of the standard library and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from betimes.client.calls import Call
 
-SILENT_S = 1.0  # until a service is asked whether it lives, and until it must have said so
+SILENT_S = 1.0  # without an answer, before a health check, and limit of that check
 MOST_LINE_BYTES = 1 << 16
 PIECE_BYTES = 1 << 16
 
@@ -43,14 +43,14 @@ class Answer(dict[str, Any]):
 
 
 class AnswerPage(NamedTuple):
-    """A page of a list, as an answer; `following` asks for the next."""
+    """A page of a list; `following` is the cursor of the next."""
 
     items: list[Any]
     following: int | None
 
 
 class Response:
-    """What a service has answered by HTTP/1.1; `content` is its body, unless that is left to `read`."""
+    """An HTTP/1.1 response of the service; `content` is its body, unless that is left to `read`."""
 
     def __init__(self, sock: socket.socket, url: str, stream: bool) -> None:
         self.url, self._sock, self._file = url, sock, sock.makefile("rb")
@@ -93,7 +93,7 @@ class Response:
             raise Lost(str(error) or type(error).__name__, sent=True) from error
 
     def close(self) -> None:
-        """Read no more."""
+        """Close the connection."""
         self._file.close()
         self._sock.close()
 
@@ -111,10 +111,10 @@ class Response:
 
 
 class PlainClient(Client):
-    """`Client` for jobs given as tables of fields; answers are `Answer`s, which nobody has checked.
+    """`Client` for jobs given as tables of fields; answers are unvalidated `Answer`s.
 
-    waits: called with why when the service, once reached, is lost: then it is waited for without end. note: called
-    with a text where the service takes connections and does not answer.
+    waits: called with the reason when the service, once reached, is lost; the client then waits without limit. note:
+    called with a text if the service accepts connections and does not answer.
     """
 
     def __init__(
@@ -129,9 +129,9 @@ class PlainClient(Client):
         self._codec, self._note = _Tables, note
 
     def close(self) -> None:
-        """Nothing is left open: every request has a connection of its own."""
+        """Do nothing: every request opens and closes its connection."""
 
-    if TYPE_CHECKING:  # what is given is a table of fields, where `Client` has a model
+    if TYPE_CHECKING:  # arguments are tables of fields, where `Client` has models
 
         def submit(self, spec: Any = None, /, *, key: str | None = None, **fields: Any) -> Any:
             """The same as `Client.submit`."""
@@ -170,7 +170,7 @@ class PlainClient(Client):
 
 
 class _Tables:
-    """Tables of fields as they are sent, and answers as they come: what `models` does for `Client`."""
+    """The codec of `PlainClient`, as `models` is that of `Client`: tables of fields and answers, unvalidated."""
 
     @staticmethod
     def job_body(spec: Any, fields: Mapping[str, Any]) -> bytes:
@@ -184,7 +184,7 @@ class _Tables:
 
     @staticmethod
     def decode(answer: str, within: str, content: bytes, url: str) -> Any:
-        if answer == "TuningView":  # a front is shown by what can simulate it
+        if answer == "TuningView":  # code that shows a front needs its model
             from betimes.client.models import decode
 
             return decode(answer, within, content, url)
@@ -202,7 +202,7 @@ def _connected(url: str, timeout_s: float) -> socket.socket:
     parts = urlsplit(url)
     is_secure = parts.scheme == "https"
     host = parts.hostname or ""
-    address = host.encode() if host.isascii() else host  # a text would load the codec of international names
+    address = host.encode() if host.isascii() else host  # str would load the IDNA codec
     port = parts.port or (443 if is_secure else 80)
     sock = socket.create_connection((address, port), timeout_s)  # pyright: ignore[reportArgumentType] (bytes will do)
     if not is_secure:
@@ -233,7 +233,7 @@ def _request(
 
 
 def _lives(url: str) -> bool:
-    """Whether a service that is silent answers at all: what it was asked may take its time."""
+    """Whether a silent service answers a health check: its request may just be slow."""
     try:
         with _connected(url, SILENT_S) as sock:
             _request(sock, url, "GET", "/healthz", {}, None)

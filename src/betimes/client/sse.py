@@ -1,4 +1,4 @@
-"""Server-sent events, read: lines of text in, events out."""
+"""Reading server-sent events: lines of text in, events out."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from betimes.errors import ServiceError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_BYTES = 64 << 20  # of one event; what is longer is no event
+MOST_BYTES = 64 << 20  # of a line; anything longer is not a stream of events
 
 
 class EventReader:
-    """Reads a stream in pieces of any size; `last` is where to go on after a break."""
+    """Reads a stream in pieces of any size; `last` is the event id from which to resume after a break."""
 
     def __init__(self, after: int = 0) -> None:
         self.last = after
@@ -26,7 +26,7 @@ class EventReader:
         self._rest, self._data, self._id = b"", [], None
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The events, as JSON, that are complete with this piece, without those seen. Raises ServiceError."""
+        """The unseen events, as JSON, that this piece completes. Raises ServiceError."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         if len(self._rest) > MOST_BYTES:
             raise ServiceError("the stream of events has no end of line; is this a Betimes service?")

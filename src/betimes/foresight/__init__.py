@@ -1,1 +1,1 @@
-"""Copies of the core, driven forward from now: promises, and what would happen if."""
+"""Copies of the core, played forward from now: promises and what-if forecasts."""

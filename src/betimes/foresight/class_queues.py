@@ -1,8 +1,8 @@
 """The play-out of weighted fair queueing, without asking the policy at every finish.
 
-As long as a class has more jobs than its share serves at the strictest cap, what one of them lets go of goes to the
-next of the same class, and no share changes: a step in a heap. A finish in any other class changes the shares, and the
-policy is asked. The schedule is the same, event for event.
+As long as a class has more jobs than its share serves at the strictest cap, units that one of them frees go to the next
+of the same class, and no share changes: a step in a heap. A finish in any other class changes the shares and needs a
+decision of the policy. The schedule is the same, event for event.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from betimes.policies.pool.wfq import NEARLY_NOTHING, RELAXATIONS
 
 NOT_NOW = -1.0
 
-# Notes about class g, made in the room for a decision: grants[g].job is the job that holds less than its cap, or one
-# of these; grants[g].units is what has been let go of; grants[classes + g].job is the place of the next job to serve.
+# Notes about class g, kept in the columns of a decision: grants[g].job is the job that holds less than its cap, or one
+# of these; grants[g].units are freed units; grants[classes + g].job is the place of the next job to serve.
 NO_JOB = -1
-ASK_AFTERWARDS = -2  # the class has no more jobs than it can serve: after a finish in it the policy decides
+ASK_AFTERWARDS = -2  # the class can serve all its jobs: after a finish in it the policy decides
 
 
 @kernel
 def drain(copy: State, watch: int) -> float:
-    """Let jobs finish while those that wait in their classes take their units.
+    """Let jobs finish while waiting jobs of their classes take their units.
 
-    Returns when job `watch` finishes; NaN with the copy at the event after which a decision is due; or `NOT_NOW` where
-    the next finish calls for a decision anyway, and nothing has been changed.
+    Returns the finish of job `watch`; NaN with the copy at the event after which a decision is due; or `NOT_NOW`, with
+    the copy unchanged, if the next finish needs a decision anyway.
     """
     pool, jobs, progress = copy.pool[0], copy.jobs, copy.progress
     classes = len(copy.groups)
@@ -53,7 +53,7 @@ def drain(copy: State, watch: int) -> float:
             if growing >= 0:
                 now = min(now, progress[growing].finish_at)
         if now == math.inf:
-            break  # no job works any more; nor would any after a decision
+            break  # no job runs, and none would after a decision
         pool.now = now
         while size > 0 and progress[heap[0]].finish_at == now:
             slot = heap[0]
@@ -87,10 +87,10 @@ def drain(copy: State, watch: int) -> float:
 
 @kernel
 def _look_at(copy: State, group: int) -> None:
-    """Note how the class stands: who holds less than the strictest cap, and who is next.
+    """Note the job of the class that holds less than the strictest cap, and the next job to serve.
 
-    In a class that is served beyond that cap a finish changes more than one grant; in one that wants less than a whole
-    unit more than it holds, a finish can change the shares.
+    In a class served beyond that cap, a finish changes more than one grant; in a class whose demand exceeds its units
+    by less than one, a finish can change the shares.
     """
     note, line, group_of = copy.grants[group], copy.order[group], copy.groups[group]
     note.job = NO_JOB
@@ -119,9 +119,9 @@ def _look_at(copy: State, group: int) -> None:
 
 @kernel
 def _pass_on(copy: State, group: int, size: int) -> int:
-    """What the class has let go of to its next jobs; returns the size of the heap.
+    """Hand the class's freed units to its next jobs; returns the size of the heap.
 
-    Where it cannot take all of that, or has come close to its demand, a decision is due: `ASK_AFTERWARDS`.
+    If they cannot take them all, or the class is close to its demand, a decision is due: `ASK_AFTERWARDS`.
     """
     note, more = copy.grants[group], copy.grants[len(copy.groups) + group]
     line, now = copy.order[group], copy.pool[0].now
@@ -157,13 +157,13 @@ def _pass_on(copy: State, group: int, size: int) -> int:
             push(copy.progress, copy.holders, size, slot)
             size += 1
     if freed > NEARLY_NOTHING:
-        note.job = ASK_AFTERWARDS  # no job holds less than the cap: that is why something is left
+        note.job = ASK_AFTERWARDS  # units are left because no job holds less than the cap
     return size
 
 
 @kernel
 def _is_more(units: float, than: float) -> bool:
-    """Whether a decision would tell them apart (`apply_grants`)."""
+    """Whether `apply_grants` would treat the two grants as different."""
     return units - than > SLACK_FRAC * than
 
 

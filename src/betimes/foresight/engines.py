@@ -20,11 +20,11 @@ AnyChosen = ChosenPolicy[Policy] | ChosenPolicy[NodesPolicy]
 def engine_for(
     policy: str | AnyChosen, engine: str = "auto", nodes_because: str = "", *, cluster: bool = False
 ) -> Engine:
-    """The engine that a policy is for; of several the one asked for, else nodes where there are some, else the pool.
+    """The engine of a policy; of several the requested one, else nodes if there are any, else the pool.
 
-    engine: what is asked for; so does the policy's text, as in `nodes:fifo`. nodes_because: why it is to be nodes, in a
-    few words, "" for no reason. cluster: there are nodes, which a pool may be on, too.
-    Raises PolicyError where the policy is not for that engine, and InputError for another engine.
+    engine: the request, which may also begin the policy's text, as in `nodes:fifo`. nodes_because: why the engine must
+    be nodes, in a few words; "" if it need not. cluster: there are nodes, which a pool may be on, too.
+    Raises PolicyError if the policy is not for that engine, and InputError for an unknown engine.
     """
     if engine not in ENGINES:
         raise InputError(f"--engine {engine}: choose {', '.join(ENGINES)}")
@@ -76,7 +76,7 @@ def engines_of(policy: str | AnyChosen) -> tuple[Engine, ...]:
 
 
 def _engine_of_users(path: str, name: str) -> Engine:
-    """What a user's policy is for; raises PolicyError."""
+    """The engine of a user's policy; raises PolicyError."""
     try:
         load_policy(path, name, Policy)
     except PolicyError as error:

@@ -1,4 +1,4 @@
-"""What an operator can ask for: pairs of a metric and a measure, such as `jct:avg` and `pred_err:p99`."""
+"""Objectives of an operator: pairs of a metric and a measure, such as `jct:avg` and `pred_err:p99`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Unit = Literal["s", "frac", "ratio"]
 
 @dataclass(frozen=True)
 class Metric:
-    """A quantity that can be asked for; smaller is better unless it is `maximised`."""
+    """A quantity to optimise; smaller is better unless it is `maximised`."""
 
     name: str
     summary: str
@@ -63,7 +63,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric and how the jobs' values become one; `str` gives `jct:avg`. Raises InputError for unknown ones."""
+    """A metric and the measure over the jobs' values; `str` gives `jct:avg`. Raises InputError for unknown ones."""
 
     metric: str
     measure: str
@@ -84,7 +84,7 @@ class Objective:
 
     @property
     def unit(self) -> Unit:
-        """What its values are in: seconds, fractions, or ratios."""
+        """The unit of its values: seconds, fractions, or ratios."""
         return METRICS[self.metric].unit
 
     @property
@@ -99,11 +99,11 @@ class Objective:
 
     @property
     def watches(self) -> bool:
-        """Whether it must be recorded who holds what when."""
+        """Whether the units that each job holds must be recorded over time."""
         return self.metric == "utilisation" and self.measure != "avg"
 
     def cost(self, value: float) -> float:
-        """What a search makes small: the value, or its negative where more is better."""
+        """The quantity that a search minimises: the value, or its negative if more is better."""
         return -value if self.maximised else value
 
     def value(self, result: Result) -> float:
@@ -140,7 +140,7 @@ class Objective:
 
 
 def parse_objective(text: str) -> Objective:
-    """Read `jct:avg`; raises InputError that says what there is."""
+    """Read `jct:avg`; raises InputError that lists the known metrics and measures."""
     metric, colon, measure = text.strip().partition(":")
     if not colon:
         raise InputError(

@@ -1,7 +1,7 @@
 """A promise at every arrival: the state is copied and played forward under the same policy (PCS, section 4).
 
-No further submissions happen in a play-out, and what the scheduler believes about sizes is true there. It stops
-as soon as the job that has just been submitted is done.
+A play-out has no further submissions, takes the scheduler's beliefs about sizes as true, and stops as soon as the
+newly submitted job is done.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from betimes.policies.hooks import BY_CLASS, EQUAL_SHARES, ONE_EACH_IN_ORDER
 from betimes.twin.pool.event_loop import Trace, advance, decide
 from betimes.twin.pool.trace_loop import next_arrival, run_out
 
-MOST_EVENTS = 50_000_000  # of a play-out: a policy that decides so often and does not finish a job never will
+MOST_EVENTS = 50_000_000  # limit of a play-out: a policy that decides more often never finishes the job
 
 
 @kernel
 def play_out(copy: State, rules: PoolRules, trace: Trace, slot: int, way: int) -> float:
-    """When the job in `slot` finishes if nothing more is submitted; NaN: never under this policy.
+    """The finish of the job in `slot` if nothing more is submitted; NaN: never under this policy.
 
-    A refused decision is told by a negative number, that of its status (`pool.FORESEEN` + reason).
+    Returns a negative status (`pool.FORESEEN` + reason) if the policy's decision was refused.
     """
     status = DONE
     if applies(copy, way):
@@ -50,7 +50,7 @@ def play_out(copy: State, rules: PoolRules, trace: Trace, slot: int, way: int) -
 
 @kernel
 def _play_out_classes(copy: State, rules: PoolRules, trace: Trace, slot: int) -> int:
-    """Draining classes where that goes, an event at a time elsewhere; returns the status, as `advance` does."""
+    """Drain classes where possible, else advance event by event; returns the status, as `advance` does."""
     pool, status = copy.pool[0], DONE
     while status == DONE:
         finish_at = drain(copy, slot)

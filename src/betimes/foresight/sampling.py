@@ -1,4 +1,4 @@
-"""Which jobs are promised a finish."""
+"""The sample of jobs that are promised a finish."""
 
 from __future__ import annotations
 

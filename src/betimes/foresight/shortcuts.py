@@ -1,8 +1,8 @@
-"""Play-outs that know where they are going.
+"""Shortcuts of play-outs that need no decision of the policy.
 
-Under an overload a play-out passes thousands of finishes before the newest job's turn comes. For some policies
-who is next does not depend on anything that happens on the way, so that a finish costs a step in a heap and not
-a decision. The schedule is the same, event for event; a policy declares which of these ways holds for it.
+Under an overload a play-out passes thousands of finishes before the newest job's turn comes. Under some policies the
+order of service does not depend on events on the way, so that a finish costs a step in a heap and not a decision. The
+schedule is the same, event for event; a policy declares which of these ways holds for it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from betimes.policies.hooks import BY_CLASS, EQUAL_SHARES, IN_ORDER, ONE_EACH_IN
 
 @kernel
 def applies(copy: State, way: int) -> bool:
-    """Whether the play-out can go `way` from here: jobs without minimum widths, and an overload where needed.
+    """Whether the play-out can go `way` from here: no minimum widths, and an overload if the way needs one.
 
-    Where decisions are cut, who is next does depend on what happens on the way.
+    If the core curtails decisions, the order of service does depend on events on the way.
     """
     if curtails(copy) and not (way == IN_ORDER and has_room_for_all_units(copy)):
         return False
@@ -28,7 +28,7 @@ def applies(copy: State, way: int) -> bool:
     if way == IN_ORDER:
         return pool.with_minimum == 0
     if way == BY_CLASS:
-        # Room for the notes of `class_queues`, which are made where decisions are.
+        # Room for the notes of `class_queues`, which use the columns of decisions.
         return pool.with_minimum == 0 and 2 * len(copy.groups) <= len(copy.grants)
     if way == ONE_EACH_IN_ORDER:
         return pool.with_minimum == 0 and pool.fractional == 0 and pool.active >= pool.units
@@ -44,11 +44,11 @@ def applies(copy: State, way: int) -> bool:
 
 @kernel
 def has_room_for_all_units(copy: State) -> bool:
-    """Whether a unit of the pool that no job holds finds room for whichever job it goes to, so that nothing is cut.
+    """Whether every free unit of the pool finds room on a node for any job, so that nothing is curtailed.
 
-    A node is counted with as many units as it holds if each of them takes the most that any job asks of each resource.
-    If all nodes together hold no fewer than the pool has, then wherever the units in use are, the nodes with fewer than
-    they are counted with have room for all the others.
+    A node counts with the number of units that it holds if each takes the largest demand of any job per resource. If
+    all nodes together hold at least as many units as the pool has, then wherever the units in use are, the nodes with
+    fewer units than they count with have room for all the others.
     """
     pool = copy.pool[0]
     if pool.resize_interval_s > 0.0 or pool.resize_gain == 1:
@@ -78,10 +78,10 @@ def has_room_for_all_units(copy: State) -> bool:
 
 @kernel
 def play_in_order(copy: State) -> bool:
-    """Play a pool to its end in which units go down the queue; False: it has to be asked at every event.
+    """Play a pool whose units go down the queue to its end; False: the policy must decide at every event.
 
-    When each job has begun and is done is in its account (`started_s`, `finish_at`; infinity: never). Where its units
-    are is not followed.
+    A job's account has its start and finish (`started_s`, `finish_at`; infinity: never). The nodes of its units are not
+    tracked.
     """
     pool, line, head = copy.pool[0], copy.order[0], copy.groups[0].head
     if pool.pending == 1 or pool.used > pool.units or not applies(copy, IN_ORDER):
@@ -96,11 +96,10 @@ def play_in_order(copy: State) -> bool:
 
 @kernel
 def hand_down(copy: State, one_each: bool, watch: int) -> float:
-    """Units that become free go down the queue, to each job as many as it can use, or one with `one_each`.
+    """Hand freed units down the queue, to each job as many as it can use, or one with `one_each`.
 
-    Returns when job `watch` finishes, or the last one does (-1: none is watched); or NaN with the copy at the event
-    after which, with `one_each`, there are fewer jobs than units, so that a job may have more than one: a decision is
-    due.
+    Returns the finish of job `watch`, or the last finish (-1: none is watched). With `one_each` returns NaN, with the
+    copy at the event after which there are fewer jobs than units: a job may then have several, and a decision is due.
     """
     pool, jobs, progress = copy.pool[0], copy.jobs, copy.progress
     line, heap = copy.order[0], copy.holders
@@ -121,7 +120,7 @@ def hand_down(copy: State, one_each: bool, watch: int) -> float:
             if size == 0 and growing < 0:
                 return pool.now
         elif growing != watch and jobs[watch].units > 0.0 and not one_each:
-            return progress[watch].finish_at  # it has all it can use, and keeps it
+            return progress[watch].finish_at  # the job has all it can use, and keeps it
         now = progress[heap[0]].finish_at if size > 0 else math.inf
         if growing >= 0:
             now = min(now, progress[growing].finish_at)
@@ -169,9 +168,9 @@ def hand_down(copy: State, one_each: bool, watch: int) -> float:
 
 @kernel
 def share_equally(copy: State, watch: int) -> float:
-    """While there are no fewer jobs than units all work at one pace, and finish in the order of work left.
+    """Run all jobs at one pace, in the order of work left, while there are at least as many jobs as units.
 
-    Returns when job `watch` finishes, or NaN with the copy at the event after which there are fewer jobs than
+    Returns the finish of job `watch`, or NaN with the copy at the event after which there are fewer jobs than
     units: a decision is due.
     """
     pool, jobs, progress = copy.pool[0], copy.jobs, copy.progress
@@ -214,7 +213,7 @@ def share_equally(copy: State, watch: int) -> float:
 
 @kernel
 def leave_behind(copy: State, slot: int) -> float:
-    """A job of the copy is done; returns the units it held. `close_ranks` takes it out of the queue."""
+    """End a job of the copy; returns the units it held. `close_ranks` takes it out of the queue."""
     job, pool = copy.jobs[slot], copy.pool[0]
     units = job.units
     job.units = 0.0
@@ -226,7 +225,7 @@ def leave_behind(copy: State, slot: int) -> float:
 
 @kernel
 def close_ranks(copy: State, number: int) -> None:
-    """Take the jobs that are done out of the queue of a group."""
+    """Take finished jobs out of the queue of a group."""
     group, line = copy.groups[number], copy.order[number]
     kept = group.head
     for place in range(group.head, group.tail):

@@ -80,7 +80,7 @@ def simulate(
 
     Raises InputError (and its children) for bad input, PolicyViolation for a policy's bad decision.
     """
-    if type(predict) not in (bool, np.bool_):  # "yes" and 40 would count as True
+    if type(predict) not in (bool, np.bool_):  # "yes" and 40 are true, too
         raise InputError(
             f"predict {predict!r}: give True or False; predict_sample=N promises to some of the jobs"
         )
@@ -146,9 +146,9 @@ def simulate(
 
 
 def cluster_for(workload: Workload, units: int | None) -> Cluster:
-    """The nodes to run on where no cluster is named: a pool of `units`, else what the workload knows of.
+    """The nodes to run on if no cluster is named: a pool of `units`, else the workload's cluster or machine.
 
-    Raises InputError where it knows of nothing.
+    Raises InputError if the workload has neither.
     """
     if units is not None:
         return Cluster.pool(units)
@@ -196,7 +196,7 @@ def simulate_pool(
     warn: Callable[[str], object] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Result:
-    """Run `workload` under `policy` on a pool, as `simulate` says; raises as it does."""
+    """Run `workload` under `policy` on a pool; arguments and errors as of `simulate`."""
     chosen = policy if isinstance(policy, ChosenPolicy) else parse_policy(policy)
     told = warn or _keep_quiet
     if len(workload) == 0:
@@ -274,7 +274,7 @@ def simulate_pool(
 def predicting(run: Simulation, wanted: Ints, shortcuts: bool = True) -> Callable[[int], int]:
     """A step for `Simulation.run` that also promises a finish to the rows with wanted[row] > 0.
 
-    Without `shortcuts` every play-out asks the policy at every event, whatever the policy declares.
+    Without `shortcuts` the policy decides at every event of a play-out, whatever it declares.
     """
     believing = run.sizes.kind != "true"
     policy = run.policy.policy
@@ -300,11 +300,11 @@ def _jobs(count: int) -> str:
 
 
 def _keep_quiet(_: str) -> None:
-    """For callers who do not want to be told."""
+    """The default of `warn`: drop the text."""
 
 
 def _with_refused(result: Result, workload: Workload, dropped: np.ndarray[Any, Any]) -> Result:
-    """Put the jobs that the pool never saw back into their rows, with nothing done."""
+    """Put jobs that were left out of the pool back into their rows, as refused."""
     kept = np.flatnonzero(~dropped)
     columns: dict[str, Any] = {}
     for name, values in result.jobs.columns().items():

@@ -1,4 +1,4 @@
-"""What came of a run: columns, measures, summaries, intervals, tables, pictures and files."""
+"""The outcome of a run: columns, measures, summaries, intervals, tables, pictures and files."""
 
 from betimes.outcome.intervals import Interval, interval, over_seeds
 from betimes.outcome.plots import plot_allocations, plot_cdf, plot_timeline

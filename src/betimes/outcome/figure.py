@@ -1,4 +1,4 @@
-"""How every picture looks and how it becomes a file: one style, one writer, axes that read well."""
+"""The common style of all pictures, their writer, and axes that read well."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 Kind = Literal["time", "ratio", "percent"]
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; dashes do it in print.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; dashes distinguish curves in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 GREY = "#555555"
@@ -87,7 +87,7 @@ def drawing(path: str | Path, width_in: float, height_in: float) -> Iterator[Fig
 def scale_x(axes: Axes, kind: Kind, name: str, values: Sequence[Array]) -> None:
     """Set scale, limits, ticks and label of an x axis for values in seconds, ratios or fractions of 1.
 
-    Wide spans get a logarithmic axis with ticks in the words of the field; zero stays visible on it. The
+    Wide spans get a logarithmic axis with ticks in familiar units; zero stays visible on it. The
     caller plots values as they are.
     """
     low, high = min(float(v.min()) for v in values), max(float(v.max()) for v in values)
@@ -132,7 +132,7 @@ def scaled_ticks(axes: Axes, unit: float) -> None:
 
 def _scale_with_zero(axes: Axes, linear_to: float, high: float, ticks: dict[float, str]) -> None:
     axes.set_xscale("symlog", linthresh=linear_to, linscale=0.4)
-    _set_ticks(axes, ticks)  # which may widen the limits: these come after
+    _set_ticks(axes, ticks)  # may widen the limits, so they are set afterwards
     axes.set_xlim(-0.12 * linear_to, max(high * 1.15, linear_to))
 
 

@@ -1,4 +1,4 @@
-"""Means over runs with different seeds, and how sure they are."""
+"""Means over runs with different seeds, and their confidence intervals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 class Interval:
     """A mean over `n` runs; the true mean lies within `half_width` of it with 95 % confidence.
 
-    `half_width` is NaN for a single run, which says nothing about the spread.
+    `half_width` is NaN for a single run, which has no spread.
     """
 
     mean: float
@@ -22,7 +22,7 @@ class Interval:
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Mean and 95 % confidence interval (Student's t) of independent values; NaN of none."""
+    """Mean and 95 % confidence interval (Student's t) of independent values; NaN for none."""
     n = len(values)
     if n < 2:
         return Interval(values[0] if n else math.nan, math.nan, n)
@@ -35,8 +35,8 @@ def interval(values: Sequence[float]) -> Interval:
 def over_seeds(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Summaries of runs that differ in their seed as one: an `Interval` for every figure.
 
-    Runs in which a figure is unknown (None) are left out of it: its `n` is smaller. `policy` stays a
-    string; `timing`, which is no outcome, is left out. Raises ValueError for no runs or several policies.
+    Runs in which a figure is unknown (None) do not count for that figure: its `n` is smaller. `policy` stays a
+    string; `timing` is left out. Raises ValueError for no runs or several policies.
     """
     if len({summary["policy"] for summary in summaries}) != 1:
         raise ValueError("expected the summaries of one policy under several seeds")

@@ -25,7 +25,7 @@ def units_in_use(start_s: Array, end_s: Array, units: Array) -> tuple[Array, Arr
 def jobs_waiting(
     submit_s: Array, leave_s: Array, start_s: Array, end_s: Array, units: Array
 ) -> tuple[Array, Array]:
-    """Jobs in the system that hold nothing, from the jobs' stays and all their allocation segments.
+    """Jobs in the system without units, from the jobs' stays and all their allocation segments.
 
     A job holds one allocation at a time, so its segments do not overlap.
     """

@@ -1,4 +1,4 @@
-"""The measures of a schedule, as pure functions of columns; NaN goes in where unknown and comes out."""
+"""The measures of a schedule, as pure functions of columns; NaN stands for unknown, in arguments and results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-SUMMED = 1 << 16  # values that are objects at once
+SUMMED = 1 << 16  # values that become Python objects at a time
 
 
 def jct(submit_s: Array, finish_s: Array) -> Array:
@@ -55,7 +55,7 @@ def fair_finish_time(work_s: Array, max_units: Array, contention_mean: Array, un
 
 
 def unfairness(jct_s: Array, fair_jct_s: Array) -> Array:
-    """By how much a job's JCT exceeds its fair one: max(0, JCT / fair - 1), a fraction."""
+    """The excess of a job's JCT over its fair one: max(0, JCT / fair - 1), a fraction."""
     return np.maximum(0.0, jct_s / fair_jct_s - 1.0)
 
 
@@ -71,7 +71,7 @@ def makespan(submit_s: Array, finish_s: Array) -> float:
 
 
 def utilisation(units_s: Array, units: float, makespan_s: float) -> float:
-    """Unit-seconds held over unit-seconds there were, a fraction; NaN for an empty makespan."""
+    """Unit-seconds held over unit-seconds available, a fraction; NaN for an empty makespan."""
     return total(units_s) / (units * makespan_s) if makespan_s > 0 else math.nan
 
 
@@ -101,7 +101,7 @@ def matthews_correlation(
 
 
 def effective_price(cost_usd: float, run_s: Array, units: Array) -> float:
-    """What a unit-hour of the jobs has cost in all: over jobs x mean hours x mean units; NaN of nothing.
+    """The cost of a unit-hour of the jobs: `cost_usd` / (jobs x mean hours x mean units); NaN for no jobs.
 
     Over the price of a core on demand this is the effective price of Waiting Game (SoCC 2021).
     """

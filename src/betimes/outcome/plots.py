@@ -1,4 +1,4 @@
-"""Results as pictures in files (`.svg` or `.png`): distributions, the machine over time, who held what."""
+"""Results as pictures in files (`.svg` or `.png`): distributions, the machine over time, allocations by job."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from betimes.outcome.tables import short_names
 from betimes.units import TIME_UNITS, humanise_s, time_unit
 
 MOST_ROWS = 60
-_READABLE = 0.4  # of a row: the lowest bar that a number fits into
+_READABLE = 0.4  # of a row: the least height of a bar with a number in it
 _MOST_STEPS = 1500  # finer than a screen or a page shows, and it keeps SVG files small
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What a measure is called on an axis, and whether it is a duration, a ratio or a fraction of 1."""
+    """A measure's name on an axis, and its kind: a duration, a ratio or a fraction of 1."""
 
     name: str
     kind: Kind
@@ -195,7 +195,7 @@ def _cdf(values: Array, high: float) -> tuple[Array, Array]:
 
 
 def _counts_units(result: Result) -> bool:
-    """Whether a unit that a job holds is one of those that the machine is counted by; on nodes it may be more."""
+    """Whether jobs' units are the units that the machine is counted in; on nodes a job's unit may be more."""
     held_s = float(result.jobs.units_s.sum())
     return not result.resources or math.isclose(result.resources[0].held_s, held_s, rel_tol=1e-9)
 
@@ -221,7 +221,7 @@ def _title(who: str, results: Sequence[Result], counts: list[int]) -> str:
 
 
 def _machine(result: Result) -> str:
-    """What there is to hold, such as `64 units`, or `672 GPUs` where jobs are not counted in these."""
+    """The machine's size, such as `64 units`, or `672 GPUs` if jobs are not counted in these."""
     what = "unit"
     if not _counts_units(result):
         what = {"gpu": "GPU", "cpu": "core"}.get(result.resources[0].name, "node")

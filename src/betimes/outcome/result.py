@@ -1,4 +1,4 @@
-"""What a run produced: per-job columns, allocation segments, and how long the run took."""
+"""The result of a run: per-job columns, allocation segments, and timing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class JobState(IntEnum):
-    """What became of a job in the run (not what its trace says of it: that is `status`)."""
+    """The final state of a job in the run; its state in the trace is `status`."""
 
     FINISHED = 0
     UNFINISHED = 1
@@ -38,7 +38,7 @@ class _Columns(ABC):
     @classmethod
     @abstractmethod
     def _kinds(cls) -> dict[str, type[np.generic] | None]:
-        """The type of each column, by name; None: as it comes."""
+        """The type of each column, by name; None: any type."""
 
     def __len__(self) -> int:
         return len(getattr(self, next(iter(self._kinds()))))

@@ -1,4 +1,4 @@
-"""The history of a portfolio as a picture: which member was chosen when, and what was expected of it."""
+"""The history of a portfolio as a picture: the chosen members and their scores over time."""
 
 from __future__ import annotations
 

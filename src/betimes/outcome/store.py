@@ -2,8 +2,8 @@
 `leases.parquet`, `decisions.parquet`, `portfolio.parquet` and `summary.json`.
 
 Equal results give equal bytes, but for the value of `timing` in `summary.json`, so Parquet files carry no
-time, path or name. `summary.json` names the digests of the others: a directory whose files do not belong
-together is noticed when it is read.
+time, path or name. `summary.json` has the digests of the others, so that `load` notices files that do not belong
+together.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LEASES, DECISIONS, PORTFOLIO = "leases.parquet", "decisions.parquet", "portfolio
 OPTIONAL = (TIMELINE, ABSENCES, LEASES, DECISIONS, PORTFOLIO)  # not every result has them
 SUMMARY = "summary.json"
 FORMAT = "betimes-result-1"
-# What people look for first stands first; the rest follows in the order of declaration.
+# The columns that people look for first; the rest follows in the order of declaration.
 _FIRST = ("job_id", "submit_s", "start_s", "finish_s", "predicted_finish_s", "preemptions", "cost_usd")
 _FAIR = "fair_finish_s"
 _CODES = {
@@ -143,7 +143,7 @@ def _read_summary(folder: Path) -> dict[str, Any] | None:
 def _write(
     result: Result, target: Path, summary: dict[str, Any], measure: tuple[float, float], status: str
 ) -> None:
-    """A new directory appears complete, under its name; in an existing one each file replaces its elder."""
+    """Write a new directory atomically; in an existing one each file replaces its predecessor."""
     fresh = not target.exists()
     home = target.parent if fresh else target
     home.mkdir(parents=True, exist_ok=True)
@@ -184,7 +184,7 @@ def _write(
         }
         (stage / SUMMARY).write_text(to_json(summary) + "\n", encoding="utf-8")
         for name in [*names, SUMMARY]:
-            sync(stage / name)  # before it gets its name: a power failure must not leave an empty file
+            sync(stage / name)  # before the rename: a power failure must not leave an empty file
         if fresh:
             stage.rename(target)
         else:
@@ -209,7 +209,7 @@ def _timeline_table(stretches: SegmentColumns | AbsenceColumns, jobs: JobColumns
 
 
 def _table(columns: dict[str, Array]) -> pa.Table:
-    """NaN, which here means unknown, is written as null, so that every reader of Parquet takes it so."""
+    """A table with null for NaN, so that every reader of Parquet takes it as unknown."""
     import pyarrow as pa
 
     arrays = [pa.array(column, from_pandas=True) for column in columns.values()]
@@ -222,7 +222,7 @@ def _table(columns: dict[str, Array]) -> pa.Table:
 
 
 def _write_parquet(table: pa.Table, path: Path) -> None:
-    """Every option that shapes the bytes is spelled out: a new default of the library changes nothing."""
+    """Write with every option that shapes the bytes spelled out, so that new defaults of the library change nothing."""
     import pyarrow.parquet as pq
 
     pq.write_table(

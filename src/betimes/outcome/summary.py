@@ -106,7 +106,7 @@ def _held_frac(resource: ResourceUse, makespan_s: float) -> float:
 
 
 def _on_nodes(result: Result, rows: Array, makespan_s: float) -> dict[str, Any]:
-    """What there is on nodes only; a preempted job's interval counts once it runs again."""
+    """The figures of nodes only; a preempted job's interval counts once it runs again."""
     jobs, out = result.jobs, dict[str, Any]()
     out["finished"] = int(np.sum(jobs.finished[rows]))
     out["killed"] = int(np.sum(jobs.state[rows] == JobState.KILLED))
@@ -127,7 +127,7 @@ def _on_nodes(result: Result, rows: Array, makespan_s: float) -> dict[str, Any]:
 
 
 def _money(result: Result) -> dict[str, Any]:
-    """What the machines of the whole run cost, and how well those that were rented were used."""
+    """The cost of all machines of the run, and the use of the rented ones."""
     leases, fixed_usd = result.leases, result.fixed_usd or 0.0
     rented_usd = metrics.total(leases.cost_usd) if leases is not None else 0.0
     out: dict[str, Any] = {
@@ -145,7 +145,7 @@ def _money(result: Result) -> dict[str, Any]:
 
 
 def _waiting_or_renting(result: Result, done: Array) -> dict[str, Any]:
-    """What waiting has saved, and cost: where machines are rented for jobs alone (spec A.8 of the waiting policies)."""
+    """Savings and costs of waiting, if machines are rented for jobs alone (spec A.8 of the waiting policies)."""
     jobs, fixed_usd = result.jobs, result.fixed_usd or 0.0
     wait_s, ended = _wait(result)[done], jobs.finished
     rented_usd = metrics.total(result.leases.cost_usd) if result.leases is not None else 0.0
@@ -161,7 +161,7 @@ def _waiting_or_renting(result: Result, done: Array) -> dict[str, Any]:
 
 
 def _selected_policies(selections: SelectionColumns) -> dict[str, Any]:
-    """Selections and simulations of a portfolio, and of each policy simulated the share of selections that it won."""
+    """Selections and simulations of a portfolio, and the share of selections won by each simulated policy."""
     members, of_row = np.unique(selections.member, return_inverse=True)
     won = np.bincount(of_row[selections.chosen], minlength=len(members))
     out: dict[str, Any] = {"selections": int(won.sum()), "simulations": len(selections)}
@@ -170,7 +170,7 @@ def _selected_policies(selections: SelectionColumns) -> dict[str, Any]:
 
 
 def timing(result: Result) -> dict[str, Any]:
-    """How long the run took, and the jobs of the whole run a second of the event loop."""
+    """The timing of the run, and jobs per second of the event loop."""
     took = result.timing
     jobs_per_s = len(result.jobs) / took.wall_s if took.wall_s > 0 else None
     return {
@@ -210,7 +210,7 @@ def selected(result: Result, measure: tuple[float, float] = WHOLE, status: str =
 
 
 def parse_measure(text: str) -> tuple[float, float]:
-    """Read `10%..90%` into (0.1, 0.9); raises InputError that says what was expected."""
+    """Read `10%..90%` into (0.1, 0.9); raises InputError that names the expected form."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*\.\.\s*(\d+(?:\.\d+)?)\s*%\s*", text, re.ASCII)
     if found is None:
         raise InputError(f"measure {text!r}: expected two percentages, for example 10%..90%")
@@ -285,7 +285,7 @@ def _known(values: Array) -> Array:
 
 
 def _plain(value: Any) -> Any:
-    """The same in Python's own types, with None for what is not a number."""
+    """The value in Python's built-in types, with None for NaN and infinities."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
 """Results as tables for a terminal, a pipe or a narrow window.
 
-Tables say nothing by colour alone: the best of a column carries a star.
+Tables do not rely on colour: the best of a column carries a star.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Kind = Literal["time", "ratio", "percent", "count", "usd"]
 
 @dataclass(frozen=True)
 class Column:
-    """A figure of a summary as it is shown; a lower `rank` outlives a higher one in a narrow terminal.
+    """A figure of a summary as a column; in a narrow terminal columns of the highest `rank` are dropped first.
 
     `heading` has a bar where a table's head breaks into two lines.
     """
@@ -78,7 +78,7 @@ COLUMNS = (
     Column("slowdown_p95_best_effort", "Slowdown, p95|best effort", "ratio", "low", 4),
     Column("cost_usd", "Cost", "usd", "low", 1),
 )
-# What a comparison leaves to `--json`, so that it fits an ordinary window.
+# Figures that a comparison leaves to `--json`, so that it fits an ordinary window.
 _ONE_RESULT_ONLY = {
     "finished",
     "predicted",
@@ -183,7 +183,7 @@ def show(summaries: Sequence[Summary], file: IO[str] | None = None, width: int |
 
 
 def _columns(summaries: Sequence[Summary]) -> list[Column]:
-    """The columns in which a comparison has something to show."""
+    """The columns of a comparison that are not empty."""
     wanted = (c for c in COLUMNS if c.key not in _ONE_RESULT_ONLY and not _is_idle(c, summaries))
     return [c for c in wanted if any(s.get(c.key) is not None for s in summaries)]
 
@@ -201,7 +201,7 @@ def _comparison(summaries: Sequence[Summary], columns: Sequence[Column], left_ou
         unit = time_unit(_means(summaries, column)) if column.kind == "time" else ""
         cells = _cells(summaries, column, unit)
         stars = _stars(cells, summaries, column)
-        # Where one has a star the others get a blank, so that digits stand below digits.
+        # If one has a star, the others get a blank, so that digits align.
         if any(stars):
             cells = [
                 f"[bold green]{c}[/]*" if star else f"{c} " for c, star in zip(cells, stars, strict=True)
@@ -236,7 +236,7 @@ def _cells(summaries: Sequence[Summary], column: Column, unit: str) -> list[str]
 
 
 def _stars(cells: list[str], summaries: Sequence[Summary], column: Column) -> list[bool]:
-    """Which cells show the column's best; none where all that can be read is the same."""
+    """Mark the cells with the column's best; none if all texts are the same."""
     read = [cell.split(" ± ")[0].removesuffix(" %") for cell in cells]
     values = _means(summaries, column)
     if column.best is None or len(values) < 2 or len(set(read) - {"-"}) < 2:
@@ -261,7 +261,7 @@ def _over_best(summaries: Sequence[Summary]) -> list[Summary]:
 
 
 def _is_idle(column: Column, summaries: Sequence[Summary]) -> bool:
-    """Counts of trouble are only shown when there is some, and so is how many of the jobs the figures are of."""
+    """Whether the column is left out: counts of trouble, if all are 0, and `finished`, if it equals `jobs`."""
     if column.key == "finished":
         return all(s.get("finished", s.get("jobs")) == s.get("jobs") for s in summaries)
     return column.key in ("unfinished", "refused", "killed", "predicted") and not any(
@@ -300,7 +300,7 @@ def _escaped(text: str) -> str:
 
 
 def short_names(policies: Sequence[str]) -> list[str]:
-    """Names for tables and legends: no parameters, no folders, numbered where two would be the same."""
+    """Names for tables and legends: without parameters and folders, numbered if two would be the same."""
     bases: list[str] = []
     for policy in policies:
         name, _, parameters = policy.rpartition(":")

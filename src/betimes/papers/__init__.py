@@ -1,7 +1,7 @@
 """The tables and figures of the papers behind Betimes, run again: published values next to ours.
 
-`reproduce("pcs-fig1")` gives rows; `EXPERIMENTS` lists what there is; docs/reproductions.md tells
-what came of it. The verb `reproduce` alone imports this package.
+`reproduce("pcs-fig1")` returns rows; `EXPERIMENTS` lists the experiments; docs/reproductions.md reports the results.
+Only the verb `reproduce` imports this package.
 """
 
 from betimes.papers.experiment import Experiment, Progress, Row, Workers

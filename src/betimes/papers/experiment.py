@@ -1,4 +1,4 @@
-"""What an experiment is: a name, the data it needs, and a run that gives rows of published and own values."""
+"""Experiments: a name, the required data, and a run that returns rows of published and own values."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from betimes.errors import InputError
 from betimes.processes import Do
 
 Progress = Callable[[str, int, int], object]
-"""Called with what is being done, and how many of how many steps (submitted jobs, over all runs) are done."""
+"""Called with the current activity, the steps done and all steps (submitted jobs, over all runs)."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One figure: what was published (None: nothing) and what came out here, both in `unit`."""
+    """One figure: the published value (None: not published) and our own, both in `unit`."""
 
     case: str
     metric: str
@@ -36,21 +36,21 @@ class Pace:
     done: int = 0
 
     def run(self, what: str, jobs: int) -> Callable[[int], object]:
-        """The progress of the next run, of so many jobs."""
+        """The progress of the next run, of `jobs` jobs."""
         before = self.done
         self.done += jobs
         self.progress(what, before, self.total)
         return lambda rows: self.progress(what, before + rows, self.total)
 
     def more(self, what: str, jobs: int) -> None:
-        """So many more jobs of a run, beside others."""
+        """Report `jobs` more submitted jobs of a run that is made in parallel."""
         self.done += jobs
         self.progress(what, self.done, self.total)
 
 
 @dataclass(frozen=True)
 class Workers:
-    """The processes that make the runs of an experiment: so many (1: this one), or with `ray` those of a cluster.
+    """The processes that make the runs of an experiment: their number (1: this one), or with `ray` those of a cluster.
 
     None: one for each free processor.
     """
@@ -70,9 +70,9 @@ class Workers:
         pace: Pace,
         named: Sequence[str],
     ) -> list[Any]:
-        """The answers of `prepare(*arguments)` to each run, in their order; `named`: the progress's name of each.
+        """The answers of `prepare(*arguments)` to each run, in their order; `named`: the name of each in the progress.
 
-        A run reports how many more of its jobs have been submitted.
+        A run reports the number of further jobs submitted.
         """
         with self.crew(prepare, arguments) as workers:
             answers = workers.answers(runs, lambda number, more: pace.more(named[number], more))
@@ -80,27 +80,27 @@ class Workers:
 
     @property
     def are_many(self) -> bool:
-        """Whether anything but this process is asked for."""
+        """Whether other processes than this one are asked for."""
         return self.ray or self.processes != 1
 
     def __str__(self) -> str:
-        """How many, in words."""
+        """The number of workers in words."""
         if self.ray:
             return "workers on Ray"
         return f"{self.processes} processes" if self.are_many else "one process"
 
 
 Run = Callable[..., list[Row]]
-"""Takes the data directory, a progress, and workers unless the experiment is made `alone`; gives the rows."""
+"""Takes the data directory, a progress, and workers unless the experiment runs `alone`; returns the rows."""
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A table or figure of a paper that can be run again.
 
-    needs: files relative to the data directory, () where none; `run` may rely on their being there.
-    parts: what may follow the name after a colon, joined by `+`; `narrowed`: the experiment on some of them. alone:
-    why this process makes all of its runs; by default workers make those that do not depend on each other.
+    needs: files relative to the data directory, () for none; `run` may rely on them.
+    parts: names that may follow after a colon, joined by `+`; `narrowed`: the experiment on some of them. alone: the
+    reason why this process makes all runs; by default workers make independent runs.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Experiment:
     alone: str = ""
 
     def rows(self, data: Path | None, progress: Progress, workers: Workers) -> list[Row]:
-        """Run it; raises InputError for other workers than this process where it cannot be spread."""
+        """Run the experiment; raises InputError for other workers than this process if it must run alone."""
         if not self.alone:
             return self.run(data, progress, workers)
         if workers.are_many:

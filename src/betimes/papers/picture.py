@@ -1,7 +1,7 @@
-"""Rows of an experiment as a picture, whatever they are of: a panel for each group of cases and metric.
+"""Rows of any experiment as a picture: a panel for each group of cases and metric.
 
 A case is `group/curve/x=value`, and is drawn as a point of a curve, or `group/name` or `name`, and is drawn as a bar.
-Points and bars stand in the order of the rows; what was published is hollow.
+Points and bars stand in the order of the rows; published ones are hollow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from betimes.papers.experiment import Row
 _WIDE, _HIGH = 5.2, 3.4  # inches a panel
 _BAR = 0.3  # inches a bar
 _COLUMNS = 3
-_SPAN = 50.0  # of positive values, beyond which only a logarithmic axis shows both ends
+_SPAN = 50.0  # ratio of positive values beyond which the axis is logarithmic
 
 
 def draw(title: str, rows: Sequence[Row], path: Path) -> None:
@@ -55,7 +55,7 @@ def _is_point(row: Row) -> bool:
 
 
 def _group(row: Row) -> str:
-    """Of a point: with what is varied, as curves over different things do not share a panel."""
+    """The group of a row; of a point with the varied parameter, as curves over different ones do not share a panel."""
     group, slash, rest = row.case.partition("/")
     if _is_point(row):
         return f"{group} {rest.rpartition('/')[2].partition('=')[0]}"

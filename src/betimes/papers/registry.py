@@ -36,7 +36,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 def find(name: str) -> Experiment:
     """The experiment of that name, or on some of its parts: `pcs-fig7`, `pcs-fig7:2869ce+b436b2`, `pcs-fig7:all`.
 
-    Raises InputError for an unknown name or part, with the nearest one there is.
+    Raises InputError for an unknown name or part, with the nearest known one.
     """
     base, colon, tail = name.partition(":")
     experiment = EXPERIMENTS.get(base)
@@ -65,16 +65,15 @@ def reproduce(
 ) -> list[Row]:
     """Run an experiment; raises InputError for an unknown name or missing data.
 
-    workers: who makes its runs, by default this process; the rows are the same.
-    data: the folder of the published data, by default as `data_directory` finds it. out: where rows.json and
-    the pictures go, by default nowhere.
+    workers: by default this process; the rows do not depend on them. data: the folder of the published data, by
+    default as `data_directory` finds it. out: the folder for rows.json and the pictures; None: they are not written.
     """
     experiment = find(name)
-    # An experiment without data runs whatever the environment says about it.
+    # An experiment without data runs even if the environment names a wrong folder.
     folder = data_directory(data) if experiment.needs or data is not None else None
     check(experiment.name, experiment.needs, folder)
     workers = workers or Workers()
-    with joined() if workers.ray else nullcontext():  # once, however many crews there are
+    with joined() if workers.ray else nullcontext():  # once for all crews
         rows = experiment.rows(folder, progress or (lambda *_: None), workers)
     if out is not None:
         _write(out, experiment, rows)
@@ -82,9 +81,9 @@ def reproduce(
 
 
 def data_directory(named: Path | None = None) -> Path | None:
-    """The folder given, else that of the environment's BETIMES_DATA, else the default where there is one.
+    """The folder given, else that of BETIMES_DATA in the environment, else the default if it exists.
 
-    Raises InputError where a folder that was named is none.
+    Raises InputError if a named folder does not exist.
     """
     source = "--data"
     if named is None:
@@ -98,7 +97,7 @@ def data_directory(named: Path | None = None) -> Path | None:
 
 
 def check(name: str, needs: tuple[str, ...], data: Path | None) -> None:
-    """Raise InputError naming the first file that experiment `name` needs and that is not there."""
+    """Raise InputError naming the first missing file that experiment `name` needs."""
     if not needs:
         return
     if data is None:

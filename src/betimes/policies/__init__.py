@@ -1,4 +1,4 @@
-"""Who decides: one file a published policy, and what a user needs to write another.
+"""The policies: one file a published policy, and the interface for users' own.
 
 A user's policy file imports from here: ``from betimes.policies import priority, Parameter``.
 """

@@ -1,4 +1,4 @@
-"""Checks of a policy's decorator and of what a hook does, before anything is compiled."""
+"""Checks of a policy's decorator and of its hooks, before anything is compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OURS = "betimes"
 def check_declaration(
     function: Any, decorator: str, declared: Mapping[str, Any], known: tuple[str, ...]
 ) -> None:
-    """Refuse what the decorator does not know, and a policy that does not say what it does; raises PolicyError."""
+    """Refuse unknown arguments of the decorator, and a policy without a summary; raises PolicyError."""
     where = f"{located(function)}, @{decorator}"
     for name in declared:
         if name not in known:
@@ -26,7 +26,7 @@ def check_declaration(
 
 
 def is_users(function: Any) -> bool:
-    """Whether a hook is no part of Betimes."""
+    """Whether a hook is a user's, and not part of Betimes."""
     return function is not None and _plain(function).__module__.partition(".")[0] != OURS
 
 
@@ -41,7 +41,7 @@ def located(function: Any) -> str:
 def check_reads_only(policy: str, hook: Any) -> None:
     """Refuse a user's hook that writes into a job, a node or the cluster; raises PolicyError.
 
-    Records are handed over as they are, for a copy of each would take longer than the hook.
+    Hooks get the records themselves, as copying each would take longer than the hook.
     """
     if not is_users(hook):
         return

@@ -1,18 +1,18 @@
-"""What a policy is: up to three hooks, compiled, and a declaration of its parameters.
+"""A policy for the pool: up to three compiled hooks, and a declaration of its parameters.
 
 ``rank(view, now, chosen, key)``
-    writes into key[k] the rank of the job in slot chosen[k]; the smaller goes first. The rank of a job that
-    holds nothing must not change while it waits: the engine does not ask again about jobs behind the last holder.
-    Without this hook jobs rank by submission.
+    writes into key[k] the rank of the job in slot chosen[k]; the smaller goes first. The rank of a job without units
+    must not change while it waits: the engine does not rank jobs behind the last holder again. Without this hook jobs
+    rank by submission.
 ``classify(view, slot)``
-    returns the group (0, 1, ...) of the job that has just been submitted. Without it there is one group.
+    returns the group (0, 1, ...) of the newly submitted job. Without this hook there is one group.
 ``allocate(view, now, grants, again)``
-    the decision: for each k below the count that it returns, grants[k].job is a slot and grants[k].units what
-    it gets; jobs not named get nothing. By again[0].at_s it can ask to be called again at a time if nothing
-    happens before. Without this hook units are handed out in the order of rank (`greedy`).
+    decides: for each k below the returned count, grants[k].job is a slot and grants[k].units its units; jobs not named
+    get none. With again[0].at_s the hook asks to be called again at that time if nothing happens before. Without this
+    hook units are handed out in the order of rank (`greedy`).
 
-A hook reads its view and writes nothing but its output: a `rank` or `classify` that sets a field of a record is
-refused, `chosen` is a copy, and a key left out counts as none. The core checks every decision before it applies it.
+A hook reads its view and writes only its output: a `rank` or `classify` that sets a field of a record is refused,
+`chosen` is a copy, and a key that is not written counts as missing. The core checks every decision before applying it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from betimes.errors import PolicyError
 from betimes.kernels import Floats, Ints, Records, Struct, full_kernel, hook, is_hook_ready, kernel
 from betimes.policies.declaring import check_declaration, check_reads_only, located
 
-# What a play-out may rely on, so that it need not ask the policy at every finish (`foresight.shortcuts`).
+# Properties of a policy that spare play-outs a decision at every finish (`foresight.shortcuts`).
 ASK = 0  # nothing
 IN_ORDER = 1  # units go down the queue, to each job as many as it can use
 ONE_EACH_IN_ORDER = 2  # while there are no fewer jobs than units: one to each of the first jobs in the queue
 EQUAL_SHARES = 3  # while there are no fewer jobs than units: the same fraction of a unit to each
-BY_CLASS = 4  # what a class with jobs waiting lets go of stays in it (weighted fair queueing)
+BY_CLASS = 4  # freed units stay in a class with waiting jobs (weighted fair queueing)
 
 Value = float | tuple[Fraction, ...] | str
 
@@ -53,10 +53,10 @@ class Parameter:
     is_list: bool = False
     choices: tuple[str, ...] = ()
     is_duration: bool = False  # seconds, or with a unit: 15m, 24h, 7d
-    is_text: bool = False  # whatever the policy makes of it; no comma
+    is_text: bool = False  # free text without commas, which the policy interprets
 
     def __post_init__(self) -> None:
-        """Refuse a default that could not be given; raises PolicyError."""
+        """Refuse a default that users could not give; raises PolicyError."""
         where, default = f"parameter {self.name}: the default", self.default
         if self.choices and default is not None and default not in self.choices:
             raise PolicyError(f"{where} {default!r} is none of its choices, {', '.join(self.choices)}")
@@ -67,7 +67,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a policy may look at before the first job."""
+    """The inputs from which a policy may derive parameters before the first job."""
 
     units: float
     fractional: bool
@@ -76,7 +76,7 @@ class Setting:
     restart_s: float
 
     def check_period(self, policy: str, parameter: str, period_s: float) -> None:
-        """Refuse a period in which jobs that take turns would do nothing but restart."""
+        """Refuse a period in which jobs that take turns would only restart."""
         if period_s <= self.restart_s:
             raise PolicyError(
                 f"policy {policy}, parameter {parameter}: {period_s:g} s is no longer than a restart takes "
@@ -86,7 +86,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the hooks are given besides the state: `View.params`, `View.table`, and the number of groups."""
+    """The hooks' inputs besides the state: `View.params`, `View.table`, and the number of groups."""
 
     params: Floats
     table: Ints = field(default_factory=lambda: np.zeros((1, 1), dtype=np.int64))
@@ -109,7 +109,7 @@ class Policy:
     playout_whole: int = ASK  # in whole units
     playout_fractional: int = ASK
     prepare: Callable[[dict[str, Value | None], Setting], Prepared] | None = None
-    unproven: Path | None = None  # what `loading.mark_proven` leaves behind
+    unproven: Path | None = None  # the file that `loading.mark_proven` creates
 
     def prepared(self, values: dict[str, Value | None], setting: Setting) -> Prepared:
         """The hooks' parameters for one simulation; by default the numbers in the order declared."""
@@ -126,7 +126,7 @@ class Policy:
         return Prepared(np.array(numbers or [0.0], dtype=np.float64))
 
     def rules(self, learns: bool = False) -> PoolRules:
-        """What the engine is given of the policy, with its hooks compiled; learns: beliefs are drawn from history.
+        """The policy's rules for the engine, with compiled hooks; learns: beliefs are drawn from history.
 
         Raises PolicyError for a hook that does not compile, or that writes.
         """
@@ -157,12 +157,12 @@ def priority(**declared: Unpack[Declaration]) -> Callable[[Any], Policy]:
 
 
 def allocation(**declared: Unpack[Declaration]) -> Callable[[Any], Policy]:
-    """Make a policy of a function ``allocate(view, now, grants, again)`` that decides who holds how many units."""
+    """Make a policy of a function ``allocate(view, now, grants, again)`` that decides the units of each job."""
     return lambda function: _declared(function, "allocation", declared, allocate=full_kernel(function))
 
 
 class Declaration(TypedDict, total=False):
-    """What `priority` and `allocation` take; `name` is the function's unless it is given."""
+    """The arguments of `priority` and `allocation`; `name` is by default the function's."""
 
     summary: Required[str]
     name: str
@@ -172,7 +172,7 @@ class Declaration(TypedDict, total=False):
 
 
 SAID = ("summary", "name", "question", "paper", "parameters")
-"""What every decorator takes."""
+"""Arguments of every decorator."""
 
 
 def _declared(function: Any, decorator: str, declared: Declaration, **hook: Any) -> Policy:
@@ -191,13 +191,13 @@ def compiled(policy: str, function: Any, rules: type[Struct], name: str) -> Any:
     """A policy's hook as the field `name` of the rules; raises PolicyError where it does not compile."""
     try:
         return hook(function, rules, name)
-    except Exception as error:  # Numba raises all sorts of things about a function that it cannot compile
+    except Exception as error:  # Numba raises many types of error for a function that it cannot compile
         where = located(function)
         raise PolicyError(f"policy {policy} ({where}) does not compile: {first_words(error)}") from error
 
 
 def first_words(error: Exception) -> str:
-    """What a compilation error says, on one line, without the compiler's account of its own passes."""
+    """The message of a compilation error on one line, without the compiler's report of its passes."""
     lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines()]
     said = [line for line in lines if line and not line.startswith(("Failed in", "During:", "^", "<source"))]
     return "; ".join(said[:4])
@@ -218,7 +218,7 @@ def one_group(view: View, slot: int) -> int:
 
 @kernel
 def greedy(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
-    """Give each job in turn as many units as it can use and as are left, or none if that is too few for it."""
+    """Give each job in turn as many of the remaining units as it can use, or none if they are too few for it."""
     left = view.pool[0].units
     line = view.order[0]
     count = 0

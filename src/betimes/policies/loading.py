@@ -1,4 +1,4 @@
-"""A user's own policy, from a Python file that is no part of Betimes."""
+"""Loading of users' policies from Python files."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _BESIDE: set[str] = set()
 """Names of modules that users' policy files have imported from their own folders."""
 
 _FOLDERS: list[Path | None] = []
-"""Where users' policies may be, the latest restriction last; empty: anywhere."""
+"""Folders to which users' policies are restricted, the latest restriction last; empty: no restriction."""
 
 
 @contextmanager
 def only_policies_below(folder: Path | None) -> Generator[None]:
-    """Load no policy files but those below `folder` while this is entered; None: none at all.
+    """Inside, load only policy files below `folder`; None: no policy files at all.
 
-    It holds for the whole process, whatever names the file, so that a service runs no code that its operator has not
-    put there. Raises InputError where there is no such folder.
+    This holds for the whole process, so that a service runs only code that its operator has put there. Raises
+    InputError if there is no such folder.
     """
     if folder is not None and not folder.is_dir():
         raise InputError(
@@ -51,9 +51,9 @@ def only_policies_below(folder: Path | None) -> Generator[None]:
 def load_policy(path: str, name: str, kind: type[AnyPolicy]) -> AnyPolicy:
     """The policy `name` in the Python file `path`, which must be of the `kind` that the engine takes.
 
-    An edit of the file, of a Python file beside it or of one that it imports from below is seen. Until it has come
-    through one simulation, its indices are checked: a mistake is then an error that names the policy, and not a crash.
-    Raises PolicyError: no such file, no such name, or whatever the file itself raises.
+    Edits of the file, of Python files beside it and of those that it imports from below take effect. Until the policy
+    has completed one simulation, its indices are checked: a mistake is then an error that names the policy, and not a
+    crash. Raises PolicyError: no such file, no such name, or any error of the file itself.
     """
     try:
         file = Path(path).expanduser().resolve()
@@ -83,16 +83,16 @@ def load_policy(path: str, name: str, kind: type[AnyPolicy]) -> AnyPolicy:
 
 
 def mark_proven(policy: Policy | NodesPolicy) -> None:
-    """A user's policy has come through a simulation with its indices checked: from now on they need not be."""
+    """Record that a user's policy has completed a simulation with checked indices; later ones run unchecked."""
     if policy.unproven is None or INTERPRETED:
         return
-    with suppress(OSError):  # a cache that cannot be written costs time, and nothing else
+    with suppress(OSError):  # a cache that cannot be written only costs time
         policy.unproven.parent.mkdir(parents=True, exist_ok=True)
         policy.unproven.touch()
 
 
 def _check_folder(path: str, file: Path) -> None:
-    """Raises PolicyError for a file where policies may not be loaded from."""
+    """Raise PolicyError for a file outside the folder to which policies are restricted."""
     if not _FOLDERS:
         return
     folder = _FOLDERS[-1]
@@ -108,7 +108,7 @@ def _check_folder(path: str, file: Path) -> None:
 
 
 def _hash_of(file: Path) -> str:
-    """A hash of a policy file: where it is, and what is in it and in the files that it may import."""
+    """A hash of a policy file: its path, its contents and those of the files that it may import."""
     digest = hashlib.sha256(f"{__version__}\0{file}\0".encode())
     for source in _sources_of(file):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
@@ -134,7 +134,7 @@ def _imports(source: Path, folder: Path) -> Iterator[tuple[list[str], Path]]:
     try:
         tree = ast.parse(source.read_bytes())
     except (SyntaxError, ValueError):
-        return  # executing it will say what is wrong
+        return  # executing the file will raise the error
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names, base = [alias.name for alias in node.names], folder
@@ -156,7 +156,7 @@ def _execute(path: str, file: Path, module_name: str, checked: bool) -> ModuleTy
     if spec is None or spec.loader is None:
         raise PolicyError(f"policy file {path}: Python cannot import it; it must be a .py file")
     module = importlib.util.module_from_spec(spec)
-    # Numba finds a cached function's module by its name, also while the file is being executed.
+    # Numba looks up a cached function's module by name, even while the file is being executed.
     sys.modules[module_name] = module
     # Files beside an earlier one, or beside this one before an edit, may have been imported under the same names.
     for name in _BESIDE:
@@ -167,7 +167,7 @@ def _execute(path: str, file: Path, module_name: str, checked: bool) -> ModuleTy
     try:
         with checking_indices(checked):
             spec.loader.exec_module(module)
-    except Exception as error:  # whatever a user's file raises is that file's fault
+    except Exception as error:  # any error is that of the user's file
         del sys.modules[module_name]
         raise PolicyError(f"policy file {path}: {type(error).__name__}: {error}") from error
     finally:

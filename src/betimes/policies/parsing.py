@@ -1,4 +1,4 @@
-"""From the text `wfq:thresholds=1627+969473,weights=19/20+1/20` to a policy with its parameters.
+"""Parsing of `wfq:thresholds=1627+969473,weights=19/20+1/20` into a policy with its parameters.
 
 Parameters follow the name, separated by commas; a list is joined by ``+``; a number may be a fraction.
 """
@@ -17,7 +17,7 @@ from betimes.policies.loading import load_policy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.units import SECONDS
 
-LARGEST = 1e18  # of any number in a specification
+LARGEST = 1e18  # limit of numbers in a specification
 
 
 AnyPolicy = TypeVar("AnyPolicy", bound=Policy | NodesPolicy)

@@ -1,4 +1,4 @@
-"""What to say of a policy that decided something that the core refuses."""
+"""Error texts for policies whose decisions the core refuses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REASONS = {
     BAD_GROUP: "put a job into a group that does not exist",
     BAD_KEY: "ranked a job with a key that is not a number, or with none",
 }
-"""Words for every reason why the core refuses a decision."""
+"""A text for each reason why the core refuses a decision."""
 
 
 NODES_REASONS = {
@@ -46,7 +46,7 @@ NODES_REASONS = {
     BAD_WAIT: "let this job wait until a time that is not a number",
     BAD_ORDERS: "gave no number of machines to rent while this job waits",
 }
-"""Words for every reason why the answer of a policy for nodes cannot be used."""
+"""A text for each reason why the answer of a policy for nodes cannot be used."""
 
 
 def nodes_violation(policy: str, reason: int, job: object, time_s: float, ahead: bool) -> PolicyViolation:

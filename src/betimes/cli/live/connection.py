@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def service_now(service: PlainClient, latest_at: float | None) -> tuple[float, list[str]]:
-    """The present by the service's clock, and what a user has to know about it.
+    """The present by the service's clock, and the service's notes about its clock.
 
-    latest_at: the latest instant in an answer that must have passed; only one that has not makes the service be asked.
+    latest_at: the latest past instant in an answer; the service is asked only if this clock has it in the future.
     """
     from betimes.cli.render.times import now
 
@@ -23,9 +23,9 @@ def service_now(service: PlainClient, latest_at: float | None) -> tuple[float, l
 
 
 def connect(state: str | None = None, *, waits: bool = False) -> PlainClient:
-    """A client of the service that is meant, to be used in a `with`; raises NotReachable, which says `betimes up`.
+    """A client of the service, to be used in a `with`; raises NotReachable, whose text names `betimes up`.
 
-    waits: once it has answered, a service that is away or not ready is waited for, and a note says so.
+    waits: once the service has answered, wait while it is away or not ready, and print a note.
     """
     from betimes.client.plain import PlainClient
 

@@ -1,4 +1,4 @@
-"""`betimes demo`: a service of its own, three real jobs or a trace, what was promised and what came of it."""
+"""`betimes demo`: a new service, three real jobs or a trace, and their promises next to the outcomes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from betimes.service.views.models import EventView, JobView
 
 _LOG = "service.log"
-_STOP_S = 30.0  # for the service to end in good order
-_LOOK_S = 0.1  # between two looks at whether the policy is compiled
+_STOP_S = 30.0  # until the service must have stopped
+_LOOK_S = 0.1  # between two checks whether the policy is compiled
 _SLOW_S = 4.0  # a start that takes longer compiles, or meets a busy machine
 
 _COUNT = 'for i in 1 2 3 4 5; do echo "line $i"; sleep 1; done'
@@ -149,10 +149,10 @@ def demo(
 def _running(
     state: Path, words: Sequence[str], *, keep: bool
 ) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
-    """`betimes up` with these options in a process of its own, and what it says when it is ready.
+    """`betimes up` with these options in a child process, and the object that it prints when it is ready.
 
-    It is stopped at the end, and its state removed unless `keep`. Ctrl-C, a termination and a lost terminal end what is
-    done inside; raises BetimesError if it cannot start.
+    The service is stopped at the end, and its state removed unless `keep`. Ctrl-C, SIGTERM and a lost terminal end the
+    block; raises BetimesError if the service cannot start.
     """
     signal.signal(signal.SIGHUP, _hung_up)
     with (state / _LOG).open("w", encoding="utf-8") as log:
@@ -162,7 +162,7 @@ def _running(
             stderr=log,
             text=True,
             env=_environment(),
-            start_new_session=True,  # Ctrl-C is for us: we stop it, once
+            start_new_session=True,  # Ctrl-C reaches this process only, which stops the service once
         )
     is_started = False
     try:
@@ -183,7 +183,7 @@ def _running(
 
 
 def _environment() -> dict[str, str]:
-    """Ours, with programs of this Python's environment found first, so that jobs which say `python` mean it."""
+    """The environment with this Python's programs first in PATH, so that jobs' `python` is this one."""
     return {
         **os.environ,
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
@@ -191,7 +191,7 @@ def _environment() -> dict[str, str]:
 
 
 def _ready(process: subprocess.Popen[str], state: Path) -> dict[str, Any]:
-    """What the service says, once its policy is compiled, so that it promises at once."""
+    """The object that the service prints, once its policy is compiled, so that it promises at once."""
     from betimes.client import Client
 
     label = "starting; the first start compiles the kernels, up to a minute ..."
@@ -200,7 +200,7 @@ def _ready(process: subprocess.Popen[str], state: Path) -> dict[str, Any]:
     try:
         line = process.stdout.readline() if process.stdout else ""
         if line and json.loads(line)["compiling"]:
-            with suppress(NotReachable), Client(state=state) as service:  # it is about to end, or has
+            with suppress(NotReachable), Client(state=state) as service:  # it may be ending
                 while not service.health().ready:
                     time.sleep(_LOOK_S)
                 return json.loads(line)
@@ -213,7 +213,7 @@ def _ready(process: subprocess.Popen[str], state: Path) -> dict[str, Any]:
 
 
 def _fault(state: Path) -> str:
-    """Why the service has ended, in its own words."""
+    """The service's last line of output, which names the reason for its end."""
     said = (state / _LOG).read_text(encoding="utf-8", errors="replace").splitlines()
     return said[-1].removeprefix("betimes: ") if said else "it has ended without a word"
 
@@ -288,16 +288,16 @@ def _row(job: JobView) -> list[str]:
 
 
 class _News:
-    """The events of a service from now on, as they happen, a line for each that matters."""
+    """The events of a service from now on, as they happen, with a line for each important one."""
 
     def __init__(self, service: Client) -> None:
         self.events = service.events(service.health().last_event_id, follow=True)
         self.names: dict[int | None, str] = {}
-        self.promised: dict[int | None, float] = {}  # finishes, as first promised
-        self.told: set[int | None] = set()  # events that have been shown otherwise
+        self.promised: dict[int | None, float] = {}  # first promised finishes
+        self.told: set[int | None] = set()  # events shown by other means
 
     def following(self, silent: bool = False) -> EventView:
-        """The next event, once there is one; its line is printed."""
+        """Wait for the next event and print its line."""
         event = next(self.events)
         if event.kind == "submitted":
             spec = event.data["spec"]
@@ -377,7 +377,7 @@ def _stay(state: Path, news: _News) -> None:
 
 
 def _leave(service: Client, state: Path) -> None:
-    """Say what stays behind."""
+    """Print the jobs and the state that are left behind."""
     left = [job.job_id for job in service.iterate_jobs() if job.started_at and not job.status.is_over]
     goes_on = f"job {left[0]}, which runs" if len(left) == 1 else f"{len(left)} jobs, which run"
     say("", f"The service stops. Its state stays in {state}:", f"  betimes up --state {state}")

@@ -1,4 +1,4 @@
-"""`betimes doctor`: whether a cluster is fit to run jobs."""
+"""`betimes doctor`: checks that a cluster is fit to run jobs."""
 
 from __future__ import annotations
 

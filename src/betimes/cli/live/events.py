@@ -1,4 +1,4 @@
-"""`betimes events`: what happened and what was decided, as it is in the log."""
+"""`betimes events`: inputs and decisions in the event log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVENT_COLUMNS = (
 
 
 NEWEST = 100
-_BEFORE = 10  # events that are shown before those that are followed
+_BEFORE = 10  # past events shown before following
 
 
 def events(
@@ -104,13 +104,13 @@ def _listed(
     """The first behind `after`, or the newest; oldest first."""
     if after is not None:
         return list(islice(service.events(after, job=job, kinds=kinds), limit))
-    # Ids have no gaps: without a filter nothing before the last few need be read.
+    # Ids have no gaps, so that without a filter reading can begin at the newest `limit`.
     before = _before_newest(service, limit) if job is None and not kinds else 0
     return list(deque(service.events(before, job=job, kinds=kinds), maxlen=limit))
 
 
 def _before_newest(service: PlainClient, count: int) -> int:
-    """The event behind which the newest are, `count` of them or as many as are not in files."""
+    """The id before the newest events: `count` of them, or as many as are not archived in files."""
     health = service.health()
     return max(health.archived_upto, health.last_event_id - count)
 
@@ -140,7 +140,7 @@ def _follow(
 
 
 def worth_a_line(event: EventView) -> bool:
-    """Whether people are shown an event: the line of an outrun belief says as much as the new promise."""
+    """Whether an event is shown to people: the line of an outrun belief makes that of the new promise redundant."""
     return event.kind != "quoted" or event.data.get("quote", {}).get("basis") != "doubled"
 
 
@@ -161,7 +161,7 @@ def event_row(event: EventView, at_now: float, *, with_job: bool = True) -> list
 
 
 def event_line(event: EventView, at_now: float) -> str:
-    """An event on one line, as they are printed one by one."""
+    """An event as one printed line."""
     number, at, job, kind, cause, details = event_row(event, at_now)
     who = f"job {job}" if job else ""
     return f"{number:>6} {at}  {who:<10} {kind:<16} {cause}  {details}".rstrip()

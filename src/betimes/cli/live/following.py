@@ -1,4 +1,4 @@
-"""Verbs that go on until Ctrl-C, and end then without a word."""
+"""Support for verbs that run until Ctrl-C, and then end without a message."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ INTERRUPTED = 130
 
 
 class Left(BetimesError):
-    """The user has seen enough, and pressed Ctrl-C."""
+    """The user has ended a following verb with Ctrl-C."""
 
     exit_code = INTERRUPTED
 
 
 @contextmanager
 def until_interrupted() -> Iterator[None]:
-    """Inside, Ctrl-C is the way out rather than an interruption: exit code 130, and nothing is said."""
+    """Inside, Ctrl-C is the normal end: exit code 130 without a message."""
     try:
         yield
     except KeyboardInterrupt:
@@ -30,5 +30,5 @@ def until_interrupted() -> Iterator[None]:
 
 
 def pause(seconds: float) -> None:
-    """Wait before looking again."""
+    """Wait before the next poll."""
     time.sleep(seconds)

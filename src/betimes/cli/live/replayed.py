@@ -1,4 +1,4 @@
-"""A trace that is replayed by the real service, as its event log tells it: how far it is, and what came of it."""
+"""Progress and outcome of a trace that the real service replays, from its event log."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from betimes.service.runtime.controller import Controller
     from betimes.service.scheduling.events import Event
 
-EVERY_S = 5.0  # between two lines where there is no terminal
+EVERY_S = 5.0  # between two lines without a terminal
 OVER = ("finished", "failed", "cancelled")
-_LEAST_JCT_S = 1e-3  # of a promise, where an error is a share of it
+_LEAST_JCT_S = 1e-3  # least promised JCT as the divisor of an error
 
 
 @dataclass
 class Tally:
-    """What the event log has said so far; times are seconds of the trace."""
+    """Totals of the event log so far; times are seconds of the trace."""
 
     jobs: int
     at_s: float = 0.0
     submitted: dict[int, float] = field(default_factory=dict[int, float])
     started: dict[int, float] = field(default_factory=dict[int, float])
-    promised: dict[int, float] = field(default_factory=dict[int, float])  # finishes, as first promised
+    promised: dict[int, float] = field(default_factory=dict[int, float])  # first promised finishes
     jct_s: list[float] = field(default_factory=list[float])
-    errors: list[float] = field(default_factory=list[float])  # (JCT in truth - as promised) / as promised
+    errors: list[float] = field(default_factory=list[float])  # (actual - promised JCT) / promised JCT
     ended: Counter[str] = field(default_factory=Counter[str])
     preemptions: int = 0
 
     def take(self, at: float, kind: str, job: int | None, data: Mapping[str, Any]) -> None:
-        """One more event."""
+        """Add an event."""
         self.at_s, number = at, job or 0
         if kind == "submitted":
             self.submitted[number] = at
@@ -59,7 +59,7 @@ class Tally:
 
     @property
     def over(self) -> int:
-        """Jobs that are."""
+        """The number of jobs that are over."""
         return self.ended.total()
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Tally:
 
 @contextmanager
 def told_as_it_goes(controller: Controller, jobs: int) -> Iterator[None]:
-    """While this is entered, say how far a service is with the jobs of its trace, and sum up once all are over."""
+    """Inside, report the progress of a service through its trace, and sum up once all jobs are over."""
     tally, display, said_at = Tally(jobs), Display(), time.monotonic()
 
     def heed(events: Sequence[Event]) -> None:
@@ -103,7 +103,7 @@ def told_as_it_goes(controller: Controller, jobs: int) -> Iterator[None]:
 
 
 def sum_up(tally: Tally, as_json: bool) -> None:
-    """Print what came of all jobs: JCTs, waits, preemptions, and how far off the promises were."""
+    """Print the outcome of all jobs: JCTs, waits, preemptions, and the errors of promises."""
     waits = [at - tally.submitted[number] for number, at in tally.started.items()]
     jct = sorted(tally.jct_s) or [0.0]
     figures = {
@@ -141,7 +141,7 @@ def sum_up(tally: Tally, as_json: bool) -> None:
 
 
 def _against_promises(errors: list[float]) -> dict[str, float]:
-    """How far jobs were off their promises; nothing where none was made."""
+    """The errors of promises; empty if none was made."""
     if not errors:
         return {"promises": 0}
     off = sorted(map(abs, errors))
@@ -154,7 +154,7 @@ def _against_promises(errors: list[float]) -> dict[str, float]:
 
 
 def _percentile(ascending: list[float], percent: int) -> float:
-    """Between two of them, linearly."""
+    """A percentile by linear interpolation."""
     at = (len(ascending) - 1) * percent / 100.0
     below = ascending[int(at)]
     return below + (at - int(at)) * (ascending[min(int(at) + 1, len(ascending) - 1)] - below)

@@ -1,4 +1,4 @@
-"""`betimes up`: the service; `betimes config`: how it is set up."""
+"""`betimes up`: the service; `betimes config`: its settings."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def show_config(settings: Settings, config: ConfigFile = None, as_json: Json = F
     another. With --json an object: by setting its `value` (null: not set, and found at the start), `set_by` and `help`.
     """
     given = read_settings(settings, config)
-    ServiceConfig(**{at: each.value for at, each in given.items()})  # they must go together
+    ServiceConfig(**{at: each.value for at, each in given.items()})  # check that they go together
     if as_json:
         from betimes.cli.render.as_json import print_json
 
@@ -165,7 +165,7 @@ def show_config(settings: Settings, config: ConfigFile = None, as_json: Json = F
 
 
 def _replayed(chosen: ServiceConfig, trace: str, units: int | None, jobs: int | None) -> ServiceConfig:
-    """With a trace and its machine: the one that is named, or else its own."""
+    """The configuration with a trace and its machine: the one named, else the trace's."""
     from dataclasses import replace
 
     from betimes.cli.simulate.sources import GENERATED_UNITS, is_generated, read
@@ -176,7 +176,7 @@ def _replayed(chosen: ServiceConfig, trace: str, units: int | None, jobs: int | 
     named = chosen.cluster or chosen.nodes
     cluster = read_cluster(named) if named is not None else None
     if cluster is not None and not cluster.groups:
-        cluster = None  # it has offers alone
+        cluster = None  # the cluster has offers only
     if cluster is None and units is None and is_generated(trace):
         units = GENERATED_UNITS
     workload = read(trace, units, SEED, cluster=cluster)
@@ -188,7 +188,7 @@ def _replayed(chosen: ServiceConfig, trace: str, units: int | None, jobs: int | 
 
 
 async def _serve(chosen: ServiceConfig, as_json: bool) -> None:
-    """Until a signal; the second one ends it at once."""
+    """Run the service until a signal; a second signal ends it at once."""
     import asyncio
     import gc
     import signal
@@ -202,7 +202,7 @@ async def _serve(chosen: ServiceConfig, as_json: bool) -> None:
         loop.add_signal_handler(number, stop.set)
     waiting = asyncio.ensure_future(stop.wait())
     async with AsyncExitStack() as stack:
-        # A long queue is read back now: looking for garbage meanwhile, and finding none, takes a third of the time.
+        # Reading back a long queue leaves no garbage, and looking for it takes a third of the time.
         gc.disable()
         stack.callback(gc.enable)
         starting = asyncio.ensure_future(stack.enter_async_context(running(chosen)))
@@ -212,7 +212,7 @@ async def _serve(chosen: ServiceConfig, as_json: bool) -> None:
             await asyncio.wait((starting,))
             return
         service = starting.result()
-        # Modules and kernels stay: looking through them again and again for garbage takes 80 ms each time.
+        # Modules and kernels stay, and each scan of them for garbage takes 80 ms.
         gc.collect()
         gc.freeze()
         gc.enable()
@@ -228,7 +228,7 @@ async def _serve(chosen: ServiceConfig, as_json: bool) -> None:
 
 
 def _say(service: Service, chosen: ServiceConfig, as_json: bool) -> None:
-    """That it is ready, and how to go on."""
+    """Print that the service is ready, and the next commands."""
     import json
 
     from betimes.cli.render.jobs import standing

@@ -1,4 +1,4 @@
-"""A table that is drawn again and again."""
+"""A table that is redrawn periodically."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Screen:
         self._stack.close()
 
     def draw(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
-        """Show these rows, and below them the notes."""
+        """Show the rows with the notes below."""
         from betimes.cli.render.times import clock, now
 
         heading = f"{clock(now(), now())}  {_counted(len(rows))}"

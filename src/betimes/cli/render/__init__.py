@@ -1,1 +1,1 @@
-"""Text, tables and times as a terminal shows them."""
+"""Text, tables and times for terminals."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def print_json(answer: BaseModel | Sequence[Any] | Mapping[str, Any], *, on_one_line: bool = False) -> None:
-    """Print an answer as one JSON value; what the output's encoding lacks is escaped, so that it stays JSON."""
+    """Print an answer as one JSON value; characters that the output's encoding lacks are escaped as JSON."""
     is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     text = json.dumps(
         answer,
@@ -26,5 +26,5 @@ def print_json(answer: BaseModel | Sequence[Any] | Mapping[str, Any], *, on_one_
 
 
 def _of_model(value: BaseModel) -> Any:
-    """NaN and infinities become null."""
+    """A model as a plain object, with null for NaN and infinities."""
     return json.loads(value.model_dump_json())

@@ -1,4 +1,4 @@
-"""What an event says, in words; `--json` has all of it."""
+"""The details of an event in words; `--json` has all of them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Data = Mapping[str, Any]
 
 
 def details(event: EventView, at_now: float) -> str:
-    """An event's details in a few words; those of a kind that is not known as names and values."""
+    """An event's details in a few words; those of an unknown kind as names and values."""
     from betimes.cli.render.times import sentence
 
     phrase = _PHRASES.get(event.kind)
     where = f"on {event.node}" if event.node is not None else ""
     try:
         text = sentence(phrase(event.data, at_now), at_now) if phrase is not None else _plainly(event.data)
-    except (KeyError, TypeError):  # a later version of the service says it otherwise
+    except (KeyError, TypeError):  # a later version of the service has other fields
         text = _plainly(event.data)
     return " ".join(filter(None, (where, text)))
 
@@ -269,7 +269,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
 
 
 def _cost(of_what: str, data: Data, name: str) -> str:
-    """What an event adds to the account of a preemption, if it adds anything."""
+    """The cost that an event adds to a preemption, if any."""
     from betimes.cli.render.jobs import node_seconds
 
     cost = data["preemption"][name] if "preemption" in data else None
@@ -281,7 +281,7 @@ def _units(units: float) -> str:
 
 
 def _on(places: list[list[Any]]) -> str:
-    """` on here`, ` on a (3) and b (1)`; nothing where the policy leaves that open."""
+    """` on here`, ` on a (3), b (1)`; empty if the policy leaves the nodes open."""
     if len(places) <= 1:
         return f" on {places[0][0]}" if places else ""
     return " on " + ", ".join(f"{node} ({units})" for node, units in places)
@@ -297,7 +297,7 @@ def _plainly(data: Data) -> str:
 
 
 def _short(value: Any) -> str:
-    """A value in few words; of what is a table itself only what it says in words."""
+    """A value in few words; of a table only its `text`."""
     if isinstance(value, dict):
         return str(value.get("text", ""))
     if isinstance(value, list):
@@ -308,5 +308,5 @@ def _short(value: Any) -> str:
 
 
 def _of_list(item: Any) -> str:
-    """An entry of a list; a pair such as a node and its units as `here:4`."""
+    """An entry of a list; a pair, such as a node and its units, becomes `here:4`."""
     return ":".join(map(str, item)) if isinstance(item, list) else _short(item)

@@ -1,4 +1,4 @@
-"""A Pareto front as a table: a row a point, the three that have names first, and what other policies bring below."""
+"""A Pareto front as a table: a row a point, the three named ones first, and other policies below."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MOST_ROWS = 20
 
 
 def show(front: Front, *, wide: bool = False) -> None:
-    """Print the front: all points, or some along it where there are many; and how to put one in force.
+    """Print the front: all points, or a selection if there are many; and the command to put one in force.
 
-    Where the terminal is narrow the first objective stays. wide: nothing is left out.
+    In a narrow terminal the first objective stays. wide: nothing is left out.
     """
     from betimes.cli.render.tables import Column, say
     from betimes.cli.render.tables import show as show_table
@@ -69,7 +69,7 @@ def _chosen(front: Front) -> Sequence[Point]:
 
 
 def _cells(front: Front, axes: Sequence[Axis], train: Measured | None, test: Measured | None) -> list[str]:
-    """A cell an objective: the value on the part reported on, and that on the part searched on in brackets."""
+    """A cell an objective: the value on the testing part, and in brackets that on the training part."""
     cells: list[str] = []
     for axis, name in zip(axes, front.objectives, strict=True):
         there = "-" if train is None else axis.text(train[name])

@@ -39,24 +39,24 @@ def units(least: int, most: int) -> str:
 
 
 def node_seconds(number: float) -> str:
-    """What something cost the cluster: `12.5 node-s`; whole from a hundred on."""
+    """A cost to the cluster: `12.5 node-s`; whole from a hundred on."""
     return f"{number:,.3g} node-s" if number < 100 else f"{number:,.0f} node-s"
 
 
 def promise_pairs(submitted: Submitted, widest: int, at_now: float) -> list[tuple[str, str]]:
-    """What a job is promised at its submission, line by line, or why nothing yet."""
+    """A job's promise at submission, line by line, or the reason why there is none yet."""
     if submitted.quote is None:
         return [("starts", no_promise(submitted, at_now)), *note_pairs(submitted)]
     return [*quote_pairs(submitted.quote, widest, at_now), *note_pairs(submitted)]
 
 
 def note_pairs(answer: Submitted | Quote) -> list[tuple[str, str]]:
-    """What its user should know about the answer, and whether its command is run."""
+    """Notes for the user about the answer, and whether the command is executed."""
     return [("note", text) for text in (answer.note, answer.not_run) if text is not None]
 
 
 def no_promise(submitted: Submitted, at_now: float) -> str:
-    """Why a job that has been taken is promised nothing yet."""
+    """The reason why an accepted job has no promise yet."""
     if submitted.reason is None:
         return NO_QUOTE
     is_in_vain = submitted.reason.code == "dependency-failed"
@@ -65,7 +65,7 @@ def no_promise(submitted: Submitted, at_now: float) -> str:
 
 
 def quote_pairs(quote: Quote, widest: int, at_now: float) -> list[tuple[str, str]]:
-    """A promise, line by line: start, why not at once, end, what the run time is taken from, cost."""
+    """A promise, line by line: start, reason for a wait, end, source of the run time, cost."""
     pairs = [("starts", starts(quote, at_now))]
     if quote.reason is not None:
         pairs.append(("why", sentence(quote.reason.text, at_now)))
@@ -80,7 +80,7 @@ def quote_pairs(quote: Quote, widest: int, at_now: float) -> list[tuple[str, str
 
 
 def option_pairs(quote: Quote, at_now: float) -> list[tuple[str, str]]:
-    """What the job can do under a policy that rents, which of that is done, and why."""
+    """The options of a job under a policy that rents, the one chosen, and the reason."""
     if not quote.options:
         return []
     pairs = [("options", "; ".join(_option(option, at_now) for option in quote.options))]
@@ -98,7 +98,7 @@ def _option(option: QuoteOption, at_now: float) -> str:
 
 
 def _of_elements(quote: Quote) -> str:
-    """Which part of an array a promise is of, where it is not of all."""
+    """The part of an array that a promise is for, if not all."""
     if quote.elements is None:
         return ""
     if quote.job_id is None:
@@ -107,7 +107,7 @@ def _of_elements(quote: Quote) -> str:
 
 
 def starts(quote: Quote, at_now: float) -> str:
-    """When a promise has the job start."""
+    """The promised start."""
     if quote.start_at is None:
         return f"never under {quote.policy}, unless the load or the nodes change"
     if quote.start_at - at_now >= 1.0:
@@ -130,7 +130,7 @@ def job_name(job: JobView) -> str:
 
 
 def standing(statuses: Iterable[str]) -> str:
-    """Where jobs that are not over stand: `jobs: 3 running, 12 waiting, 93 held`."""
+    """Counts of jobs that are not over, by status: `jobs: 3 running, 12 waiting, 93 held`."""
     kinds = Counter(_STANDING[status] for status in statuses)
     told = [f"{kinds[kind]:,} {kind}" for kind in ("running", "waiting", "held") if kinds[kind]]
     return f"jobs: {', '.join(told) or 'none'}"
@@ -144,7 +144,7 @@ def command_line(spec: JobSpec) -> str:
 
 
 def against_promise(job: JobView, at_now: float) -> str:
-    """How a job that is over ended, and how that compares with its first promise: one line."""
+    """The end of a job, and its difference from the first promise: one line."""
     text = f"Job {job.job_id}, {job_name(job)}: {job.status}"
     if job.finished_at is not None:
         text += f" at {clock(job.finished_at, at_now)}"

@@ -1,4 +1,4 @@
-"""What is said on standard error: bars where it is a terminal, and notes once nothing can be refused any more."""
+"""Output on standard error: bars if it is a terminal, and notes once nothing can be refused any more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """Bars by name, and notes that are kept (each once) until `say_notes`.
+    """Bars by name, and notes kept (each once) until `say_notes`.
 
     Bad input must leave one line on standard error, so nothing else is printed before a run has succeeded.
     """
@@ -24,7 +24,7 @@ class Display:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """While this is entered, bars are drawn if standard error is a terminal; afterwards they are gone."""
+        """Inside, draw bars if standard error is a terminal; afterwards they are removed."""
         if not sys.stderr.isatty():
             yield
             return
@@ -54,7 +54,7 @@ class Display:
                 self._progress, self._bars = None, {}
 
     def expect(self, name: str, more: int | None) -> None:
-        """A bar of this name is to come, or has `more` to do; None: it is unknown how much."""
+        """Announce a bar of this name, or add `more` to its total; None: the total is unknown."""
         if self._progress is None:
             return
         if name not in self._bars:
@@ -64,7 +64,7 @@ class Display:
             self._progress.update(self._bars[name], total=(task.total or 0) + more)
 
     def advance(self, name: str, more: int) -> None:
-        """So much more of it is done."""
+        """Advance the bar by `more`."""
         if self._progress is not None and name in self._bars:
             self._progress.advance(self._bars[name], more)
 
@@ -75,7 +75,7 @@ class Display:
             self._progress.update(self._bars[name], description=label, completed=done, total=total)
 
     def finish(self, name: str) -> None:
-        """All of it is done: the bar goes."""
+        """Remove the finished bar."""
         if self._progress is not None and name in self._bars:
             self._progress.remove_task(self._bars.pop(name))
 

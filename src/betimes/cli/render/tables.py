@@ -1,4 +1,4 @@
-"""Tables of the live system: as wide as the terminal, uncut into a pipe, and safe to show whatever a name holds."""
+"""Tables of the live system: as wide as the terminal, uncut into a pipe, and safe for any text."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-_NARROWEST = 16  # that a flexible column may become before others leave
-_FRAME, _GAP = 1, 2  # blanks that a table has at its edge, and with each column
-_USUAL_WIDTH = 80  # of a terminal that does not tell
+_NARROWEST = 16  # least width of a flexible column before others leave
+_FRAME, _GAP = 1, 2  # blanks at the edge of a table, and with each column
+_USUAL_WIDTH = 80  # of a terminal of unknown width
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
 class Column(NamedTuple):
-    """A column; the one with the highest `rank` leaves first where the terminal is narrow, those with 0 never.
+    """A column; in a narrow terminal the one with the highest `rank` leaves first, those with 0 never.
 
-    `heading` may have several lines. `flexible`: its texts are cut with an ellipsis to what room there is. `style`: of
-    a text, as in `_STYLES`; empty: none.
+    `heading` may have several lines. `flexible`: its texts are cut with an ellipsis to the available room. `style`: the
+    style of a text, as in `_STYLES`; empty: none.
     """
 
     heading: str
@@ -30,7 +30,7 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table as it is printed, and its columns as far as they found room."""
+    """A printable table, and its columns that found room."""
 
     lines: list[str]
     columns: list[Column]
@@ -42,9 +42,9 @@ def table(
     width: int | None,
     sections: Collection[int] = (),
 ) -> Table:
-    """A table at most `width` characters wide where that can be; None: nothing is cut.
+    """A table at most `width` characters wide, if possible; None: nothing is cut.
 
-    Columns without any text are left out. `sections`: rows behind which a line is drawn.
+    Columns without any text are left out. `sections`: rows with a rule behind them.
     """
     rows = [[printable(cell) for cell in row] for row in rows]
     kept = [n for n, column in enumerate(columns) if not rows or column.rank == 0 or any(r[n] for r in rows)]
@@ -68,7 +68,7 @@ def table(
 
 
 def _shared(free: int, columns: Sequence[int], wide: dict[int, int]) -> dict[int, int]:
-    """`free` characters among columns: what one does not need is the others'."""
+    """Divide `free` characters among columns; width that one does not need goes to the others."""
     room: dict[int, int] = {}
     for done, n in enumerate(sorted(columns, key=lambda n: wide[n])):
         room[n] = min(wide[n], (free - sum(room.values())) // (len(columns) - done))
@@ -82,7 +82,7 @@ def show(
     wide: bool = False,
     sections: Collection[int] = (),
 ) -> int:
-    """Print a table on standard output; returns how many columns with a text in them found no room.
+    """Print a table on standard output; returns the number of non-empty columns that found no room.
 
     wide: nothing is cut, however narrow the terminal is.
     """
@@ -93,7 +93,7 @@ def show(
 
 
 def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:
-    """Print names and what they are, a line each, the texts below each other; long ones go on below themselves."""
+    """Print names and values, a line each, with the values aligned; long values are wrapped."""
     indent = max((len(name) for name, _ in pairs), default=0) + 4
     wide = width()
     room = 0 if wide is None else wide - indent
@@ -105,7 +105,7 @@ def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def wrapped(text: str, room: int) -> list[str]:
-    """A text in lines of at most `room` characters, broken at blanks, and within a word that is longer."""
+    """A text in lines of at most `room` characters, broken at blanks, and inside longer words."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
@@ -122,7 +122,7 @@ def wrapped(text: str, room: int) -> list[str]:
 
 
 def width() -> int | None:
-    """Characters of a line of the terminal; None: nothing need be cut, into a pipe or a file."""
+    """The terminal's width in characters; None: no limit, in a pipe or a file."""
     told = os.environ.get("COLUMNS", "")
     if told.isdecimal():
         return int(told)
@@ -135,7 +135,7 @@ def width() -> int | None:
 
 
 def say(*lines: str) -> None:
-    """Print lines; nothing in them commands the terminal."""
+    """Print lines, with control characters escaped."""
     _write([printable(line) for line in lines])
 
 
@@ -147,7 +147,7 @@ def printable(text: str) -> str:
 
 
 def _write(lines: Sequence[str]) -> None:
-    """Print lines, with what the output's encoding lacks written as escapes."""
+    """Print lines; characters that the output's encoding lacks are escaped."""
     encoding = sys.stdout.encoding or "utf-8"
     for line in lines:
         text = line if encoding.lower().startswith("utf") else line.replace("…", "...").replace("─", "-")
@@ -162,7 +162,7 @@ def _table(
 ) -> Table:
     headings = [column.heading.split("\n") for column in columns]
     height = max(map(len, headings), default=0)
-    # The last line of each stands just above the rule.
+    # Headings are aligned at the bottom, above the rule.
     padded = [[""] * (height - len(heading)) + heading for heading in headings]
     above = [[heading[n] for heading in padded] for n in range(height)]
     rows = [
@@ -194,14 +194,14 @@ def _line(
 
 
 def styled(text: str, style: str) -> str:
-    """A text in a colour, where standard output is a terminal that has some."""
+    """A text in a colour, if standard output is a terminal with colours."""
     if not style or os.environ.get("NO_COLOR") or os.environ.get("TERM") in (None, "dumb"):
         return text
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if sys.stdout.isatty() else text
 
 
 def _cut(text: str, room: int) -> str:
-    """A text in at most `room` characters, with an ellipsis where something is missing."""
+    """A text in at most `room` characters, with an ellipsis if it is cut."""
     if _cells(text) <= room:
         return text
     while text and _cells(text) > room - 1:
@@ -210,12 +210,12 @@ def _cut(text: str, room: int) -> str:
 
 
 def _heading(column: Column) -> int:
-    """Characters of the longest of its lines."""
+    """Width of the heading's longest line, in characters."""
     return max(map(len, column.heading.split("\n")))
 
 
 def _cells(text: str) -> int:
-    """Characters of the terminal that a text takes."""
+    """Width of a text on the terminal, in character cells."""
     if text.isascii():
         return len(text)
     import unicodedata

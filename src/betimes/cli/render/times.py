@@ -1,4 +1,4 @@
-"""Instants and durations as a person at this machine reads them: `14:05`, `Tue 14:05`, `in 12 min`, `1.5 h`."""
+"""Instants and durations in local time and words: `14:05`, `Tue 14:05`, `in 12 min`, `1.5 h`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REPLAYED_S = 1e8  # instants before 1973 are those of a replayed trace, which c
 
 
 def now(service_s: float | None = None) -> float:
-    """Seconds since 1970, by this machine's clock, or by the service's where that is known to be ahead of it.
+    """Seconds since 1970 by this machine's clock, or by the service's if that is known to be ahead.
 
     service_s: an instant that was the service's present a moment ago.
     """
@@ -26,9 +26,9 @@ def now(service_s: float | None = None) -> float:
 
 
 def clock(at: float, at_now: float) -> str:
-    """The local time of an instant, with the day where it is another one, and seconds where it is near.
+    """The local time of an instant, with the day if it is another one, and seconds if it is near.
 
-    Of a replayed trace the time since it began. `-` where no clock shows it.
+    For a replayed trace the time since its start. `-` if the instant has no date.
     """
     if _is_replayed(at) and not _is_replayed(at_now):
         return _of_trace(at)
@@ -48,14 +48,14 @@ def clock(at: float, at_now: float) -> str:
 
 
 def sentence(text: str, at_now: float) -> str:
-    """A sentence of the service, with its instants, which are in UTC, by this machine's clock."""
+    """A sentence of the service with its UTC instants converted to local time."""
     return _INSTANT.sub(lambda found: _in_sentence(found[0], at_now), text)
 
 
 def relative(at: float, at_now: float) -> str:
     """`in 12 min`, `3 h ago`, `now`."""
     if _is_replayed(at) and not _is_replayed(at_now):
-        return ""  # this machine's clock is another one
+        return ""  # a replay has another clock
     away = at - at_now
     if abs(away) < _AT_ONCE_S:
         return "now"
@@ -63,21 +63,21 @@ def relative(at: float, at_now: float) -> str:
 
 
 def both(at: float | None, at_now: float) -> str:
-    """`14:05, in 12 min`; `-` where nothing is known."""
+    """`14:05, in 12 min`; `-` if unknown."""
     if at is None or not math.isfinite(at):
         return "-"
     return ", ".join(filter(None, (clock(at, at_now), relative(at, at_now))))
 
 
 def since(at: float, at_now: float) -> float | None:
-    """Seconds from an instant until now; null where this machine's clock cannot tell, in a replay."""
+    """Seconds from an instant until now; None in a replay, which has another clock."""
     return None if _is_replayed(at) and not _is_replayed(at_now) else at_now - at
 
 
 def _in_sentence(text: str, at_now: float) -> str:
     try:
         return clock(datetime.fromisoformat(text).timestamp(), at_now)
-    except ValueError:  # no date of any calendar
+    except ValueError:  # beyond the calendar
         return text
 
 
@@ -93,7 +93,7 @@ def _of_trace(at: float) -> str:
 
 
 def _local(at: float, step_s: float) -> datetime | None:
-    """Rounded to the nearest step, as the service has it in its sentences."""
+    """The local time rounded to the nearest step, as in the service's sentences."""
     try:
         return datetime.fromtimestamp(round(at / step_s) * step_s)
     except (OverflowError, OSError, ValueError):

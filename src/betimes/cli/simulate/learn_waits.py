@@ -71,7 +71,7 @@ def learn_waits(
 
 
 def as_row(kind: str, found: Evaluation) -> dict[str, Any]:
-    """What `--json` prints."""
+    """The object that `--json` prints."""
     return {
         "model": kind,
         "jobs": found.jobs,

@@ -1,4 +1,4 @@
-"""What becomes of the results of a study: figures, files and pictures, as each run is done."""
+"""The outputs of a study: figures, files and pictures, as each run is done."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ CDFS = {
 
 
 class Outcomes:
-    """Takes results in any order; gives summaries in the order of the policies.
+    """Takes results in any order; returns summaries in the order of the policies.
 
-    out and plots: the directories to fill, None for none. Only what the pictures need is kept of a result.
+    out and plots: the directories to fill, None for none. Results are kept only as far as the pictures need them.
     """
 
     def __init__(self, study: Study, policies: Sequence[str], out: Path | None, plots: Path | None) -> None:
@@ -37,7 +37,7 @@ class Outcomes:
         self._drawn: dict[str, Result] = {}
 
     def take(self, run: Run, result: Result, *, fair: bool) -> None:
-        """A result has come in; `fair`: a max-min run of its seed is made, and awaited if need be."""
+        """Take in a result; `fair`: it waits for the max-min run of its seed if that is not done."""
         if run.fair:
             self._fair[run.seed] = result.jobs.finish_s
             early, self._early = self._early, []
@@ -65,7 +65,7 @@ class Outcomes:
         return [over_seeds(self._of(policy)) for policy in self.policies]
 
     def finish(self, warn: Callable[[str], object]) -> None:
-        """Write what needs all results: the comparison, and the pictures with all policies."""
+        """Write the files that need all results: the comparison, and the pictures with all policies."""
         from betimes.outcome import to_json
 
         if self.out is not None and self.several:
@@ -95,7 +95,7 @@ class Outcomes:
         return [self._summaries[policy, seed] for seed in self.study.all_seeds()]
 
     def _fair_finish(self, run: Run, result: Result) -> Any:
-        """Without a max-min run its key is still there, and null: scripts may ask for it."""
+        """Finish times of the max-min run; without one the key stays, with null, for scripts that read it."""
         import numpy as np
 
         return self._fair.get(run.seed, np.full(len(result.jobs), np.nan))
@@ -167,6 +167,6 @@ def _mean_timing(timings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _whole(mean: float, values: Sequence[Any]) -> float | int:
-    """A mean of counts that is whole stays a whole number."""
+    """A mean of counts as an int if it is whole."""
     counts = all(isinstance(value, int) for value in values)
     return int(mean) if counts and float(mean).is_integer() else mean

@@ -1,4 +1,4 @@
-"""`betimes policies`: what there is to choose from."""
+"""`betimes policies`: the list of policies."""
 
 from __future__ import annotations
 

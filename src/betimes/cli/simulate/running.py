@@ -1,4 +1,4 @@
-"""From checked options to printed figures: what `simulate` and `compare` have in common."""
+"""From checked options to printed figures: the common part of `simulate` and `compare`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from betimes.outcome import Result
 
 MOST_JOBS_HERE = 20_000
-"""Up to so many jobs in all runs together, starting other processes takes longer than they save."""
+"""Up to this many jobs in all runs together, starting other processes takes longer than they save."""
 
 
 def study(
     policies: str, options: SimulationOptions, *, several: bool, timeline: bool
 ) -> tuple[Study, dict[str, AnyChosen], dict[str, Engine]]:
-    """The options as a `Study`, the policies and their engines; refused here where they can be without the trace.
+    """The options as a `Study`, the policies and their engines; checked as far as possible without the trace.
 
     Raises InputError and its children.
     """
@@ -146,7 +146,7 @@ def run(
 
 
 def _widths(engines: dict[str, Engine], loaded: Loaded) -> str:
-    """What the policies of the two engines do with the same jobs."""
+    """A note on the widths of the same jobs under the policies of the two engines."""
     pool, nodes = (", ".join(name for name in engines if engines[name] == each) for each in ("pool", "nodes"))
     machine = loaded.placed["pool"][1]
     where = f"{machine} units" if isinstance(machine, int) else f"the units of {machine.name}"
@@ -160,7 +160,7 @@ def _with_compilation(result: Result, seconds: float) -> Result:
 
 
 def _may_draw(policy: AnyChosen) -> bool:
-    """Whether the policy may draw lots: those that choose victims or what to simulate are given the seed."""
+    """Whether the policy may draw lots: policies with victims or members get the seed."""
     return any(getattr(policy.policy, name, None) is not None for name in ("evict", "members"))
 
 
@@ -173,7 +173,7 @@ def _bar(run: Run, names: list[str]) -> str:
 def chosen_policies(
     text: str, *, several: bool, engine: str, cluster: str | None, file: str
 ) -> tuple[dict[str, AnyChosen], dict[str, Engine]]:
-    """The policies that an option names, and the engine that each is for, by what they are called.
+    """The policies that an option names, and the engine of each, by name.
 
     Raises PolicyError for unknown ones, one named twice, or one that is for the other engine.
     """

@@ -1,4 +1,4 @@
-"""What can be said of a simulation on the command line: each option once, with its default."""
+"""The options of a simulation on the command line, each once, with its default."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from betimes.cli import options
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationOptions:
-    """As they were given: `spread_options` makes options of a verb of them, `Study` has what was read from them."""
+    """Options as given: `spread_options` turns them into options of a verb, `Study` has the parsed values."""
 
     file: options.File
     units: options.Units = None
@@ -44,7 +44,7 @@ class SimulationOptions:
 
 
 def spread_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb, with the fields of each parameter that is a dataclass as options of their own, in its place."""
+    """The verb with each dataclass parameter replaced by its fields as separate options."""
     hints = get_type_hints(verb, include_extras=True)
     records = {name: hints[name] for name in inspect.signature(verb).parameters if is_dataclass(hints[name])}
     parameters: list[inspect.Parameter] = []

@@ -1,4 +1,4 @@
-"""`betimes size-fleet`: how many machines to own when more can be rented."""
+"""`betimes size-fleet`: the number of machines to own if more can be rented."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from betimes.foresight.sizing import Sizing
 
 FILE = "sizing.json"
-RUNS = 9  # of which the search makes so many first
+RUNS = 9  # simulations that the search makes first
 
 Cluster = Annotated[
     str,
@@ -108,7 +108,7 @@ def size_fleet(
 
 
 def as_rows(sizing: Sizing) -> dict[str, Any]:
-    """What `--json` prints: the best fleet, and all that were tried."""
+    """The object that `--json` prints: the best fleet, and all that were tried."""
     from dataclasses import asdict
 
     return {

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from betimes.workload import Workload
 
 GENERATED_UNITS = 64
-"""The pool that a generator fills when none is named: the machine of the PCS study."""
+"""The default pool of generators: the machine of the PCS study."""
 
 SAMPLE = "sample:"
 
@@ -41,9 +41,9 @@ def read(
     on_bad_rows: str = "fail",
     cluster: Cluster | None = None,
 ) -> Workload:
-    """The workload that `text` names; `units`, `cluster` and `seed` matter to generators alone.
+    """The workload that `text` names; `units`, `cluster` and `seed` apply to generators only.
 
-    Raises InputError, with the nearest name of a file or a generator where there is neither.
+    Raises InputError, with the nearest name of a file or a generator, if there is neither.
     """
     from betimes.workload import read_trace
 
@@ -64,7 +64,7 @@ def read(
 
 
 def generated(spec: str, units: int | None, cluster: Cluster | None, seed: int) -> Workload:
-    """The workload of a generator; on a pool of 64 units if nothing says where. Raises InputError."""
+    """The workload of a generator; by default for a pool of 64 units. Raises InputError."""
     from betimes.twin.generate import described_cluster, generate
 
     if units is not None and cluster is None and described_cluster(spec) is not None:

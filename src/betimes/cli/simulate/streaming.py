@@ -1,4 +1,4 @@
-"""`simulate --stream`: jobs in chunks, of which only the times are kept, for more of them than fit in memory."""
+"""`simulate --stream`: jobs in chunks, for more jobs than fit in memory; only their times are kept."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def run_in_chunks(
 def _chunks(wanted: Study, note: Callable[[str], Any]) -> tuple[Iterator[Workload], int, Cluster, bool]:
     """The jobs and their number, the nodes, and whether there are estimates.
 
-    A generator that makes its jobs in chunks does so; other workloads are read as a whole and cut.
+    Some generators make jobs in chunks; other workloads are read as a whole and cut.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""What `simulate` and `compare` are asked to do, and how one run of it is made."""
+"""The study that `simulate` and `compare` make, and a single run of it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 FAIR = "max-min"
 MOST_JOBS_FAIR = 20_000
-"""Up to here the max-min run, whose cost grows with the square of an overload, is made without being asked for."""
+"""Limit for an unrequested max-min run, whose cost grows with the square of an overload."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """The options, and what was read from them; checked as far as they can be without the trace."""
+    """The options and their parsed values; checked as far as possible without the trace."""
 
     options: SimulationOptions
-    engines: tuple[Engine, ...]  # those that the policies are for
+    engines: tuple[Engine, ...]  # of the policies
     cluster: Cluster | None
     curves: SpeedupTable | None
     grace: tuple[float, float | None] | None
@@ -62,7 +62,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A workload, as it is ready to run on each engine, and its machine; how long getting it took (s).
+    """A workload ready to run on each engine, its machine, and the time it took to load (s).
 
     placed: the jobs with the units of a pool, or the nodes of a cluster.
     """
@@ -74,7 +74,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Run:
-    """One simulation to make: of a policy, or (`fair`) of the max-min shares to compare with."""
+    """One simulation to make: of a policy, or (`fair`) of max-min shares for comparison."""
 
     policy: str
     seed: int
@@ -98,7 +98,7 @@ def load(study: Study, seed: int) -> Loaded:
         raise InputError(f"{study.options.file}: there is no job to simulate{left_out}")
     workload = _marked(study, workload, seed)
     placed: dict[Engine, tuple[Workload, int | Cluster]] = {}
-    for engine in study.engines:  # the load is that of the first, so that all run the same jobs
+    for engine in study.engines:  # scale the load on the first only, so that all run the same jobs
         load_frac = None if placed else study.options.load
         placed[engine] = (_on_pool if engine == "pool" else _on_nodes)(study, workload, load_frac)
         workload, _ = placed[engine]
@@ -106,7 +106,7 @@ def load(study: Study, seed: int) -> Loaded:
 
 
 def _marked(study: Study, workload: Workload, seed: int) -> Workload:
-    """The jobs as trials or best-effort, with grace periods, as the options say."""
+    """The jobs marked as trials or best-effort, with grace periods, by the options."""
     from betimes.workload import draw_grace, mark_trials
     from betimes.workload.speedup import bind
 
@@ -126,7 +126,7 @@ def _on_nodes(study: Study, workload: Workload, load_frac: float | None) -> tupl
     cluster = study.cluster or cluster_for(workload, study.options.units)
     check_wide(
         workload, cluster, study.options.on_wide, rents=bool(cluster.offers)
-    )  # refuses now what any policy would refuse later
+    )  # refuses now the jobs that any policy would refuse later
     if load_frac is not None:
         workload = scaled_to(workload, cluster, load_frac, study.curves)
     return workload, cluster
@@ -199,7 +199,7 @@ def simulate(
 
 
 def notes_of(workload: Workload) -> list[str]:
-    """What reading the trace had to say, a line each."""
+    """The notes of reading the trace, a line each."""
     skipped = "; ".join(f"{reason} ({count:,})" for reason, count in workload.notes.skipped.items())
     left_out = [f"{workload.name}: rows left out: {skipped}"] if skipped else []
     return left_out + [f"{workload.name}: {warning}" for warning in workload.notes.warnings]
@@ -218,7 +218,7 @@ def _units(study: Study, workload: Workload) -> int:
 def _rescaled(
     workload: Workload, fitted: Workload, units: int, load_frac: float, curves: SpeedupTable | None
 ) -> Workload:
-    """The workload with gaps such that those of its jobs that the pool takes offer `load_frac`."""
+    """The workload with gaps such that the jobs accepted by the pool offer `load_frac`."""
     from betimes.workload.speedup import bind
 
     if not len(fitted):
@@ -227,5 +227,5 @@ def _rescaled(
     offered = fitted.offered_load(units, table.at(fitted.curve, fitted.max_units))
     if math.isinf(offered):
         raise InputError(f"--load {load_frac:g}: the jobs of {workload.name} are all submitted at one time")
-    # `scale_load` stretches by its own idea of the load to what it is given: here by offered / load_frac.
+    # `scale_load` computes the load of all jobs, so the target is corrected: gaps grow by offered / load_frac.
     return workload.scale_load(workload.offered_load(units) / offered * load_frac, units)

@@ -233,7 +233,7 @@ def _offered(
 
 
 def _too_wide(workload: Workload, machine: int | None, nodes: Cluster | None) -> int | None:
-    """How many jobs need more than there is."""
+    """The number of jobs that need more than the machine has."""
     if nodes is not None:
         from betimes.twin.nodes.tasks import tasks_of
 
@@ -242,7 +242,7 @@ def _too_wide(workload: Workload, machine: int | None, nodes: Cluster | None) ->
 
 
 def _print(name: str, text: str) -> None:
-    """One entry; in a terminal it breaks between words, below its beginning."""
+    """Print one entry; in a terminal it is wrapped between words and indented."""
     line = f"{name:<22}{text}"
     if sys.stdout.isatty():
         width = max(60, shutil.get_terminal_size().columns)

@@ -1,4 +1,4 @@
-"""`betimes tune`: what configurations of weighted fair queueing can bring, as a Pareto front."""
+"""`betimes tune`: a Pareto front of configurations of weighted fair queueing."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from betimes.foresight.tuning import Front, Progress, Search
 
 MOST_HERE = 100_000
-"""Up to so many jobs in all evaluations together, starting other processes takes longer than they save."""
+"""Up to this many jobs in all evaluations together, starting other processes takes longer than they save."""
 
 SHORT_S = 5.0
-"""Of a budget below that, starting other processes would take too much."""
+"""For a shorter budget, starting other processes would take too long."""
 
 Objectives = Annotated[
     list[str] | None,

@@ -1,6 +1,6 @@
-"""Runs of a study, here, in several processes or on a Ray cluster: the same results each way.
+"""Runs of a study in this process, in several, or on a Ray cluster, with the same results.
 
-Spawned workers load the kernels from the cache, which is filled before.
+Spawned workers load the kernels from the cache, which is filled beforehand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from betimes.outcome import Result
 
 Progress = Callable[[Run, int], object]
-"""Told a run and how many more of its jobs have been submitted."""
+"""Called with a run and the number of further jobs of it that have been submitted."""
 
 
 def results(
@@ -33,9 +33,9 @@ def results(
 ) -> Iterator[tuple[Run, Result]]:
     """Every run with its result, in the order in which they are done.
 
-    processes: at once; with `ray` on its cluster, None: one a processor. loaded: the workload of the study's first
-    seed, and of all seeds where no jobs are drawn. Raises what a run raises, and with `ray` InputError where Ray is
-    not installed; no process is left behind then, nor when the caller stops asking.
+    processes: their number, with `ray` on its cluster; None: one a processor. loaded: the workload of the study's first
+    seed, and of all seeds if no jobs are drawn. Raises the errors of a run, and with `ray` InputError if Ray is not
+    installed; no process is left behind then, nor when the caller stops iterating.
     """
     size = len(runs) if processes is None else min(processes, len(runs))
     if size <= 1 and not ray:
@@ -58,7 +58,7 @@ def results(
 
 
 def _worker(study: Study, loaded: Loaded) -> Do:
-    """What a worker process does with a run: says notes (text) and how many more jobs were submitted (numbers)."""
+    """A worker's function from a run to its result; it reports notes (text) and further submitted jobs (numbers)."""
     jobs = _Jobs(study, loaded)
 
     def do(run: Run, say: Say) -> Result:
@@ -75,7 +75,7 @@ class _Jobs:
         self.one_for_all = not study.draws_jobs()
 
     def run(self, run: Run, warn: Callable[[str], object], progress: Progress) -> Result:
-        """Make one run; raises what goes wrong."""
+        """Make one run; raises its errors."""
         if run.seed != self.seed and not self.one_for_all:
             self.loaded, self.seed = load(self.study, run.seed), run.seed
             for note in notes_of(self.loaded.workload):

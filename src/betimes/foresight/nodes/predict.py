@@ -1,6 +1,6 @@
-"""When the jobs on nodes will start and finish: the state is copied and played forward under the same policy.
+"""Starts and finishes of jobs on nodes: the state is copied and played forward under the same policy.
 
-No further submissions happen in a play-out, and what the scheduler believes about sizes is true there.
+A play-out has no further submissions, and takes the scheduler's beliefs about sizes as true.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from betimes.twin.nodes.trace_loop import Loop, compiled_loop
 
 
 def _aside(run: NodesSimulation) -> Trace:
-    """The trace of the run, with outcomes of its own."""
+    """The trace of the run with a new table of outcomes."""
     return run.trace.replaced(outcomes=blank(Outcome, len(run.jobs)), finished=np.zeros(1, dtype=np.int64))
 
 
@@ -61,7 +61,7 @@ def play_out(
 
 @kernel
 def _is_known(copy: NodesState, rules: NodesRules, predicted: Floats, row: int) -> bool:
-    """Whether the finish of `row` is known; notes it if the job runs, and nothing can stop it before."""
+    """Whether the finish of `row` is known; notes the finish of a running job that nothing can stop before."""
     if not math.isnan(predicted[row]):
         return True
     if rules.preempts:
@@ -99,7 +99,7 @@ def run_rows_predicting(
     next row to promise, and done[1] is 1 in the middle of a play-out, which the next call goes on with.
     """
     while True:
-        # Called again in the middle of an instant: first all of it.
+        # Called again in the middle of an instant: finish the instant first.
         if state.cluster[0].pending != NOTHING and done[1] == 0:
             status = loop.advance(state, rules, trace, row, stop, state.pool[0].now)
             if status != DONE:
@@ -109,7 +109,7 @@ def run_rows_predicting(
         if done[0] < row[0]:
             if done[1] == 0:
                 copy_into(state, copy, believing)
-                copy.cluster[0].select_s = math.inf  # the policy in force stays so
+                copy.cluster[0].select_s = math.inf  # the policy in force stays in force
                 predicted[done[0] : row[0]] = math.nan
                 aside.finished[0] = 0
             status = play_out(loop, copy, ahead, aside, nothing, done[0], row[0], predicted)

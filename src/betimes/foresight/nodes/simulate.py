@@ -42,11 +42,11 @@ def simulate_nodes(
 ) -> Result:
     """Run `workload` under `policy` on the nodes of `cluster`; jobs run at full width, and are never resized.
 
-    sizes: what the scheduler believes, by default the users' estimates where the trace has any, else the truth.
+    sizes: the scheduler's beliefs, by default the users' estimates if the trace has any, else the truth.
     overrun: jobs that outrun their estimate are believed to take twice as long (`extend`), or are ended (`kill`).
     restart_s: lost by a preempted job when it resumes. predict: promise a finish at every submission, or at
-    `predict_sample` of them drawn by `seed`. warn is told, in one line each, what was assumed and who was refused;
-    progress the number of jobs submitted so far.
+    `predict_sample` of them drawn by `seed`. warn receives, in one line each, assumptions and refused jobs; progress
+    the number of jobs submitted so far.
     Raises InputError (and its children) for bad input, PolicyViolation for a policy's bad answer.
     """
     chosen = policy if isinstance(policy, ChosenPolicy) else parse_nodes_policy(policy)
@@ -119,7 +119,7 @@ def simulate_nodes(
 
 
 def _selecting(run: NodesSimulation, warn: Callable[[str], object]) -> Portfolio | None:
-    """What selects among the policies of a portfolio for the run, None: its policy is a single one."""
+    """The portfolio that selects among policies for the run; None: the policy is a single one."""
     chosen = run.policy
     if chosen.policy.members is None:
         return None
@@ -130,4 +130,4 @@ def _selecting(run: NodesSimulation, warn: Callable[[str], object]) -> Portfolio
 
 
 def _keep_quiet(_: str) -> None:
-    """For callers who do not want to be told."""
+    """The default of `warn`: drop the text."""

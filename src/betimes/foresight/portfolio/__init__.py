@@ -1,1 +1,1 @@
-"""A portfolio of policies: each is simulated on the jobs that wait, and the best is put in force."""
+"""A portfolio of policies: each is simulated on the waiting jobs, and the best is put in force."""

@@ -1,4 +1,4 @@
-"""Jobs that may come: stretches of those that have, drawn from moments of the past that are like the present one."""
+"""Jobs that may come: stretches of past submissions, drawn from moments like the present one."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from numpy.typing import NDArray
 from betimes.kernels import Floats, Ints
 
 HORIZON_S = 3600.0
-"""How far a stretch reaches; the machines of most offers are paid by the hour."""
+"""Length of a stretch; the machines of most offers are billed by the hour."""
 
 MOST_JOBS = 300
 """Of a stretch; later ones are left out."""
 
 CHOICE = 8
-"""Moments that are looked at for each stretch that is drawn."""
+"""Candidate moments for each stretch that is drawn."""
 
 NEWEST_JOBS = 1_000
-"""Moments that follow one of these are looked at: what is submitted changes within weeks."""
+"""Candidate moments follow one of these: workloads change within weeks."""
 
 CONFIRMING = 2
-"""Times as many stretches are drawn to confirm a choice as to make it."""
+"""How many times as many stretches are drawn to confirm a choice as to make it."""
 
 DRAWS, OTHER_DRAWS = 0xA881, 0xC0F1  # set the draws of stretches apart from other draws of the seed
 
 
 class Draws(Protocol):
-    """What says which jobs may be submitted next."""
+    """A source of jobs that may be submitted next."""
 
     def draw(self, past: NDArray[Any], now_s: float, *, to_confirm: bool = False) -> list[NDArray[Any]]:
         """Scenarios: rows of `Arrival`, at most `MOST_JOBS`, in order of submission, from now on.
 
-        past: the jobs that have been submitted, as `Submitted.jobs`. to_confirm: a choice that was made by others.
+        past: the jobs submitted so far, as `Submitted.jobs`. to_confirm: draw other scenarios, to confirm a choice.
         """
         ...
 
 
 class Arrivals:
-    """Draws what may be submitted next; the same at the same time with the same seed, whatever was drawn before.
+    """Draws jobs that may be submitted next; the draw depends on the time and the seed, not on earlier draws.
 
-    Jobs come in bursts, and a selection happens while some wait: what follows is not what follows any moment. So a
-    stretch begins as long after a submission of the past as now is after the last one, with none in between (the Palm
-    distribution, estimated from the newest jobs); of `CHOICE` times as many, those are taken before which about as many
-    jobs were submitted in an hour as now. stretches: how many a selection draws.
+    Jobs come in bursts, and selections happen while some wait, so a random moment of the past is no model of the next
+    hour. A stretch therefore begins as long after a past submission as now is after the last one, with none in between
+    (the Palm distribution, estimated from the newest jobs); of `CHOICE` times as many candidates, the stretches with
+    about as many submissions in the hour before as now are taken. stretches: how many a selection draws.
     """
 
     def __init__(self, seed: int, stretches: int) -> None:
@@ -71,13 +71,13 @@ class Arrivals:
 
 
 def _places(lots: np.random.Generator, count: int, among: int) -> Ints:
-    """Numbers below `among`, one from each of `count` equal parts: their mean varies less than that of free draws."""
+    """Numbers below `among`, one from each of `count` equal parts (stratified: their mean varies less)."""
     places = (np.arange(count) + lots.random(count)) * (among / count)
     return np.minimum(places.astype(np.int64), among - 1)
 
 
 def _moments_like_now(submit_s: Floats, now_s: float, latest_s: float) -> Ints:
-    """The submissions after which there was none for as long as there is none now; by `latest_s` that time was over."""
+    """Submissions followed by at least as long a gap as the last one; that time was over by `latest_s`."""
     if len(submit_s) == 0:
         return np.zeros(0, np.int64)
     moments_s = submit_s[:-1] + (now_s - submit_s[-1])
@@ -85,7 +85,7 @@ def _moments_like_now(submit_s: Floats, now_s: float, latest_s: float) -> Ints:
 
 
 def _load(submit_s: Floats, rows: Ints) -> Floats:
-    """The logarithm of how many jobs were submitted in the hour up to each of these submissions."""
+    """The logarithm of the number of jobs submitted in the hour up to each of these submissions."""
     return np.log1p(rows + 1 - np.searchsorted(submit_s, submit_s[rows] - HORIZON_S, side="right"))
 
 

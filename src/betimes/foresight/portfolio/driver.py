@@ -1,4 +1,4 @@
-"""A run under a portfolio: at every selection its policies are simulated, and the best is put in force."""
+"""A run under a portfolio: each selection simulates its policies and puts the best in force."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from betimes.policies.parsing import ChosenPolicy
 from betimes.twin.nodes.simulation import NodesSimulation
 
 STRETCHES = 5
-"""Of the past, that a selection draws unless it is told how many."""
+"""Default number of stretches of the past that a selection draws."""
 
 Scenarios = Sequence[NDArray[Any] | None]
-"""What may be submitted next: rows of `Arrival`; None: nothing is."""
+"""Jobs that may be submitted next: rows of `Arrival`; None: no jobs."""
 
 LOTS = 0x90F0  # sets the draws from the Poor apart from other draws of the seed
 
@@ -53,9 +53,9 @@ LOTS = 0x90F0  # sets the draws from the Poor apart from other draws of the seed
 class Settings:
     """How a portfolio selects: `period` ticks of `tick_s` apart, within a limit, by utility or an objective.
 
-    published: by that of the waiting jobs alone, else by that of the whole run. shadow: nothing is put in force.
-    workers: threads that simulate. expects_more: simulations have jobs that may come, and after a
-    period the best member so far takes over. stretches: of the past, in which jobs may come.
+    published: by the utility of the waiting jobs alone, else by that of the whole run. shadow: nothing is put in force.
+    workers: threads that simulate. expects_more: simulations include jobs that may come, and after a period the best
+    member so far takes over. stretches: how many scenarios of such jobs are drawn from the past.
     """
 
     period: int
@@ -108,15 +108,15 @@ class Settings:
 
 
 class Reflection:
-    """What was simulated and chosen, selection by selection."""
+    """The scores and the choice of each selection."""
 
     def __init__(self) -> None:
-        self._selections: list[tuple[float, int, int, str]] = []  # when, how many waited, simulations, chosen
+        self._selections: list[tuple[float, int, int, str]] = []  # time, waiting jobs, simulations, chosen
         self._members: list[str] = []
         self._scores = array("d")
 
     def note(self, at_s: float, waiting: int, scores: dict[str, float], chosen: str) -> None:
-        """A selection: the scores of those simulated, NaN of those that failed."""
+        """Record a selection: the scores of the simulated members, NaN for those that failed."""
         self._selections.append((at_s, waiting, len(scores), chosen))
         self._members += scores
         self._scores.extend(scores.values())
@@ -138,7 +138,7 @@ class Reflection:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a selection has come to. scores: of the members that were simulated, by name, NaN of those that failed."""
+    """The result of a selection. scores: of the simulated members, by name; NaN for those that failed."""
 
     at_s: float
     waiting: int
@@ -149,9 +149,9 @@ class Choice:
 
 
 class Selector:
-    """Chooses among members again and again, in the twin and in the service alike; it puts nothing in force itself.
+    """Chooses among members at each selection, in the twin and in the service; the caller puts the choice in force.
 
-    aim: what is chosen by, instead of utility.
+    aim: the criterion instead of utility.
     """
 
     def __init__(
@@ -188,22 +188,22 @@ class Selector:
 
     @property
     def names(self) -> list[str]:
-        """What the members are called, by number."""
+        """The names of the members, by number."""
         return [member.name for member in self._members]
 
     @property
     def preempts(self) -> bool:
-        """Whether any member may make a job leave, so that jobs that run count, too."""
+        """Whether any member may preempt, so that running jobs count, too."""
         return any(each.policy.evict is not None for each in self._members)
 
     @property
     def workers(self) -> int:
-        """How many threads simulate."""
+        """The number of simulating threads."""
         return self._settings.workers
 
     @property
     def is_shadow(self) -> bool:
-        """Whether what is chosen is reported only."""
+        """Whether choices are only reported."""
         return self._settings.shadow
 
     @property
@@ -213,7 +213,7 @@ class Selector:
 
     @property
     def expects_more(self) -> bool:
-        """Whether jobs that may come count, so that it has to know which have been submitted."""
+        """Whether jobs that may come count, so that `choose` needs the jobs submitted so far."""
         return self._arrivals is not None
 
     def choose(
@@ -224,9 +224,9 @@ class Selector:
         so_far: Totals,
         submitted: Submitted | None = None,
     ) -> Choice:
-        """Simulate members from the state that `lookahead` looks at, and choose. Raises PolicyViolation if all fail.
+        """Simulate members from a snapshot of `lookahead`, and choose. Raises PolicyViolation if all fail.
 
-        submitted: by now, where it expects more.
+        submitted: the jobs submitted by now, if the selector expects more.
         """
         scores_of: dict[str, float] = {}
         foreseen_of: dict[str, Foreseen] = {}
@@ -279,7 +279,7 @@ class Selector:
         successor: Successor | None,
         scenarios: Scenarios,
     ) -> dict[int, tuple[Simulation, ...]]:
-        """What each member would do in each of the scenarios."""
+        """The simulation of each member in each scenario."""
         found: dict[int, list[Simulation]] = {member: [] for member in members}
         groups, ends = self._groups.of(members), self._aim is not None
         for coming in scenarios:
@@ -298,10 +298,10 @@ class Selector:
         so_far: Totals,
         submitted: Submitted,
     ) -> int:
-        """The member that was chosen if it is surely better than the best so far in other stretches; else that one.
+        """The chosen member if it is surely better than the best so far in other stretches; else the best so far.
 
-        Of many members that are about as good, the one with the best score is the one whose stretches were lucky, and
-        its score says too much. In stretches that it was not chosen by it has no such advantage.
+        Among many members that are about as good, the highest score is partly luck of the drawn stretches and is
+        biased upwards. Stretches that did not take part in the choice have no such bias.
         """
         assert self._arrivals is not None
         scenarios = self._arrivals.draw(submitted.jobs, now_s, to_confirm=True)
@@ -328,13 +328,13 @@ class Selector:
         return Successor(at_s, self.rules[best].replaced(learns=False), self.params[best])
 
     def _leave_out(self, member: int, failure: PolicyFails) -> None:
-        """Say that the policy's simulation failed."""
+        """Record and report that the member's simulation failed."""
         name = self._members[member].name
         self.failed[name] = str(failure)
         self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure}")
 
     def _score(self, foreseen: Foreseen, simulation: Simulation, job_s: float, so_far: Totals) -> float:
-        """What a member is worth; the best is the largest."""
+        """The score of a member; larger is better."""
         if self._aim is not None:
             assert simulation.ended is not None
             return -self._aim.value(foreseen, *simulation.ended)
@@ -344,9 +344,9 @@ class Selector:
 
 
 class Portfolio:
-    """Selects among members for a run, which it changes only by putting the chosen one's rules in force.
+    """Selects among members for a run, and changes the run only by putting the chosen one's rules in force.
 
-    arrivals: what may come, as the caller knows it; by default what the policy's `rules` say.
+    arrivals: the caller's source of jobs that may come; by default the one given by the policy's `rules`.
     """
 
     def __init__(
@@ -380,16 +380,16 @@ class Portfolio:
         self._lookahead = Lookahead(run, everyone, settings.workers, most_coming, rounds)
         self._ledger = Ledger(run)
         self.reflection = Reflection()
-        self._decides = 0  # whose rules the run has: the first member's
+        self._decides = 0  # the member whose rules the run has
 
     @property
     def rotation(self) -> Rotation:
-        """Which members are simulated next."""
+        """The sets from which the members to simulate next are taken."""
         return self._selector.rotation
 
     @property
     def failed(self) -> dict[str, str]:
-        """Members that are left out, and why."""
+        """Members that are left out, each with the reason."""
         return self._selector.failed
 
     @property
@@ -398,7 +398,7 @@ class Portfolio:
         return self._settings.shadow
 
     def start(self) -> None:
-        """Let the run ask for a selection at its first tick with jobs that wait."""
+        """Let the run ask for a selection at its first tick with waiting jobs."""
         self._run.state.cluster[0].select_s = 0.0
         self._run.select = self.select
 
@@ -414,7 +414,7 @@ class Portfolio:
         state.cluster[0].select_s = now_s + settings.period * settings.tick_s
 
     def _put_in_force(self, choice: Choice) -> None:
-        """Let the chosen member decide, from the round that is due now on where it plans."""
+        """Let the chosen member decide; a planner decides from the round that is due now on."""
         run, selector, self._decides = self._run, self._selector, choice.member
         run.rules = selector.rules[choice.member]
         if run.rounds_in_turn:
@@ -427,13 +427,13 @@ class Portfolio:
 
 
 def _mean_job_s(scenarios: Scenarios) -> float:
-    """The time that the jobs of a scenario need machines for, s, in the mean over all."""
+    """The machine time of a scenario's jobs, s: the mean over all scenarios."""
     coming = [each for each in scenarios if each is not None]
     return sum(float((each["run_s"] * each["tasks"]).sum()) for each in coming) / len(scenarios)
 
 
 def _mean(simulations: Sequence[Simulation]) -> Foreseen | PolicyFails:
-    """What a member would do on the mean of several scenarios; why it fails in any."""
+    """The mean of a member's simulations over scenarios, or the failure of one of them."""
     found: list[Foreseen] = []
     for simulation in simulations:
         if isinstance(simulation.foreseen, PolicyFails):
@@ -452,12 +452,12 @@ def _mean(simulations: Sequence[Simulation]) -> Foreseen | PolicyFails:
 
 
 def _rents_at_ticks(chosen: ChosenPolicy[NodesPolicy]) -> bool:
-    """Whether its members do: all of them, or none."""
+    """Whether the portfolio's members rent at ticks: all of them do, or none."""
     return chosen.policy.in_turn(chosen.values)[0].policy.provision is not None
 
 
 def _preferred(members: list[Member]) -> list[int]:
-    """The numbers of the members, the preferred one first; those that are none of the 60 come last."""
+    """The numbers of the members, the preferred one first; members that are not among the 60 come last."""
     known = [number for number, member in enumerate(members) if member.name in CANDIDATES]
     others = [number for number, member in enumerate(members) if member.name not in CANDIDATES]
     return sorted(known, key=lambda number: preference(members[number].name)) + others

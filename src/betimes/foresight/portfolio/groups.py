@@ -34,7 +34,7 @@ class Groups:
                     self._families[first] = rules_of(self._rules[first])
 
     def of(self, members: Sequence[int]) -> list[Together]:
-        """What to simulate for these members."""
+        """The groups to simulate for these members."""
         found: list[Together] = []
         families: dict[int, dict[int, int]] = {}
         for number in members:

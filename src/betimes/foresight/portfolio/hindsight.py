@@ -1,4 +1,4 @@
-"""Which member would have been best so far: each is simulated by itself on the jobs that have been submitted."""
+"""The member that would have been best so far: each is simulated by itself on the jobs submitted so far."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from betimes.foresight.portfolio.submitted import Submitted
 from betimes.foresight.portfolio.utility import Utility
 
 FIRST_JOBS = 50
-"""Before so many have been submitted, no member is known to be good."""
+"""Fewer submitted jobs are not enough to judge members."""
 
 GROWTH = 1.5
-"""The members are simulated again when there are this many times as many jobs as the last time."""
+"""The members are simulated again when the number of jobs has grown by this factor."""
 
 MOST_JOBS = 4_000
-"""The newest so many are simulated again: the cost of it stays bounded."""
+"""Only the newest so many jobs are simulated, which bounds the cost."""
 
 
 class Hindsight:
     """Keeps the number of the member that would have been best, by the utility of the jobs submitted so far.
 
-    names: of the members, by number. groups: what to simulate for all of them.
+    names: of the members, by number. groups: those to simulate for all members.
     """
 
     def __init__(self, names: Sequence[str], groups: Sequence[Together], utility: Utility) -> None:
@@ -30,7 +30,7 @@ class Hindsight:
         self._best: int | None = None
 
     def best(self, submitted: Submitted, left_out: Sequence[str] = ()) -> int | None:
-        """The best of the members but those left out, by name; None: too few jobs have been submitted."""
+        """The best member, without those left out by name; None: too few jobs have been submitted."""
         if submitted.count >= max(FIRST_JOBS, GROWTH * self._seen):
             self._seen = submitted.count
             worth = self._worth(submitted)

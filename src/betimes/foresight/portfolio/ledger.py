@@ -1,7 +1,7 @@
-"""What a run has come to so far: job time, machine time that is paid for, and slowdowns of the jobs that have finished.
+"""Totals of a run so far: job time, paid machine time, and slowdowns of the finished jobs.
 
-The utility of a run is a ratio of sums over the whole of it, so a second of machine time and a unit of slowdown weigh
-against each other as these sums do, and not as those of the few jobs that wait at the moment.
+The utility of a run is a ratio of sums over the whole run, so these sums, and not those of the few waiting jobs, set
+the weight of a second of machine time against a unit of slowdown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Ledger:
         self._counted = 0  # leases of the next chunk that have been added while it was still being filled
 
     def totals(self) -> Totals:
-        """Of the jobs that have finished, and of all machines that were rented, until now."""
+        """The totals of finished jobs and of all rented machines until now."""
         run, past = self._run, self._past
         finished = int(run.trace.finished[0])
         self._add_jobs(as_array(run.trace.outcomes)[self._finished : finished])
@@ -59,7 +59,7 @@ class Ledger:
         return Totals(past.jobs, past.job_s, machine_s, past.slowdown)
 
     def _alone_s(self, now_s: float) -> float:
-        """What is paid until now for machines that are rented for one job alone."""
+        """Paid machine time until now of machines rented for one job alone, s."""
         needs = as_array(self._run.state.needs)
         alone = needs[(needs["holder"] >= 0) & (needs["rented"] > 0)]
         rented = {
@@ -71,7 +71,7 @@ class Ledger:
 
     def _add_jobs(self, outcomes: Records) -> None:
         arrivals = as_array(self._run.trace.arrivals)[outcomes["row"]]
-        lost = outcomes["preemptions"] > 0  # what such a job has lost on the way it has waited for, too
+        lost = outcomes["preemptions"] > 0  # work lost by preemption counts as waiting
         began_s = np.where(lost, outcomes["finish_s"] - arrivals["run_s"], outcomes["start_s"])
         wait_s = np.maximum(began_s - arrivals["submit_s"], 0.0)
         bounded_s = np.maximum(arrivals["run_s"], LEAST_RUN_S)
@@ -83,7 +83,7 @@ class Ledger:
         self._past.machine_s += float((self._charged_s(leases, leases["ended_s"]) * leases["count"]).sum())
 
     def _charged_s(self, machines: Records | Mapping[str, Records], until_s: Floats | float) -> Floats:
-        """What is paid for each of these machines, or leases, until a time, s: nothing before the bill begins."""
+        """Paid time of each of these machines, or leases, until `until_s`, s: 0 before the bill begins."""
         terms = as_array(self._run.state.offers)[machines["offer"]]
         since_s = np.where(terms["from_request"] == 1, machines["requested_s"], machines["booted_s"])
         begun = since_s <= until_s

@@ -1,7 +1,7 @@
-"""What each of several policies would do for the jobs that wait: simulations from one snapshot, in one thread or more.
+"""Simulations of several policies on the waiting jobs, from one snapshot, in one thread or more.
 
-Members of a family (`policies.nodes.families`) are simulated together: a simulation divides where they would decide
-differently, so that what they have in common is simulated once.
+Members of a family (`policies.nodes.families`) are simulated together: the simulation divides where their decisions
+differ, so that their common part is simulated once.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ from betimes.twin.nodes.trace_loop import compiled_loop
 take_over = entry(change_rules, NodesState, NodesRules)
 
 ENTRIES = (take_snapshot, begin, play_on, divide, take_over)
-"""What simulations need compiled, beside the loop and the hooks of policies."""
+"""The entries that simulations need compiled, beside the loop and the hooks of policies."""
 
 MOST_ROUNDS = 10_000
-"""Of a planner, in one simulation; one that needs more fails."""
+"""Limit of a planner's rounds in one simulation; a planner that needs more fails."""
 
 NEED_ROOM = (NEED_NODES, NEED_PLACEMENTS, NEED_SEGMENTS, NEED_SLOTS, NEED_STEPS)
 
 ANSWERS_DIFFER = (REFUSED + BAD_ORDERS, REFUSED + BAD_PLACE)
-"""What the loop returns where the members of a family would decide differently."""
+"""Statuses of the loop when the members of a family would decide differently."""
 
 Ended = NDArray[Any]
 """Rows of `twin.nodes.event_loop.Outcome`."""
@@ -74,14 +74,14 @@ Ended = NDArray[Any]
 
 @dataclass(frozen=True)
 class Foreseen:
-    """What a policy would do for the jobs that count: those that wait, or all that are there.
+    """The forecast of a policy for the jobs that count: the waiting ones, or all present.
 
-    slowdown: their mean bounded slowdown. machine_s: what is paid for from now on, s, where each machine present is
-    charged as if it were rented now. used_s: what is bought beyond what is already paid for, less what of that is left
-    for later jobs; below 0 where more of what was paid for before is used than is bought. used_usd: its price.
+    slowdown: their mean bounded slowdown. machine_s: paid machine seconds from now on, with each machine present
+    charged as if it were rented now. used_s: newly paid machine seconds minus paid seconds left over for later jobs;
+    negative if earlier paid time is used up. used_usd: the price of used_s.
     """
 
-    jobs: float  # a whole number but where several scenarios were simulated
+    jobs: float  # over several scenarios the mean, else a whole number
     slowdown: float
     machine_s: float
     used_s: float
@@ -92,16 +92,16 @@ PLAYED = record_type(Played).names or ()
 
 
 class PolicyFails(Exception):
-    """A policy cannot be simulated to the end; says why, in a few words."""
+    """A policy cannot be simulated to the end; the text is the reason, in a few words."""
 
 
 @dataclass(frozen=True)
 class Together:
-    """Policies to be simulated as one: a family's rules, and of each bit whose it is; or one policy by itself."""
+    """Policies simulated as one: a family's rules and the member of each bit; or a single policy."""
 
     rules: NodesRules
     params: Floats
-    member_of: dict[int, int]  # by bit; of one policy by itself {0: it}
+    member_of: dict[int, int]  # by bit; for a single policy {0: its number}
     divides: bool = False
 
 
@@ -116,9 +116,9 @@ class Successor:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What has come of one simulation: for these members, all of which would do the same.
+    """The result of one simulation, common to these members, which decide alike.
 
-    ended: what becomes of each job that counts, and its believed run time, s, if that was asked for.
+    ended: on request, the outcome and the believed run time, s, of each job that counts.
     """
 
     members: list[int]
@@ -127,26 +127,26 @@ class Simulation:
 
 
 class Simulated(Protocol):
-    """What is looked at: a run of the twin, or a snapshot of the service."""
+    """The subject of a lookahead: a run of the twin, or a snapshot of the service."""
 
     @property
     def state(self) -> NodesState:
-        """The cluster; `Progress.row` says which row of `trace` a job is."""
+        """The cluster; `Progress.row` is a job's row in `trace`."""
         ...
 
     @property
     def trace(self) -> Trace:
-        """When jobs were submitted, by row."""
+        """The submissions of jobs, by row."""
         ...
 
     @property
     def job_ids(self) -> Sequence[Any] | NDArray[Any]:
-        """What jobs are called, by row."""
+        """The jobs' identifiers, by row."""
         ...
 
     @property
     def believes(self) -> bool:
-        """Whether simulations go by what is believed of sizes, and not by the truth."""
+        """Whether simulations use believed sizes instead of true ones."""
         ...
 
 
@@ -159,22 +159,22 @@ class RoundsAhead(Protocol):
 
 
 class MemberRounds(Protocol):
-    """The rounds of a member that plans, as they are when a selection begins: in a run, or in a snapshot."""
+    """The rounds of a planning member when a selection begins, in a run or in a snapshot."""
 
     def ahead(self, state: NodesState, aside: Trace, row: Ints) -> RoundsAhead:
-        """The same for a copy of the cluster, which writes outcomes into `aside`; these stay as they are.
+        """A copy of these rounds for a copy of the cluster, which writes outcomes into `aside`.
 
-        row: (1,) of the next job to be submitted.
+        row: (1,) the row of the next job to be submitted.
         """
         ...
 
 
 class Lookahead:
-    """Simulations of several policies from one state of a run, which they leave as it is.
+    """Simulations of several policies from one state of a run, which stays unchanged.
 
-    `look` takes the snapshot, `play_all` simulates policies from it. everyone: the jobs that run count, too. workers:
-    threads that simulate; what they find does not depend on their number. most_coming: jobs that a scenario may add.
-    rounds: of the members' planners, by number, where members plan; all are asked at the time of the snapshot.
+    `look` takes the snapshot, `play_all` simulates policies from it. everyone: running jobs count, too. workers:
+    simulating threads; the results do not depend on their number. most_coming: jobs that a scenario may add. rounds: of
+    the members' planners, by number, if members plan; each planner decides first at the time of the snapshot.
     """
 
     def __init__(
@@ -190,11 +190,11 @@ class Lookahead:
         self._rows = len(run.job_ids)
         self._run_s: Floats = np.full(self._rows + most_coming, np.nan)
         self._machines = self._placements = self._steps = self._slots = 0  # as many as any simulation needed
-        self._leases = 1  # times as many as there are nodes
+        self._leases = 1  # a factor on the number of nodes
         self._source: NodesState | None = None
 
     def look(self) -> float:
-        """Take a snapshot of the run between two instants, or before a pass; returns the time of the jobs, s."""
+        """Take a snapshot of the run between two instants, or before a pass; returns the jobs' machine time, s."""
         run = self.run
         if self._source is not run.state:  # its columns have grown
             self._source = run.state
@@ -215,10 +215,10 @@ class Lookahead:
         successor: Successor | None = None,
         coming: NDArray[Any] | None = None,
     ) -> list[Simulation]:
-        """Simulate policies from the snapshot, each up to where its successor takes over, if there is one.
+        """Simulate policies from the snapshot, each until the successor, if there is one, takes over.
 
-        ends: with what becomes of each job. coming: rows of `Arrival`, jobs that are submitted meanwhile and count.
-        Raises BetimesError where no job waits, and none comes.
+        ends: also return each job's outcome. coming: rows of `Arrival`, jobs that are submitted meanwhile and count.
+        Raises BetimesError if no job waits or comes.
         """
         waiting = int(np.count_nonzero(~np.isnan(self._run_s[: self._rows])))
         if waiting == 0 and (coming is None or len(coming) == 0):
@@ -244,7 +244,7 @@ class Lookahead:
     def _played(
         self, groups: Sequence[Together], count: int, ends: bool, successor: Successor | None
     ) -> Iterator[list[Simulation] | NeedsRoom]:
-        """Of each group, in their order."""
+        """The simulations of each group, in the order of the groups."""
         players = self._players[: len(groups)]
         if len(players) == 1:
             return (players[0].play(group, self._run_s, count, ends, successor) for group in groups)
@@ -288,7 +288,7 @@ class Lookahead:
             self._steps = 2 * len(self._snapshot.steps)
 
     def _make_room(self, state: NodesState) -> None:
-        """Let the snapshot, and copies to play with, have room for as many machines as any simulation needed."""
+        """Make the snapshot and the players large enough for the needs of every simulation so far."""
         self._snapshot = room_to_play(state)
         while len(self._snapshot.nodes) < self._machines:
             self._snapshot = with_more_nodes(self._snapshot)
@@ -298,7 +298,7 @@ class Lookahead:
             self._snapshot = with_more_slots(self._snapshot)
         while len(self._snapshot.steps) < self._steps:
             self._snapshot = with_more_steps(self._snapshot)
-        leases = 4 * self._leases * len(self._snapshot.nodes)  # the loop asks for one for each rented machine
+        leases = 4 * self._leases * len(self._snapshot.nodes)  # the loop needs one for each rented machine
         self._players = [
             _Player(self.run, self._snapshot, self._most_coming, leases, self._rounds)
             for _ in range(self._workers)
@@ -307,7 +307,7 @@ class Lookahead:
 
 @dataclass(frozen=True)
 class _Branch:
-    """A copy of the snapshot that is played forward, and what has come of it so far."""
+    """A copy of the snapshot that is played forward, and its results so far."""
 
     copy: NodesState
     played: Records[Played]
@@ -349,7 +349,7 @@ class _Player:
     def play(
         self, group: Together, run_s: Floats, count: int, ends: bool, successor: Successor | None
     ) -> list[Simulation] | NeedsRoom:
-        """Simulate the policies of a group; the `count` jobs that have a run time count."""
+        """Simulate the policies of a group; the `count` jobs with a run time in `run_s` count."""
         if self._rounds:
             return self._play_rounds(group, run_s, count, ends)
         until_s = math.inf if successor is None else successor.at_s
@@ -369,7 +369,7 @@ class _Player:
                 status = DONE
                 continue
             here = bits_of(branch.copy.params) if group.divides else [0]
-            if status == ENDS_LATER and successor is not None:  # whose parameters are no set of members
+            if status == ENDS_LATER and successor is not None:  # its parameters are not a set of members
                 branch.copy.params[: len(successor.params)] = successor.params
                 status = take_over(branch.copy, successor.rules)
                 if status == DONE:
@@ -382,13 +382,13 @@ class _Player:
             if not waiting:
                 return found
             branch, status = waiting.pop(), DONE
-            # What has been written down since it was copied stands behind what it had by then.
+            # Outcomes written since the branch was copied stand behind its own: cut them off.
             self._aside.finished[0] = branch.played[0].seen
 
     def _play_rounds(
         self, group: Together, run_s: Floats, count: int, ends: bool
     ) -> list[Simulation] | NeedsRoom:
-        """Simulate a member that plans, from the round that is due now on."""
+        """Simulate a planning member, from the round that is due now on."""
         branch, (member,) = self._branch(), group.member_of.values()
         self._next_row[0] = self._rows
         rounds = self._rounds[member].ahead(branch.copy, self._aside, self._next_row)
@@ -412,7 +412,7 @@ class _Player:
     def _simulation(
         self, branch: _Branch, status: int, members: list[int], run_s: Floats, ends: bool
     ) -> Simulation:
-        """What has come of a simulation that has ended with this status."""
+        """The result of a simulation that ended with this status."""
         if status != DONE:
             return Simulation(members, PolicyFails(self._why(status, branch.copy)))
         return Simulation(members, _foreseen(branch.played), self._ended(run_s) if ends else None)
@@ -432,7 +432,7 @@ class _Player:
         return _Branch(copy, blank(Played, 1))
 
     def _ended(self, run_s: Floats) -> tuple[Ended, Floats]:
-        """What came of each job that counts in the simulation that has just ended, and its believed run time, s."""
+        """The outcome of each job that counts in the simulation just ended, and its believed run time, s."""
         outcomes = as_array(self._aside.outcomes)[: int(self._aside.finished[0])]
         run_s = run_s[outcomes["row"]]
         counts = ~np.isnan(run_s)
@@ -452,7 +452,7 @@ class _Player:
 
 
 def _foreseen(played: Records[Played]) -> Foreseen:
-    # All fields at once: one by one each takes as long.
+    # All fields at once: reading a single field takes as long.
     sums = dict(zip(PLAYED, as_array(played)[0].item(), strict=True))
     return Foreseen(
         sums["finished"],

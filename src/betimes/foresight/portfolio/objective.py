@@ -1,4 +1,4 @@
-"""The operator's own objective in place of utility: a metric of the jobs, or what is paid for machines."""
+"""An operator's objective in place of utility: a metric of the jobs, or the cost of machines."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from betimes.policies.nodes.portfolio import UTILITY
 
 COST = "cost"
 KNOWN = ("jct", "wait", "slowdown", "makespan")
-"""Metrics that are known of a job before it is promised anything, and without its neighbours."""
+"""Metrics of a job that need no promise and no other jobs."""
 
 S_PER_H = 3600.0
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What is paid for rented machines, and what an hour is worth for which a job waits, in USD."""
+    """The cost of rented machines plus the price of an hour that a job waits, in USD."""
 
     wait_usd_per_h: float = 0.0
 
 
 def asked_for(text: str, rents: bool) -> Objective | Cost | None:
-    """An objective, the cost, or None for utility; raises PolicyError for one by which no selection can go.
+    """An objective, the cost, or None for utility; raises PolicyError for an objective that selections cannot use.
 
-    rents: some member rents machines.
+    rents: whether some member rents machines.
     """
     where = f"policy portfolio, parameter objective: {text}"
     if text == UTILITY:
@@ -74,9 +74,9 @@ def _usd_per_h(text: str, where: str) -> float:
 
 @dataclass
 class Aim:
-    """What the members' simulations come to by an objective; smaller is better.
+    """The value of members' simulations by an objective; smaller is better.
 
-    alone: of the jobs simulated; else of the whole run, with the jobs that have finished. begin_s: a makespan's begin.
+    alone: of the simulated jobs; else of the whole run, with the finished jobs. begin_s: start of a makespan.
     """
 
     objective: Objective | Cost
@@ -87,7 +87,7 @@ class Aim:
     _finished: int = 0
 
     def look(self, run: Simulated) -> None:
-        """Before members are simulated: take what has been submitted, and has finished, into account."""
+        """Take submitted and finished jobs into account; called before members are simulated."""
         arrivals = as_array(run.trace.arrivals)
         self._submit_s = arrivals["submit_s"]
         if not self.alone and isinstance(self.objective, Objective):
@@ -98,7 +98,7 @@ class Aim:
             self._finished = finished
 
     def value(self, foreseen: Foreseen, outcomes: Ended, run_s: Floats) -> float:
-        """Of a simulation, and what came of its jobs: in seconds or as a ratio, cost in USD from now on."""
+        """The value of a simulation with these outcomes: seconds or a ratio; a cost in USD from now on."""
         objective = self.objective
         if not isinstance(objective, Objective):
             wait_h = float(self._wait_s(outcomes, run_s).sum()) / S_PER_H
@@ -118,6 +118,6 @@ class Aim:
         return metrics.slowdown(jct_s, run_s) if objective.metric == "slowdown" else jct_s
 
     def _wait_s(self, outcomes: NDArray[Any], run_s: Floats) -> Floats:
-        """For how long each of these jobs waits, s: also for what it has lost on the way."""
+        """The waiting time of each of these jobs, s; work lost by preemption counts as waiting."""
         began_s = np.where(outcomes["preemptions"] > 0, outcomes["finish_s"] - run_s, outcomes["start_s"])
         return np.maximum(began_s - self._submit_s[outcomes["row"]], 0.0)

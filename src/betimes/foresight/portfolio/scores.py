@@ -1,4 +1,4 @@
-"""What a selection goes by: a simulation's score under the published rules, and under those of Betimes."""
+"""Scores of a simulation: under the published rules, and under those of Betimes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from betimes.foresight.portfolio.lookahead import Foreseen
 from betimes.foresight.portfolio.utility import Utility
 
 FEW_JOBS = 20
-"""Before so many have finished, a run has no totals to speak of."""
+"""With fewer finished jobs the totals of a run mean little."""
 
 
 def of_queue(utility: Utility, job_s: float, foreseen: Foreseen) -> float:
-    """The published score: the utility of the jobs that wait, as if nothing else were ever run (C.5)."""
+    """The published score: the utility of the waiting jobs alone (C.5)."""
     return utility.of(job_s, foreseen.machine_s, foreseen.slowdown)
 
 
 def of_run(utility: Utility, so_far: Totals, job_s: float, foreseen: Foreseen) -> float:
-    """The utility of the whole run up to the end of the jobs that wait.
+    """The utility of the whole run up to the end of the waiting jobs.
 
-    What is left of the paid time of machines then is not counted as spent: later jobs can use it.
+    Paid machine time that is left then does not count as spent: later jobs can use it.
     """
     if so_far.jobs < FEW_JOBS:
         return of_queue(utility, job_s, foreseen)

@@ -1,9 +1,9 @@
-"""Which policies of a portfolio are simulated when there is no time for all, and which of them wins.
+"""Selection in a portfolio: the policies to simulate when there is no time for all, and the winner.
 
 Policies are numbers, in the order of the portfolio. Those that did well last time are Smart, those not simulated for
-long Stale, those that did badly Poor; each set gets a share of the budget. The one that has not been simulated for
-longest always is, so that each is simulated at least once in as many selections as there are policies. Source:
-spec/portfolio.md C.6.
+long Stale, those that did badly Poor; each set gets a share of the budget. The policy that has waited longest for a
+simulation is always simulated, so that each is simulated at least once in as many selections as there are policies.
+Source: spec/portfolio.md C.6.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ import numpy as np
 PREFERENCE = "preference"
 
 SMART_FRAC = Fraction(6, 10)
-"""Of those simulated, how many count as good; as published."""
+"""Fraction of the simulated policies that count as good; as published."""
 
-SAME_FRAC = 1e-12  # scores closer than this are equal: the same jobs' slowdowns were added in another order
+SAME_FRAC = 1e-12  # scores closer than this are equal: rounding of sums in another order
 
 SURE = 2.0
-"""Standard errors by which a policy has to be better, to be surely so."""
+"""Standard errors by which a surely better policy leads."""
 
 Simulate = Callable[[Sequence[int]], Mapping[int, tuple[float | None, float]]]
-"""Simulates policies; returns of each its score (None: it failed) and the seconds that it took."""
+"""Simulates policies; returns the score (None: failed) and the simulation's seconds of each."""
 
 Pick = Callable[[int], int]
-"""Draws one of the first so many whole numbers."""
+"""Draws a whole number below its argument."""
 
 
 Limit = int | float | None
-"""What a selection may cost: a whole number of simulations, or seconds by the clock as a float; None: no limit."""
+"""Budget of a selection: a whole number of simulations, or seconds by the clock as a float; None: no limit."""
 
 
 @dataclass
 class Rotation:
-    """The three sets, and what becomes of them in one selection after another; at the start all policies are Smart."""
+    """The three sets and their changes from selection to selection; at the start all policies are Smart."""
 
     smart: list[int]
     limit: Limit
@@ -54,8 +54,7 @@ class Rotation:
     def simulate(self, simulate: Simulate) -> dict[int, float]:
         """Simulate as many as the budget allows, at least two, and sort them into the sets; returns the scores.
 
-        The two are the best of last time and the one that has not been simulated for longest. A policy that fails is
-        in no set any more.
+        The two are the best of last time and the one simulated longest ago. A policy that fails leaves the sets.
         """
         self.selections += 1
         spending = _Spending(self, simulate)
@@ -65,7 +64,7 @@ class Rotation:
         else:
             self._share_out(Fraction(self.limit), spending, smart, stale, poor)
         spending.simulate()
-        for each in (smart, stale, poor):  # there is nothing to choose from without one
+        for each in (smart, stale, poor):  # a choice needs at least one score
             while each and not spending.scores:
                 spending.take(each, 0)
                 spending.simulate()
@@ -77,7 +76,7 @@ class Rotation:
     def _share_out(
         self, budget: Fraction, spending: _Spending, smart: list[int], stale: list[int], poor: list[int]
     ) -> None:
-        """Take the Smart ones first, then Stale and Poor by their numbers, and what the others have no use for."""
+        """Take Smart policies first, then Stale and Poor in proportion to their numbers; then spend the rest."""
         if smart:
             budget -= spending.take(smart, 0)
         if others := stale + poor or smart:
@@ -89,21 +88,21 @@ class Rotation:
         share = left * Fraction(len(stale), rest) if rest else left
         left = left - share + spending.spend(stale, share)
         left = spending.spend(poor, left, self.pick)
-        for each in (smart, stale):  # what the poor had no use for
+        for each in (smart, stale):  # budget that Poor left
             left = spending.spend(each, left)
 
     @property
     def goes_by_clock(self) -> bool:
-        """Whether the budget is seconds, so that it shows only after each simulation how many are left."""
+        """Whether the budget is in seconds, so that the rest is known only after each simulation."""
         return isinstance(self.limit, float)
 
     def expected_cost(self, member: int) -> Fraction:
-        """What a simulation is expected to cost: one where they are counted, by the clock what the last one took."""
+        """The expected cost of a simulation: 1 if simulations are counted, by the clock the seconds of the last one."""
         return Fraction(self.cost.get(member, 0.0)) if self.goes_by_clock else Fraction(1)
 
 
 class _Spending:
-    """One selection's simulations: by the clock one after the other, else all that are taken together."""
+    """One selection's simulations: one after the other by the clock, else all taken ones together."""
 
     def __init__(self, rotation: Rotation, simulate: Simulate) -> None:
         self.rotation, self._simulate = rotation, simulate
@@ -111,7 +110,7 @@ class _Spending:
         self._taken: list[int] = []
 
     def spend(self, members: list[int], budget: Fraction, pick: Pick | None = None) -> Fraction:
-        """Take members in order, or as drawn, out while the budget lasts; returns what is left of it."""
+        """Take members in order, or as drawn, while the budget lasts; returns the rest of it."""
         while members and budget > 0:
             at = pick(len(members)) if pick is not None else 0
             if self.rotation.expected_cost(members[at]) > budget:
@@ -120,18 +119,18 @@ class _Spending:
         return budget
 
     def take_all(self, *sets: list[int]) -> None:
-        """Take all of them."""
+        """Take all members of these sets."""
         for members in sets:
             self._taken += members
             members.clear()
 
     def take(self, members: list[int], at: int) -> Fraction:
-        """Take one of the members, to be simulated; returns what that costs."""
+        """Take a member to simulate; returns the cost."""
         self._taken.append(members.pop(at))
         return self.simulate() if self.rotation.goes_by_clock else Fraction(1)
 
     def simulate(self) -> Fraction:
-        """Simulate those that have been taken; returns the seconds that they took."""
+        """Simulate the members taken so far; returns the seconds spent."""
         taken, self._taken = self._taken, []
         if not taken:
             return Fraction(0)
@@ -145,17 +144,17 @@ class _Spending:
 
 
 def winner(scores: Mapping[int, float], preferred: Sequence[int] = ()) -> int:
-    """The policy with the best score; among equals the first of `preferred`, without it the first of the portfolio."""
+    """The policy with the best score; among equals the first in `preferred`, or, without that, in the portfolio."""
     best = max(scores.values())
     equals = sorted(member for member, score in scores.items() if score >= best - abs(best) * SAME_FRAC)
     return min(equals, key=preferred.index) if preferred else equals[0]
 
 
 def surely_better(scores: Sequence[float], than: Sequence[float]) -> bool:
-    """Whether the mean of the scores is above that of the others, of the same scenarios, by `SURE` standard errors.
+    """Whether the mean of `scores` exceeds that of `than`, of the same scenarios, by `SURE` standard errors.
 
-    What one decision changes is small against what it moves: where all machines are busy for hours, each schedule that
-    follows is another one, and its paid hours end elsewhere. Of one scenario no error is known, and none is asked for.
+    The gain from one decision is small against the noise: with all machines busy for hours, every later schedule
+    differs, and its paid hours end elsewhere. A single scenario has no standard error, and none is required.
     """
     gains = np.subtract(scores, than)
     error = float(gains.std(ddof=1)) / math.sqrt(len(gains)) if len(gains) > 1 else 0.0

@@ -1,4 +1,4 @@
-"""What the choices of a shadow portfolio would have saved: the run once more, with them in force."""
+"""Savings that a shadow portfolio missed: the same run with its choices in force."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from betimes.policies.parsing import ChosenPolicy
 
 
 def in_force(policy: ChosenPolicy[NodesPolicy]) -> ChosenPolicy[NodesPolicy]:
-    """The same portfolio, whose choices decide."""
+    """The same portfolio with its choices in force."""
     given = tuple(name for name in policy.given if name != SHADOW.name)
     return replace(policy, values={**policy.values, SHADOW.name: "false"}, given=given)
 
 
 def saved(shadow: Result, decided: Result) -> str:
-    """In a line: mean completion time and slowdown, and what is paid, of the shadow's run and as its choices decide."""
+    """One line: mean completion time, slowdown and cost of the shadow's run and of the run its choices decided."""
     parts = [
         f"{name} {_mean(decided, metric):.4g}{unit} instead of {_mean(shadow, metric):.4g}{unit}"
         for name, metric, unit in (

@@ -1,10 +1,9 @@
-"""A policy simulated on the jobs that wait: a copy of the cluster is played forward until they have finished.
+"""Simulation of a policy on the waiting jobs: a copy of the cluster is played forward until they have finished.
 
-Where any of the policies preempts, it is played until all jobs present have finished, for the running ones may suffer.
+If any of the policies preempts, the copy is played until all jobs present have finished, as running ones may suffer.
 
-Nothing more is submitted but what a scenario adds (`arrivals`), what the scheduler believes about sizes is true, and
-nothing that is drawn by lot is known: machines boot in the usual time, none fails, none is taken away
-(spec/portfolio.md C.5).
+Only the jobs of a scenario (`arrivals`) are submitted, the scheduler's beliefs about sizes are true, and random draws
+are unknown: machines boot in the usual time, none fails, none is taken away (spec/portfolio.md C.5).
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ from betimes.twin.nodes.trace_loop import Loop
 S_PER_H = 3600.0
 
 MOST_INSTANTS = 1_000_000
-"""Of one simulation; a policy that needs more fails."""
+"""Limit of one simulation; a policy that needs more fails."""
 
 
 class Played:
-    """What came of the jobs that count, so far."""
+    """The results so far for the jobs that count."""
 
     begin_s: float  # when the snapshot was taken
     row: int  # the next of the jobs that are still to come
-    seen: int  # outcomes that have been looked at: also those of jobs that do not count
+    seen: int  # outcomes processed, including those of jobs that do not count
     finished: int
     slowdown: float  # bounded, summed over them
     machine_s: float  # paid for on rented machines, as if all of them were rented at the snapshot
     bought_s: float  # paid for beyond what had been paid by then
-    left_s: float  # of what is paid for, what is still to come at the end
+    left_s: float  # paid time that is left at the end
     used_usd: float  # the price of bought_s - left_s
 
 
@@ -55,9 +54,9 @@ ENDS_LATER = -101  # nothing more happens up to the time that was given
 def take_snapshot(
     state: NodesState, snapshot: NodesState, run_s: Floats, believing: bool, everyone: bool
 ) -> float:
-    """Copy what is known of the present; run_s[row] is the believed run time of each job that waits, else NaN.
+    """Copy the known present; run_s[row] becomes the believed run time of each waiting job, else NaN.
 
-    everyone: of each job that is there. Returns the time that all of these still need machines for, s.
+    everyone: running jobs, too. Returns the machine time that all these jobs still need, s.
     """
     copy_into(state, snapshot, believing)
     _add_room(state, snapshot)
@@ -94,7 +93,7 @@ def take_snapshot(
 
 @kernel
 def _add_room(state: NodesState, snapshot: NodesState) -> None:
-    """Put the placements and slots that only the snapshot has on its lists; it may have more machines, too."""
+    """List the placements and slots that only the snapshot has as unused; it may have more machines, too."""
     pool = snapshot.pool[0]
     for slot in range(len(state.free), len(snapshot.free)):
         snapshot.free[pool.free] = slot
@@ -106,7 +105,7 @@ def _add_room(state: NodesState, snapshot: NodesState) -> None:
         snapshot.placements[len(snapshot.placements) - 1].follows = cluster.unused_head
         cluster.unused_head = len(state.placements)
         cluster.unused += more
-    if len(snapshot.nodes) > len(state.nodes):  # the ring of nodes that had something freed is longer
+    if len(snapshot.nodes) > len(state.nodes):  # the ring of recently freed nodes is longer
         for slot in range(len(snapshot.needs)):
             snapshot.needs[slot].freed_seen = -1
 
@@ -121,9 +120,9 @@ def begin(
     first_row: int,
     played: Records[Played],
 ) -> int:
-    """Let these rules decide on a copy of the snapshot, to which jobs come from `first_row` on.
+    """Let these rules decide on a copy of the snapshot; its next submissions are the rows from `first_row` on.
 
-    Returns DONE, or why they cannot.
+    Returns DONE, or the status of the failure.
     """
     copy_into(snapshot, copy, False)
     copy.cluster[0].leases = 0
@@ -151,8 +150,8 @@ def play_on(
 ) -> int:
     """Play the copy forward until the `count` jobs that have a run time have finished, or up to `until_s`.
 
-    Returns DONE, ENDS_LATER where they have not by then, STRANDED, PAUSED after `MOST_INSTANTS`, or what the loop
-    cannot go on for. A refused answer leaves the copy as it was when it was asked for: `divide`, and call again. For
+    Returns DONE, ENDS_LATER if they have not by `until_s`, STRANDED, PAUSED after `MOST_INSTANTS`, or the status that
+    stopped the loop. A refused answer leaves the copy as it was before the decision: `divide`, and call again. For
     lack of room, start again with more.
     """
     score = played[0]
@@ -177,12 +176,12 @@ def play_on(
 
 @kernel
 def _count_finished(aside: Trace, run_s: Floats, score: Played) -> None:
-    """Add the jobs that count and have finished since the last time."""
+    """Add the jobs that count and have finished since the last call."""
     for at in range(score.seen, aside.finished[0]):
         outcome = aside.outcomes[at]
         if not math.isnan(run_s[outcome.row]):
             began_s = outcome.start_s
-            if outcome.preemptions > 0:  # what it has lost on the way it has waited for, too
+            if outcome.preemptions > 0:  # work lost by preemption counts as waiting
                 began_s = outcome.finish_s - run_s[outcome.row]
             wait_s = max(0.0, began_s - aside.arrivals[outcome.row].submit_s)
             score.slowdown += bounded_slowdown(wait_s, run_s[outcome.row])
@@ -199,7 +198,7 @@ def divide(
     other_played: Records[Played],
     differ_in_orders: bool,
 ) -> None:
-    """Where members of a family would decide differently: keep those that go with the first, and copy for the rest."""
+    """Split a family where its members decide differently: keep those that agree with the first, copy for the rest."""
     _charge_leases(copy, played[0])
     members = int(copy.params[0])
     if differ_in_orders:
@@ -215,7 +214,7 @@ def divide(
 
 @kernel
 def _charge_leases(copy: NodesState, score: Played) -> None:
-    """Add what is paid for machines that have been given back, and forget them."""
+    """Charge machines that have been given back, and forget them."""
     for at in range(copy.cluster[0].leases):
         lease = copy.leases[at]
         terms = copy.offers[lease.offer]
@@ -227,7 +226,7 @@ def _charge_leases(copy: NodesState, score: Played) -> None:
 
 @kernel
 def _charge_present(copy: NodesState, score: Played) -> None:
-    """Add what is paid for machines that are still there."""
+    """Charge machines that are still rented."""
     now = copy.pool[0].now
     for number in range(len(copy.machines)):
         machine = copy.machines[number]
@@ -250,7 +249,7 @@ def _charge_present(copy: NodesState, score: Played) -> None:
 
 @kernel
 def _charge(terms: Terms, since_s: float, until_s: float, count: int, score: Played) -> float:
-    """Add what is paid for so many equal machines from the snapshot on; returns what is paid for one in all."""
+    """Charge `count` equal machines from the snapshot on; returns the paid seconds of one in all."""
     begin_s = score.begin_s
     paid_s = bought_s = charged_s(until_s - since_s, terms.min_bill_s, terms.bill_step_s)
     if since_s >= begin_s:

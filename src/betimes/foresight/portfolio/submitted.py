@@ -1,4 +1,4 @@
-"""The jobs that have been submitted so far, from which a selection learns what may come and which member was best."""
+"""The jobs submitted so far, from which a selection learns which may come and which member was best."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from betimes.twin.nodes.trace_loop import new_trace
 
 @dataclass(frozen=True)
 class Submitted:
-    """What is known of them, and the cluster as it is with nothing on it.
+    """The jobs submitted so far, and the empty cluster.
 
-    jobs: rows of `Arrival` in order of submission, as long as they were, or as is believed where they have not
-    finished. count: of all that were ever submitted; the oldest may have been forgotten.
+    jobs: rows of `Arrival` in order of submission, with run times as they were, or as believed for unfinished jobs.
+    count: of all that were ever submitted; the oldest may have been forgotten.
     """
 
     jobs: NDArray[Any]
@@ -33,7 +33,7 @@ class Submitted:
 
 @dataclass(frozen=True)
 class EmptyCluster:
-    """A cluster in which no job is, to be simulated from."""
+    """A cluster without jobs, from which simulations start."""
 
     state: NodesState
     trace: Trace
@@ -49,7 +49,7 @@ class EmptyCluster:
 
 
 class SubmittedSoFar:
-    """Keeps what is known of the jobs of a run, which has not begun; each that finishes is looked at once."""
+    """Records the jobs of a run that has not begun; each finished job is processed once."""
 
     def __init__(self, run: NodesSimulation) -> None:
         self._run, self._empty = run, EmptyCluster.of(run.state)
@@ -59,7 +59,7 @@ class SubmittedSoFar:
         self._finished = 0
 
     def now(self) -> Submitted:
-        """All that is known by now; nothing changes it but the next call."""
+        """The jobs submitted by now; valid until the next call."""
         run, finished = self._run, int(self._run.trace.finished[0])
         rows = as_array(run.trace.outcomes)["row"][self._finished : finished]
         self._finished = finished

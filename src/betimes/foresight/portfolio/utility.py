@@ -1,4 +1,4 @@
-"""What a schedule is worth: much job time for little rented time, and short waits (spec/portfolio.md C.5)."""
+"""The utility of a schedule: much job time for little rented time, and short waits (spec/portfolio.md C.5)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from betimes.kernels import kernel
 
 KAPPA = 100.0
-"""What a schedule is worth in which nothing waits and no rented second is idle."""
+"""The utility of a schedule in which nothing waits and no rented second is idle."""
 
 LEAST_RUN_S = 10.0
 """Jobs that run for less count as this long in a bounded slowdown."""
@@ -22,9 +22,9 @@ class Utility:
     beta: float = 1.0
 
     def of(self, job_s: float, machine_s: float, slowdown: float) -> float:
-        """Of jobs that run for `job_s` in all, on machines that are paid for `machine_s`, s.
+        """The utility of jobs that run for `job_s` in all, on machines paid for `machine_s`, s.
 
-        Machines of the cluster's own cost nothing: job time beyond what is paid for counts as paid in full.
+        Owned machines cost nothing: job time beyond the paid time counts as paid in full.
         """
         used_frac = min(1.0, job_s / machine_s) if machine_s > 0.0 else 1.0
         return KAPPA * used_frac**self.alpha * (1.0 / slowdown) ** self.beta
@@ -39,7 +39,7 @@ def bounded_slowdown(wait_s: float, run_s: float) -> float:
 
 @kernel
 def charged_s(held_s: float, least_s: float, step_s: float) -> float:
-    """Seconds that are paid for of a machine that is held for `held_s`: at least the minimum, in whole steps.
+    """Paid seconds of a machine held for `held_s`: at least the minimum, in whole steps.
 
     least_s and step_s (0: to the moment) are those of `cluster.billing`.
     """

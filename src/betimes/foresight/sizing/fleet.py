@@ -17,12 +17,12 @@ from betimes.processes import Do, Say
 from betimes.workload import Workload
 
 PARTS = 8
-"""Into which a range of numbers is divided before the search goes on next to the best of them."""
+"""Parts of a range of numbers; the search goes on in the parts next to the best number."""
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """What came of the workload with so many owned machines."""
+    """The outcome of the workload on one number of owned machines."""
 
     machines: int
     cost_usd: float
@@ -47,7 +47,7 @@ class Sizing:
         return min(self.fleets, key=lambda fleet: (fleet.cost_usd, fleet.machines))
 
     def saved_usd(self, fleet: Fleet) -> float | None:
-        """What a machine more than in the fleet before saves on rented ones: the mean where several are added.
+        """Rent saved by each machine added to the next smaller fleet: a mean if several are added.
 
         None for the smallest fleet.
         """
@@ -99,7 +99,7 @@ def size_fleet(
 
 
 class _Tried:
-    """What came of the numbers of machines that have been tried."""
+    """The fleets tried so far, by their number of machines."""
 
     def __init__(
         self,
@@ -113,11 +113,11 @@ class _Tried:
 
     @property
     def best(self) -> int:
-        """The number that costs least, of equals the smallest."""
+        """The cheapest number of machines, of equals the smallest."""
         return min(self.fleets, key=lambda machines: (self.fleets[machines].cost_usd, machines))
 
     def add(self, numbers: Iterable[int]) -> bool:
-        """Try those of these numbers that have not been; whether there were any."""
+        """Try those of `numbers` that are new; returns whether there were any."""
         new = [machines for machines in dict.fromkeys(numbers) if machines not in self.fleets]
         for _, fleet in self._crew.answers(new, self._heard):
             self.fleets[fleet.machines] = fleet
@@ -126,7 +126,7 @@ class _Tried:
         return bool(new)
 
     def _heard(self, _: int, note: str) -> None:
-        if self._warn is not None and note not in self._said:  # it is said of every number
+        if self._warn is not None and note not in self._said:  # every number gives the same notes
             self._said.add(note)
             self._warn(note)
 
@@ -161,7 +161,7 @@ def _check(chosen: ChosenPolicy[NodesPolicy], cluster: Cluster, least: int, most
 
 
 def _simulates(workload: Workload, policy: str, cluster: Cluster, seed: int) -> Do:
-    """What a worker does with a number of machines: a fleet of so many; says what is to be noted."""
+    """A worker's function from a number of machines to the fleet; it reports notes."""
     chosen = parse_nodes_policy(policy)
 
     def fleet(machines: int, say: Say) -> Fleet:

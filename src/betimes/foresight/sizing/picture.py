@@ -15,7 +15,7 @@ def draw(sizing: Sizing, path: str | Path) -> None:
     """Total, owned and rented cost above the mean wait. Raises InputError where it cannot be written."""
     machines = [fleet.machines for fleet in sizing.fleets]
     with drawing(path, 6.4, 6.0) as figure:
-        above: Any = figure.add_subplot(2, 1, 1)  # matplotlib's types say little
+        above: Any = figure.add_subplot(2, 1, 1)  # matplotlib's types are too loose
         below: Any = figure.add_subplot(2, 1, 2, sharex=above)
         curves = (("in all", "cost_usd"), ("owned", "fixed_usd"), ("rented", "on_demand_usd"))
         for (name, field), colour, dashes in zip(curves, COLOURS, DASHES, strict=False):

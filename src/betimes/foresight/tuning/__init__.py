@@ -1,4 +1,4 @@
-"""The Pareto front of weighted fair queueing: what each configuration costs and brings (PCS, section 3).
+"""The Pareto front of weighted fair queueing: configurations and their objectives (PCS, section 3).
 
 Nothing in this package is a kernel: it drives the twin.
 """

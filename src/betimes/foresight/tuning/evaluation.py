@@ -1,4 +1,4 @@
-"""What policies bring: the twin as evaluator, what a worker of a search does, and values of before.
+"""Evaluation of policies: the twin as evaluator, the workers of a search, and the cache of values.
 
 Nothing is evaluated twice: values are kept in the user's cache folder.
 """
@@ -36,7 +36,7 @@ FOLDER = "tuning"
 
 
 class Evaluator:
-    """Runs policies on one problem; all that does not depend on the policy is done once."""
+    """Runs policies on one problem; work that does not depend on the policy is done once."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -85,20 +85,20 @@ class Evaluator:
 
 
 Task = tuple[str, str]
-"""A part of the workload and a policy: asks for the objectives' values."""
+"""A part of the workload and a policy, whose objectives' values are wanted."""
 
 
 @dataclass(frozen=True)
 class Whole:
-    """Asks for the whole result of a task's simulation."""
+    """A request for the whole result of a task's simulation."""
 
     task: Task
 
 
 def worker(problems: Mapping[str, Problem]) -> Do:
-    """What a worker does with a task: the values (None: some job never finishes), or the result.
+    """A worker's function from a task to its values (None: some job never finishes), or to the result.
 
-    Of a whole result it says how many more jobs have been submitted.
+    While it makes a whole result it reports how many more jobs have been submitted.
     """
 
     @cache
@@ -125,7 +125,7 @@ def worker(problems: Mapping[str, Problem]) -> Do:
 class Evaluations:
     """The values of policies on the parts of a workload.
 
-    crew: does what `worker` does with these problems. kept: in the user's cache, and looked up there.
+    crew: runs `worker` of these problems. kept: store values in the user's cache, and look them up there.
     """
 
     def __init__(self, problems: Mapping[str, Problem], crew: Crew, *, kept: bool = True) -> None:
@@ -134,9 +134,9 @@ class Evaluations:
         self._known = {part: Known(problem, kept) for part, problem in problems.items()}
 
     def values(self, tasks: Sequence[Task], stop: Stop | None = None) -> Generator[tuple[int, Values | None]]:
-        """The number of each task and its values, as they are found; None: some job never finishes.
+        """The index of each task and its values, as they are found; None: some job never finishes.
 
-        Once `stop()` is true no more are found.
+        No more are found once `stop()` is true.
         """
         unknown: dict[Task, list[int]] = {}
         for number, (part, policy) in enumerate(tasks):
@@ -157,10 +157,10 @@ class Evaluations:
 
 
 class Known:
-    """The values of policies on one problem; in a file of lines that only grows, unless it is not `kept`.
+    """The values of policies on one problem; if `kept`, in an append-only file of lines.
 
-    Searches of the same problem share it, whatever their seed and solver; a line that a crash left half written counts
-    for nothing. Raises InputError where the file cannot be read or written.
+    Searches of the same problem share the file, whatever their seed and solver; a line left incomplete by a crash is
+    ignored. Raises InputError where the file cannot be read or written.
     """
 
     def __init__(self, problem: Problem, kept: bool = True) -> None:
@@ -179,7 +179,7 @@ class Known:
         return self._values[policy]
 
     def add(self, found: Iterable[tuple[str, Values | None]]) -> None:
-        """Keep what policies came to."""
+        """Keep the values of policies."""
         new = {policy: values for policy, values in found if policy not in self._values}
         self._values.update(new)
         if self.path is not None and new:
@@ -202,7 +202,7 @@ class Known:
 
 @contextmanager
 def _reported(path: Path) -> Generator[None]:
-    """What goes wrong with the file is told as what the user can set right."""
+    """Turn errors of the file into InputErrors that the user can act on."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The Pareto front of a search, as it is kept in front.json, and three of its points by name."""
+"""The Pareto front of a search, as stored in front.json, and its three named points."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def named_points(costs: Floats, objectives: Sequence[Objective]) -> dict[str, in
     """The row of each of `NAMES` among the (points, objectives) costs of a front; one row may have several.
 
     As the paper picks them (PCS, section 5.1): PCS-JCT is the fastest, PCS-pred keeps its promises best, PCS-balanced
-    lies between: it is nearest to the best of every objective, each scaled to what it spans on the front. For other
+    is nearest to the best of every objective, each scaled to its span on the front. For other
     objectives than the paper's PCS-JCT is best in the first objective of JCT, else in the first that is not of
     prediction error; PCS-pred in the first of prediction error, else in the last that PCS-JCT was not chosen by.
     """
@@ -193,7 +193,7 @@ def named_points(costs: Floats, objectives: Sequence[Objective]) -> dict[str, in
 
 
 def leading(objectives: Sequence[Objective]) -> dict[str, int]:
-    """The objective by which PCS-JCT, and by which PCS-pred, is chosen."""
+    """The objectives by which PCS-JCT and PCS-pred are chosen."""
     numbers = range(len(objectives))
     fast = next((n for n in numbers if objectives[n].metric == "jct"), None)
     if fast is None:

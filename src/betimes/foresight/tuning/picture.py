@@ -25,13 +25,13 @@ def draw(front: Front, path: str | Path) -> None:
     parts = shown_by_part(front)
     with drawing(path, 2.0 + 5.0 * len(parts), 4.8) as figure:
         for number, (name, found) in enumerate(parts.items(), 1):
-            axes: Any = figure.add_subplot(1, len(parts), number)  # matplotlib's types say little
+            axes: Any = figure.add_subplot(1, len(parts), number)  # matplotlib's types are too loose
             _panel(axes, found)
             axes.set_title(f"{front.workload}, {front.pool_units} units, {name}", color=GREY, fontsize=9)
 
 
 def _panel(axes: Any, found: Shown) -> None:
-    """One part: the front with its names, and each other policy with a sign of its own."""
+    """One part: the front with its names, and a distinct marker for each other policy."""
 
     def put(group: Sequence[Mark], colour: str, marker: str, size: float, label: str) -> None:
         at = [_place(mark, found.axes) for mark in group]

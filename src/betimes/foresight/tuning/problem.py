@@ -1,4 +1,4 @@
-"""What an evaluation is: some jobs on some units, and what is asked of their schedule."""
+"""The problem that policies are evaluated on: jobs, units, and the objectives of their schedule."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from betimes.workload.speedup import SpeedupTable
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A workload that fits the units it is to run on, how they are handed out, and the objectives.
+    """A workload that fits its units, the rules of granting them, and the objectives.
 
-    sizes: what the scheduler believes; seed: of their noise and of the `predict_sample` jobs that are promised a
-    finish (None: all). The other fields are those of `simulate` on a pool.
+    sizes: the scheduler's beliefs; seed: of their noise and of the `predict_sample` jobs that are promised a finish
+    (None: all). The other fields are those of `simulate` on a pool.
     """
 
     workload: Workload
@@ -48,11 +48,11 @@ class Problem:
 
     @property
     def watches(self) -> bool:
-        """Whether it must be recorded who holds what when."""
+        """Whether the units that each job holds must be recorded over time."""
         return any(objective.watches for objective in self.objectives)
 
     def of(self, workload: Workload) -> Problem:
-        """The same asked of other jobs."""
+        """The same problem with other jobs."""
         return replace(self, workload=workload)
 
     def key(self) -> str:

@@ -1,4 +1,4 @@
-"""The search loop: a solver proposes, the twin evaluates, until enough is known or the caller says stop."""
+"""The search loop: a solver proposes and the twin evaluates, until the search is over or the caller stops it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from betimes.foresight.tuning.solvers import Solver
 from betimes.foresight.tuning.space import Space, WFQConfig
 from betimes.kernels import Floats, Ints
 
-ROOM = 0.1  # beyond the worst cost, so that a point at the edge of the box counts for something
+ROOM = 0.1  # margin beyond the worst cost, so that a point at the edge of the box has some volume
 
 Ended = Literal["evaluations", "budget", "interrupted", "exhausted"]
 """Why a search is over: all evaluations done, time up, stopped by the user, or nothing left to propose."""
@@ -26,10 +26,10 @@ Ended = Literal["evaluations", "budget", "interrupted", "exhausted"]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far it is: evaluations done and asked for, points on the front so far, its hypervolume.
+    """The progress of a search: evaluations done and asked for, points on the front so far, its hypervolume.
 
-    doing: `searching`, then `judging` (the front on the testing part, and what it is compared with). hypervolume: the
-    part of the box around the first generation that the front dominates; NaN before its end.
+    doing: `searching`, then `judging` (the front and the baselines on the testing part). hypervolume: the part of the
+    box around the first generation that the front dominates; NaN before its end.
     """
 
     doing: Literal["searching", "judging"]
@@ -41,7 +41,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Tried:
-    """A configuration and its values; `config` None: the variables made an impossible one."""
+    """A configuration and its values; `config` None: the variables give no possible one."""
 
     config: WFQConfig | None
     values: Values | None
@@ -49,7 +49,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search came to: everything tried in the order of asking, the rows of the front, and how it ended."""
+    """The result of a search: all configurations in the order of asking, the rows of the front, and how it ended."""
 
     tried: tuple[Tried, ...]
     front: tuple[int, ...]
@@ -72,8 +72,8 @@ def search(
 ) -> Found:
     """Evaluate `most` configurations on a part of the workload, or as many as time allows.
 
-    The order in which answers come does not matter to what is found, only whether they do. Some of a budget is left
-    for judging the front. Raises InputError where it was too short for one evaluation.
+    The result does not depend on the order in which answers come. Part of a budget is left for judging the front.
+    Raises InputError if the budget was too short for one evaluation.
     """
     archive = _Archive(objectives)
     started, first_s = time.monotonic(), math.inf
@@ -134,14 +134,14 @@ class _Archive:
         self._box: Box | None = None
 
     def note(self, values: Values | None) -> None:
-        """A value has come in: the front for those who watch."""
+        """Take a new value into the front that progress reports show."""
         cost = self._cost(values)
         if np.isfinite(cost).all() and not any(bool((other <= cost).all()) for other in self.front):
             self.front = [other for other in self.front if not bool((cost <= other).all())]
             self.front.append(cost)
 
     def take(self, tried: Sequence[Tried]) -> None:
-        """A generation, or as much of it as there was time for, in the order of asking."""
+        """Add a generation, or its part for which there was time, in the order of asking."""
         self.tried += tried
         self._costs += [self._cost(each.values) for each in tried]
         if self._box is None:
@@ -152,11 +152,11 @@ class _Archive:
         return np.array(self._costs[-last:])
 
     def progress(self, more: int, of: int) -> Progress:
-        """How far it is, with `more` of the present generation."""
+        """The progress, with `more` evaluations of the present generation."""
         return Progress("searching", len(self.tried) + more, of, len(self.front), self._volume(self.front))
 
     def found(self, ended: Ended) -> Found:
-        """What it came to."""
+        """The result of the search."""
         costs = np.array(self._costs).reshape(-1, len(self._objectives))
         rows = front_of(costs)
         return Found(
@@ -175,14 +175,14 @@ class _Archive:
 
 @dataclass(frozen=True)
 class Box:
-    """Where hypervolume is measured: from the best to somewhat beyond the worst cost that the first points had."""
+    """The box in which hypervolume is measured: from the best to slightly beyond the worst cost of the first points."""
 
     best: tuple[float, ...]
     reference: tuple[float, ...]
 
     @classmethod
     def around(cls, costs: Floats) -> Box | None:
-        """The box of (points, objectives) costs; impossible points do not count, and of nothing there is none."""
+        """The box of (points, objectives) costs, without impossible points; None if there are no others."""
         finite = costs[np.isfinite(costs).all(axis=1)]
         if not len(finite):
             return None

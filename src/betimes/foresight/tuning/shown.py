@@ -1,4 +1,4 @@
-"""What tables and pictures of a front show: points and baselines at their values, and an axis an objective.
+"""The contents of a front's tables and pictures: points and baselines at their values, and an axis an objective.
 
 An axis has a unit that reads well, and a scale that shows both ends.
 """
@@ -31,9 +31,9 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Axis:
-    """How values of one objective are shown: divided by `base`, with `places` decimals, as `title`.
+    """The axis of one objective: values are divided by `base` and shown with `places` decimals under `title`.
 
-    floor: on a logarithmic scale, in shown units, where values of less are drawn (zero among them); None: linear.
+    floor: on a logarithmic scale, the position of smaller values (zero among them), in shown units; None: linear.
     """
 
     title: str
@@ -57,7 +57,7 @@ class Axis:
         if positive and largest > _WIDE * max(min(shown), 1e-12):
             floor = max(min(positive), largest / 1e5)
             if min(shown) < floor:
-                floor /= 2.0  # zero stands apart from the least that there is
+                floor /= 2.0  # zero stands apart from the smallest value
         middle = sorted(positive)[len(positive) // 4] if positive else 0.0
         return cls(title, base, decimals([middle], whole=False), floor)
 
@@ -66,15 +66,15 @@ class Axis:
         return value / self.base
 
     def placed(self, value: float) -> float:
-        """Where the value is drawn, in the unit of the axis."""
+        """The position at which the value is drawn, in the unit of the axis."""
         return self.shown(value) if self.floor is None else max(self.shown(value), self.floor)
 
     def text(self, value: float) -> str:
-        """The value as it is read in a table."""
+        """The value as text for a table."""
         return f"{self.shown(value):,.{self.places}f}"
 
     def ticks(self, values: Sequence[float]) -> dict[float, str]:
-        """Where a logarithmic axis has marks, and what they say; the floor says 0 where there are values below it."""
+        """Ticks of a logarithmic axis and their labels; the floor is labelled 0 if there are values below it."""
         assert self.floor is not None
         high = max(self.placed(value) for value in values)
         is_below = any(self.shown(value) < self.floor for value in values)
@@ -88,7 +88,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Mark:
-    """One thing in a picture; `values`: one an objective. `where`: on which part they were found."""
+    """A mark in a picture; `values`: one an objective; `where`: the part on which they were found."""
 
     label: str
     policy: str
@@ -114,7 +114,7 @@ class Shown:
 
 
 def shown(front: Front) -> Shown:
-    """What there is to show of a front; points as found on the training part stand beside, if there is a testing part.
+    """The marks and axes of a front; with a testing part, the points of the training part stand beside.
 
     A baseline that leaves a job unfinished is not shown.
     """
@@ -122,7 +122,7 @@ def shown(front: Front) -> Shown:
 
 
 def shown_by_part(front: Front) -> dict[str, Shown]:
-    """The same of each part by itself, by what the part is called."""
+    """The marks and axes of each part by itself, by the name of the part."""
     parts = {"training part": False} | ({"testing part": True} if front.test is not None else {})
     return {name: _shown(front, is_tested, beside=False) for name, is_tested in parts.items()}
 

@@ -1,7 +1,7 @@
-"""What proposes configurations: SPEA2 (the paper's), NSGA-II, or random draws, exchangeable by name.
+"""Solvers that propose configurations: SPEA2 (the paper's), NSGA-II, or random draws, exchangeable by name.
 
-Asked for points, told what they cost; it knows nothing of what they mean. The same seed and the same costs give the
-same points, wherever and in whatever order the costs were found.
+A solver proposes points and receives their costs; it does not know their meaning. The same seed and the same costs
+give the same points, wherever and in whatever order the costs were found.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from betimes.kernels import Floats
 SOLVERS = ("spea2", "nsga2", "random")
 POPULATION = 70  # of the released search
 
-_IMPOSSIBLE_COST = 2.0  # any number will do: such points are told apart by their constraint
+_IMPOSSIBLE_COST = 2.0  # any number will do: the constraint marks such points
 
 
 class Solver(Protocol):
-    """Proposes points in a box and learns what they cost."""
+    """Proposes points in a box and receives their costs."""
 
     def ask(self) -> Floats:
-        """(points, variables) to evaluate next; no points: there is nothing more to propose."""
+        """(points, variables) to evaluate next; no points: nothing is left to propose."""
         ...
 
     def tell(self, costs: Floats) -> None:
-        """(points, objectives) what the points of the last `ask` cost; infinite: impossible."""
+        """Receive the (points, objectives) costs of the last `ask`; infinite: impossible."""
         ...
 
 
@@ -54,7 +54,7 @@ class RandomSolver:
         return self._draw.uniform(self._low, self._high, (self._batch, len(self._low)))
 
     def tell(self, costs: Floats) -> None:
-        """Learns nothing."""
+        """Do nothing: draws do not depend on costs."""
 
 
 class EvolutionarySolver:
@@ -86,18 +86,17 @@ class EvolutionarySolver:
         self._asked: Any = None
 
     def ask(self) -> Floats:
-        """The next generation; no points where all that it breeds has been asked before."""
+        """The next generation; no points if all that it breeds were asked before."""
         self._asked = self._algorithm.ask()
         if self._asked is None:
             return np.empty((0, self._algorithm.problem.n_var))
         return np.array(self._asked.get("X"), dtype=np.float64)
 
     def tell(self, costs: Floats) -> None:
-        """Which of the last generation survive.
+        """Select the survivors of the last generation.
 
-        Costs are scaled to what they span among those that live: the algorithms measure distances between points, and
-        seconds would count for more than fractions. pymoo's own scaling does not take an objective that is the same
-        for all.
+        Costs are scaled to their span among living points: the algorithms measure distances between points, and seconds
+        would outweigh fractions. pymoo's own scaling fails for an objective that is the same for all points.
         """
         self._asked.set("cost", costs)
         everyone = self._population.merge(self._algorithm.pop, self._asked)

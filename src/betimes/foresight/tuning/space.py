@@ -1,11 +1,11 @@
-"""What is searched: configurations of weighted fair queueing (PCS, section 3.3).
+"""The search space: configurations of weighted fair queueing (PCS, section 3.3).
 
 By the paper's heuristics four numbers make a configuration: T bounds the squared coefficient of variation of the sizes
 in a class, and so gives the thresholds; W gives the weights e^(-iW); zeta_min is the efficiency below which a job gets
 no more units; delta is the step by which that is relaxed, which the released search tunes too. Without the heuristics
-every threshold and every weight is a number of its own.
+every threshold and every weight is a separate variable.
 
-A configuration knows its thresholds and weights, so that it means the same on any workload and on the live service.
+A configuration stores its thresholds and weights, so that it means the same on any workload and on the live service.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEAST_WEIGHT = Fraction(1, 1000)
 
 @dataclass(frozen=True)
 class WFQConfig:
-    """A configuration of `wfq`: the variables it was made of, and what they came to.
+    """A configuration of `wfq`: its variables, and the thresholds and weights that they give.
 
     thresholds: the largest size of every class but the last, seconds on one unit. weights: one a class, that of the
     smallest jobs first, of sum 1.
@@ -56,7 +56,7 @@ class WFQConfig:
 
 
 class Space(Protocol):
-    """Numbers between bounds, and the configuration that they make.
+    """Bounded variables, and the configuration that they give.
 
     names: of the variables; low, high: (variables,) the least and the greatest value of each.
     """
@@ -66,7 +66,7 @@ class Space(Protocol):
     high: Floats
 
     def config(self, variables: Floats) -> WFQConfig | None:
-        """The configuration that these variables make; None: an impossible one."""
+        """The configuration of these variables; None: an impossible one."""
         ...
 
 
@@ -75,7 +75,7 @@ class HeuristicSpace:
 
     sizes: (jobs,) seconds on one unit as the scheduler believes them. published: classes as the released code makes
     them (`thresholds_by_variation`). A class that would get less than a thousandth of the units makes a
-    configuration impossible. Raises InputError where all sizes are equal: there are no classes to be made then.
+    configuration impossible. Raises InputError if all sizes are equal, as there is only one class then.
     """
 
     names: tuple[str, ...] = ("T", "W", "zeta_min", "delta")
@@ -87,7 +87,7 @@ class HeuristicSpace:
         self.high = np.array([largest_variation(self.sizes) + 1.0, 3.0, 1.0, 0.9])
 
     def config(self, variables: Floats) -> WFQConfig | None:
-        """The configuration that (T, W, zeta_min, delta) make; None: a class would get nothing."""
+        """The configuration of (T, W, zeta_min, delta); None: a class would get nothing."""
         most, decay, zeta_min, delta = (float(value) for value in variables)
         thresholds = thresholds_by_variation(self.sizes, most, self.published)
         try:
@@ -99,7 +99,7 @@ class HeuristicSpace:
 
 
 class FreeSpace:
-    """The number of classes, every threshold and every weight, zeta_min and delta: what the heuristics do without.
+    """The space without heuristics: the number of classes, every threshold and weight, zeta_min and delta.
 
     sizes: as of `HeuristicSpace`; raises as it does. Source: the variant of the released search that figure 9c of PCS
     compares with.

@@ -60,7 +60,7 @@ class Search:
     cached: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be; raises InputError and PolicyError."""
+        """Refuse impossible fields; raises InputError and PolicyError."""
         if self.evaluations < 1:
             raise InputError(f"--evaluations {self.evaluations}: at least one")
         if self.budget_s is not None and not 0 < self.budget_s < math.inf:
@@ -137,7 +137,7 @@ def tune(
 
 @dataclass(frozen=True)
 class _Tuning:
-    """One search with all that it needs."""
+    """One search with its inputs."""
 
     workload: Workload
     problems: dict[str, Problem]
@@ -146,7 +146,7 @@ class _Tuning:
     started: float = field(default_factory=time.monotonic)
 
     def front(self, stopped: Callable[[], bool] | None) -> Front:
-        """Search, judge what was found, and put it together."""
+        """Search, judge the front found, and assemble the result."""
         how, problem = self.how, self.problems[TRAIN]
         space = space_of(how.space, Evaluator(problem).sizes(), how.published)
         solver = solver_of(
@@ -265,10 +265,10 @@ def _part(problem: Problem) -> Part:
 
 @contextmanager
 def interruptible() -> Generator[Callable[[], bool]]:
-    """While this is entered, a first Ctrl-C only makes its function return True; a second ends the program.
+    """Inside, a first Ctrl-C only makes the yielded function return True; a second ends the program.
 
-    Python hears signals in its main thread alone, and a caller's own handler is kept: elsewhere the
-    function never returns True.
+    Python receives signals in its main thread only, and a caller's handler is kept: in other threads, or with such a
+    handler, the function never returns True.
     """
     ours = (
         threading.current_thread() is threading.main_thread()

@@ -1,4 +1,4 @@
-"""How long jobs will wait for owned machines: learned from the past, or played forward."""
+"""Forecasts of waits for owned machines: learned from the past, or played forward."""
 
 from betimes.foresight.waits.learning import FEWEST, Evaluation, Observed, evaluate, fit, learn, mcc, observe
 from betimes.foresight.waits.playing import play_waits

@@ -1,4 +1,4 @@
-"""The estimators of scikit-learn that waits and run times are learned with, with the parameters that were published."""
+"""Estimators of scikit-learn for waits and run times, with the published parameters."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from betimes.kernels import Floats
 
 DEPTH, SEED = 114, 137  # as published
 NET = 32  # neurons in the hidden layer; not published
-SCALED = ("svr", "net")  # which need features and targets of one scale
-MOST_SCALED = 5_000  # rows that these are fitted to: support vectors cost the square of them
+SCALED = ("svr", "net")  # estimators that need features and targets of one scale
+MOST_SCALED = 5_000  # rows that these are fitted to: the cost of support vectors is quadratic
 LEAF = 20  # jobs in a leaf of the forest, at least; the library's default of one makes trees as large as the trace
 
 
@@ -46,7 +46,7 @@ def fitted(kind: str, x: Floats, y: Floats) -> Any:
     module, name, parameters = classes[kind]
     make: Any = getattr(import_module(module), name)
     limits: Any = import_module("threadpoolctl")  # comes with scikit-learn
-    # Threads that spin are slower than one where others want the cores, too.
+    # Spinning threads are slower than a single one if other work needs the cores.
     with limits.threadpool_limits(limits=1):
         if kind not in SCALED:
             return make(**parameters).fit(x, y)

@@ -1,6 +1,6 @@
-"""Models of waits, fitted to what a simulation has seen (SoCC 2021; spec/waiting.md A.7).
+"""Models of waits, fitted to the waits of a simulation (SoCC 2021; spec/waiting.md A.7).
 
-scikit-learn fits; what it has fitted is taken out as arrays (`policies.nodes.wait_model`), and checked against it.
+scikit-learn fits; the model is exported as arrays (`policies.nodes.wait_model`) and checked against the original.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
 
 CENSORED = (1.1, 1.5, 2.5)
-"""What may count as the wait of a job that waited for `b` in vain, in units of `b`: its true wait is not known."""
+"""Candidate factors: a job that waited for `b` in vain counts with this many `b`, as its true wait is unknown."""
 
-HELD_BACK = 0.2  # of the waits that a model is fitted to, the latest: they choose among these
-TRIED = 10_000  # waits to which each of them is fitted
+HELD_BACK = 0.2  # fraction of the fitted waits, the latest, held back to choose among these factors
+TRIED = 10_000  # waits to which a model of each factor is fitted
 
-FEWEST = 50  # waits from which a model can be fitted
+FEWEST = 50  # waits that a model needs
 MOST = 50_000
-"""Waits that a model is fitted to, evenly spread: more do not make it better, and forests take minutes."""
+"""Limit of the waits that a model is fitted to, evenly spread: more do not improve it, and forests take minutes."""
 
 BINS = 5  # of the calibration
 
@@ -40,7 +40,7 @@ BINS = 5  # of the calibration
 class Observed:
     """Jobs that could not start at once, in the order in which they began to wait.
 
-    `features` (n, 9); `decided_s`, `wait_s` (n,); `vain` (n,): it waited for `b_s` in vain, which wait_s then is.
+    `features` (n, 9); `decided_s`, `wait_s` (n,); `vain` (n,): the job waited in vain, and its wait_s is `b_s`.
     """
 
     features: Floats
@@ -62,11 +62,11 @@ class Observed:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How good a model's predictions are for jobs that it has not seen.
+    """The quality of a model's predictions for jobs that it was not fitted to.
 
-    mcc: Matthews correlation of being predicted to wait longer than a threshold and doing so, by threshold in seconds.
-    error_s: mean absolute error over those that did not wait in vain. abstained_frac: of all jobs. calibration: for
-    equally many jobs each, the mean predicted and the mean true wait, both of no more than b.
+    mcc: Matthews correlation of predicted and true waits above a threshold, by threshold in seconds. error_s: mean
+    absolute error over jobs that did not wait in vain. abstained_frac: of all jobs. calibration: for bins of equally
+    many jobs, the mean predicted and the mean true wait, both cut at b.
     """
 
     jobs: int
@@ -80,9 +80,9 @@ class Evaluation:
 def observe(
     workload: Workload, policy: ChosenPolicy[NodesPolicy], cluster: Cluster, **options: Any
 ) -> Observed:
-    """What waited, and for how long, under a policy whose waits are known for sure; options of `NodesSimulation`.
+    """Jobs and their waits under a policy whose waits are known for sure; options of `NodesSimulation`.
 
-    Raises PolicyError for a policy under which jobs do not wait for at most b.
+    Raises PolicyError for a policy that predicts no waits.
     """
     if "waits" not in policy.values:
         raise PolicyError(f"policy {policy}: under it no wait is to be predicted; choose sww or compound")
@@ -106,9 +106,9 @@ def observe(
 
 
 def fit(kind: str, observed: Observed, censored: float | None = None) -> WaitModel:
-    """A model of a kind (`KINDS`) of what was observed; raises InputError where that is too little.
+    """A model of a kind (`KINDS`) fitted to `observed`; raises InputError for too few waits.
 
-    censored: what a wait in vain counts as, in units of b; by default as `choose_censored` says.
+    censored: the length of a wait in vain, in units of b; by default that of `choose_censored`.
     """
     if len(observed) < FEWEST:
         raise InputError(
@@ -118,9 +118,9 @@ def fit(kind: str, observed: Observed, censored: float | None = None) -> WaitMod
 
 
 def choose_censored(kind: str, observed: Observed) -> float:
-    """Which of CENSORED tells waits in vain best among the latest of what was observed; the least of equals.
+    """Choose the factor of CENSORED that best predicts waits in vain on the latest observations; the least of equals.
 
-    So nothing of the jobs that a model is tried on is known when it is fitted.
+    These are not the jobs on which the model is tried later.
     """
     cut = int((1.0 - HELD_BACK) * len(observed))
     earlier, later = observed[slice(0, cut)], observed[slice(cut, None)]
@@ -131,7 +131,7 @@ def choose_censored(kind: str, observed: Observed) -> float:
 
 
 def _fit(kind: str, observed: Observed, censored: float, most: int) -> WaitModel:
-    """Fitted to at most so many waits, of which those in vain are `censored` times b."""
+    """A model fitted to at most `most` waits; waits in vain count as `censored` times b."""
     # Forests split between single-precision numbers.
     rows = np.linspace(0, len(observed) - 1, min(len(observed), most)).astype(np.int64)
     x = observed.features[rows].astype(np.float32).astype(np.float64)
@@ -150,7 +150,7 @@ def _fit(kind: str, observed: Observed, censored: float, most: int) -> WaitModel
 
 
 def evaluate(model: WaitModel, observed: Observed) -> Evaluation:
-    """How good the predictions are for jobs that the model was not fitted to."""
+    """The quality of the model's predictions for jobs that it was not fitted to."""
     predicted, b_s = model.predict(observed.features), observed.b_s
     known = ~np.isnan(predicted)
     guess, true, vain = predicted[known], observed.wait_s[known], observed.vain[known]
@@ -177,7 +177,7 @@ def learn(
     train_frac: float = 0.7,
     **options: Any,
 ) -> tuple[WaitModel, Evaluation]:
-    """A model fitted to the first `train_frac` of the jobs that waited, and how it does on the others."""
+    """A model fitted to the first `train_frac` of the jobs that waited, and its evaluation on the others."""
     if not 0.0 < train_frac < 1.0:
         raise InputError(f"--train {train_frac:g}: expected a share above 0 and below 1")
     observed = observe(workload, policy, cluster, **options)
@@ -188,7 +188,7 @@ def learn(
 
 
 def mcc(said: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
-    """Matthews correlation of two columns; 0 where one of them has one value only."""
+    """Matthews correlation of two columns; 0 if one of them is constant."""
     tp, tn = float(np.sum(said & true)), float(np.sum(~said & ~true))
     fp, fn = float(np.sum(said & ~true)), float(np.sum(~said & true))
     product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
@@ -230,7 +230,7 @@ def _boosting(made: Any) -> tuple[Floats, list[Tree]]:
 
 
 def _joined(trees: list[Tree]) -> tuple[NDArray[np.int64], Any]:
-    """All trees in one array, and where each begins."""
+    """All trees in one array, and the offset of each."""
     roots = np.cumsum([0, *(len(tree[0]) for tree in trees)])
     splits = blank(Split, int(roots[-1]))
     columns: Any = as_array(splits)

@@ -1,4 +1,4 @@
-"""Waits that are found out by playing the cluster forward, without further submissions, on beliefs about jobs."""
+"""Waits forecast by playing the cluster forward, without further submissions, on believed run times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.trace_loop import Loop, compiled_loop
 
 INSTANTS = 64
-"""Between two looks at whether the job has started."""
+"""Instants between two checks whether the job has started."""
 
 
 @entry
@@ -35,15 +35,15 @@ def play_until_started(
     slot: int,
     started_s: Floats,
 ) -> int:
-    """Play a copy forward until a waiting job starts: started_s[0]; infinity: not while it would wait.
+    """Play a copy forward until a waiting job starts: started_s[0]; infinity: it does not start.
 
-    Returns DONE, or why the loop cannot go on.
+    Returns DONE, or the status that stopped the loop.
     """
     copy_into(state, copy, believing)
     copy.cluster[0].select_s = math.inf
     need, progress = copy.needs[slot], copy.progress[slot]
     need.undecided = 0
-    need.alarm_s = math.inf  # it waits for as long as it takes
+    need.alarm_s = math.inf  # no deadline of the wait
     set_job_timer(copy, slot)
     started_s[0] = math.inf
     while progress.served_by >= 0 and need.holder < 0:
@@ -58,7 +58,7 @@ def play_until_started(
 
 
 def play_waits(run: NodesSimulation) -> None:
-    """Let `waits=simulated` decide about waits in the run: what would start in time by what is believed now waits."""
+    """Let `waits=simulated` decide about waits in the run: a job waits if a play-out starts it in time."""
     aside = run.trace.replaced(
         outcomes=blank(Outcome, 0), finished=np.zeros(1, dtype=np.int64), features=np.zeros((0, 0))
     )
@@ -72,7 +72,7 @@ def play_waits(run: NodesSimulation) -> None:
         believing = run.sizes.kind != "true"
         while True:
             state = run.state if copy is None else copy
-            if not room or room[0][0] is not state:  # another one, or the columns have grown
+            if not room or room[0][0] is not state:  # another state, or the columns have grown
                 room[:] = [(state, room_to_play(state))]
             status = play_until_started(
                 *(compiled_loop(), state, room[0][1], ahead, aside, nothing, believing, slot, started_s)
@@ -99,6 +99,6 @@ def play_waits(run: NodesSimulation) -> None:
 @entry
 @kernel
 def put_off(state: NodesState, slot: int) -> None:
-    """The job waits for as long as it may."""
+    """Let the job wait as long as it may."""
     state.needs[slot].alarm_s = state.needs[slot].until_s
     set_job_timer(state, slot)

@@ -1,4 +1,4 @@
-"""Run times from what is known at submission: the naive baseline (SoCC 2021, section 3; spec/waiting.md A.7)."""
+"""Run times predicted at submission: the naive baseline (SoCC 2021, section 3; spec/waiting.md A.7)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def predict_run_times(kind: str, earlier: Workload, later: Workload) -> Floats:
 
 
 def run_time_predictor(kind: str, earlier: Workload) -> Callable[[Workload], Floats]:
-    """What `predict_run_times` predicts, for the later jobs in parts that are given one after the other."""
+    """A function with the predictions of `predict_run_times` for later jobs that are passed part by part."""
     if kind not in RUN_TIME_KINDS:
         raise InputError(f"predictor {kind!r}: choose {', '.join(RUN_TIME_KINDS)}")
     if kind == "last-two":
@@ -40,7 +40,7 @@ def run_time_predictor(kind: str, earlier: Workload) -> Callable[[Workload], Flo
 
 
 def _at_submission(workload: Workload) -> Floats:
-    """(n, 7) what is known of each job."""
+    """(n, 7) features of each job that are known at submission."""
     known = [
         workload.submit_s % 86_400.0,
         workload.submit_s // 86_400.0 % 7,
@@ -56,7 +56,7 @@ def _at_submission(workload: Workload) -> Floats:
 
 
 class _History:
-    """Each user's last two run times, as if a job's was known when the user's next one comes."""
+    """Each user's last two run times, as if a job's run time were known when the user's next job comes."""
 
     def __init__(self) -> None:
         self.last: dict[int, deque[float]] = {}

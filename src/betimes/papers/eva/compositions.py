@@ -19,14 +19,15 @@ _GPUS, _GPU_ODDS = (2, 4, 8), (0.5, 0.4, 0.1)
 _TASKS = (2, 4)
 _TASKS_OF_A_JOB = 4
 _MEAN_GAP_S = 1200.0
-# Those of the published benchmark, in its order; two_node_Resnet18 needs what resnet18 needs.
+# Those of the published benchmark, in its order; two_node_Resnet18 has the demand of resnet18.
 KINDS = ("a3c", "cyclegan", "gcn", "gpt2", "openfoam", "sage", "seq", "resnet18", "vit", "resnet18")
 
 
 def several_gpus(data: Path, jobs: int, share: float) -> Workload:
-    """The trace, where this share of all jobs needs 2, 4 or 8 GPUs (5:4:1), and as many as before need none.
+    """The trace with `share` of all jobs on 2, 4 or 8 GPUs (5:4:1), and as many jobs without GPUs as before.
 
-    A job of one GPU becomes one of several with as many times its cores and memory, at most what comes with the GPUs.
+    A job of one GPU becomes one of several, with its cores and memory multiplied, at most to those that come with the
+    GPUs.
     """
     workload = trace(data, jobs)
     draw = np.random.default_rng(_SEED)
@@ -44,7 +45,7 @@ def several_gpus(data: Path, jobs: int, share: float) -> Workload:
     memory_gib[grown] = np.minimum(memory_gib[grown], _P3_GIB)
     kinds = [str(kind) for kind in workload.extra["workload_variant"].tolist()]
     for row, count in zip(grown.tolist(), times.tolist(), strict=True):
-        # Each demand is a kind of its own, as in the trace.
+        # Each demand is a separate kind, as in the trace.
         name, _, number = kinds[row].rpartition("[")
         kinds[row] = f"{name}[{count}{int(number[:-1]):03d}]"
     return replace(
@@ -59,7 +60,7 @@ def several_gpus(data: Path, jobs: int, share: float) -> Workload:
 
 
 def several_tasks(data: Path, jobs: int, share: float) -> Workload:
-    """The trace, where this share of all jobs has 2 or 4 tasks (1:1), each with the demand of the one it had."""
+    """The trace with `share` of all jobs in 2 or 4 tasks (1:1), each with the demand of the original task."""
     workload = trace(data, jobs)
     draw = np.random.default_rng(_SEED)
     width = np.asarray(workload.max_units)
@@ -76,7 +77,7 @@ def several_tasks(data: Path, jobs: int, share: float) -> Workload:
 
 
 def jobs_of_four_tasks(jobs: int, seed: int) -> Workload:
-    """Jobs of four equal tasks, each of a workload that is drawn evenly, for half an hour to 16 hours."""
+    """Jobs of four equal tasks, each job of a uniformly drawn workload, for half an hour to 16 hours."""
     from betimes.workload import Workload
     from betimes.workload.family_demands import family_columns
     from betimes.workload.profiles import read_profiles

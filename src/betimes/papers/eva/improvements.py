@@ -1,7 +1,7 @@
-"""What each switch of improved Eva is worth: the same run without it, over several seeds, against the noise.
+"""The gain of each switch of improved Eva: the same run without it, over several seeds, against the noise.
 
 A gain is the cost without the switch less the cost with it, in points of No-Packing's, paired by seed. Its noise is the
-standard error of the mean over the seeds; a gain of less than twice that is not measured.
+standard error of the mean over the seeds; a gain of less than twice the noise is not significant.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ON = {
 
 
 def eva(**switches: str) -> str:
-    """Eva with all improvements on, but for these switches."""
+    """Eva with all improvements on, except for these switches."""
     return "eva:" + ",".join(f"{name}={value}" for name, value in {**_ON, **switches}.items())
 
 
@@ -53,7 +53,7 @@ Pair = tuple[Figures, Figures]
 
 
 def gains(pairs: Mapping[str, Sequence[Pair]], no_packing_usd: Sequence[float]) -> list[Row]:
-    """For each switch what it saves and how many moves a job, as means over the seeds; the note has the noise."""
+    """The savings and the moves per job of each switch, as means over the seeds; the note has the noise."""
     made: list[Row] = []
     for switch, runs in pairs.items():
         saved = [

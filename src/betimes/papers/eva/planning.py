@@ -1,4 +1,4 @@
-"""Eva's planning alone: what Full Reconfiguration costs (table 4), and how long it takes (table 5)."""
+"""Eva's planning alone: the cost of Full Reconfiguration's plans (table 4), and its run time (table 5)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COUNTS = (1000, 2000, 4000, 8000)
 
 
 def drawn(count: int, seed: int) -> Problem:
-    """So many tasks, drawn evenly from the workloads, all waiting."""
+    """`count` waiting tasks, drawn uniformly from the workloads."""
     from betimes.cluster import read_cluster
     from betimes.policies.packing import Catalogue, Demand, Problem, Task
     from betimes.workload.profiles import read_profiles

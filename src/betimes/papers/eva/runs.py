@@ -1,4 +1,4 @@
-"""What Eva's experiments share: the trace, the schedulers, what is measured of a run, and the published figures."""
+"""Shared by Eva's experiments: the trace, the schedulers, the measures of a run, and the published figures."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ UNITS = {
 }
 
 FULL_S = (30 * 86400.0, 60 * 86400.0)
-"""From when until when the paper counts tasks on machines: days 30 to 60 of 87, in which the system is full."""
+"""The time in which the paper counts tasks on machines: days 30 to 60 of 87, in which the system is full."""
 
 Figures = dict[str, float]
-"""`usd` and those of `UNITS` but `cost` and `planning`."""
+"""`usd` and the figures in `UNITS`, except `cost` and `planning`."""
 
 
 def trace(
@@ -63,7 +63,7 @@ def trace(
 
 
 def machines(throughput: float | None = None) -> Cluster:
-    """Eva's 21 instance types; with `throughput` that is what any pair of tasks has, in place of what was measured."""
+    """Eva's 21 instance types; `throughput` of any pair of tasks replaces the measured ones."""
     from betimes.cluster import Interference, read_cluster
 
     cluster = read_cluster("ec2-2023-vcpu")
@@ -81,7 +81,7 @@ def simulated(workload: Workload, policy: str, cluster: Cluster, pace: Pace, wha
 
 
 def simulates(points: Sequence[tuple[Workload, Cluster]]) -> Do:
-    """What a worker does with the number of a point and a policy: the figures of that run."""
+    """A worker's function from the number of a point and a policy to the figures of that run."""
 
     def run(task: tuple[int, str], say: Say) -> Figures:
         (workload, cluster), done = points[task[0]], 0
@@ -108,14 +108,14 @@ def _figures(workload: Workload, policy: str, cluster: Cluster, progress: Callab
         "usd": found["cost_usd"],
         "jct": found["jct_mean_s"] / 3600.0,
         "tasks_per_instance": _tasks_on_a_machine(result),
-        # From arrival to end without machines: waiting for them to boot, and between two of them.
+        # Time without machines from arrival to end: while they boot, and in moves.
         "idle": float(np.mean(jobs.finish_s - jobs.submit_s - jobs.units_s / jobs.max_units)) / 3600.0,
         "migrations": found["migrations"] / len(workload),
     }
 
 
 def _tasks_on_a_machine(result: Result) -> float:
-    """Tasks on a machine while it is up, as a mean over `FULL_S`; over the whole run where that ends before."""
+    """Tasks on a machine while it is up, as a mean over `FULL_S`; over the whole run if that ends before."""
     import numpy as np
 
     held, leases = result.segments, result.leases
@@ -136,7 +136,7 @@ def rows(
 ) -> list[Row]:
     """A row for each scheduler and metric; costs are shares of No-Packing's.
 
-    full: whether what was run is what was published, so that the two are comparable.
+    full: whether the run is the published one, so that the two are comparable.
     """
     base = found["No-Packing"]["usd"]
     made: list[Row] = []
@@ -151,7 +151,7 @@ def rows(
 
 
 def published(experiment: str, case: str, metric: str) -> float | None:
-    """What the paper prints; None where it prints nothing."""
+    """The value in the paper; None if there is none."""
     return _published().get((experiment, case, metric))
 
 

@@ -45,7 +45,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Study:
-    """Schedulers under some settings, and what is reported of them."""
+    """Schedulers under some settings, and the reported metrics."""
 
     name: str
     summary: str
@@ -54,7 +54,7 @@ class Study:
     metrics: tuple[str, ...]
 
     def experiment(self, sizes: tuple[str, ...] = ()) -> Experiment:
-        """The study on the first jobs of the trace, of each of these numbers; of `DEFAULT` where none is given."""
+        """The study on the first jobs of the trace, for each of these numbers of jobs, by default `DEFAULT`."""
 
         def run(data: Path | None, progress: Progress, workers: Workers) -> list[Row]:
             assert data is not None
@@ -196,7 +196,7 @@ _TABLE_6_SCHEDULERS = {
 
 
 def _table6(parts: tuple[str, ...] = ()) -> Experiment:
-    """The table over so many trials (the most of `parts`)."""
+    """The table over a number of trials (the largest of `parts`)."""
     trials = max(int(part) for part in parts or _TRIALS[:1])
 
     def run(_data: Path | None, progress: Progress, workers: Workers) -> list[Row]:

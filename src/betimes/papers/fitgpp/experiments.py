@@ -1,8 +1,8 @@
-"""The experiments of FitGpp (OpML 2019): figure 1, absences of preempted jobs, and sweeps over what was not published.
+"""The experiments of FitGpp (OpML 2019): figure 1, absences of preempted jobs, and sweeps over unpublished parameters.
 
-Figure 1 is a picture without numbers; the text gives three changes against FIFO, and in section 3 how long preempted
-jobs are away and how many are preempted. Published is the point s=4, P=1 with grace periods of 3 minutes in the mean;
-the demands of the jobs are not.
+Figure 1 is a picture without numbers; the text gives three changes against FIFO, and in section 3 the absences and the
+number of preempted jobs. The published point is s=4, P=1 with grace periods of 3 minutes in the mean; the demands of
+the jobs are not published.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ KEYS = (
     "te_p50", "te_p95", "te_p99", "te_p95_change", "be_p50_change", "be_p95_change",
     "told_p50", "told_p95", "preemptions", "preempted",
 )  # fmt: skip
-_CUT_AT = 20 / 3  # means, where grace periods are cut
+_CUT_AT = 20 / 3  # limit of grace periods, in means
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One value of what is varied: its label, parameters of the generator, and the policies beside FIFO."""
+    """One value of a varied parameter: its label, parameters of the generator, and the policies beside FIFO."""
 
     label: str
     planned: tuple[Planned, ...]
@@ -61,7 +61,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is varied, over which settings."""
+    """A varied parameter and its settings."""
 
     name: str
     settings: tuple[Setting, ...]
@@ -72,7 +72,7 @@ def _all(most: int = 1) -> tuple[Planned, ...]:
 
 
 def _demands(te: tuple[int, int, int], be: tuple[int, int, int], factor: float = 1.0) -> tuple[str, ...]:
-    """Means of cores, GiB and GPUs; sigmas are as large, times `factor`."""
+    """Means of cores, GiB and GPUs; the sigmas are `factor` times the means."""
     return tuple(
         f"{group}_{name}={mean}+{factor * mean:g}"
         for group, means in (("te", te), ("be", be))
@@ -81,7 +81,7 @@ def _demands(te: tuple[int, int, int], be: tuple[int, int, int], factor: float =
 
 
 def _run_times(factor: float) -> tuple[str, ...]:
-    """The means, with sigmas of `factor` times as much, and the bounds of the generator."""
+    """The means, with sigmas of `factor` times the means, and the bounds of the generator."""
     return f"te_run_s=300+{300 * factor:g}", f"be_run_s=1800+{1800 * factor:g}"
 
 
@@ -152,7 +152,7 @@ def slowdowns(sizes: tuple[int, ...], progress: Progress, workers: Workers) -> l
 
 
 def absences(sizes: tuple[int, ...], progress: Progress, workers: Workers) -> list[Row]:
-    """Section 3: how long preempted jobs are away, and how many are preempted."""
+    """Section 3: the absences of preempted jobs, and their number."""
     planned = (lrtp(), rand(), fitgpp())
     pace = Pace(progress, runs(planned) * sum(sizes))
     rows: list[Row] = []
@@ -180,7 +180,7 @@ def _ratios(jobs: int, found: dict[str, list[Figures]]) -> Iterator[Row]:
 def _swept(
     sweep: Sweep, kept: bool, sizes: tuple[int, ...], progress: Progress, workers: Workers
 ) -> list[Row]:
-    """Every setting of a sweep; kept: the load is kept under each policy, not under FIFO alone."""
+    """Every setting of a sweep; kept: the load is kept up under each policy, not under FIFO alone."""
     keys = (*KEYS, "submitted_change") if kept else KEYS
     pace = Pace(progress, sum(runs((fifo(), *each.planned)) for each in sweep.settings) * sum(sizes))
     rows: list[Row] = []

@@ -1,9 +1,9 @@
-"""FitGpp (OpML 2019): what its experiments share: machine, jobs, load, policies, and what is measured of a run.
+"""FitGpp (OpML 2019): shared by its experiments: machine, jobs, load, policies, and the measures of a run.
 
 84 nodes of 8 GPUs, 32 cores and 256 GiB. The next job comes as soon as the load under FIFO is below 2.0, and
-every policy is given these submission times; the other reading keeps the load under each policy. Victims are
-chosen as published (`trim=false`), and sizes are known to LRTP. The paper prints the means of the times; the
-demands of its jobs are not published.
+every policy gets these submission times; in the other reading each policy keeps up its load. Victims are chosen as
+published (`trim=false`), and LRTP knows sizes. The paper prints the means of the times; the demands of its jobs are
+not published.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 SIZES = ("8192", "32768", "131072", "524288")
 FULL = SIZES[-1]  # as published
 SEEDS = (1, 2, 3)  # of the jobs
-DRAWS = (0, 1, 2, 3)  # of RAND's lots, whose average is reported, as published
+DRAWS = (0, 1, 2, 3)  # of RAND's lots; their average is reported, as published
 LOAD = 2.0
 NO_LIMIT = 10**9  # preemptions of a job
 
 Figures = dict[str, float]
-"""What was measured of a run: slowdowns `te_p50` to `be_p99`, `preemptions` and `preempted` (jobs) in % of all
+"""Measures of a run: slowdowns `te_p50` to `be_p99`, `preemptions` and `preempted` (jobs) in % of all
 jobs, minutes of absence from the signal (`told_p50`, `told_p95`) and from leaving the nodes (`left_p50`, ...), and jobs
 `submitted` an hour."""
 
@@ -45,7 +45,7 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Planned:
-    """A policy, and the seeds of the runs whose average stands for it."""
+    """A policy, and the seeds of the runs that are averaged for it."""
 
     name: str
     policy: str
@@ -91,7 +91,7 @@ def loaded(
 
 
 def runs(planned: Sequence[Planned], seeds: Sequence[int] = SEEDS) -> int:
-    """How many simulations that makes."""
+    """The number of simulations."""
     return len(seeds) * sum(len(each.draws) for each in planned)
 
 
@@ -104,7 +104,7 @@ def simulated(
     kept: bool = False,
     workers: Workers | None = None,
 ) -> list[list[Figures]]:
-    """For every policy planned, its figures with each seed of the jobs; `kept`: each keeps the load itself."""
+    """For every policy planned, its figures with each seed of the jobs; `kept`: each policy keeps up its load."""
     runs = [(seed, each.policy, draw) for seed in seeds for each in planned for draw in each.draws]
     named = [
         f"{jobs:,} jobs, seed {seed}, {each.name}" for seed in seeds for each in planned for _ in each.draws
@@ -118,7 +118,7 @@ def simulated(
 
 
 def _simulates(jobs: int, parameters: tuple[str, ...], kept: bool) -> Do:
-    """What a worker does with a seed, a policy and a draw: the figures of that run."""
+    """A worker's function from a seed, a policy and a draw to the figures of that run."""
 
     @lru_cache(maxsize=1)
     def under_fifo(seed: int) -> Workload:
@@ -201,7 +201,7 @@ def rows_of(
 def sized(
     name: str, summary: str, run: Callable[[tuple[int, ...], Progress, Workers], list[Row]]
 ) -> Experiment:
-    """An experiment at the size of the paper, and with a number of jobs after its name at others."""
+    """An experiment at the size of the paper, or at other numbers of jobs after its name."""
 
     def experiment(chosen: tuple[str, ...], full_name: str) -> Experiment:
         return Experiment(
@@ -217,7 +217,7 @@ def sized(
 
 
 def _metric(key: str) -> str:
-    """What a figure is called in a row."""
+    """The name of a figure in a row."""
     group, _, rest = key.partition("_")
     return {"te": f"te_slowdown_{rest}", "be": f"be_slowdown_{rest}", "told": f"told_to_resumed_{rest}",
             "left": f"left_to_resumed_{rest}"}.get(group, key)  # fmt: skip

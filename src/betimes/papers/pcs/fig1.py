@@ -1,7 +1,7 @@
 """PCS (OSDI 2024), figure 1: four jobs on one unit, and why a promise breaks.
 
-Promises after a job's own arrival are those of a run that ends with that later arrival: without further
-submissions the future is the play-out.
+Promises at later arrivals come from a run that ends with that arrival: without further submissions the run is the
+play-out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Promises = dict[str, dict[str, float]]
 
 @dataclass(frozen=True)
 class Case:
-    """A policy as the example runs it, and what figure 1 prints of it: its summary (b) and promises (a)."""
+    """A policy of the example, and its values in figure 1: its summary (b) and promises (a)."""
 
     name: str
     policy: str
@@ -84,7 +84,7 @@ def run(_: Path | None, progress: Progress) -> list[Row]:
 
 
 def promises(jobs: Workload, policy: str, result: Result) -> Promises:
-    """What every job is promised at its own arrival and at each later one that it is still there for."""
+    """The promises of every job at its arrival and at each later arrival before its end."""
     from betimes.foresight.simulate import simulate
 
     names = [str(name) for name in jobs.job_id]

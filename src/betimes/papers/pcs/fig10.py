@@ -1,8 +1,8 @@
-"""PCS (OSDI 2024), figure 10: what it costs not to know the sizes, and to have tuned for another load.
+"""PCS (OSDI 2024), figure 10: the cost of wrong sizes, and of tuning for another load.
 
-(a), (b): jobs' sizes are believed off by a factor drawn evenly from 1 - F to 1 + F; trace 2869ce, whole, 64 GPUs. PCS
-is the balanced point of figure 7, found on the first half with true sizes. Five seeds of the noise. F = 100 % would
-believe some jobs to be of no size at all, so 99 % stands for it.
+(a), (b): believed sizes are off by a factor drawn uniformly from 1 - F to 1 + F; trace 2869ce, whole, 64 GPUs. PCS
+is the balanced point of figure 7, found on the first half with true sizes. Five seeds of the noise. With F = 100 % some
+believed sizes would be 0, so 99 % stands for it.
 
 (c): configurations found on Workload-1 at 60 % load are run at 80 %, on other jobs; beside them, those found at 80 %.
 """
@@ -43,15 +43,13 @@ EVALUATIONS = 400
 
 JOBS = 1000  # of (c)
 TUNED, RUN = 0.6, 0.8
-TRAIN_SEED = (
-    42  # of the jobs that configurations are found on; those that they are run on: the published seed
-)
+TRAIN_SEED = 42  # of the jobs for the search; the jobs for the runs have the published seed
 NEAR = 0.10
 
 
 @dataclass(frozen=True, eq=False)
 class Noisy(OverSeeds):
-    """A policy with sizes that are off by so many %, once a seed of the noise."""
+    """A policy with sizes that are off by a number of %, once a seed of the noise."""
 
     name: str
     size_error: int
@@ -60,9 +58,9 @@ class Noisy(OverSeeds):
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """Configurations found at some load, and their values at the load that they are run at.
+    """Configurations found at one load, and their values at the load of the runs.
 
-    values: (points, objectives), s and fractions. front: (points, objectives) the best that was found there.
+    values: (points, objectives), s and fractions. front: (points, objectives) the front found at that load.
     """
 
     tuned_load: float
@@ -71,17 +69,17 @@ class Moved:
 
     @property
     def away(self) -> float:
-        """How far three quarters are from that front at most, in % of what it spans (`distances`)."""
+        """75th percentile of the distances from the front, in % of its span (`distances`)."""
         import numpy as np
 
         return 100.0 * float(np.percentile(distances(self.values, self.front), 75.0))
 
     def near(self) -> float:
-        """Which part is within 10 % of what that front spans, %."""
+        """The share of points within 10 % of the front's span, %."""
         return 100.0 * float((distances(self.values, self.front) <= NEAR).mean())
 
     def near_by_ratio(self) -> float:
-        """Which part is in every objective at most 10 % above one point of that front, %."""
+        """The share of points that are in every objective at most 10 % above one point of the front, %."""
         import numpy as np
 
         within = self.values[:, None, :] <= (1.0 + NEAR) * self.front[None, :, :]
@@ -104,10 +102,10 @@ def run(data: Path | None, progress: Progress, workers: Workers) -> list[Row]:
 
 
 def distances(values: NDArray[np.float64], front: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(points,) how far each of the (points, objectives) values is from the nearest of a front.
+    """(points,) distance of each of the (points, objectives) values from the nearest point of a front.
 
-    In the objective in which it is worst, and as a part of what the front spans there: prediction errors may be zero,
-    so ratios will not do. 0: as good as a point of the front, or better.
+    The distance is that in the worst objective, over the front's span there: prediction errors may be zero, which rules
+    out ratios. 0: as good as a point of the front, or better.
     """
     import numpy as np
 
@@ -117,7 +115,7 @@ def distances(values: NDArray[np.float64], front: NDArray[np.float64]) -> NDArra
 
 
 def _problems(data: Path) -> dict[str, Problem]:
-    """The trace with sizes that are off, its first half, and Workload-1 at each load, by their names here."""
+    """The trace with wrong sizes, its first half, and Workload-1 at each load, by their names here."""
     from betimes.workload import read_trace
     from betimes.workload.speedup import SpeedupTable
 
@@ -163,11 +161,11 @@ def _noisy(pcs: Planned, of_problems: Study) -> list[Noisy]:
 
 
 def _seeds(size_error: int) -> tuple[int, ...]:
-    return NOISE_SEEDS if size_error else NOISE_SEEDS[:1]  # without noise all are the same
+    return NOISE_SEEDS if size_error else NOISE_SEEDS[:1]  # without noise all seeds give the same
 
 
 def _moved(of_problems: Study) -> list[Moved]:
-    """What was found at each load on other jobs, against the front at the load that is run."""
+    """The configurations found at each load on other jobs, against the front at the load of the runs."""
     import numpy as np
 
     def found(load: float, seed: int) -> Searched:

@@ -1,9 +1,9 @@
-"""PCS (OSDI 2024), figure 11: neither its size nor the contention it sees tells when a job will be done.
+"""PCS (OSDI 2024), figure 11: neither its size nor the contention it sees predicts when a job will be done.
 
-Under Tiresias: prediction error against size; under max-min: how many jobs there are, as each job sees it on average
-over its events. The study reads both off the picture: errors of up to 200 % for small jobs and above 600 % for long
-ones, and a tail of contention at four times the mean. Its data are not in the release. The caption names Workload-3,
-which is run as in figure 8; Workload-1 at load 0.8 comes nearer. 3,000 jobs, 64 GPUs, five seeds.
+Under Tiresias: prediction error against size; under max-min: the number of active jobs, averaged over each job's
+events. The study reads both off the picture: errors of up to 200 % for small jobs and above 600 % for long ones, and a
+tail of contention at four times the mean. Its data are not in the release. The caption names Workload-3, which is run
+as in figure 8; Workload-1 at load 0.8 comes nearer. 3,000 jobs, 64 GPUs, five seeds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LOAD_1 = 0.8  # of Workload-1
 _RUNS = (Planned("srsf", "srsf", TIRESIAS), Planned("max-min", "max-min"))
 
-# Read off figure 11 by the text, which says "up to", "above" and "times less".
+# Read off figure 11 in the paper's text: "up to", "above" and "times less".
 SMALL_ERROR_MAX, LONG_ERROR_MAX, CONTENTION_TAIL_OVER_MEAN = 200.0, 600.0, 4.0
 
 
@@ -61,7 +61,7 @@ def run(data: Path | None, progress: Progress, workers: Workers) -> list[Row]:
 
 
 def rows(workload: str, found: list[Seen]) -> list[Row]:
-    """What the paper says of the figure, and rank correlations, each with its range over the seeds."""
+    """The paper's statements about the figure, and rank correlations, each with its range over the seeds."""
     import numpy as np
 
     def row(

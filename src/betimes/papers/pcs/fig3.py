@@ -1,10 +1,10 @@
-"""PCS (OSDI 2024), figure 3: the front of Workload-2, against those that were released with the study.
+"""PCS (OSDI 2024), figure 3: the front of Workload-2, against those released with the study.
 
-A released front is the whole result of one search on the first 2,001 jobs of a trace (all, where there are fewer): 370
-evaluations, with an unpublished seed. The search here is given the same jobs, bounds, operators, numbers and way
-to make classes, and seeds 0, 1 and 2. The ends of a front say most of it: FIFO, which is in every one, and the fastest
-point. Two points of a released front are run again from their variables. The policies to compare with, and the three
-points of seed 0 that the study would name, are run on the same jobs.
+A released front is the whole result of one search on the first 2,001 jobs of a trace (all, if there are fewer): 370
+evaluations, with an unpublished seed. The search here has the same jobs, bounds, operators, numbers and rule for
+classes, and seeds 0, 1 and 2. Fronts are compared by their ends: FIFO, which is in every one, and the fastest point.
+Two points of a released front are run again from their variables. The baselines, and the three points of seed 0 that
+the study would name, are run on the same jobs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NAMED = "found here, seed 0; on the jobs that it was found on"
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The fronts of a trace, one a seed, the policies to compare with, and the named points of the first front."""
+    """The fronts of a trace, one a seed, the baselines, and the named points of the first front."""
 
     fronts: list[Searched]
     baselines: list[Outcome]
@@ -49,7 +49,7 @@ class Found:
 
 
 class Ends(NamedTuple):
-    """Where a front begins and ends: mean JCT in s, mean error in %, and how many points it has."""
+    """The two ends of a front, as mean JCT in s and mean error in %, and its number of points."""
 
     least_jct_s: float
     most_error: float
@@ -85,7 +85,7 @@ def run_traces(traces: tuple[str, ...], data: Path, progress: Progress, workers:
 
 
 def ends(front: Searched) -> Ends:
-    """Where a front begins and ends; of points that print alike only one counts."""
+    """The ends of a front; points that print alike count once."""
     values = front.values
     return Ends(
         float(values[0, 0]),
@@ -114,7 +114,7 @@ def _found(trace: str, of_traces: Study) -> Found:
 
 
 def _policies(trace: str, found: Found) -> list[Row]:
-    """Every policy, and the named points, on the jobs that the points were found on."""
+    """Every policy, and the named points, on the jobs of the search."""
     outcomes = [*found.baselines, *found.points]
     best, rows = best_jct_s(outcomes), list[Row]()
     for outcome in outcomes:
@@ -158,7 +158,7 @@ def _rows(trace: str, fronts: list[Searched], workers: str) -> list[Row]:
 
 
 def _stored(trace: str, of_traces: Study) -> list[Row]:
-    """Released points run again from the variables that are stored with them."""
+    """Released points run again from their stored variables."""
     import numpy as np
 
     from betimes.foresight.tuning import Evaluator, HeuristicSpace

@@ -1,12 +1,13 @@
-"""PCS (OSDI 2024), figure 6: how unfair PCS is on Workload-1, and its front.
+"""PCS (OSDI 2024), figure 6: the unfairness of PCS on Workload-1, and its front.
 
 The study measured on 16 real GPUs; here the jobs are simulated, with the size table that the release made for that
 testbed (`themis-scaled-2`): 101 jobs of 1 to 20 trials of one GPU each, linear speed-up, at load 1, which the study
-does not name. Three seeds, as there; 4567 is the published generator's own. A front is found on 1,000 other jobs (seed
-42) for mean JCT and mean error, and points of it are run on the same three workloads as the released configurations.
+does not name. Three seeds, as in the study; 4567 is that of the published generator. A front is found on 1,000 other
+jobs (seed 42) for mean JCT and mean error, and points of it are run on the same three workloads as the released
+configurations.
 
-All is run twice: as the study simulates, and with what a real cluster has and the published simulator has not: whole
-GPUs, and 30 s lost whenever a job's grant changes. How long it took there is not said.
+All is run twice: as the study simulates, and with two properties of real clusters that the published simulator lacks:
+whole GPUs, and 30 s lost whenever a job's grant changes. The study does not give the time lost on its testbed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ UNITS, JOBS, LOAD = 16, 101, 1.0
 SEEDS = (4567, 4568, 4569)
 TRAIN_JOBS, TRAIN_SEED = 1000, 42
 EVALUATIONS = 400
-REFERENCE = "PCS-JCT"  # by whose mean JCT the figure divides
+REFERENCE = "PCS-JCT"  # the figure divides by its mean JCT
 FOUND, REAL = "found/", "real/"
 RESTART_S = 30.0
 _TRAIN = "train"
@@ -53,7 +54,7 @@ class Seeded(OverSeeds):
     outcomes: list[Outcome]
 
     def unfairness(self) -> Unfairness:
-        """Over the jobs of all seeds."""
+        """Unfairness over the jobs of all seeds."""
         import numpy as np
 
         values = np.concatenate([each.unfairness for each in self.outcomes])
@@ -81,12 +82,12 @@ def run(data: Path | None, progress: Progress, workers: Workers) -> list[Row]:
 
 
 def reference(name: str) -> str:
-    """The run by whose JCT that of another is divided."""
+    """The run whose JCT is the divisor for another's."""
     return REAL + REFERENCE if name.startswith(REAL) else REFERENCE
 
 
 def _problems(data: Path) -> dict[str, Problem]:
-    """The jobs that are searched on, and those of each seed, as the study simulates and as a cluster has it."""
+    """The jobs for the search, and those of each seed, as the study simulates and as on a real cluster."""
     train = workload_1(data, jobs=TRAIN_JOBS, load=LOAD, units=UNITS, seed=TRAIN_SEED, table=TABLE)
     problems = {_TRAIN: problem_of(train, units=UNITS)}
     for seed in SEEDS:
@@ -97,7 +98,7 @@ def _problems(data: Path) -> dict[str, Problem]:
 
 
 def _seeded(runs: Sequence[Planned], where: str, of_problems: Study) -> dict[str, Seeded]:
-    """By name, with `where` before it: what comes of each policy with every seed."""
+    """The outcomes of each policy with every seed, by name, prefixed with `where`."""
     outcomes = of_problems.outcomes([(f"{where}{seed}", run) for run in runs for seed in SEEDS])
     by_run = [outcomes[at : at + len(SEEDS)] for at in range(0, len(outcomes), len(SEEDS))]
     return {where + run.name: Seeded(run, of_run) for run, of_run in zip(runs, by_run, strict=True)}

@@ -1,11 +1,11 @@
-"""PCS (OSDI 2024), figure 7: policies on Philly traces, by JCT and by how well promises held (Workload-2).
+"""PCS (OSDI 2024), figure 7: policies on Philly traces, by JCT and prediction error (Workload-2).
 
 64 GPUs, fractional grants, measured speed-up curves, whole traces, as published. The study predicted a random
-5,000 jobs of a longer trace, with a seed that is not published. Here every job is predicted, and a note says between
-which values 95 % of such samples of 5,000 fall. After the released configurations of PCS come those found here, on
-the first jobs of the trace, and run on the rest of it: the released fronts were found on the first 2,001 jobs of the
-trace that they were then reported on; here no job is in both parts. 400 evaluations with seed 0 (the released: 370) on
-the first 1,000 jobs, or half of a shorter trace; the rest begins on an empty machine.
+5,000 jobs of a longer trace, with an unpublished seed. Here every job is predicted, and a note gives the range of 95 %
+of such samples of 5,000. After the released configurations of PCS come those found here on the first jobs of the trace
+and run on the rest: the released fronts were found on the first 2,001 jobs of the trace that they were then reported
+on; here no job is in both parts. 400 evaluations with seed 0 (the released: 370) on the first 1,000 jobs, or half of a
+shorter trace; the rest begins on an empty machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 TRACES = tuple(figure_7())
 QUICK = ("2869ce", "0e4a51")
 SAMPLE = 5000  # jobs that the study predicted of a longer trace
-SEED = 0  # of the samples and the search; the runs themselves draw nothing
+SEED = 0  # of the samples and the search; the runs draw nothing
 TRAIN = 1000  # jobs to search on
 EVALUATIONS = 400
 
@@ -83,13 +83,13 @@ def run_traces(traces: tuple[str, ...], data: Path, progress: Progress, workers:
 
 
 def planned(trace: str) -> list[Planned]:
-    """Every run of a whole trace: what PCS was compared with, max-min, and the released points of PCS."""
+    """Every run of a whole trace: the published baselines, max-min, and the released points of PCS."""
     released = configurations(trace)
     return [*BASELINES, *(Planned(point.name, point.policy, _CONFIGURED) for point in released)]
 
 
 def of_whole(traces: Sequence[str], of_traces: Study) -> dict[str, list[Outcome]]:
-    """What comes of every planned run of each whole trace."""
+    """The outcomes of every planned run of each whole trace."""
     runs = [(trace, run) for trace in traces for run in planned(trace)]
     outcomes = of_traces.outcomes(runs)
     return {
@@ -109,7 +109,7 @@ def rows_of_whole(trace: str, outcomes: list[Outcome]) -> list[Row]:
 
 
 def _sampling_note(outcome: Outcome, percent: float | None) -> str:
-    """What samples like the study's would have shown, where it took one."""
+    """The range of samples like the study's, if the study took one."""
     import numpy as np
 
     note = outcome.run.note
@@ -133,7 +133,7 @@ def steps(workload: Workload, baselines: tuple[Planned, ...]) -> int:
 
 
 def stretches(trace: str, workload: Workload, curves: SpeedupTable) -> dict[str, Problem]:
-    """The first jobs and the rest, by the names that `judged` has for them."""
+    """The first jobs and the rest, by their names in `judged`."""
     cut = _first_jobs(workload)
     first, rest = _stretches(trace)
     return {

@@ -1,8 +1,8 @@
-"""PCS (OSDI 2024), figure 8: Workload-3, where mean errors are small and the tail is what matters.
+"""PCS (OSDI 2024), figure 8: Workload-3, where mean errors are small and the tail matters.
 
 Gavel's continuous-multiple trace as the published generator draws it: 3,000 jobs on 64 GPUs, linear speed-up, load 1.2,
-and a lease of Themis of 10 units of time. The study does not say how many jobs at which load; these give its figures.
-Five seeds, of which 4567 is the published generator's own. The released configurations are run as they are; others
+and a lease of Themis of 10 units of time. The study gives neither the number of jobs nor the load; these reproduce its
+figures. Five seeds; 4567 is that of the published generator. The released configurations are run as they are; others
 are found on jobs of another seed (42), by mean JCT and 99th percentile of error, and run on the same five workloads.
 """
 
@@ -25,7 +25,7 @@ SEEDS = (4567, 4568, 4569, 4570, 4571)
 EVALUATIONS = 200
 TRAIN_JOBS, TRAIN_SEED = 1000, 42
 _TRAIN = "train"
-FASTEST = "srsf"  # by which JCTs are divided
+FASTEST = "srsf"  # JCTs are divided by its JCT
 
 RUNS = (
     Planned("fifo", "fifo"),

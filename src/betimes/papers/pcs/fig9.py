@@ -1,11 +1,11 @@
-"""PCS (OSDI 2024), figure 9: what a simulation and a search cost, and what the heuristics are worth.
+"""PCS (OSDI 2024), figure 9: the time of a simulation and of a search, and the gain from the heuristics.
 
-The study does not say on which workload; here it is Workload-1 at load 0.8, the released search's default, on however
-many GPUs. Mean JCT and mean error are asked for. For (a) and (b) this process is timed, whatever workers there are, so
-their rows depend on the machine and on what else it does. For (c) four searches of 1,280 evaluations each (the released
-code's budget) on 64 GPUs are compared with seeds 0, 1 and 2: the configurations of the heuristics, or any classes and
-weights; evolved, or drawn. That is done on 512 jobs of Workload-1, and on the first 512 of a Philly trace, whose sizes
-differ far more.
+The study does not name the workload; here it is Workload-1 at load 0.8, the released search's default, on any number of
+GPUs. The objectives are mean JCT and mean error. For (a) and (b) this process is timed, whatever the workers, so their
+rows depend on the machine and its other load. For (c) four searches of 1,280 evaluations each (the released code's
+budget) on 64 GPUs are compared with seeds 0, 1 and 2: the configurations of the heuristics, or any classes and weights;
+evolved, or drawn. They run on 512 jobs of Workload-1, and on the first 512 of a Philly trace, whose sizes differ far
+more.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from betimes.foresight.tuning import Problem
 
-EVALUATIONS = 1000  # of a search that is timed, as in the paper's text
+EVALUATIONS = 1000  # of a timed search, as in the paper's text
 BUDGET = 1280
 SEEDS = (0, 1, 2)
 JOBS, UNITS = 512, 64  # of (c)
@@ -35,7 +35,7 @@ LOAD = 0.8
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to search: which configurations there are, and who proposes."""
+    """A way to search: the space of configurations, and the solver."""
 
     name: str
     space: str
@@ -52,7 +52,7 @@ ARMS = (
 
 @dataclass(frozen=True, eq=False)
 class Timed:
-    """What a search took: seconds in all, and in the mean for a simulation."""
+    """The time of a search: seconds in all, and the mean of a simulation."""
 
     jobs: int
     units: int
@@ -62,11 +62,11 @@ class Timed:
 
 @dataclass(frozen=True)
 class Gain:
-    """What an arm has after so many evaluations, in %, the mean of the seeds.
+    """The progress of an arm after a number of evaluations, in %, the mean of the seeds.
 
-    own: of the points on its own last front. joint: of those on the front of all arms and seeds together. volume: of
-    the hypervolume of that front. A point counts as found when one that is as good has been tried, to 1 % of what the
-    front spans: a front of all that was tried has hundreds of points side by side.
+    own: of the points on its last front. joint: of those on the joint front of all arms and seeds. volume: of the joint
+    front's hypervolume. A point counts as found once a point as good has been tried, to 1 % of the front's span: the
+    front of everything tried has hundreds of points side by side.
     """
 
     own: float
@@ -109,12 +109,12 @@ def _of_trace(data: Path) -> Problem:
 
 
 def problem(data: Path, jobs: int, units: int) -> Problem:
-    """Workload-1 on so many units, which are offered the same load however many they are."""
+    """Workload-1 on `units` units, with the same offered load for any number."""
     return problem_of(workload_1(data, jobs=jobs, load=LOAD, units=units), units=units)
 
 
 def gains(found: dict[str, list[Searched]], budgets: tuple[int, ...]) -> Gains:
-    """What each arm has after each number of evaluations."""
+    """The progress of each arm after each number of evaluations."""
     import numpy as np
 
     from betimes.foresight.tuning.search import Box, front_of
@@ -139,7 +139,7 @@ def gains(found: dict[str, list[Searched]], budgets: tuple[int, ...]) -> Gains:
 
 
 def covered(front: NDArray[np.float64], tried: NDArray[np.float64]) -> float:
-    """Of the points of a front, how many % are matched by one that was tried; both (points, objectives), possible."""
+    """The share of a front's points matched by a tried one, %; both (points, objectives), without impossible ones."""
     import numpy as np
 
     if not len(tried):
@@ -159,7 +159,7 @@ def _timed(asked: Problem, pace: Pace) -> Timed:
     from betimes.foresight.tuning import Evaluator
 
     jobs, units = len(asked.workload), asked.units
-    Evaluator(asked).values("wfq:weights=1")  # what is loaded or compiled once is none of a search's cost
+    Evaluator(asked).values("wfq:weights=1")  # load and compile before the search is timed
     what = f"search, {jobs:,} jobs, {units:,} GPUs"
     with study({what: asked}, Workers(), pace) as here:
         found = here.searched(what, EVALUATIONS, what=what)

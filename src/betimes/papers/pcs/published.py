@@ -1,7 +1,7 @@
-"""What PCS published, from its figures and from the data of its public release (abdullahfsm/PCS, MIT).
+"""Published values of PCS, from its figures and from the data of its public release (abdullahfsm/PCS, MIT).
 
 `published.csv` holds the values and `configurations.csv` the points that the study names, with weights to three digits
-where the files have fractions. Errors are mean absolute prediction errors in %, unless they say which percentile.
+where the files have fractions. Errors are mean absolute prediction errors in %, unless a percentile is named.
 
 pcs-fig3: `simulation/wfq_configurations`, searches of `EVALUATIONS` on the first `JOBS` jobs of Philly traces: the ends
 of every front, its points and the seconds that it took; pcs-fig3-points: two points, as (T, W, zeta_min, delta).
@@ -52,7 +52,7 @@ class Stored(NamedTuple):
 
 
 class Unfairness(NamedTuple):
-    """By how much JCT exceeds the fair one, %: mean, percentiles and maximum over the jobs."""
+    """Excess of JCT over the fair one, %: mean, percentiles and maximum over the jobs."""
 
     mean: float
     p50: float
@@ -86,7 +86,7 @@ class OnWorkload3(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What one simulation takes in minutes, and one search in seconds."""
+    """The time of one simulation in minutes, and of one search in seconds."""
 
     simulation_min: float
     search_s: float
@@ -100,7 +100,7 @@ class Configuration(NamedTuple):
 
 
 def configurations(workload: str) -> tuple[Configuration, ...]:
-    """Of a trace, of workload-1 or of workload-3; () where none was released."""
+    """The configurations of a trace, of workload-1 or of workload-3; () if none was released."""
     rows = _rows("configurations.csv")
     return tuple(Configuration(row["name"], row["policy"]) for row in rows if row["workload"] == workload)
 
@@ -116,7 +116,7 @@ def stored(trace: str) -> list[Stored]:
 
 
 def unfairness() -> dict[str, Unfairness]:
-    """By policy, as all that follows."""
+    """By policy."""
     return _table("pcs-fig6a", Unfairness)
 
 
@@ -131,7 +131,7 @@ def figure_7() -> dict[str, dict[str, OnTrace]]:
 
 
 def figure_8() -> dict[str, OnWorkload3]:
-    """With what was added taken off, and over SRSF, the fastest that is in the file."""
+    """By policy, without the points added in the figure, and over SRSF, the fastest in the file."""
     found = _cases("pcs-fig8")
     fastest = found["srsf"]["jct_ratio"]
     return {
@@ -151,7 +151,7 @@ def costs() -> dict[int, dict[int, Cost]]:
 
 
 def found_after() -> dict[str, dict[int, float]]:
-    """Percent of the Pareto points that are found, by `heuristic` or `free` and then by evaluations."""
+    """Percent of Pareto points found, by `heuristic` or `free` and then by evaluations."""
     return _one("pcs-fig9-found", "found")
 
 

@@ -1,4 +1,4 @@
-"""What the PCS study asks of jobs, each promised a finish, in simulations with fractions, at no cost; and a run."""
+"""The problems and runs of the PCS study: every job is promised a finish, grants are fractional, changes are free."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ TAIL = ("jct:avg", "pred_err:p99")
 CURVES = "scaling/afs_pcs_speedup.csv.gz"
 TABLES = "pcs/pcs_workload_cdfs.csv.gz"
 TIRESIAS = "Tiresias in the paper"
-SEED = 4567  # the published generator's own
+SEED = 4567  # of the published generator
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A run: the policy's name in the figure, its specification, and what to know of its published values."""
+    """A run: the policy's name in the figure, its specification, and notes on its published values."""
 
     name: str
     policy: str
@@ -39,14 +39,14 @@ class Planned:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What came of a run."""
+    """The outcome of a run."""
 
     run: Planned
     result: Result
 
     @property
     def jobs(self) -> int:
-        """How many there were."""
+        """The number of jobs."""
         return len(self.result.jobs)
 
     @cached_property
@@ -75,7 +75,7 @@ class Outcome:
 
     @cached_property
     def unfairness(self) -> NDArray[np.float64]:
-        """By how much the JCT of every job exceeds its fair one (event-averaged contention), %."""
+        """The excess of every job's JCT over its fair one (event-averaged contention), %."""
         from betimes.outcome import job_metric
 
         return 100.0 * job_metric(self.result, "unfairness_frac")
@@ -88,7 +88,7 @@ class Outcome:
 
 
 class OverSeeds:
-    """Means of what came of the same run with several seeds."""
+    """Means over the same run with several seeds."""
 
     outcomes: list[Outcome]
 
@@ -141,7 +141,7 @@ def problem_of(
     fractional: bool = True,
     restart_s: float = 0.0,
 ) -> Problem:
-    """What is asked of these jobs; seed: of the noise in `sizes`, the only thing that is drawn."""
+    """The problem of these jobs; seed: of the noise in `sizes`, the only random part."""
     from betimes.foresight.tuning import Problem, parse_objectives
     from betimes.twin.pool.simulation import fit
     from betimes.twin.sizes import parse_sizes
@@ -165,7 +165,7 @@ def compared(
     published: tuple[float | None, float | None, float | None] | None,
     notes: tuple[str, str, str],
 ) -> list[Row]:
-    """What figures 3 and 7 say of a policy: mean JCT over the best, and the mean and p99 of the error, %."""
+    """The rows of a policy in figures 3 and 7: mean JCT over the best, and the mean and p99 of the error, %."""
     jct, mean, p99 = published or (None, None, None)
     return [
         Row(case, "jct_mean_over_best", jct, outcome.jct_mean_s / best_s, "ratio", notes[0]),
@@ -175,22 +175,22 @@ def compared(
 
 
 def best_jct_s(outcomes: Sequence[Outcome]) -> float:
-    """The smallest mean JCT, by which the figures divide."""
+    """The smallest mean JCT, the figures' divisor."""
     return min(outcome.jct_mean_s for outcome in outcomes)
 
 
 def trace_file(trace: str) -> str:
-    """Where a virtual cluster of Philly lies, in the data directory."""
+    """The path of a Philly virtual cluster's trace in the data directory."""
     return f"gpu/philly_pcs/trace_{trace}.csv.gz"
 
 
 def workload_1(
     data: Path, *, jobs: int, load: float, units: int, seed: int = SEED, table: str = "themis1"
 ) -> Workload:
-    """AutoML jobs: as many trials as the table draws, work shared evenly among them, none sped up by more units.
+    """AutoML jobs: trials drawn from the table, with equal work, none sped up by more units.
 
-    As in the published simulator a job is one that can use a unit, or two or three, for each of its trials, along a
-    straight line. Those wider than the machine are narrowed.
+    As in the published simulator a job can use one unit, or two or three, for each of its trials, with linear
+    speed-up. Jobs wider than the machine are narrowed.
     """
     from betimes.workload.generators.registry import generate
 

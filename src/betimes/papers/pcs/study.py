@@ -1,4 +1,4 @@
-"""The searches and runs of an experiment, on as many workers as there are, and the points picked from a front."""
+"""The searches and runs of an experiment, on its workers, and the points picked from a front."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from betimes.papers.experiment import Pace, Workers
 
 
-OF_BEST = 4.0  # times the smallest mean JCT, what a picked point may cost: the price that the paper names
-OF_FIFO = 0.85  # of FIFO's mean JCT, what a picked point may cost where FIFO itself is affordable
+OF_BEST = 4.0  # limit of a picked point's mean JCT, over the smallest: the price that the paper names
+OF_FIFO = 0.85  # limit of a picked point's mean JCT, over FIFO's, if FIFO is within the other limit
 NAMES = {"PCS-JCT": "PCS-JCT", "PCS-balanced": "PCS-bal", "PCS-pred": "PCS-pred"}
-"""The named points, from the fastest on, and what the study's data call them."""
+"""The named points, from the fastest on, and their names in the study's data."""
 
 
 @dataclass(frozen=True, eq=False)
 class Searched:
-    """What a search came to.
+    """The result of a search.
 
     configs: on the front, by the first objective. values: (points, objectives) in s and fractions. tried:
-    (evaluations, objectives) in the order of asking, infinite where impossible; whatever the objectives, all are to
-    be small. seconds: how long it took.
+    (evaluations, objectives) in the order of asking, infinite if impossible; smaller is better in all. seconds: the
+    duration.
     """
 
     problem: Problem
@@ -42,11 +42,11 @@ class Searched:
     seconds: float
 
     def picked(self, most_jct_s: float) -> dict[str, WFQConfig]:
-        """The named points among those with at most so long a mean JCT; where there are none, of the fastest point.
+        """The named points among those with a mean JCT of at most `most_jct_s`; the fastest point if there are none.
 
-        The front ends in FIFO, which keeps every promise at any price. No operator would take it, nor does the study,
-        which does not say how it picks; its PCS-pred costs about 4 times the best where FIFO costs more, and 0.84 of
-        FIFO's JCT on Workload-3.
+        The front ends in FIFO, which keeps every promise at any price. No operator would choose FIFO, nor does the
+        study, which does not explain its choice; its PCS-pred costs about 4 times the best if FIFO costs more, and 0.84
+        of FIFO's JCT on Workload-3.
         """
         import numpy as np
 
@@ -59,7 +59,7 @@ class Searched:
 
 @contextmanager
 def study(problems: Mapping[str, Problem], workers: Workers, pace: Pace) -> Iterator[Study]:
-    """A study of some problems, by name, which each of the workers is given once."""
+    """A study of some problems, by name, which each worker receives once."""
     from betimes.foresight.tuning.evaluation import worker
 
     with workers.crew(worker, (dict(problems),)) as crew:
@@ -67,16 +67,16 @@ def study(problems: Mapping[str, Problem], workers: Workers, pace: Pace) -> Iter
 
 
 class Study:
-    """Searches and runs, which find the same for the same seeds, whoever makes them.
+    """Searches and runs, with the same results for the same seeds on any workers.
 
-    Nothing is kept or taken from the user's cache: what a search costs is a result here.
+    The user's cache is not used: the time of a search is a result here.
     """
 
     def __init__(self, problems: Mapping[str, Problem], crew: Crew, pace: Pace) -> None:
         self.problems, self._crew, self._pace = problems, crew, pace
 
     def outcomes(self, runs: Sequence[tuple[str, Planned]], what: str = "") -> list[Outcome]:
-        """What comes of each policy on the jobs of a problem; what: put before the names, for the progress."""
+        """The outcome of each policy on the jobs of a problem; what: prefix of the names in the progress."""
         from betimes.crew import in_order
         from betimes.foresight.tuning.evaluation import Whole
 
@@ -88,7 +88,7 @@ class Study:
         return [Outcome(run, result) for (_, run), result in zip(runs, results, strict=True)]
 
     def values(self, problem: str, policies: Sequence[str]) -> list[Values | None]:
-        """The objectives of each policy; None where some job never finishes. None of it counts as progress."""
+        """The objectives of each policy; None if some job never finishes. These runs do not count as progress."""
         from betimes.crew import in_order
 
         return in_order(self._crew.answers([(problem, policy) for policy in policies]), len(policies))
@@ -133,7 +133,7 @@ class Study:
             progress=told,
         )
         seconds = time.perf_counter() - started
-        self._pace.more(what, jobs * (evaluations - done))  # the impossible ones at the end
+        self._pace.more(what, jobs * (evaluations - done))  # impossible configurations count at the end
         impossible = (np.inf,) * len(asked.objectives)
         tried = np.array([each.values or impossible for each in found.tried])
         front = [found.tried[row] for row in found.front]

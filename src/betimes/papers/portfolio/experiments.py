@@ -1,4 +1,4 @@
-"""The experiments: the portfolio against its members, what it selects, and how it depends on its parameters."""
+"""The experiments: the portfolio against its members, its selections, and its dependence on parameters."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ FULL = "full"
 PROVISIONING = ("oda", "odb", "ode", "odm", "odx")
 
 Simulate = Callable[[Sequence[Run]], list[tuple[Figures, list[str]]]]
-"""Makes runs on a log: of each its figures, and which members were selected."""
+"""Makes runs on a log; returns the figures and the selected members of each."""
 
 Measure = Callable[[Simulate], Iterator[tuple[str, str, float, str]]]
-"""Runs one log; gives case, metric, value and unit."""
+"""Runs one log; yields case, metric, value and unit."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One point of a sweep: its label, parameters of the portfolio, exponents of U, and what is believed of sizes."""
+    """One point of a sweep: its label, parameters of the portfolio, exponents of U, and beliefs about sizes."""
 
     label: str
     parameters: str = ""
@@ -94,7 +94,7 @@ def against_members(simulate: Simulate) -> Iterator[tuple[str, str, float, str]]
 
 
 def shares(simulate: Simulate) -> Iterator[tuple[str, str, float, str]]:
-    """Which share of the selections each member won, by family, order and placement."""
+    """The share of selections won by each member, by family, order and placement."""
     import numpy as np
 
     for setting, (_, won) in zip(RULES, simulate([setting.run for setting in RULES]), strict=True):
@@ -138,7 +138,7 @@ def _lines(case: str, figures: Figures) -> Iterator[tuple[str, str, float, str]]
 def _experiment(
     name: str, summary: str, measure: Measure, runs: int, chosen: tuple[str, ...] = (), full_name: str = ""
 ) -> Experiment:
-    """An experiment on some logs, all where none is chosen; `full`: on the whole of them."""
+    """An experiment on some logs, by default all; `full`: on whole logs."""
     logs = tuple(log for log in LOGS if log in chosen) or tuple(LOGS)
     jobs = None if FULL in chosen else JOBS
     return Experiment(

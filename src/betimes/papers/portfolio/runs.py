@@ -1,4 +1,4 @@
-"""What the experiments of portfolio scheduling share: logs, machines, and what is measured of a run."""
+"""Shared by the experiments of portfolio scheduling: logs, machines, and the measures of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WIDEST = 64  # processors; wider jobs are left out, as published
 
 @dataclass(frozen=True)
 class Log:
-    """A log, and where the stretch begins that stands for it: past the first, sparse weeks."""
+    """A log, and the start of the stretch that stands for it, after the first, sparse weeks."""
 
     name: str
     file: str
@@ -43,7 +43,7 @@ UNITS = {"utility": "", "bounded slowdown": "ratio", "charged cost": "machine h"
 
 
 def stretch(log: Log, data: Path, jobs: int | None) -> Workload:
-    """So many jobs of the log from its stretch on, submitted from 0 on; None: all of the log."""
+    """`jobs` jobs of the log from the start of its stretch on, submitted from 0 on; None: the whole log."""
     import numpy as np
 
     from betimes.workload import read_trace
@@ -80,7 +80,7 @@ def machines() -> Cluster:
 
 @dataclass(frozen=True)
 class Run:
-    """A policy on the stretch, with what is believed of sizes and the exponents by which its utility is told."""
+    """A policy on the stretch, with beliefs about sizes and the exponents of the reported utility."""
 
     label: str
     policy: str
@@ -90,7 +90,7 @@ class Run:
 
 
 def simulates(workload: Workload) -> Do:
-    """What a worker does with a run: its figures, and the name of each member that was selected, in order."""
+    """A worker's function from a run to its figures and the names of the selected members, in order."""
 
     def do(run: Run, say: Say) -> tuple[Figures, list[str]]:
         from betimes.foresight.nodes.simulate import simulate_nodes
@@ -105,7 +105,7 @@ def simulates(workload: Workload) -> Do:
 
 
 def figures_of(result: Result, alpha: float = 1.0, beta: float = 1.0) -> Figures:
-    """Of a whole run, with the true run times."""
+    """The figures of a whole run, with the true run times."""
     import numpy as np
 
     from betimes.foresight.portfolio.utility import LEAST_RUN_S, Utility
@@ -125,6 +125,6 @@ def figures_of(result: Result, alpha: float = 1.0, beta: float = 1.0) -> Figures
 
 
 def alone(name: str) -> str:
-    """The policy that a member PROVISIONING/ORDER/PLACEMENT is by itself."""
+    """A member PROVISIONING/ORDER/PLACEMENT as a single policy."""
     provisioning, order, placement = name.split("/")
     return f"{provisioning}:order={order},placement={placement}"

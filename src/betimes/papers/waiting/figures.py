@@ -1,7 +1,7 @@
-"""Figures 1, 2 and 4 to 11 of SoCC 2021: each as what is varied, the curves, and the figures that are shown of them.
+"""Figures 1, 2 and 4 to 11 of SoCC 2021: the varied parameter, the curves, and the metrics shown.
 
-A curve is a name with a function that gives its figures at a point. The paper prints few numbers; those that it does
-are in `published.csv`, under the curve and point that they are of.
+A curve is a name with a function that returns its figures at a point. The paper prints few numbers; those that it does
+are in `published.csv`, under their curve and point.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ T, B = "15m", "24h"
 BASELINE = f"compound:t={T},b={B}"
 
 Curve = Callable[[Runs, str], Figures]
-"""The figures of one of the curves at a point; none where so few jobs wait that there is nothing to learn from."""
+"""The figures of a curve at a point; none if too few jobs wait to learn from."""
 
 
 @dataclass(frozen=True)
 class Figure:
     """A figure of the paper: the points of its axis, `x=value`; its curves, the oracle's first; its panels.
 
-    trace: on which it is run where none is named.
+    trace: the default trace.
     """
 
     name: str
@@ -48,12 +48,12 @@ def _value(point: str) -> str:
 
 
 def _at(policy: str, run_times: str | None = None) -> Curve:
-    """A policy in which `{}` stands for the point's value."""
+    """The curve of a policy in which `{}` stands for the point's value."""
     return lambda runs, point: runs.figures(policy.format(_value(point)), run_times=run_times)
 
 
 def _learned(policy: str, kind: str = "forest", more: str = "") -> Curve:
-    """A policy with learned waits; the model is fitted to what the same policy with oracles sees."""
+    """A policy with learned waits; the model is fitted to the waits under the same policy with oracles."""
 
     def curve(runs: Runs, point: str) -> Figures:
         plain = policy.format(_value(point))
@@ -64,7 +64,7 @@ def _learned(policy: str, kind: str = "forest", more: str = "") -> Curve:
 
 
 def _simulated(policy: str, sizes: str) -> Curve:
-    """Waits that are played forward; none where jobs come in chunks, or have no estimates to go by."""
+    """A policy with simulated waits; no figures if jobs come in chunks or lack the estimates."""
 
     def curve(runs: Runs, point: str) -> Figures:
         import numpy as np
@@ -87,7 +87,7 @@ def _ours_by_t_or_b(runs: Runs, point: str) -> Figures:
 
 
 def _compound(point: str) -> str:
-    """The baseline with t or b as the point has it."""
+    """The baseline with the point's t or b."""
     return f"compound:{point},b={B}" if point.startswith("t=") else f"compound:t={T},{point}"
 
 
@@ -105,11 +105,11 @@ def _with_machines(more: str, learns: bool = False) -> Curve:
 
 
 def _quality(kind: str) -> Curve:
-    """How well a model tells waits longer than b."""
+    """The quality of a model's predictions of waits longer than b."""
 
     def curve(runs: Runs, point: str) -> Figures:
         if kind == "none":
-            return {"mcc": 0.0}  # that all jobs can wait is one answer
+            return {"mcc": 0.0}  # a constant prediction: all jobs can wait
         made = runs.model(kind, f"sww:{point}")
         return {} if made is None else {"mcc": made[1].mcc[max(made[1].mcc)]}
 
@@ -117,7 +117,7 @@ def _quality(kind: str) -> Curve:
 
 
 def _run_times(kind: str) -> Curve:
-    """How well a predictor of run times tells short jobs, and how far it is off."""
+    """The quality of a run-time predictor: correlation for short jobs, and mean error."""
 
     def curve(runs: Runs, point: str) -> Figures:
         import numpy as np
@@ -263,7 +263,7 @@ FIGURES = (
 
 
 def measures(figure: str, trace: str, data: Path | None) -> Do:
-    """What gives the figures of one of a figure's curves at a point, both by name; it has the trace in memory."""
+    """A worker's function from a curve and a point, by name, to figures; it holds the trace in memory."""
     runs, curves = Runs(case(trace, data)), next(each for each in FIGURES if each.name == figure).curves
 
     def measured(task: tuple[str, str], say: Say) -> Figures:
@@ -290,7 +290,7 @@ def found_in(
 
 
 def published(name: str) -> dict[tuple[str, str], tuple[float, str]]:
-    """What is printed of a figure: by `curve/point` and metric, the value and a note."""
+    """The published values of a figure: value and note, by `curve/point` and metric."""
     with (Path(__file__).parent / "published.csv").open(encoding="utf-8", newline="") as file:
         return {
             (row["case"], row["metric"]): (float(row["value"]), row["note"])
@@ -314,7 +314,7 @@ def rows_of(figure: Figure, trace: str, found: dict[tuple[str, str], Figures]) -
 
 
 def experiment(figure: Figure, traces: Sequence[str] = (), full_name: str | None = None) -> Experiment:
-    """The experiment of a figure on some of the traces, by default on its own."""
+    """The experiment of a figure on some of the traces, by default on the figure's trace."""
     traces = traces or (figure.trace,)
 
     def run(data: Path | None, progress: Progress, workers: Workers) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Runs of waiting policies on the later part of a trace, and what is measured of them."""
+"""Runs of waiting policies on the later part of a trace, and their measures."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from betimes.workload import Workload
 
 NOISE_SIGMA = 0.1253
-"""Of a run time that is off by 10 % in the mean."""
+"""Sigma of a relative error of 10 % in the mean."""
 
 Figures = dict[str, float]
-"""`on_demand` (% of what is owned costs), `on_demand_usd`, `total_usd`, `wait` (h, mean of all jobs), `rented` (%)."""
+"""`on_demand` (% of owned machines' cost), `on_demand_usd`, `total_usd`, `wait` (h, mean of all jobs), `rented` (%)."""
 
 UNITS = {
     "on_demand": "% of fixed", "wait": "h", "rented": "% of jobs", "on_demand_increase": "%", "wait_increase": "%",
@@ -30,7 +30,7 @@ UNITS = {
 
 
 class Runs:
-    """Runs on one trace; models of waits, which lie in files, are fitted once for each policy."""
+    """Runs on one trace; models of waits are kept in files and fitted once for each policy."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -42,9 +42,9 @@ class Runs:
     def figures(
         self, policy: str, machines: int | None = None, run_times: str | None = None, sizes: str = "true"
     ) -> Figures:
-        """Of one run of the later jobs.
+        """The figures of one run of the later jobs.
 
-        run_times: how they are predicted, where the policy goes by estimates; `sizes` is then `estimate`.
+        run_times: the predictor of run times, for a policy that uses estimates; `sizes` is then `estimate`.
         """
         from betimes.foresight.nodes.simulate import simulate_nodes
         from betimes.outcome import summarise
@@ -73,9 +73,9 @@ class Runs:
         }
 
     def model(self, kind: str, policy: str, machines: int | None = None) -> tuple[Path, Evaluation] | None:
-        """A model of waits under a policy, fitted to the earlier jobs, and how it does on the later ones.
+        """A model of waits under a policy, fitted to the earlier jobs, and its evaluation on the later ones.
 
-        None: too few of the earlier ones wait.
+        None: too few of the earlier jobs wait.
         """
         from betimes.foresight.waits import FEWEST, evaluate, fit, observe
         from betimes.policies import parse_nodes_policy
@@ -100,7 +100,7 @@ class Runs:
         return self.estimates[kind]
 
     def _estimator(self, kind: str) -> Callable[[Workload], Workload]:
-        """What puts predicted run times in the place of estimates, in one part of the later jobs after the other."""
+        """A function that replaces estimates by predicted run times, for the parts of the later jobs in order."""
         import numpy as np
 
         from betimes.foresight.waits.run_times import run_time_predictor
@@ -118,7 +118,7 @@ class Runs:
 
 
 def increased(mine: Figures, base: Figures) -> Figures:
-    """The figures, and in % how much more they are than those of the oracle."""
+    """The figures, and their increase over those of the oracle, %."""
     pairs = (("on_demand", "on_demand_usd"), ("wait", "wait"), ("total", "total_usd"))
     known = [(name, key) for name, key in pairs if key in mine and base[key] > 0.0]
     return mine | {f"{name}_increase": 100.0 * (mine[key] / base[key] - 1.0) for name, key in known}

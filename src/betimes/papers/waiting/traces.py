@@ -1,6 +1,6 @@
-"""The jobs of the experiments on waiting, and the machines that they are run on.
+"""The jobs and machines of the experiments on waiting.
 
-Published is a year of 14 million jobs that is not at hand. `month` and `year` are generated with its characteristics
+The paper's year of 14 million jobs is not available. `month` and `year` are generated with its characteristics
 (`workload.generators.year`); the year is streamed. The others are real, each whole or, as `NAME-20k`, its first 20,000
 jobs. There are 1.03 owned machines for each that is busy in the mean; the paper has 150 for its 14 million jobs.
 """
@@ -27,7 +27,7 @@ FILES = {
 }
 GENERATED = {"month": 14_000_000 // 12, "year": 14_000_000}
 STREAMED = "year"
-"""Of this one only the jobs to learn from are in memory at once: a month."""
+"""Only the month to learn from is in memory at once."""
 STRETCH, STRETCH_JOBS = "-20k", 20_000
 SHORT = tuple(name + STRETCH for name in FILES if name != "openb")  # which has 8,152 jobs
 TRACES = (*GENERATED, *FILES, *SHORT)
@@ -36,17 +36,17 @@ DEFAULT = "ctc-20k"
 OWNED_OF_BUSY = 1.03
 DISCOUNT = 0.6
 CATALOGUES = {"openb": ("p3.16xlarge", "ec2-2023-vcpu")}
-"""The type of the owned machines, and what is on offer on demand; of the others:"""
+"""The type of the owned machines, and the on-demand catalogue; for the other traces:"""
 M5 = ("m5.16xlarge", "m5")
 TRAIN_FRAC = 0.7
 
 
 @dataclass(frozen=True)
 class Case:
-    """A trace in two parts, to learn from and to try on, and the number of machines of the baseline.
+    """A trace in two parts, for learning and for testing, and the baseline's number of machines.
 
-    in_chunks: the later part anew, as workloads one after another, where it is too long to be held; `later` is then its
-    first month.
+    in_chunks: yields the later part as successive workloads if it is too long for memory; `later` is then its first
+    month.
     """
 
     name: str
@@ -56,12 +56,12 @@ class Case:
     in_chunks: Callable[[], Iterator[Workload]] | None = None
 
     def owned(self, machines: int | None = None) -> Cluster:
-        """So many machines, by default those of the baseline, and what is on offer beside them."""
+        """A cluster of `machines` owned machines, by default the baseline's, and the machines on offer."""
         return owned(machines or self.machines, *CATALOGUES.get(self.name, M5))
 
 
 def case(name: str, data: Path | None) -> Case:
-    """One of `TRACES`; the parts are of the first 70 % of the jobs and of the others, or generated each."""
+    """One of `TRACES`; its parts are the first 70 % of the jobs and the rest, or are generated separately."""
     import numpy as np
 
     from betimes.workload import read_trace
@@ -84,12 +84,12 @@ def case(name: str, data: Path | None) -> Case:
 
 
 def files_of(name: str) -> tuple[str, ...]:
-    """What one of `TRACES` is read from, in the folder of the data; nothing where it is generated."""
+    """The files of one of `TRACES` in the data folder; empty if it is generated."""
     return () if name in GENERATED else (FILES[name.removesuffix(STRETCH)],)
 
 
 def _machines(workload: Workload, kind: str = M5[0], catalogue: str = M5[1]) -> int:
-    """The machines of the baseline for a workload: by its GPUs where it has any, else by its cores."""
+    """The baseline's number of machines for a workload: by GPUs if it has any, else by cores."""
     import numpy as np
 
     cluster = owned(1, kind, catalogue)
@@ -102,7 +102,7 @@ def _machines(workload: Workload, kind: str = M5[0], catalogue: str = M5[1]) -> 
 
 
 def owned(machines: int, kind: str = M5[0], catalogue: str = M5[1]) -> Cluster:
-    """So many machines of one type, reserved for three years, and all types of the catalogue on demand."""
+    """A cluster of machines of one type, reserved for three years, and all types of the catalogue on demand."""
     from betimes.cluster import Cluster, NodeGroup, read_cluster
 
     offers = read_cluster(catalogue).offers

@@ -1,1 +1,1 @@
-"""Policies for nodes: who goes first, where to, who makes room."""
+"""Policies for nodes: queue order, placement, preemption."""

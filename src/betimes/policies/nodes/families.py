@@ -1,7 +1,7 @@
-"""Provisioning policies of one order that are simulated as one for as long as they decide alike.
+"""Provisioning policies of one order that are simulated as one as long as they decide alike.
 
-A family is a set of members, one bit each: provisioning policy times placement. It is a policy of its own, whose first
-parameter is the set. Where two of the set would decide differently its hooks give no answer, and the simulation
+A family is a set of members, one bit each: provisioning policy times placement. The family is itself a policy whose
+first parameter is the set. If two members would decide differently, its hooks give no answer, and the simulation
 divides the set in two (`foresight.portfolio.simulate`).
 """
 
@@ -40,7 +40,7 @@ OF_FIRST_PLACEMENT = sum(1 << PLACEMENTS * number for number in range(NUMBER))
 
 
 def bit_of(member: Member) -> int | None:
-    """Which of a family a member is; None: it is no provisioning policy as Betimes has it."""
+    """A member's bit in its family; None: the member is not a built-in provisioning policy."""
     for number, policy in enumerate(PROVISIONING):
         if member.policy is policy:
             placement = PAID_TIME.choices.index(str(member.values[PAID_TIME.name]))
@@ -65,12 +65,12 @@ def rules_of(rules: NodesRules) -> NodesRules:
 
 
 def compiled_hooks() -> dict[str, Any]:
-    """What a family has of its own of the hooks, compiled or loaded."""
+    """The hooks of families, compiled or loaded."""
     return {name: compiled("portfolio", function, NodesRules, name) for name, function in _hooks().items()}
 
 
 def is_ready() -> bool:
-    """Whether `compiled_hooks` takes a moment only."""
+    """Whether the hooks are compiled, so that `compiled_hooks` only loads them."""
     return all(is_hook_ready(function, NodesRules, name) for name, function in _hooks().items())
 
 
@@ -80,7 +80,7 @@ def _hooks() -> dict[str, Any]:
 
 @kernel
 def first_of(members: int) -> int:
-    """The number of the first member of a set that is not empty."""
+    """The number of the first member of a non-empty set."""
     number = 0
     while (members >> number) & 1 == 0:
         number += 1
@@ -89,15 +89,15 @@ def first_of(members: int) -> int:
 
 @kernel
 def with_same_placement(members: int) -> int:
-    """Those of the set that place as its first member does."""
+    """The members of the set that place like its first member."""
     return members & (OF_FIRST_PLACEMENT << (first_of(members) % PLACEMENTS))
 
 
 @kernel
 def with_same_orders(view: NodesView, now: float, waiting: Ints, orders: Ints, members: int) -> int:
-    """Those of the set that order the same machines as its first member does, which are the orders afterwards.
+    """The members of the set that order the same machines as its first member; `orders` becomes that order.
 
-    Orders for more machines than there are to be rented are alike.
+    Orders beyond the number of rentable machines are equal.
     """
     first, same, cluster = first_of(members) // PLACEMENTS, 0, view.cluster[0]
     offers = len(view.offers)
@@ -124,7 +124,7 @@ def with_same_orders(view: NodesView, now: float, waiting: Ints, orders: Ints, m
 
 @kernel
 def _order(view: NodesView, now: float, waiting: Ints, orders: Ints, number: int) -> None:
-    """What the provisioning policy of this number orders."""
+    """Write the orders of the provisioning policy of this number."""
     if number == 0:
         order_for_all(view, now, waiting, orders)
     elif number == 1:
@@ -157,7 +157,7 @@ def place_alike(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints,
 
 @kernel
 def _is_all_the_same(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints) -> bool:
-    """Whether every placement takes the same nodes: the job needs all of them, or all are paid for equally long."""
+    """Whether all placements take the same nodes: the job needs all, or the paid time of all ends together."""
     room, equal = 0, True
     for k in range(len(fitting)):
         room += tasks_that_fit(view, nodes, fitting[k], view.needs[slot])

@@ -19,10 +19,10 @@ FALLBACK = 2  # place of the parameter among the numbers: s, P, fallback
 
 @kernel
 def least_score(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
-    """Size over the largest size, plus s times grace period over the longest; only who makes room alone.
+    """Size over the largest size, plus s times grace period over the longest, for jobs that alone make enough room.
 
-    The maxima are over all running best-effort jobs, also those that cannot be taken (equation 2). Where no
-    single job makes room, victims are drawn at random, or none is taken if the fallback is off.
+    The maxima are over all running best-effort jobs, including those that cannot be taken (equation 2). If no
+    single job makes enough room, victims are drawn at random, or none is taken if the fallback is off.
     """
     largest, longest_s = 0.0, 0.0
     for k in range(len(chosen)):
@@ -46,10 +46,11 @@ def least_score(view: NodesView, now: float, slot: int, draw: int, chosen: Ints,
 
 @kernel
 def size_held(view: NodesView, slot: int) -> float:
-    """Euclidean norm of what a job holds, each resource over the capacity of the node (section 3.1).
+    """Euclidean norm of a job's resources, each over the capacity of the node (section 3.1).
 
-    The paper's jobs are on one node each. One on several has the sum of its parts, each over its own node. Parts on
-    nodes of one capacity, one after another, are added up before they are divided: jobs of equal demand tie exactly.
+    The paper's jobs are on one node each. The size of a job on several nodes is the sum of its parts, each over the
+    capacity of its node. Consecutive parts on nodes of one capacity are added up before the division, so that jobs of
+    equal demand tie exactly.
     """
     need = view.needs[slot]
     gpu, cpu, memory = 0.0, 0.0, 0.0
@@ -64,7 +65,7 @@ def size_held(view: NodesView, slot: int) -> float:
             held_cpu += placement.tasks * task_cpu
             held_memory += placement.tasks * task_memory
             at = placement.follows
-        # Of what a node has nothing, nothing is held there.
+        # A resource that the node lacks is not held there.
         gpu += held_gpu / max(1, node.gpu)
         cpu += held_cpu / max(1, node.cpu)
         memory += held_memory / max(1, node.memory)

@@ -1,21 +1,21 @@
-"""What a policy for nodes is: an order, a rule of placement, who makes room, and how gaps are filled.
+"""A policy for nodes: a queue order, a placement rule, the choice of victims, and backfill.
 
-Three hooks, each compiled and each given many jobs or nodes at once; the smaller value goes first:
+Three compiled hooks, each of which gets many jobs or nodes at once; the smaller value goes first:
 
 ``rank(view, now, chosen, key)``
-    writes into key[k] the rank of the waiting job in slot chosen[k]. Asked when a job begins to wait, and with
+    writes into key[k] the rank of the waiting job in slot chosen[k]. Called when a job begins to wait, and with
     `dynamic` for all waiting jobs at every scheduling pass.
 ``place(view, nodes, slot, fitting, score)``
-    writes into score[k] how good node fitting[k] is for the next task of the job. `nodes` may be a sketch of
-    what the cluster will be: read what is free there, not in the view. Infinity is no veto: a node that is the only
-    one with room is taken without being asked about.
+    writes into score[k] the score of node fitting[k] for the next task of the job. `nodes` may describe a future
+    cluster: read free resources there, not in the view. Infinity is no veto: the only node with room is taken without
+    a score.
 ``evict(view, now, slot, draw, chosen, score)``
-    writes into score[k] whether the running job in slot chosen[k] should make room for the one in `slot`:
-    jobs are taken from the smallest score on until there is room, and never those with infinity. `draw` is the
-    number of this decision, for those that draw lots (`lots.lot`).
+    writes into score[k] the score of the running job in slot chosen[k] as a victim for the one in `slot`: jobs are
+    taken from the smallest score on until there is room, and never those with infinity. `draw` is the number of this
+    decision, for policies that draw lots (`lots.lot`).
 
-A hook reads its view and writes nothing but its output: a user's hook that sets a field of a record is refused before
-it runs, what it is asked about is a copy, an answer left out counts as none, and where its answers lead is checked.
+A hook reads its view and writes only its output: a user's hook that sets a field of a record is refused before it
+runs, `chosen` and `fitting` are copies, a missing answer counts as none, and the effect of answers is checked.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from betimes.policies.nodes.orders import ORDERS, first_come
 from betimes.policies.nodes.placement import RULES
 from betimes.policies.nodes.wait_model import WaitModel
 
-MOST = 1e9  # jobs in a window, preemptions of a job
+MOST = 1e9  # limit of jobs in a window and of preemptions of a job
 
 ORDER = Parameter("order", "which waiting job goes first", "fifo", choices=tuple(ORDERS))
 PLACEMENT = Parameter(
@@ -92,26 +92,26 @@ class NodesPolicy:
     evict: Any = None
     backfill: str = "strict"  # unless there is a parameter of that name
     by_priority: bool = False
-    later_first: bool = False  # of victims with the same score the one submitted last goes first
-    provision: Any = None  # how many machines to rent, at ticks
+    later_first: bool = False  # among victims of equal score the one submitted last goes first
+    provision: Any = None  # the number of machines to rent, at ticks
     wait: Any = None  # until when a job waits before a machine is rented for it alone
     planner: Callable[[dict[str, Value | None], Cluster], Planner] | None = (
         None  # decides instead of the passes
     )
     members: Callable[[dict[str, Value | None]], Sequence[Member]] | None = None  # policies that take turns
-    unproven: Path | None = None  # what `loading.mark_proven` leaves behind
+    unproven: Path | None = None  # the file that `loading.mark_proven` creates
 
     @property
     def is_users(self) -> bool:
-        """Whether any of its hooks is no part of Betimes."""
+        """Whether any of its hooks is a user's."""
         own = (self.rank, self.place, self.evict, self.provision, self.wait, self.planner)
         return any(is_users(hook) for hook in own)
 
     def rules(self, values: dict[str, Value | None], learns: bool = False) -> NodesRules:
-        """What the engine is given of the policy with these parameters, with its hooks compiled; raises PolicyError.
+        """The policy's rules for the engine with these parameters and compiled hooks; raises PolicyError.
 
-        learns: beliefs are drawn from history. Where policies take turns it is the first of them that begins; the
-        hooks of all are compiled.
+        learns: beliefs are drawn from history. If policies take turns, the rules are those of the first, and the hooks
+        of all are compiled.
         """
         if self.members is not None:
             return rules_in_turn(self.in_turn(values), learns)[0]
@@ -172,7 +172,7 @@ class NodesPolicy:
         return [Member(self.name, self, values)] if self.members is None else self.members(values)
 
     def rents(self, values: dict[str, Value | None]) -> bool:
-        """Whether it may decide about machines on offer with these parameters; they do not exist for the others."""
+        """Whether it may rent machines on offer with these parameters; for other policies offers do not exist."""
         return self.rents_alone(values) or self.shares_rented(values)
 
     def rents_alone(self, values: dict[str, Value | None]) -> bool:
@@ -180,16 +180,16 @@ class NodesPolicy:
         return any(each.policy.wait is not None for each in self.in_turn(values))
 
     def shares_rented(self, values: dict[str, Value | None]) -> bool:
-        """Whether it rents machines for whatever it places on them."""
+        """Whether it rents machines that jobs share."""
         hooks = [(each.policy.planner, each.policy.provision) for each in self.in_turn(values)]
         return any(hook is not None for each in hooks for hook in each)
 
     def plans(self, values: dict[str, Value | None]) -> bool:
-        """Whether it plans in rounds with these parameters, itself or by members that take turns."""
+        """Whether it, or a member that takes turns, plans in rounds with these parameters."""
         return any(each.policy.planner is not None for each in self.in_turn(values))
 
     def planner_of(self, values: dict[str, Value | None], cluster: Cluster) -> Planner | None:
-        """A planner with these parameters for a cluster, None: this is no policy that plans in rounds."""
+        """A planner with these parameters for a cluster; None: the policy does not plan in rounds."""
         return None if self.planner is None else self.planner(values, cluster)
 
     def is_ready(self, values: dict[str, Value | None]) -> bool:
@@ -234,9 +234,9 @@ class NodesPolicy:
         }
 
     def params(self, values: dict[str, Value | None]) -> Floats:
-        """The parameters in the order declared, `View.params`; of a choice, its place among the choices.
+        """The parameters in the order declared, `View.params`; a choice is its index among the choices.
 
-        Where policies take turns, those of the first of them, with room for those of any other.
+        If policies take turns, those of the first, with room for those of any other.
         """
         if self.members is not None:
             first, *others = [each.policy.params(each.values) for each in self.in_turn(values)]
@@ -273,7 +273,7 @@ class Member:
 def rules_in_turn(members: Sequence[Member], learns: bool = False) -> list[NodesRules]:
     """The rules of policies that take turns; raises PolicyError.
 
-    Where any of them rents machines for one job alone, all do for a job that nothing else can run, or that asks for it.
+    If any of them rents machines for one job alone, all do so for a job that nothing else can run, or that asks for it.
     """
     rules = [each.policy.rules(each.values, learns) for each in members]
     renting = next((each for each in rules if each.waits), None)
@@ -310,7 +310,7 @@ def placement(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:
 
 
 def eviction(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:
-    """Make a policy of a function ``evict(view, now, slot, draw, chosen, score)``: who makes room for trial jobs."""
+    """Make a policy of a function ``evict(view, now, slot, draw, chosen, score)``: the victims of trial jobs."""
     return lambda function: _declared(
         function,
         "eviction",
@@ -323,7 +323,7 @@ def eviction(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:
 
 
 class Declaration(TypedDict, total=False):
-    """What the three decorators take; `name` is the function's unless it is given."""
+    """The arguments of the three decorators; `name` is by default the function's."""
 
     summary: Required[str]
     name: str
@@ -377,23 +377,23 @@ def nothing(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
 
 @kernel
 def forever(view: NodesView, now: float, slot: int) -> float:
-    """Wait: for the cluster's own machines, however long that takes."""
+    """Wait: for owned machines, without limit."""
     return math.inf
 
 
 @kernel
 def no_room_made(state: NodesState, rules: NodesRules, slot: int) -> int:
-    """Preempt, or reserve: for a policy that does not."""
+    """Preempt, or reserve: for a policy that does neither."""
     return NO_PLAN
 
 
 @kernel
 def nothing_to_do(state: NodesState, rules: NodesRules) -> int:
-    """A part of the engine that the policy does without."""
+    """A part of the engine that the policy does not use."""
     return DONE
 
 
 @kernel
 def never_waits(state: NodesState, rules: NodesRules, slot: int) -> int:
-    """Begin, or stop, to wait: for a policy that rents for no job alone, which is not asked."""
+    """Begin, or stop, to wait: for a policy that rents no machine for a job alone; never called."""
     return DONE

@@ -1,4 +1,4 @@
-"""Lowest priority first: jobs rank by priority, and a higher one takes the room of lower ones."""
+"""Lowest priority first: jobs rank by priority, and a job may preempt those of lower priority."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from betimes.policies.nodes.orders import highest_level
 
 @kernel
 def longest_remaining(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
-    """By the run time that is left, as believed, the longest first."""
+    """By the believed remaining run time, the longest first."""
     for k in range(len(chosen)):
         score[k] = -believed_left(view, chosen[k], now)
 

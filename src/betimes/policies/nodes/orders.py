@@ -1,6 +1,6 @@
-"""Which of the waiting jobs goes first.
+"""Orders of the queue of waiting jobs.
 
-Static keys are asked for once, when a job begins to wait; dynamic ones at every pass. Sources: WFP3 and UNICEF
+Static keys are computed once, when a job begins to wait; dynamic ones at every pass. Sources: WFP3 and UNICEF
 are those of Tang et al. (CLUSTER 2009) and of the portfolio study, whose "LXF" is `slowdown` here.
 """
 
@@ -15,7 +15,7 @@ from betimes.core.nodes.passes.preemption import level_of
 from betimes.core.work import believed_left
 from betimes.kernels import Floats, Ints, kernel
 
-LEAST_RUN_S = 1.0  # a job believed to be shorter counts as this long where one divides by it
+LEAST_RUN_S = 1.0  # least run time as a divisor
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def first_come(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
 
 @kernel
 def highest_level(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
-    """Those of a higher level first, then by submission."""
+    """By level, the highest first, then by submission."""
     mask = view.cluster[0].level_mask
     for k in range(len(chosen)):
         key[k] = -float(level_of(view.needs[chosen[k]], mask))
@@ -45,14 +45,14 @@ def highest_level(view: NodesView, now: float, chosen: Ints, key: Floats) -> Non
 
 @kernel
 def shortest(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
-    """By the run time that is left, as believed."""
+    """By the believed remaining run time."""
     for k in range(len(chosen)):
         key[k] = believed_left(view, chosen[k], now)
 
 
 @kernel
 def longest(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
-    """By the run time that is left, as believed, the longest first."""
+    """By the believed remaining run time, the longest first."""
     for k in range(len(chosen)):
         key[k] = -believed_left(view, chosen[k], now)
 
@@ -66,7 +66,7 @@ def widest(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
 
 @kernel
 def expansion(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
-    """By the slowdown that the job has if it starts now, (wait + run) / run, the largest first."""
+    """By the slowdown of the job if it starts now, (wait + run) / run, the largest first."""
     for k in range(len(chosen)):
         run_s = max(believed_left(view, chosen[k], now), LEAST_RUN_S)
         key[k] = -(now - view.jobs[chosen[k]].submit_s + run_s) / run_s

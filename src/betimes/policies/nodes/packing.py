@@ -86,12 +86,12 @@ def _number(values: Values, name: str) -> float:
 def _rounds(
     make: Callable[[Values, Cluster], Any], *, every_round: bool = False
 ) -> Callable[[Values, Cluster], Planner]:
-    """A planner of packing for a cluster; the algorithms are loaded when one is made."""
+    """A planner of packing for a cluster; the algorithms are imported when it is made."""
 
     def planner(values: Values, cluster: Cluster) -> Planner:
         from betimes.policies.packing.rounds import Rounds
 
-        # What the released log says depends on the time, and it may adopt a Full without an event.
+        # The released log depends on the time, and may adopt a Full without an event.
         honest = values.get("honest_events") or ("false" if values.get("rules") == "released" else "true")
         every = every_round or honest == "false"
         profile_s = _number(values, "profile") if "profile" in values else 0.0
@@ -150,7 +150,7 @@ def _eva(values: Values, cluster: Cluster) -> Any:
 
 
 def _switched(values: Values) -> dict[str, str | bool]:
-    """The switches that are given, as fields of Rules."""
+    """The given switches, as fields of Rules."""
     given = {each.name: values[each.name] for each in SWITCHES if values.get(each.name) is not None}
     return {
         _FIELDS.get(name, name): value == "true" if value in ("true", "false") else str(value)

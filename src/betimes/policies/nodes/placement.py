@@ -1,9 +1,9 @@
-"""Which of the nodes with room a task goes to; demand vectors are compared resource by resource.
+"""Placement rules: the choice among nodes with room for a task.
 
-The scalar is the squared Euclidean norm of what a node would have left, each resource over the largest node's
-capacity (FitGpp's specification, B.2), so that nodes of different sizes compare by what they have, not by how
-full they are. `best-cores` is what the waiting policies' paper does
-(Waiting Game, SC 2020: "a best-fit policy based on cores"); GPUs, where nodes have any, are scarcer and come first.
+The scalar is the squared Euclidean norm of a node's remaining resources, each over the largest node's capacity
+(FitGpp's specification, B.2), so that nodes of different sizes compare by absolute amounts, not by fractions.
+`best-cores` is the rule of the waiting policies' paper (Waiting Game, SC 2020: "a best-fit policy based on cores");
+GPUs, where nodes have any, are scarcer and come first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Rule:
 
 @kernel
 def left_over(view: NodesView, nodes: Records[Node], number: int, slot: int) -> float:
-    """Squared norm of what the node of this number has left once one task of the job runs there."""
+    """Squared norm of the resources left on node `number` once one task of the job runs there."""
     node, cluster = nodes[number], view.cluster[0]
     needed_gpu, needed_cpu, needed_memory = demand_on(view, view.needs[slot], number)
     gpu = (node.free_gpu - needed_gpu) / cluster.most_gpu
@@ -47,14 +47,14 @@ def first_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, s
 
 @kernel
 def best_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
-    """The node that has least left."""
+    """The node with the least left."""
     for k in range(len(fitting)):
         score[k] = left_over(view, nodes, fitting[k], slot)
 
 
 @kernel
 def best_fit_by_cores(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
-    """The node that has the fewest GPUs left, of these the one with the fewest cores left."""
+    """The node with the fewest GPUs left, among these the one with the fewest cores left."""
     for k in range(len(fitting)):
         node = nodes[fitting[k]]
         needed_gpu, needed_cpu, _ = demand_on(view, view.needs[slot], fitting[k])
@@ -64,7 +64,7 @@ def best_fit_by_cores(view: NodesView, nodes: Records[Node], slot: int, fitting:
 
 @kernel
 def worst_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
-    """The node that has most left."""
+    """The node with the most left."""
     for k in range(len(fitting)):
         score[k] = -left_over(view, nodes, fitting[k], slot)
 

@@ -1,6 +1,6 @@
-"""A portfolio: many policies, of which the best for the jobs that wait is put in force again and again.
+"""A portfolio: many policies; at each selection the best for the waiting jobs is put in force.
 
-What is declared here is data; `foresight.portfolio` simulates and selects. Source: Deng et al., portfolio scheduling
+This module only declares; `foresight.portfolio` simulates and selects. Source: Deng et al., portfolio scheduling
 (JSSPP 2013); spec/portfolio.md C.3, C.6.
 """
 
@@ -28,12 +28,12 @@ PREFERRED = (
     ("unicef", "slowdown", "wfp3", "fifo"),
     ("best", "first", "worst"),
 )
-"""Among equal scores, for the jobs that come before the next selection: more machines, short jobs first, and the
-machine whose paid time runs out first."""
+"""Tie-breakers, for jobs that come before the next selection: more machines, short jobs first, and the machine whose
+paid time runs out first."""
 
 
 def preference(member: str) -> tuple[int, ...]:
-    """Sorts names of members, the preferred one among equal scores first."""
+    """Sort key of members' names: at equal scores the preferred one comes first."""
     parts = member.split("/")
     return tuple(known.index(part) for known, part in zip(PREFERRED, parts, strict=True))
 
@@ -122,7 +122,7 @@ PARAMETERS = (
 
 
 def portfolio_of(others: Mapping[str, NodesPolicy]) -> NodesPolicy:
-    """The policy `portfolio`, of which the 60 and the `others` may be members."""
+    """The policy `portfolio`; the 60 and the `others` may be its members."""
 
     def members(values: dict[str, Value | None]) -> Sequence[Member]:
         tick_s = values[TICK_S.name]

@@ -1,8 +1,7 @@
-"""Provisioning policies: how many machines to rent for the jobs that wait, decided at ticks.
+"""Provisioning policies: the number of machines to rent for waiting jobs, decided at ticks.
 
-Each task that waits is to have a machine of the cheapest offer that holds it. Orders are counted for each offer: below
-0 there are more machines than are needed. Source: Deng et al., portfolio scheduling (JSSPP 2013);
-spec/portfolio.md C.3.
+Each waiting task counts as a machine of the cheapest offer that holds it. Orders are counted per offer; a negative
+order means surplus machines. Source: Deng et al., portfolio scheduling (JSSPP 2013); spec/portfolio.md C.3.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from betimes.policies.hooks import Parameter
 from betimes.policies.nodes.hooks import ORDER, NodesPolicy
 
 LEAST_RUN_S = 10.0  # of bounded slowdown
-URGENT = 2.0  # bounded slowdown from which on machines are rented for a job, under odx
+URGENT = 2.0  # bounded slowdown above which machines are rented for a job, under odx
 
 PAID_TIME = Parameter(
     "placement",
@@ -35,13 +34,13 @@ TICK_S = Parameter("tick", "seconds between two decisions", 20.0, low=1e-3, high
 
 @kernel
 def by_paid_time(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
-    """Place: by the number, or by the time left that is paid for; the first parameter says which."""
+    """Place: by the node's number or by its remaining paid time, as the first parameter selects."""
     score_by_paid_time(view, fitting, score, int(view.params[0]))
 
 
 @kernel
 def score_by_paid_time(view: NodesView, fitting: Ints, score: Floats, which: int) -> None:
-    """The score of each node under the choice of `PAID_TIME` that has this number."""
+    """Write the score of each node under choice number `which` of `PAID_TIME`."""
     for k in range(len(fitting)):
         score[k] = float(fitting[k])
         if which > FIRST and view.machines[fitting[k]].offer >= 0:
@@ -51,7 +50,7 @@ def score_by_paid_time(view: NodesView, fitting: Ints, score: Floats, which: int
 
 @kernel
 def cheapest_for(view: NodesView, slot: int, orders: Ints) -> int:
-    """The cheapest offer that holds a task of the job and of which there are more machines than these orders; or -1."""
+    """The cheapest offer that holds a task of the job and has machines left beyond `orders`; -1: none."""
     best = -1
     for offer in range(len(view.offers)):
         terms = view.offers[offer]
@@ -63,7 +62,7 @@ def cheapest_for(view: NodesView, slot: int, orders: Ints) -> int:
 
 @kernel
 def order_for(view: NodesView, slot: int, orders: Ints) -> None:
-    """A machine for each task of the job: of the cheapest offer while there are any left of it, then of the next."""
+    """Order a machine for each task of the job: from the cheapest offer while any are left, then from the next."""
     left = view.needs[slot].tasks
     while left > 0:
         offer = cheapest_for(view, slot, orders)
@@ -77,7 +76,7 @@ def order_for(view: NodesView, slot: int, orders: Ints) -> None:
 
 @kernel
 def without_idle(view: NodesView, orders: Ints) -> None:
-    """Of each offer, minus the rented machines that are idle, or on their way."""
+    """Subtract from each offer's orders the rented machines that are idle or on their way."""
     for number in range(len(view.machines)):
         machine = view.machines[number]
         if machine.offer >= 0 and (
@@ -88,7 +87,7 @@ def without_idle(view: NodesView, orders: Ints) -> None:
 
 @kernel
 def order_for_all(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
-    """Provision: a machine for every task that waits."""
+    """Provision: a machine for every waiting task."""
     without_idle(view, orders)
     for k in range(len(waiting)):
         order_for(view, waiting[k], orders)
@@ -96,7 +95,7 @@ def order_for_all(view: NodesView, now: float, waiting: Ints, orders: Ints) -> N
 
 @kernel
 def order_balance(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
-    """Provision: as many machines in all as tasks wait."""
+    """Provision: as many machines in all as there are waiting tasks."""
     for offer in range(len(view.offers)):
         orders[offer] = -view.offers[offer].rented
     for k in range(len(waiting)):
@@ -105,7 +104,7 @@ def order_balance(view: NodesView, now: float, waiting: Ints, orders: Ints) -> N
 
 @kernel
 def order_by_ends(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
-    """Provision: for every task that waits, less what is believed to end before a machine could be up."""
+    """Provision: for every waiting task, less tasks believed to end before a machine could be up."""
     without_idle(view, orders)
     for at in range(view.pool[0].holders):
         slot = view.holders[at]
@@ -118,7 +117,7 @@ def order_by_ends(view: NodesView, now: float, waiting: Ints, orders: Ints) -> N
 
 @kernel
 def order_for_largest(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
-    """Provision: for the largest job that waits."""
+    """Provision: for the largest waiting job."""
     largest, tasks = -1, 0
     for k in range(len(waiting)):
         slot = waiting[k]

@@ -1,4 +1,4 @@
-"""The policies without preemption: an order of the queue, and who may fill the gaps."""
+"""The policies without preemption: a queue order and a backfill rule."""
 
 from __future__ import annotations
 

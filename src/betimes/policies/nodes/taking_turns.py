@@ -1,7 +1,7 @@
-"""Which policies take turns in a portfolio: the 60 of the paper, any other policy for nodes, and users' own.
+"""Members of a portfolio: the 60 of the paper, any other policy for nodes, and users' own.
 
-A name or pattern of the 60 is `odb/unicef/best`, `odb*`; any other policy goes by its own name or a pattern, a user's
-by FILE.py:NAME, with parameters that follow a slash: `easy/order=sjf`, `*jf/backfill=easy`, `mine.py:newest/P=2`.
+A name or pattern of the 60 is `odb/unicef/best`, `odb*`; any other policy goes by its name or a pattern, a user's by
+FILE.py:NAME, with parameters after a slash: `easy/order=sjf`, `*jf/backfill=easy`, `mine.py:newest/P=2`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALONE: Mapping[str, tuple[Value, str]] = {
     ),
     "spot": ("false", "which would put further machines on offer for the other members, too"),
 }
-"""Parameters of which a member can have one value only, and why."""
+"""Parameters that have only one possible value for a member, and the reason."""
 
 WHERE = "policy portfolio, parameter members"
 
@@ -57,7 +57,7 @@ def named(text: str, sixty: Candidates, others: Mapping[str, NodesPolicy], tick_
 
 
 def _others(part: str, sixty: Candidates, known: Mapping[str, NodesPolicy], tick_s: float) -> list[Member]:
-    """The policies, none of the 60, that one part of the text names."""
+    """The policies beyond the 60 that one part of the text names."""
     file, colon, rest = part.partition(".py:")
     pattern, slash, given = (rest if colon else part).partition("/")
     if colon:

@@ -1,6 +1,6 @@
 """A model that predicts waits: made by `betimes learn-waits`, kept as arrays in a file, evaluated compiled.
 
-A file is a NumPy archive of plain arrays: nothing in it is code, and nothing of what made it is needed to read it.
+A file is a NumPy archive of plain arrays: it contains no code, and reading it does not need scikit-learn.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _TREES = ("feature", "threshold", "left", "right", "value")
 
 @dataclass(frozen=True)
 class WaitModel:
-    """A predictor with what is known of it.
+    """A predictor with its kind and error.
 
-    kind: one of KINDS. error_s: its mean absolute error on the later part of the trace it comes from.
+    kind: one of KINDS. error_s: its mean absolute error on the later part of the trace that it was fitted to.
     """
 
     kind: str
@@ -71,7 +71,7 @@ class WaitModel:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a model; raises PolicyError for what is none, is of another version or of other features."""
+        """Read a model; raises PolicyError for another kind of file, another version or other features."""
         try:
             with np.load(path, allow_pickle=False) as archive:
                 found = {name: archive[name] for name in archive.files}

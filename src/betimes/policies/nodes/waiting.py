@@ -1,8 +1,8 @@
-"""Waiting policies: which jobs wait for a machine that is owned, and which run on a rented one instead.
+"""Waiting policies: jobs that wait for an owned machine, and jobs that run on a rented one instead.
 
-Source: Ambati et al., Waiting Game (SC 2020) and its sequel (SoCC 2021); spec/waiting.md A.3 to A.6. A job that
-starts at once on an owned machine does so under every policy, unless `short_uses_owned` is false; what follows is about
-the others.
+Source: Ambati et al., Waiting Game (SC 2020) and its sequel (SoCC 2021); spec/waiting.md A.3 to A.6. A job that can
+start at once on an owned machine does so under every policy, unless `short_uses_owned` is false; the rules below are
+for the others.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def never(view: NodesView, now: float, slot: int) -> float:
 
 @kernel
 def always(view: NodesView, now: float, slot: int) -> float:
-    """Wait: however long it takes."""
+    """Wait: without limit."""
     return math.inf
 
 
@@ -89,7 +89,7 @@ def at_most(view: NodesView, now: float, slot: int) -> float:
 
 @kernel
 def long_ones(view: NodesView, now: float, slot: int) -> float:
-    """Wait: the long jobs, however long it takes. Parameters: t, lengths, short_uses_owned, length."""
+    """Wait: long jobs, without limit. Parameters: t, lengths, short_uses_owned, length."""
     return _short_or(
         view, now, slot, math.inf, view.params[0], view.params[1], view.params[2], view.params[3]
     )
@@ -97,7 +97,7 @@ def long_ones(view: NodesView, now: float, slot: int) -> float:
 
 @kernel
 def long_ones_at_most(view: NodesView, now: float, slot: int) -> float:
-    """Wait: the long jobs, no longer than b. Parameters: t, lengths, short_uses_owned, length, b."""
+    """Wait: long jobs, no longer than b. Parameters: t, lengths, short_uses_owned, length, b."""
     until_s = now + view.params[4]
     return _short_or(view, now, slot, until_s, view.params[0], view.params[1], view.params[2], view.params[3])
 
@@ -113,7 +113,7 @@ def _short_or(
     apart: float,
     core_time: float,
 ) -> float:
-    """Now for a job that is short, or is to show whether it is; minus infinity where it must not use what is owned."""
+    """`until_s` for a long job; now for a short or untried one, or minus infinity if it must not use owned machines."""
     if view.needs[slot].speculated == 1:
         return until_s
     if lengths != SPECULATE:

@@ -1,7 +1,7 @@
-"""Weighted fair queueing over size classes, as an order of the queue: what PCS (OSDI 2024) configures, for rigid jobs.
+"""Weighted fair queueing over size classes (PCS, OSDI 2024) as a queue order, for rigid jobs.
 
-On a pool (`policies/pool/wfq.py`) classes share the units, and jobs are resized to keep to it. On nodes a job holds
-what it asks for to its end, so what is shared is who starts next: the class that is furthest below its share.
+On a pool (`policies/pool/wfq.py`) classes share the units, and jobs are resized to keep the shares. On nodes a job
+keeps its demand to its end, so classes share starts: the class furthest below its share starts a job next.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CLASSES, FIRST, FACTOR, DECAY = range(4)
 
 @kernel
 def size_class(view: NodesView, slot: int) -> int:
-    """Class 0 holds the jobs of up to `first`; each further one those of up to `factor` times as much."""
+    """Class 0 has the jobs of sizes up to `first`; the bound of each further class is `factor` times as large."""
     job, number, most = view.jobs[slot], 0, view.params[FIRST]
     while number + 1 < view.params[CLASSES] and job.size_s * job.max_units > most:
         number += 1
@@ -30,7 +30,7 @@ def size_class(view: NodesView, slot: int) -> int:
 
 @full_kernel
 def by_class_shares(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
-    """By what the job's class would hold of its weight with this job and those of the class before it."""
+    """By the units of the job's class, with this job and the earlier ones of the class, over the class's weight."""
     held = np.zeros(int(view.params[CLASSES]))
     for at in range(view.pool[0].holders):
         slot = view.holders[at]

@@ -1,4 +1,4 @@
-"""Youngest first: who has started last loses least work where nothing is saved; what many operators do."""
+"""Youngest first: without checkpoints the job that started last loses least work; common among operators."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which instances to rent, and which tasks share one: Eva, its baselines and the exact optimum, as pure algorithms.
+"""Planners of rented instances and the tasks on each: Eva, its baselines and the exact optimum, as pure algorithms.
 
-A planner reads a `Round` and answers with a `Plan`; it knows no clock, no core and no disk. Only the exact one starts a
+A planner reads a `Round` and returns a `Plan`, without access to clock, core or disk. Only the exact one starts a
 process, and ends it. The names below are loaded when they are first used.
 """
 

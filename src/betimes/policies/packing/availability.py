@@ -1,4 +1,4 @@
-"""What the cloud has none of: types that a round leaves out, and the next choice for machines of a plan beyond that."""
+"""Limits of the cloud's supply: the catalogue of a round, and the next choice for machines that are not available."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from betimes.policies.packing.reservation_price import ReservationPrices
 
 
 def available(catalogue: Catalogue, left: Mapping[str, int], rented: Collection[str]) -> Catalogue | None:
-    """The types of which one more can be rented, and those that are: the catalogue of a round; None: there are none.
+    """The catalogue of a round: types that are rented or have machines left to rent; None: there are none.
 
-    left: how many more of each type; rented: the types of machines that are there.
+    left: the number of rentable machines of each type; rented: the types of present machines.
     """
     types = tuple(each for each in catalogue.types if left[each.name] > 0 or each.name in rented)
     if len(types) == len(catalogue.types):
@@ -23,11 +23,11 @@ def available(catalogue: Catalogue, left: Mapping[str, int], rented: Collection[
 
 
 def within(plan: Plan, problem: Problem, left: Mapping[str, int]) -> Plan:
-    """The plan with the next choice for each new machine of a type of which too few are left.
+    """The plan with the next choice for each new machine whose type is used up.
 
-    That is a machine that the plan would give back, best the one with most of the tasks; else one of the type that can
-    be had, holds them and does their work at least cost. Where there is neither, a job that waits goes on waiting; and
-    if others would have to move, they all stay where they are, and those that wait get machines of their own.
+    The next choice is a machine that the plan would give back, preferably the one with most of the tasks; else a new
+    one of the available type that holds them and does their work at least cost. If there is neither, waiting jobs wait
+    on; if placed jobs are affected, all placed jobs stay where they are, and each task of a waiting job gets a machine.
     """
     remaining = dict(left)
     kept = {each.machine for each in plan.bins}
@@ -41,7 +41,7 @@ def within(plan: Plan, problem: Problem, left: Mapping[str, int]) -> Plan:
         bins.append(each)
     if not missing:
         return plan
-    waiting = set[int]()  # jobs for which there is nothing
+    waiting = set[int]()  # jobs for which no machine is available
     for each in missing:
         found = _on_idle(each.tasks, problem, idle) or _of_next_type(each.tasks, problem, remaining)
         if found is None:
@@ -67,7 +67,7 @@ def _as_they_are(problem: Problem) -> list[Bin]:
 
 
 def _each_alone(problem: Problem, left: Mapping[str, int]) -> list[Bin]:
-    """A machine for each task of jobs that wait, as far as there are some."""
+    """A new machine for each task of waiting jobs, as far as available."""
     remaining, bins = dict(left), list[Bin]()
     for tasks in problem.jobs.values():
         if any(problem.task[task].machine is not None for task in tasks):
@@ -85,7 +85,7 @@ def _each_alone(problem: Problem, left: Mapping[str, int]) -> list[Bin]:
 
 
 def _on_idle(tasks: tuple[int, ...], problem: Problem, idle: Mapping[int, str]) -> Bin | None:
-    """The tasks on a machine that would be given back; None: none holds them."""
+    """The tasks on a machine that the plan would give back; None: none holds them."""
     demands = [problem.task[task].demand for task in tasks]
     holding = [id_ for id_, type_ in idle.items() if fits(problem.catalogue.named(type_), demands)]
     if not holding:
@@ -101,7 +101,7 @@ def _on_idle(tasks: tuple[int, ...], problem: Problem, idle: Mapping[int, str]) 
 
 
 def _of_next_type(tasks: tuple[int, ...], problem: Problem, left: Mapping[str, int]) -> Bin | None:
-    """The tasks on a new machine of another type; None: there is none left that holds them."""
+    """The tasks on a new machine of an available type; None: none holds them."""
     prices = ReservationPrices(problem.catalogue)
     obtainable = {name for name, count in left.items() if count > 0}
     k = prices.cheapest_holding([problem.task[task] for task in tasks], obtainable)

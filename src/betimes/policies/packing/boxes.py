@@ -1,4 +1,4 @@
-"""Machines that simple packers fill: what is on each, and what is free."""
+"""Machines that simple packers fill, with their tasks and free resources."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Box:
         return needed is not None and all(n <= q for n, q in zip(needed, self.free, strict=True))
 
     def add(self, task: Task) -> None:
-        """Put a task here that may run on this family."""
+        """Add a task, which must be able to run on this family."""
         needed = task.demand.on(self.type.family)
         assert needed is not None
         gpu, cpu, memory = self.free
@@ -40,7 +40,7 @@ class Box:
 
     @property
     def free_units(self) -> float:
-        """GPUs, cores and GiB that are free, added up."""
+        """The sum of free GPUs, cores and GiB."""
         return sum(amount / unit for amount, unit in zip(self.free, PER_UNIT, strict=True))
 
     @property
@@ -50,7 +50,7 @@ class Box:
 
 
 def standing(problem: Problem) -> list[Box]:
-    """The machines that hold tasks, as they are."""
+    """The machines with tasks, unchanged."""
     return [
         Box(
             problem.catalogue.named(each.type),
@@ -63,5 +63,5 @@ def standing(problem: Problem) -> list[Box]:
 
 
 def bins(boxes: Iterable[Box]) -> tuple[Bin, ...]:
-    """The bins of all that hold tasks."""
+    """The bins of all boxes with tasks."""
     return tuple(box.bin for box in boxes if box.tasks)

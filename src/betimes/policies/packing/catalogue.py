@@ -1,4 +1,4 @@
-"""The instance types that a planner chooses from, and what a task needs on each family of them."""
+"""The instance types that a planner chooses from, and a task's demand on each family of them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOST_USD_PER_H = 1e6
 
 @dataclass(frozen=True)
 class Demand:
-    """What a task needs: `everywhere`, and on some families instead something else.
+    """A task's demand: `everywhere`, except for families with a separate demand.
 
-    Where `everywhere` is None the task runs only on the families that are named.
+    If `everywhere` is None, the task runs only on those families.
     """
 
     everywhere: Amounts | None
@@ -31,7 +31,7 @@ class Demand:
 
     @classmethod
     def of(cls, natural: Sequence[float] | Mapping[str, Sequence[float]]) -> Demand:
-        """From (GPUs, cores, GiB), or those by family, where `any` means all that are not named.
+        """From (GPUs, cores, GiB), or from those by family; `any` stands for all families not named.
 
         Raises InputError for a negative or infinite amount, and for a demand of nothing.
         """
@@ -44,7 +44,7 @@ class Demand:
         return cls(everywhere, tuple(sorted(families.items())))
 
     def on(self, family: str) -> Amounts | None:
-        """What is needed on a family; None where the task cannot run there."""
+        """The demand on a family; None if the task cannot run there."""
         return self._families.get(family, self.everywhere) if self.by_family else self.everywhere
 
     @cached_property
@@ -54,7 +54,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class InstanceType:
-    """A type that can be rented: what *one* machine has, its price, and the speeds of workloads on it (of others 1).
+    """A type that can be rented: the capacity of *one* machine, its price, and speeds by workload (by default 1).
 
     Raises ClusterError, naming the type.
     """
@@ -76,12 +76,12 @@ class InstanceType:
 
     @classmethod
     def of(cls, offer: Offer) -> InstanceType:
-        """The type that an offer lets, at what a machine costs at first."""
+        """The type of an offer, at its initial price."""
         capacity = cast(Amounts, tuple(int(each) for each in whole_capacity(offer.amounts)))
         return cls(offer.type, offer.family, capacity, offer.charged_usd_per_h, offer.speeds)
 
     def speed(self, kind: str) -> float:
-        """How fast a task of a kind runs alone on it, 1 where it runs as the trace says."""
+        """The speed of a task of a kind alone on this type; 1 is the speed of the trace."""
         return self._speeds.get(workload_of(kind), 1.0) if self.speeds else 1.0
 
     @cached_property
@@ -108,12 +108,12 @@ class Catalogue:
 
     @classmethod
     def of(cls, offers: Iterable[Offer]) -> Catalogue:
-        """The types that offers let."""
+        """The types of offers."""
         return cls(tuple(InstanceType.of(offer) for offer in offers))
 
     @cached_property
     def place(self) -> dict[str, int]:
-        """Where each type stands, by its name."""
+        """The index of each type, by its name."""
         return {each.name: number for number, each in enumerate(self.types)}
 
     @cached_property
@@ -127,7 +127,7 @@ class Catalogue:
         return tuple(sorted(range(len(self.types)), key=lambda k: self.types[k].usd_per_h))
 
     def named(self, name: str) -> InstanceType:
-        """The type of this name; raises ClusterError where there is none."""
+        """The type of this name; raises ClusterError if there is none."""
         if name not in self.place:
             raise ClusterError(
                 f"there is no instance type {name} in the catalogue; it has {', '.join(self.place)}"
@@ -135,7 +135,7 @@ class Catalogue:
         return self.types[self.place[name]]
 
     def cheapest_holding(self, demands: Sequence[Demand]) -> int | None:
-        """The place of the cheapest type that holds all of these at once; None where no type does."""
+        """Index of the cheapest type that holds all demands on one machine; None if no type does."""
         for k in self.cheapest_first:
             if fits(self.types[k], demands):
                 return k
@@ -143,7 +143,7 @@ class Catalogue:
 
 
 def fits(type: InstanceType, demands: Iterable[Demand]) -> bool:  # noqa: A002 - the field's word
-    """Whether one machine of a type holds all of these at once."""
+    """Whether one machine of a type holds all demands at once."""
     gpu, cpu, memory = type.capacity
     for demand in demands:
         needed = demand.on(type.family)

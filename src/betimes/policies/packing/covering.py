@@ -1,9 +1,8 @@
 """The cheapest machines that hold all tasks, without interference: Eva's ILP as a covering of demands by patterns.
 
-A pattern is a type with how many tasks of each demand it holds; tasks of equal demand are interchangeable, so a few
-thousand patterns stand for any number of tasks. Where there are too many patterns to list them, those that pay are
-generated (Gilmore and Gomory, 1961): the plan is then near the optimum, and the bound says how near. Source: Eva,
-section 4.1.
+A pattern is a type with a number of tasks of each demand; tasks of equal demand are interchangeable, so a few thousand
+patterns cover any number of tasks. If there are too many patterns to list, those that pay are generated (Gilmore and
+Gomory, 1961): the plan is then near the optimum, and the bound limits the gap. Source: Eva, section 4.1.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from betimes.policies.packing.catalogue import Catalogue, Demand
 
 MOST_PATTERNS = 20_000
 Pattern = tuple[int, tuple[int, ...]]
-"""The place of a type in the catalogue, and how many tasks of each demand are on it."""
+"""Index of a type in the catalogue, and the number of tasks of each demand on it."""
 
 
 class NoCoveringInTime(BetimesError):
     """The solver found no covering before its limit."""
 
 
-_PAYS = 1e-7  # of the price of a pattern: what a new one must save at least
+_PAYS = 1e-7  # least saving of a new pattern, over its price
 
 
 @dataclass(frozen=True)
 class Covering:
-    """How often each pattern is taken: (place of the type, how many of each demand, how often).
+    """The patterns taken: (index of the type, number of tasks of each demand, number of machines).
 
-    `bound_usd_per_h` is what no plan can be below; the covering is `proven` the best where its cost is that.
+    `bound_usd_per_h` is a lower bound of all plans' cost; the covering is `proven` optimal if it costs no more.
     """
 
     patterns: tuple[tuple[int, tuple[int, ...], int], ...]
@@ -57,10 +56,10 @@ def cover(
     known: Sequence[Pattern] = (),
     most_patterns: int = MOST_PATTERNS,
 ) -> Covering:
-    """The cheapest covering of `counts` tasks of each demand. Raises NoCoveringInTime where the solver finds none.
+    """The cheapest covering of `counts` tasks of each demand. Raises NoCoveringInTime if the solver finds none.
 
-    `known` are patterns of a plan, to which those that are generated are added. `limit_s` limits each call of the
-    solver, which does not always keep to it: see `Exact`, which ends the process.
+    `known` are patterns of a plan; generated ones are added to them. `limit_s` limits each call of the solver, which
+    may overrun it: see `Exact`, which ends the process.
     """
     patterns = maximal_patterns(catalogue, demands, counts, most_patterns)
     listed = patterns is not None
@@ -79,12 +78,12 @@ def cover(
 def maximal_patterns(
     catalogue: Catalogue, demands: Sequence[Demand], counts: Sequence[int], most: int
 ) -> list[Pattern] | None:
-    """Every type with tasks to which none can be added; None where there are more than `most`."""
+    """All maximal patterns: types with tasks to which none can be added; None if there are more than `most`."""
     patterns: list[Pattern] = []
     for k, type_ in enumerate(catalogue.types):
         needs = [demand.on(type_.family) for demand in demands]
         taken = [0] * len(demands)
-        # Depth first, by demand: how many of it, from the most that fit. A stack, since there may be many demands.
+        # Depth first by demand, from the most tasks that fit. An explicit stack, as there may be many demands.
         stack = [(0, type_.capacity, -1)]
         while stack:
             g, free, count = stack.pop()
@@ -119,7 +118,7 @@ def _milp(
     most: float | NDArray[np.float64],
     limit_s: float,
 ) -> Any:
-    """The whole x of the least `prices @ x` for which `held @ x` is at least `least` and x is from 0 to `most`."""
+    """The whole-number x that minimises `prices @ x` with `held @ x` at least `least` and x from 0 to `most`."""
     optimize: Any = import_module("scipy.optimize")
     result = optimize.milp(
         prices,
@@ -140,7 +139,7 @@ def _generated(
     known: Sequence[Pattern],
     limit_s: float,
 ) -> tuple[list[Pattern], float]:
-    """Patterns that pay in the relaxed problem, whose cost is the bound."""
+    """Patterns that pay in the relaxed problem, and its cost, which is the bound."""
     optimize: Any = import_module("scipy.optimize")
     patterns = list(dict.fromkeys([*_alone(catalogue, demands), *known]))
     seen = set(patterns)
@@ -162,11 +161,11 @@ def _generated(
 
 
 def _alone(catalogue: Catalogue, demands: Sequence[Demand]) -> list[Pattern]:
-    """Each demand on the cheapest machine that holds it: a covering to begin with."""
+    """Each demand on the cheapest machine that holds it: the initial covering."""
     patterns: list[Pattern] = []
     for g, demand in enumerate(demands):
         k = catalogue.cheapest_holding([demand])
-        assert k is not None  # the caller has its reservation price
+        assert k is not None  # the caller has the demand's reservation price
         patterns.append((k, tuple(int(n == g) for n in range(len(demands)))))
     return patterns
 
@@ -179,7 +178,7 @@ def _best_pattern(
     worth: NDArray[np.float64],
     limit_s: float,
 ) -> Pattern | None:
-    """The tasks that are worth most to the relaxed problem on a type; None where they are not worth its price."""
+    """The pattern of a type that is worth most in the relaxed problem; None if it is not worth the price."""
     type_ = catalogue.types[k]
     needs = [demand.on(type_.family) for demand in demands]
     needed = np.array([need or (0, 0, 0) for need in needs], np.float64).T

@@ -1,7 +1,7 @@
 """Filling machines with waiting tasks, one after another: the greedy step that Eva's algorithms share.
 
-The next task is the one with the highest (worth of the machine with it, whether it is on that machine already,
-alignment); among equals the first in the order of arrival. Source: Eva, Algorithm 1, lines 8 to 14, and as released.
+The next task has the highest (worth of the machine with the task, whether the task is there already, alignment); among
+equals the first to arrive goes first. Source: Eva, Algorithm 1, lines 8 to 14, and as released.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Choice = tuple[int, bool, int, int, int]
 
 
 class Waiting:
-    """The tasks that are still to be placed, in the order of their arrival, by group."""
+    """The tasks still to be placed, in the order of arrival, by group."""
 
     def __init__(self, valuation: Valuation, tasks: Iterable[Task]) -> None:
         self.valuation = valuation
@@ -40,16 +40,16 @@ class Waiting:
                 self._here.setdefault(task.machine, {}).setdefault(group, []).append(position)
 
     def __iter__(self) -> Iterator[int]:
-        """The positions of all that wait."""
+        """The positions of all waiting tasks."""
         return (position for position in range(len(self.tasks)) if not self._taken[position])
 
     def take(self, position: int) -> None:
-        """A task is placed."""
+        """Mark a task as placed."""
         self._taken[position] = True
         self._count[self.group[position]] -= 1
 
     def put_back(self, positions: Iterable[int]) -> None:
-        """Tasks are not placed after all."""
+        """Mark tasks as waiting again."""
         for position in positions:
             self._taken[position] = False
             group = self.group[position]
@@ -57,7 +57,7 @@ class Waiting:
             self._head[group] = min(self._head[group], self._rank[position])
 
     def fitting_usd_per_h(self) -> list[float]:
-        """The reservation prices of all that wait and that a machine of a type could hold alone, added up, by type."""
+        """The sum of the reservation prices of waiting tasks that fit on a machine of the type, by type."""
         return (self.valuation.fitting @ np.array(self._count, np.float64)).tolist()
 
     def has(self, groups: Iterable[int]) -> bool:
@@ -65,7 +65,7 @@ class Waiting:
         return any(self._count[group] for group in groups)
 
     def first(self, group: int) -> int | None:
-        """The position of the first of a group that waits."""
+        """The position of the first waiting task of a group."""
         queue, head = self._queue[group], self._head[group]
         while head < len(queue) and self._taken[queue[head]]:
             head += 1
@@ -73,7 +73,7 @@ class Waiting:
         return queue[head] if head < len(queue) else None
 
     def next_for(self, contents: Contents, machine: int | None) -> Choice | None:
-        """The best task to add to what a machine holds (None: a new one), whatever it makes of its worth."""
+        """The best task to add to a machine (None: a new one), even if the machine's worth falls."""
         here = self._here.get(machine, {}) if machine is not None else {}
         count = self._count
         best: Choice | None = None
@@ -83,7 +83,7 @@ class Waiting:
             if best is not None and (level < best[0] or (alignment < best[2] and not here)):
                 break
             position = self.first(group)
-            assert position is not None  # one is counted
+            assert position is not None  # the count is above 0
             mine = next((each for each in here.get(group, ()) if not self._taken[each]), None)
             choice = (level, mine is not None, alignment, -(position if mine is None else mine), group)
             best = choice if best is None else max(best, choice)
@@ -92,7 +92,7 @@ class Waiting:
 
 @dataclass
 class Filled:
-    """A machine (None: a new one) with what it holds, and the ids of its tasks."""
+    """A machine (None: a new one) with its contents and the ids of its tasks."""
 
     machine: int | None
     contents: Contents
@@ -100,7 +100,7 @@ class Filled:
 
 
 def fill(waiting: Waiting, contents: Contents, machine: int | None) -> tuple[list[int], Contents]:
-    """Add tasks as long as that does not make the machine worth less: their positions, and what it then holds."""
+    """Add tasks while the machine's worth does not fall; returns their positions and the new contents."""
     added: list[int] = []
     while (choice := waiting.next_for(contents, machine)) is not None and choice[0] >= contents.level:
         waiting.take(-choice[3])
@@ -110,13 +110,12 @@ def fill(waiting: Waiting, contents: Contents, machine: int | None) -> tuple[lis
 
 
 def top_up(waiting: Waiting, running: list[Filled], cost_test: bool) -> None:
-    """Put waiting tasks onto machines that run and stay: the best pair of task and machine, until nothing fits.
+    """Put waiting tasks onto running machines that stay: the best pair of task and machine, until nothing fits.
 
-    With `cost_test` a task is added only where the machine is then worth no less, as Algorithm 1 does it; the released
-    code adds it whatever it makes of the worth. A pair that is as good as another counts if its task, then its machine
-    is earlier.
+    With `cost_test` a task is added only if the machine's worth does not fall, as in Algorithm 1; the released code
+    adds it in any case. Among equal pairs the earlier task, then the earlier machine, goes first.
     """
-    # What a machine can get best only becomes worse as tasks are taken, so an entry that still holds is the best.
+    # A machine's best choice only becomes worse as tasks are taken, so a top entry that still holds is the best.
     queue: list[tuple[tuple[int, int, int, int, int], int]] = []
 
     def push(number: int) -> None:

@@ -1,7 +1,7 @@
-"""Which machine that runs becomes which planned bin: the assignment with the fewest moves.
+"""Assignment of running machines to planned bins with the fewest moves.
 
-Tasks of one group are alike to the plan, so bins first count groups only; each is assigned to a machine of its type
-such that as many tasks as possible stay where they are, and as many machines as possible are used again.
+Tasks of one group are interchangeable, so bins first count groups only; each is assigned to a machine of its type such
+that as many tasks as possible stay where they are, and as many machines as possible are used again.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from betimes.policies.packing.valuation import Valuation
 
 
 def match(bins: Sequence[Bin], free: Iterable[Machine], valuation: Valuation) -> tuple[Bin, ...]:
-    """The bins with machines from `free`, none used twice, and tasks exchanged within their groups so that most stay.
+    """The bins with distinct machines from `free`, and tasks exchanged within their groups so that most stay.
 
-    The bins have no machines yet. What each holds, counted by group, and what all cost does not change.
+    The bins have no machines yet. Their tasks, counted by group, and their cost do not change.
     """
     if not bins:
         return ()
@@ -66,21 +66,21 @@ def match(bins: Sequence[Bin], free: Iterable[Machine], valuation: Valuation) ->
 def _assignment(
     wanted: Sequence[Mapping[int, int]], held: Sequence[Mapping[int, int]]
 ) -> list[tuple[int, int]]:
-    """Pairs of bin and machine, each as tasks by group, of which the most tasks stay."""
+    """Pairs of bin and machine that keep the most tasks in place; both are given as tasks by group."""
     if not wanted or not held:
         return []
     optimize: Any = import_module("scipy.optimize")
-    # Many bins are alike, and so are many machines: each pair of different ones is looked at once.
+    # Many bins are alike, and so are many machines: each distinct pair is evaluated once.
     bins, bin_of = _different(wanted)
     machines, machine_of = _different(held)
     stay = np.array([[_stay(each, machine) for machine in machines] for each in bins])
-    # An assignment is complete whatever its pairs are worth, so as many machines are used as there are bins.
+    # An assignment is complete even if pairs keep no task, so as many machines as possible are used again.
     rows, columns = optimize.linear_sum_assignment(stay[np.ix_(bin_of, machine_of)], maximize=True)
     return list(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
 def _different(counts: Sequence[Mapping[int, int]]) -> tuple[list[Mapping[int, int]], list[int]]:
-    """The different ones, and which of them each is."""
+    """The distinct counts, and the index of each count among them."""
     number: dict[frozenset[tuple[int, int]], int] = {}
     of = [number.setdefault(frozenset(each.items()), len(number)) for each in counts]
     return [dict(each) for each in number], of
@@ -89,5 +89,5 @@ def _different(counts: Sequence[Mapping[int, int]]) -> tuple[list[Mapping[int, i
 def _stay(wanted: Mapping[int, int], held: Mapping[int, int]) -> int:
     """How many tasks of a machine a bin can keep."""
     if held.keys().isdisjoint(wanted):
-        return 0  # as of most
+        return 0  # the usual case
     return sum(min(count, held.get(group, 0)) for group, count in wanted.items())

@@ -1,4 +1,4 @@
-"""What a planner answers: `Plan`, the bins of tasks, and what has to change for it."""
+"""The answer of a planner: `Plan`, the bins of tasks, and the changes that it needs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Bin:
 class Plan:
     """The machines to have and the tasks on each; a machine that is in no bin is given back.
 
-    With `keep_running` a task that moves stays on its old machine until the new one is up; without it is stopped at
-    once. `reason` says in a word where the plan comes from (`full`, `partial`, ...).
+    With `keep_running` a moving task stays on its old machine until the new one is up, else it is stopped at once.
+    `reason` is a word for the origin of the plan (`full`, `partial`, ...).
     """
 
     bins: tuple[Bin, ...]
@@ -34,12 +34,12 @@ class Plan:
     reason: str = ""
 
     def usd_per_h(self, catalogue: Catalogue) -> float:
-        """What the plan's machines cost an hour."""
+        """The cost of the plan's machines an hour."""
         return sum(catalogue.named(each.type).usd_per_h for each in self.bins)
 
 
 class Planner(Protocol):
-    """Decides each round. What it learns on the way, if anything, is its own: one planner for one cluster."""
+    """Decides each round. A planner may learn from round to round, so that each cluster needs a separate one."""
 
     def plan(self, round_: Round) -> Plan:
         """The machines to have from now on; raises ClusterError for a task that fits no type."""
@@ -48,7 +48,7 @@ class Planner(Protocol):
 
 @dataclass(frozen=True)
 class Move:
-    """A task that goes from a machine (None: it stood on none) to the bin of this number in the plan."""
+    """A task that moves from a machine (None: it had none) to the bin of this number in the plan."""
 
     task: int
     job: int
@@ -58,9 +58,9 @@ class Move:
 
 @dataclass(frozen=True)
 class Changes:
-    """What a plan changes: tasks that move, bins that need a new machine, machines to give back (each in order).
+    """The changes of a plan: tasks that move, bins that need a new machine, machines to give back (each in order).
 
-    `jobs` are those of which any task moves, new ones included: a job moves as a whole.
+    `jobs` are the jobs with a moving task, new ones included: a job moves as a whole.
     """
 
     moves: tuple[Move, ...] = ()
@@ -70,7 +70,7 @@ class Changes:
 
 
 def changes(plan: Plan, problem: Problem) -> Changes:
-    """What has to be done so that a problem's machines and tasks are as the plan says."""
+    """The changes that bring a problem's machines and tasks to the plan."""
     moves: list[Move] = []
     for number, each in enumerate(plan.bins):
         for task in (problem.task[task] for task in each.tasks):
@@ -86,7 +86,7 @@ def changes(plan: Plan, problem: Problem) -> Changes:
 
 
 def check(plan: Plan, problem: Problem) -> None:
-    """Raise PolicyViolation unless every task is in one bin that holds it, pinned ones where they are.
+    """Raise PolicyViolation unless every task is in one bin with room for it, pinned ones where they are.
 
     A machine is in one bin at most, of its own type; no bin is empty.
     """

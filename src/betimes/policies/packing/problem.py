@@ -1,4 +1,4 @@
-"""What a planner reads: tasks, machines and instance types at one moment, and what happened since the round before."""
+"""The input of a planner: tasks, machines and instance types at one moment, and events since the round before."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from betimes.policies.packing.catalogue import Catalogue, Demand
 
 @dataclass(frozen=True)
 class Task:
-    """A task of a job. `kind` names what is learnt about its interference: tasks of one kind disturb alike.
+    """A task of a job. Tasks of one `kind` interfere alike; interference is learnt by kind.
 
-    `machine` is where the last plan put it. A pinned task stays there: its job is on its way, or partly finished.
-    `remaining_s` is what is left of its run time at speed 1, for planners that know it (Stratus). `migration_s` is what
-    moving it takes as known so far: fetch, build and upload as observed, and the job's start-up.
+    `machine` is the task's place in the last plan. A pinned task stays there: its job is starting, or partly finished.
+    `remaining_s` is its remaining run time at speed 1, for planners that know it (Stratus). `migration_s` is the time
+    of a move as known so far: fetch, build and upload as observed, and the job's start-up.
     """
 
     id: int
@@ -33,7 +33,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine that is rented; one that is not `running` boots."""
+    """A rented machine; one that is not `running` is booting."""
 
     id: int
     type: str
@@ -104,8 +104,8 @@ class Problem:
 class Round:
     """A round of planning at `now_s`.
 
-    `finished` says when each job ended that did since the round before. `reports` is the normalised throughput that
-    tasks showed since then, by task: 1 is that of the task alone; a task that reported nothing is left out.
+    `finished` has the end of each job that ended since the round before. `reports` has the normalised throughput that
+    tasks reported since then, by task: 1 is that of the task alone; tasks without a report are left out.
     """
 
     now_s: float

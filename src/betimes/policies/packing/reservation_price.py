@@ -1,7 +1,7 @@
 """The reservation price of a task: that of the cheapest machine that could run it alone.
 
-Where machines run it at different speeds, the cheapest is the one on which its work costs least, and the price is that
-of an hour of work at speed 1; so it is for several tasks that share a machine. Source: Eva, section 4.2.
+If machines run the task at different speeds, the cheapest is the one on which its work costs least, and the price is
+that of an hour of work at speed 1; the same holds for several tasks on a machine. Source: Eva, section 4.2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from betimes.policies.packing.problem import Task
 
 @dataclass(frozen=True)
 class Reservation:
-    """The price (USD an hour of work at speed 1) and the place in the catalogue of the type that sets it."""
+    """The price (USD an hour of work at speed 1) and the index in the catalogue of the type that sets it."""
 
     usd_per_h: float
     type: int
@@ -30,7 +30,7 @@ class ReservationPrices:
         self._known: dict[tuple[Demand, str], Reservation | None] = {}
 
     def of(self, task: Task) -> Reservation:
-        """The reservation of a task; raises ClusterError where no type can hold it."""
+        """The reservation of a task; raises ClusterError if no type holds it."""
         found = self.reservation(task.demand, task.kind)
         if found is None:
             raise ClusterError(
@@ -40,7 +40,7 @@ class ReservationPrices:
         return found
 
     def reservation(self, demand: Demand, kind: str) -> Reservation | None:
-        """The reservation of a task with this demand and of this kind; None where no type can hold it."""
+        """The reservation of a task of this demand and kind; None if no type holds it."""
         key = (demand, kind)
         if key not in self._known:
             types = self.catalogue.types
@@ -57,13 +57,13 @@ class ReservationPrices:
         return sum(self.of(task).usd_per_h for task in tasks)
 
     def work_usd_per_h(self, tasks: Iterable[Task], type_: InstanceType) -> float:
-        """What the work that tasks do in an hour on a type is worth, if none slows another, USD an hour."""
+        """The worth of the work of tasks on a type without interference, USD an hour."""
         return sum(self.of(task).usd_per_h * type_.speed(task.kind) for task in tasks)
 
     def cheapest_holding(self, tasks: Sequence[Task], among: Collection[str] | None = None) -> int | None:
-        """The place of the type of which one machine holds all of these and on which their work costs least.
+        """Index of the type that holds all tasks on one machine at the lowest cost of work.
 
-        Only types of the names in `among` count, if given; of equals the cheaper. None where no type holds them.
+        `among` restricts the types by name; of equals the cheaper. None if no type holds them.
         """
         demands = [task.demand for task in tasks]
         best: tuple[float, int] | None = None

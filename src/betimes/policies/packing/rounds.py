@@ -1,6 +1,6 @@
 """The packing planners as planners of the core: snapshots become rounds, and plans become decisions.
 
-Every task of a job is placed by itself, and a job moves as a whole. Tasks of jobs that are on their way are pinned.
+Tasks of a job are placed separately, and a job moves as a whole. Tasks of jobs that are starting or moving are pinned.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _STAYING = (MachinePhase.BOOTING, MachinePhase.SETTING_UP, MachinePhase.UP)
 
 
 class Rounds:
-    """A planner of packing, asked every `period_s` about a cluster's offers, for what its owned machines do not hold.
+    """A packing planner that decides every `period_s` on the jobs that a cluster's owned machines do not hold.
 
-    every_round: also when nothing has happened since; what it says then depends on the time. profile_s: a job whose
-    throughput alone is not known runs alone on its machines for at most so long, and the planner does not see it.
+    every_round: plan even if nothing has happened since; the plan then depends on the time. profile_s: a job whose
+    throughput alone is unknown runs alone on its machines for at most this long, hidden from the planner.
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class Rounds:
         self._differing = {k for k, each in enumerate(self.catalogue.types) if each.speeds}
 
     def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
-        """What is to be done now; raises ClusterError for a task that fits no type, PolicyViolation for a bad plan."""
+        """The decisions now; raises ClusterError for a task that fits no type, PolicyViolation for a bad plan."""
         on_owned, snapshot = owned_first(snapshot, self._rent_usd_per_h)
-        return [*self._packed(snapshot), *on_owned]  # the first ones are known by their place
+        return [*self._packed(snapshot), *on_owned]  # packed first: binds name new machines by index
 
     def _rent_usd_per_h(self, job: JobSnapshot) -> float:
-        """What a machine for each task of a job costs an hour of work; infinite where no type holds one."""
+        """The cost of a machine for each task of a job, USD an hour of work; infinite if no type holds one."""
         demand = self._demand_of(job)
         found = self._prices.reservation(demand, job.kind)
         return math.inf if found is None else job.tasks * found.usd_per_h
@@ -84,7 +84,7 @@ class Rounds:
     def _demand_of(self, job: JobSnapshot) -> Demand:
         key = job.demand, job.by_family
         if key not in self._demands:
-            named = zip(self._families, job.by_family, strict=False)  # of a demand that holds everywhere none
+            named = zip(self._families, job.by_family, strict=False)  # empty if it holds everywhere
             by_family = tuple(sorted((family, each) for family, each in named if each is not None))
             self._demands[key] = Demand(None, by_family) if by_family else Demand(job.demand)
         return self._demands[key]
@@ -101,7 +101,7 @@ class Rounds:
         return self._decisions(snapshot, machines, round_.problem, within(plan, round_.problem, left))
 
     def _profiles(self, snapshot: Snapshot, problem: Problem) -> set[int]:
-        """The jobs (their seq) that run alone, so that their throughput alone becomes known, or are to."""
+        """The jobs (their seq) that run, or are to run, alone to measure their throughput alone."""
         if self.profile_s <= 0:
             return set()
         since_s = self._alone_since_s
@@ -122,7 +122,7 @@ class Rounds:
         return found
 
     def _planned(self, round_: Round, profiled: set[int]) -> Plan:
-        """The planner's plan for all jobs but those that are profiled, and their own machines."""
+        """The planner's plan for all other jobs, with the profiled jobs on their machines added."""
         if not profiled:
             return self.planner.plan(round_)
         problem = round_.problem
@@ -155,7 +155,7 @@ class Rounds:
             if each.offer in self._differing
         }
         tasks, reports = list[Task](), dict[int, float]()
-        # Where a task still is that the plan has elsewhere, the others show what they do not have to bear for long.
+        # Machines that a job is leaving: the throughput next to its tasks is temporary, so reports there do not count.
         left = {place.machine for job in snapshot.jobs if _is_going(job) for place in job.places}
         for job in snapshot.jobs:
             places = [place.machine for place in job.bound or job.places for _ in range(place.tasks)]
@@ -166,8 +166,8 @@ class Rounds:
                 and catalogue.cheapest_holding([demand]) is None
                 and self.catalogue.cheapest_holding([demand]) is not None
             ):
-                continue  # it waits until there is a machine for it
-            # What it shows is that of its slowest machine, so that neighbours are not blamed for that.
+                continue  # the job waits until a machine for it is available
+            # Normalise by the slowest machine, so that neighbours are not blamed for its speed.
             speed = (
                 min((type_of[at].speed(job.kind) for at in places if at in type_of), default=1.0)
                 if type_of
@@ -231,26 +231,26 @@ class Rounds:
 
 
 def _id(machine: MachineSnapshot) -> int:
-    """A number that no other machine has had before it."""
+    """An id that no earlier machine has had."""
     return machine.generation * _NUMBERS + machine.machine
 
 
 def _stays(machine: MachineSnapshot) -> bool:
-    """Whether a machine is there for longer: one that is up and takes no new tasks is about to be taken away."""
+    """Whether a machine stays: one that is up and takes no new tasks is about to be taken away."""
     return machine.phase in _STAYING and (machine.is_open or machine.phase != MachinePhase.UP)
 
 
 def _may_wait(places: Sequence[Place], ready: set[int]) -> bool:
-    """Whether a job that stays until its new machines are up needs nothing else then.
+    """Whether a job may stay until its new machines are up: it needs no room on running ones.
 
-    Where it needs room on a machine that runs it leaves at once: two jobs might else wait for each other's, and one for
-    what it holds itself.
+    A job that needs room on a running machine leaves at once: two jobs might else wait for each other's room, or a job
+    for its own.
     """
     return all(place.machine not in ready for place in places)
 
 
 def _is_going(job: JobSnapshot) -> bool:
-    """Whether a job holds machines that it is to leave."""
+    """Whether a job is about to leave its machines."""
     return bool(job.places) and (bool(job.bound) or job.phase == JobPhase.LEAVES)
 
 

@@ -1,4 +1,4 @@
-"""The co-location throughput table: how fast tasks run next to others, learnt while they do.
+"""The co-location throughput table: the throughput of tasks next to others, learnt at run time.
 
 Source: Eva, sections 4.3 and 4.4, and as released `ThroughputMonitor`. A kind of task alone has throughput 1.
 """
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from betimes.errors import InputError
 from betimes.policies.packing.problem import Problem
 
-_PRIOR = 0.1  # standard deviation of the logarithm of a pair that was not seen
+_PRIOR = 0.1  # standard deviation of the logarithm of an unseen pair
 _NOISE = 0.003  # and of an observation
-_SLOWEST = 1e-3  # what counts for a throughput of 0, which has no logarithm
+_SLOWEST = 1e-3  # stands for a throughput of 0, which has no logarithm
 DEFAULT_PAIR = 0.95
 
 Others = tuple[str, ...]
@@ -29,12 +29,12 @@ Entry = tuple[str, Others]
 
 Meaning = Literal["lower-bound", "mean", "fitted", "ignored"]
 
-_EXPLAINED = 1e-2  # how far an observation may be from what its pairs say
-_SAME = 5e-4  # how far a pair may be from what is fitted
+_EXPLAINED = 1e-2  # tolerance between an observation and the product of its pairs
+_SAME = 5e-4  # tolerance between a pair and its fitted value
 
 
 class Throughput(Protocol):
-    """What a planner believes, or knows, about interference: throughputs from 0 to 1."""
+    """A planner's beliefs, or knowledge, about interference: throughputs from 0 to 1."""
 
     def of(self, kind: str, others: Sequence[str]) -> float:
         """The throughput of a kind next to neighbours of these kinds."""
@@ -45,18 +45,18 @@ class Throughput(Protocol):
         ...
 
     def combinations(self) -> Iterable[tuple[str, Others, float]]:
-        """What is known beyond pairs: (kind, neighbours, throughput). All else is the product of the pairs."""
+        """Entries beyond pairs: (kind, neighbours, throughput). All others are products of the pairs."""
         ...
 
 
 class ThroughputTable:
     """The table: recorded combinations count as they are, others as the product of their pairs.
 
-    `meaning` says what an entry is that is observed again. `lower-bound` is the paper's: what a task of a one-task job
-    shows is the entry, and what may be a sibling's fault moves it upwards only. `mean` is the released code's: the mean
-    of all observations. `fitted` is that of lower bounds, but pairs are fitted to all that was observed (`PairFit`),
-    and a combination is recorded only where its pairs do not explain it. A pair that is not recorded is
-    `default`. With `ignored` nothing is recorded, and every pair is 1.
+    `meaning` is the rule for repeated observations. `lower-bound` is the paper's: the throughput of a one-task job
+    replaces the entry, and an observation that may be a sibling's fault only raises it. `mean` is the released code's:
+    the mean of all observations. `fitted` is like lower-bound, but pairs are fitted to all observations (`PairFit`),
+    and a combination is recorded only if its pairs do not explain it. An unrecorded pair is `default`. With `ignored`
+    nothing is recorded, and every pair is 1.
 
     Raises InputError for a throughput outside 0 to 1.
     """
@@ -86,14 +86,14 @@ class ThroughputTable:
         return self._value.get(kind, {}).get((other,), self.default)
 
     def combinations(self) -> Iterable[tuple[str, Others, float]]:
-        """Entries of more than one neighbour, and, where means are kept, of none."""
+        """Entries with several neighbours and, for means, with none."""
         for kind, entries in self._value.items():
             for others, value in entries.items():
                 if len(others) != 1:
                     yield kind, others, value
 
     def take_changed(self) -> tuple[Entry, ...]:
-        """The entries that have changed since this was asked last."""
+        """The entries changed since the last call."""
         changed = tuple(self._changed)
         self._changed.clear()
         return changed
@@ -103,13 +103,13 @@ class ThroughputTable:
         return self._value.get(kind, {}).get(tuple(sorted(others)))
 
     def observe(self, kind: str, others: Sequence[str], throughput: float) -> None:
-        """Take in what a task of a one-task job shows next to its neighbours."""
+        """Take in the throughput of a one-task job next to its neighbours."""
         _checked(throughput, kind)
         if others or self.meaning == "mean":
             self._take(kind, tuple(sorted(others)), throughput)
 
     def observe_job(self, entries: Sequence[tuple[str, Sequence[str]]], throughput: float) -> None:
-        """Take in what a job of several tasks shows: its slowest task sets it, and one entry is held to blame.
+        """Take in the throughput of a job of several tasks: its slowest task sets it, and one entry is blamed.
 
         `entries` has (kind, neighbours) of every task; ties go to the earlier. Source: Eva, section 4.4.
         """
@@ -125,16 +125,16 @@ class ThroughputTable:
         if lowest is None or (unknown and self.of(*lowest) > throughput):
             self._take(*max(unknown, key=lambda key: len(key[1])), throughput)
         else:
-            # Where all are recorded and higher, one bound was too high: the lowest comes down.
+            # All are recorded and higher, so that one bound was too high: the lowest comes down.
             self._take(*lowest, throughput)
 
     def observe_round(self, problem: Problem, reports: Mapping[int, float]) -> None:
-        """Take in what tasks report of the time since the last round, by task.
+        """Take in the throughputs that tasks report since the last round, by task.
 
-        Only machines count on which every task reports something above 0: another one may be on its way. A job of
-        several tasks counts when all of them do.
+        Only machines count on which every task reports more than 0: elsewhere a task may still be starting. A job of
+        several tasks counts if all of them do.
         """
-        # A machine's tasks are mostly those of the round before, and with them what each is beside.
+        # Most machines have the tasks of the round before, and so the same entries.
         beside, self._beside = self._beside, {}
         entry_of: dict[int, Entry] = {}
         for tasks in problem.residents.values():
@@ -157,19 +157,19 @@ class ThroughputTable:
                 continue
             throughput = reports[first]
             if self.meaning == "mean" or last.get(entry) != throughput:
-                # Tasks that are alike show the same, which says nothing new but to means.
+                # Like tasks report the same, which is new information for means only.
                 last[entry] = throughput
                 self.observe(*entry, throughput)
 
     def _is_known(self, kind: str, others: Others) -> bool:
-        """Whether a combination is recorded, or fitted pairs say what it is."""
+        """Whether a combination is recorded, or given by fitted pairs."""
         entries = self._value.get(kind, {})
         if others in entries:
             return True
         return self.meaning == "fitted" and all((other,) in entries for other in others)
 
     def _take(self, kind: str, others: Others, throughput: float) -> None:
-        """Take in that a combination has this throughput."""
+        """Take in an observed throughput of a combination."""
         if self.meaning == "ignored":
             return
         if self.meaning != "fitted":
@@ -187,7 +187,7 @@ class ThroughputTable:
         entries = self._value.setdefault(kind, {})
         before = entries.get(others)
         if self.meaning == "mean":
-            # The running mean in place of the list of all observations, which would slow every look-up.
+            # A running mean: a list of all observations would slow every look-up.
             count = self._count[kind, others] = self._count.get((kind, others), 0) + 1
             mean = before or 0.0
             throughput = mean + (throughput - mean) / count
@@ -197,7 +197,7 @@ class ThroughputTable:
 
 
 def _entries(kinds: Sequence[str]) -> list[Entry]:
-    """Each of the kinds that share a machine, and those beside it."""
+    """The entry of each of the kinds that share a machine."""
     together = tuple(sorted(kinds))
     return [(kind, _without(together, kind)) for kind in kinds]
 
@@ -208,7 +208,7 @@ def _without(kinds: Others, kind: str) -> Others:
 
 
 def normalised(observed: float, alone: float) -> float:
-    """What a task shows over what it shows alone, at most 1; raises InputError unless `alone` is above 0."""
+    """Observed throughput over that of the task alone, at most 1; raises InputError unless `alone` is above 0."""
     if not alone > 0 or not observed >= 0:
         raise InputError(
             f"a throughput: expected a number from 0 over one above 0, found {observed:g} over {alone:g}"
@@ -223,12 +223,12 @@ def _checked(throughput: float, kind: str) -> float:
 
 
 class PairFit:
-    """The slow-downs of one kind by each other kind, fitted to what tasks show next to several neighbours at once.
+    """The slow-downs of one kind by each other kind, fitted to throughputs next to several neighbours at once.
 
-    A combination's throughput is taken for the product of its pairs', so that its logarithm is a sum: every observation
-    is one linear equation in the slow-downs of its pairs, solved by recursive least squares (Kalman's filter without
-    motion). A pair is known from the combinations that it was seen in, long before it is seen alone. default: the
-    throughput of a pair that was not seen.
+    A combination's throughput is modelled as the product of its pairs', so that its logarithm is a sum: every
+    observation is one linear equation in the slow-downs of its pairs, solved by recursive least squares (Kalman's
+    filter without motion). A pair is known from combinations long before it is seen by itself. default: the throughput
+    of an unseen pair.
     """
 
     def __init__(self, default: float) -> None:
@@ -253,7 +253,7 @@ class PairFit:
         self._covariance = self._covariance - np.outer(shared, shared) / spread
 
     def pairs(self) -> Iterable[tuple[str, float]]:
-        """The neighbours that were seen, and the throughput next to each."""
+        """The neighbours seen, and the throughput next to each."""
         return zip(self.neighbours, np.exp(-self._mean).tolist(), strict=True)
 
     def _know(self, others: Iterable[str]) -> None:

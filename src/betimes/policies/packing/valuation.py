@@ -1,8 +1,8 @@
-"""What a set of tasks on one machine is worth: the throughput-normalised reservation price (TNRP), for groups of tasks.
+"""The worth of a set of tasks on one machine: the throughput-normalised reservation price (TNRP), by groups of tasks.
 
 Tasks of equal demand and kind, whose jobs weigh the same, are one group: a planner weighs groups, however many tasks
-there are. `Contents` is a machine's tasks counted by group, and knows what adding one of each group would make of it;
-contents that were weighed once are kept, so that planning costs as much as there are *different* ones.
+there are. `Contents` is a machine's tasks counted by group, with the worth after adding one task of each group;
+contents are kept once weighed, so that the cost of planning grows with the number of *different* ones.
 
 Values are compared in `levels`, whole multiples of 2**-20 USD an hour (a millionth): sums of the same floats in another
 order differ by far less, so that ties are ties and a plan does not depend on the order of a sum. Source: Eva,
@@ -27,26 +27,26 @@ from betimes.policies.packing.reservation_price import ReservationPrices
 from betimes.policies.packing.throughput import Entry, Throughput
 from betimes.policies.packing.weighing import weigh
 
-LEVELS = 2.0**20  # an hour's dollar
-_MOST_CONTENTS = 5000  # that are kept: some 10 KiB each
-_MOST_GROUPS = 1000  # that are kept though no task may be of them any more
+LEVELS = 2.0**20  # levels of one USD an hour
+_MOST_CONTENTS = 5000  # kept contents, some 10 KiB each
+_MOST_GROUPS = 1000  # kept groups, beyond twice the number of tasks
 _NONE: NDArray[np.float64] = np.zeros(0)
 _NO_TABLE: NDArray[np.float64] = np.zeros((0, 0))
 _NOWHERE = 2**62  # a demand on a family where a task cannot run
 
 Penalty = Literal["none", "job", "own"]
-"""What a task's lost throughput costs: its own share only; that of all its job's tasks (section 4.4 of the paper); or
+"""The cost of a task's lost throughput: its own share only; that of all its job's tasks (section 4.4 of the paper); or
 its own reservation price times the number of tasks, down to nothing (the released code)."""
 
 
 def level(value: float) -> int:
-    """A value in USD an hour as it is compared."""
+    """A value in USD an hour as a whole number of levels."""
     return round(value * LEVELS)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Tasks that are alike to a planner: reservation price and its type, and their job's price and number of tasks.
+    """Tasks that a planner treats alike: reservation price and its type, and their job's price and number of tasks.
 
     Prices are those of an hour of work at speed 1.
     """
@@ -59,17 +59,17 @@ class Group:
     job_tasks: int
 
     def weight(self, penalty: Penalty) -> float:
-        """What it would cost an hour if a task of it stood still, on a machine of speed 1."""
+        """The cost of an hour in which a task of the group stands still, on a machine of speed 1."""
         if penalty == "none" or self.job_tasks == 1:
             return self.price
         return self.job_price if penalty == "job" else self.price * self.job_tasks
 
 
 class Valuation:
-    """The worth of tasks to a planner. What was weighed is kept from round to round, until what it rests on changes.
+    """The worth of tasks to a planner. Weighed contents are kept from round to round, until their inputs change.
 
-    `turn_to` brings the next round's problem, which must have the same catalogue. Raises ClusterError where a task fits
-    no type.
+    `turn_to` brings the next round's problem, which must have the same catalogue. Raises ClusterError if a task fits no
+    type.
     """
 
     def __init__(self, problem: Problem, throughput: Throughput, penalty: Penalty = "job") -> None:
@@ -77,7 +77,7 @@ class Valuation:
         self.penalty: Penalty = penalty
         self.catalogue = problem.catalogue
         self.floor = 0.0 if penalty == "own" else -np.inf
-        # Types on which everything runs alike have one number.
+        # Types with the same speeds share a number.
         numbers: dict[tuple[tuple[str, float], ...], int] = {}
         self.hardware = [numbers.setdefault(each.speeds, len(numbers)) for each in problem.catalogue.types]
         self.is_uniform = len(numbers) == 1
@@ -104,15 +104,15 @@ class Valuation:
             self._forget(kind, others)
             self._values.clear()
         self.problem = problem
-        # The same groups whatever the penalty, so that two valuations of the same rounds number them alike.
+        # Groups do not depend on the penalty, so that two valuations of the same rounds number them alike.
         before = len(self.groups)
         self.group_of = self._grouped(problem)
         if len(self.groups) > before or before == 0:
             self._take_groups()
 
     def _grouped(self, problem: Problem) -> dict[int, int]:
-        """The number of each task's group; a group that is new gets the next one."""
-        # Most tasks were there the round before, as part of the same job.
+        """The number of each task's group; a new group gets the next number."""
+        # Most tasks were in the round before, as part of the same job.
         before, now = self._grouped_as, dict[int, tuple[Task, tuple[int, ...], int]]()
         group_of: dict[int, int] = {}
         for task in problem.tasks:
@@ -132,7 +132,7 @@ class Valuation:
         return group_of
 
     def _take_groups(self) -> None:
-        """The columns of all groups, and of their kinds what is recorded."""
+        """Fill the columns of all groups, and the recorded throughputs of their kinds."""
         kinds = len(self.kinds)
         for group in self.groups:
             if group.kind not in self._kind_number:
@@ -154,7 +154,7 @@ class Valuation:
             self._index()
 
     def _index(self) -> None:
-        """What is recorded beyond pairs, by neighbours, and by neighbours without one of them."""
+        """Index throughputs recorded beyond pairs, by neighbours, and by neighbours without one of them."""
         self.recorded: dict[tuple[int, ...], dict[int, float]] = {}
         self.completed: dict[tuple[int, tuple[int, ...]], dict[int, float]] = {}
         for kind, others, value in self.throughput.combinations():
@@ -171,7 +171,7 @@ class Valuation:
             self.completed.setdefault((place[kind], rest), {})[last] = value
 
     def _forget(self, kind: str, others: Sequence[str]) -> None:
-        """Take in a changed entry, and drop the contents that rest on it: their tasks, or theirs and one more."""
+        """Take in a changed entry, and drop contents that depend on it, with their tasks or with one more."""
         place = self._kind_number
         if kind not in place or not all(other in place for other in others):
             return
@@ -192,7 +192,7 @@ class Valuation:
                 self._with_kind[each].discard(kinds)
 
     def needed(self, family: str) -> NDArray[np.int64]:
-        """What one task of each group needs on a family (groups, 3); more than any machine has where it cannot run."""
+        """(groups, 3) the demand of a task on a family; more than any machine has if the task cannot run there."""
         if family not in self._needed:
             rows = [group.demand.on(family) or (_NOWHERE,) * 3 for group in self.groups]
             self._needed[family] = np.array(rows, np.int64).reshape(-1, 3)
@@ -200,7 +200,7 @@ class Valuation:
 
     @property
     def fitting(self) -> NDArray[np.float64]:
-        """What the work of a task of each group is worth on each type that holds one, 0 on others (types, groups)."""
+        """(types, groups) the worth of a task's work on each type that holds it, 0 on others."""
         if self._fitting is None:
             types = self.catalogue.types
             fit = [
@@ -211,9 +211,9 @@ class Valuation:
         return self._fitting
 
     def worth_on(self, type: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # noqa: A002
-        """What the work of a task of each group is worth an hour on machines of a type, and what its loss weighs there.
+        """By group the worth of a task's work an hour on machines of a type, and the weight of its loss there.
 
-        Those are its price and its weight, times its speed there.
+        These are its price and its weight, times its speed there.
         """
         number = self.hardware[type]
         if number not in self._worth_on:
@@ -224,28 +224,28 @@ class Valuation:
         return self._worth_on[number]
 
     def value(self, tasks: Iterable[int], type: int) -> float:  # noqa: A002 - the field's word
-        """TNRP of tasks (their ids) that share a machine of the type at this place, USD an hour."""
+        """TNRP of tasks (their ids) that share a machine of the type of this index, USD an hour."""
         return self.value_of(tuple(sorted(self.group_of[task] for task in tasks)), type)
 
     def value_of(self, groups: tuple[int, ...], type: int) -> float:  # noqa: A002 - the field's word
-        """The same of tasks of these groups, sorted."""
+        """TNRP of tasks of these groups, sorted."""
         key = (self.hardware[type], groups)
         if key not in self._values:
             self._values[key] = self._value(groups, type)
         return self._values[key]
 
     def empty(self, type: int) -> Contents:  # noqa: A002 - the field's word
-        """A machine of the type at this place of the catalogue, without tasks."""
+        """A machine of the type of this index in the catalogue, without tasks."""
         return self.contents(type, (), 0)
 
     def holding(self, type: int, tasks: Iterable[int]) -> Contents:  # noqa: A002 - the field's word
-        """A machine of the type at this place with these tasks (their ids)."""
+        """A machine of the type of this index with these tasks (their ids)."""
         groups = tuple(sorted(self.group_of[task] for task in tasks))
         known = self._known.get((type, groups))
         return known or self.contents(type, groups, level(self._value(groups, type)))
 
     def contents(self, type: int, groups: tuple[int, ...], worth: int) -> Contents:  # noqa: A002
-        """The one object for a type and sorted groups, whose level is known."""
+        """The one object for a type and sorted groups, with the known level `worth`."""
         known = self._known.get((type, groups))
         if known is None:
             known = self._known[type, groups] = Contents(self, type, groups, worth)
@@ -286,7 +286,7 @@ def valued(
 
 
 class Contents:
-    """The tasks on a machine of a type, counted by group: their level, and what one more of each group would make.
+    """The tasks on a machine of a type, counted by group: their level, and that with one more task of each group.
 
     `groups` has a group for each task, sorted. The same contents are the same object.
     """
@@ -308,14 +308,14 @@ class Contents:
     def __init__(self, valuation: Valuation, type: int, groups: tuple[int, ...], worth: int) -> None:  # noqa: A002
         self.valuation, self.type, self.groups, self.level = valuation, type, groups, worth
         self.kinds = tuple(sorted(valuation.kind[list(groups)].tolist()))
-        self.stale = False  # what it rests on has changed
+        self.stale = False  # whether a throughput that the level depends on has changed
         self._next: dict[int, Contents] = {}
-        self._weighed = 0  # the groups that were looked at as candidates
+        self._weighed = 0  # the number of groups weighed as candidates
         self._candidates: list[tuple[int, int, int]] = []
         self._adding: dict[int, tuple[int, int]] | None = None
 
     def plus(self, group: int, worth: int) -> Contents:
-        """The same with one more task of a group, which makes it so worth."""
+        """The contents with one more task of a group, whose level is then `worth`."""
         known = self._next.get(group)
         if known is None or known.stale:
             groups = list(self.groups)
@@ -325,11 +325,11 @@ class Contents:
 
     @cached_property
     def demands(self) -> tuple[Demand, ...]:
-        """What each task needs."""
+        """The demand of each task."""
         return tuple(self.valuation.groups[group].demand for group in self.groups)
 
     def _costs_no_more(self, other: int) -> bool:
-        """Whether the work of these tasks costs no more on a machine of another type, for what is done in an hour."""
+        """Whether a unit of work of these tasks costs no more on a machine of another type."""
         if self.valuation.is_uniform:
             return True
         types, value = self.valuation.catalogue.types, self.valuation.value_of
@@ -338,9 +338,9 @@ class Contents:
 
     @property
     def candidates(self) -> list[tuple[int, int, int]]:
-        """Every group of which one more fits: (level with it, alignment, group), best first, equal ones by number.
+        """Every group with room for one more task: (level with it, alignment, group), best first, equal ones by number.
 
-        Alignment, compared like values, is how well a demand matches what is free, each as a share of the machine.
+        Alignment, compared like values, is the match of a demand and the free resources, as shares of the machine.
         """
         count = len(self.valuation.groups)
         if self._weighed < count:
@@ -353,7 +353,7 @@ class Contents:
         return self._candidates
 
     def _weigh(self, first: int) -> list[tuple[int, int, int]]:
-        """The candidates among the groups from this one on, best first."""
+        """The candidates among the groups from `first` on, best first."""
         valuation = self.valuation
         type_ = valuation.catalogue.types[self.type]
         price, weight = valuation.worth_on(self.type)
@@ -380,8 +380,8 @@ class Contents:
         return found
 
     def _recorded(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """By kind the recorded throughput next to these tasks, and by two kinds that of one of these next to one more
-        task and the others; NaN where nothing is recorded, and empty where nothing is at all.
+        """Recorded throughputs: by kind next to these tasks, and by two kinds that of one of these tasks next to the
+        others and one more task. NaN where nothing is recorded; empty if nothing is at all.
         """
         valuation, kinds = self.valuation, self.kinds
         own, slowed = _NONE, _NO_TABLE
@@ -397,17 +397,17 @@ class Contents:
         return own, slowed
 
     def adding(self, group: int) -> tuple[int, int] | None:
-        """The level and the alignment of one more task of a group; None where it does not fit."""
+        """The level and the alignment of one more task of a group; None if it does not fit."""
         candidates = self.candidates
         if self._adding is None:
             self._adding = {each: (worth, alignment) for worth, alignment, each in candidates}
         return self._adding.get(group)
 
     def cheapest(self, as_counted: bool) -> int:
-        """The place of the cheapest type of any family that holds these tasks; the contents' own if none is cheaper.
+        """Index of the cheapest type of any family that holds these tasks; the contents' type if none is cheaper.
 
-        Where types run them at different speeds, only one on which their work costs no more counts. With `as_counted`
-        the type must also hold what they need on this contents' family.
+        If types run the tasks at different speeds, only types on which their work costs no more count. With
+        `as_counted` the type must also hold the tasks' demand on this family.
         """
         key = "counted" if as_counted else "needed"
         if key not in self._cheapest:

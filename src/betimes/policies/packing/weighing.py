@@ -1,4 +1,4 @@
-"""What one more task of each group would make of a machine's worth: the innermost step of all packing, compiled."""
+"""A machine's worth with one more task of each group: the innermost step of all packing, compiled."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ def candidates_of(
     found: IntTable,
     worth: FloatTable,
 ) -> int:
-    """Write the groups from `first` on of which one more task fits, with level and alignment; returns how many.
+    """Write the groups from `first` on with room for one more task, with level and alignment; returns their number.
 
-    needed: what a task of each group takes on the machine's family. members, kinds: the machine's tasks by group, and
-    by kind, sorted. own[kind], slowed[kind, new]: throughputs that are recorded in place of the product of pairs, NaN
-    where none is; empty where none is at all. found: (group, level, alignment) by candidate; worth: two columns to
-    work in.
+    needed: demand of a task of each group on the machine's family. members, kinds: the machine's tasks by group and by
+    kind, sorted. own[kind], slowed[kind, new]: throughputs recorded in place of the product of pairs, NaN where none
+    is; empty if none is at all. found: (group, level, alignment) by candidate; worth: two scratch columns.
     """
     free_gpu, free_cpu, free_memory = capacity[0], capacity[1], capacity[2]
     for at in range(len(members)):
@@ -73,13 +72,13 @@ def candidates_of(
 
 @kernel
 def _share(needed: int, free: int, size: int) -> float:
-    """How well a demand matches what is free of a resource, each as a share of what the machine has."""
+    """The match of a demand and the free amount of a resource, each as a share of the machine's."""
     return (needed / size) * (free / size) if size > 0 else 0.0
 
 
 @kernel
 def _beside(pairs: FloatTable, kind: int, kinds: Ints, without: int) -> float:
-    """The product of the pairs of a kind with neighbours; one neighbour of kind `without` is left out."""
+    """The product of a kind's pairs with its neighbours, without one neighbour of kind `without`."""
     product, at = 1.0, 0
     while at < len(kinds):
         other, copies = kinds[at], 0

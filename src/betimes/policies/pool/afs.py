@@ -1,9 +1,9 @@
-"""AFS-L: units one by one to the job for which the next one counts most (AFS, NSDI 2021, algorithm 1).
+"""AFS-L: units one by one to the job that gains most from the next one (AFS, NSDI 2021, algorithm 1).
 
-The choice of the next receiver is a scan over the jobs in which the present candidate meets one job after the
-other. Meeting is not transitive, so the scan cannot be replaced by a heap. But only the receiver changes between
-two scans: the candidates before its place are the same as last time, and as soon as the new scan arrives at the
-candidate of the old one it can stop.
+The next receiver is found by a scan that compares the present candidate with one job after the other. The comparison is
+not transitive, so a heap cannot replace the scan. But only the receiver changes between two scans: the candidates
+before its place are the same as last time, and the new scan can stop as soon as it arrives at the candidate of the old
+one.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from betimes.kernels import Floats, Ints, Records, full_kernel
 from betimes.policies.hooks import Policy, Prepared, Setting, Value
 
 SMALL_S = 1e-7  # the published code's guard against a division by zero
-NEVER_DOUBLES = 0  # cell of params: whether no further unit more than doubles any job's pace
+NEVER_DOUBLES = 0  # index in params: whether no further unit more than doubles any job's pace
 
 
 @full_kernel
 def alone_time(view: View, now: float, chosen: Ints, key: Floats) -> None:
-    """Seconds the job still needs on one unit."""
+    """Remaining seconds of the job on one unit."""
     for k in range(len(chosen)):
         key[k] = view.jobs[chosen[k]].remaining_s
 
@@ -50,7 +50,7 @@ def _one_each_first(view: View) -> bool:
 
 @full_kernel
 def _one_each(view: View, grants: Records[Grant]) -> int:
-    """With no fewer jobs than units, one unit each for those shortest on one unit, ties to the later job."""
+    """Give a unit each to the jobs shortest on one unit, ties to the later; needs at least as many jobs as units."""
     line, head, tail = view.order[0], view.groups[0].head, view.groups[0].tail
     count = int(view.pool[0].units)
     last_key = view.jobs[line[head + count - 1]].key
@@ -92,7 +92,7 @@ def _scan(view: View, grants: Records[Grant], active: int) -> int:
             step[at] = 1.0 if view.jobs[slot].max_units > 1 else 0.0
             if step[at] > 0.0:
                 there[at] = pace(view, slot, 2.0)
-    candidate = np.empty(active, dtype=np.int64)  # after meeting all jobs up to this place; -1: none yet
+    candidate = np.empty(active, dtype=np.int64)  # best of the jobs up to this place; -1: none yet
     start, receiver = 0, -1
     while left > 0.0:
         best = candidate[start - 1] if start > 0 else -1
@@ -126,7 +126,7 @@ def _scan(view: View, grants: Records[Grant], active: int) -> int:
 
 @full_kernel
 def _preferred(candidate: int, other: int, here: Floats, there: Floats) -> int:
-    """Which of two jobs gets the next unit: l is the one nearer to its end, h the other."""
+    """Choose which of two jobs gets the next unit: `low` is the one nearer to its end, `high` the other."""
     low, high = (other, candidate) if here[other] > here[candidate] else (candidate, other)
     if here[low] == 0.0:
         return low if there[low] > there[high] else high
@@ -136,7 +136,7 @@ def _preferred(candidate: int, other: int, here: Floats, there: Floats) -> int:
 
 
 def _prepare(values: dict[str, Value | None], setting: Setting) -> Prepared:
-    """Where no further unit more than doubles a job's pace, a job without units beats any job that has some."""
+    """Compute `NEVER_DOUBLES`: if it holds, a job without units beats any job that has some."""
     never_doubles = bool(np.all(setting.speedup[:, 2:] <= 2.0 * setting.speedup[:, 1:-1]))
     return Prepared(np.array([float(never_doubles)]))
 

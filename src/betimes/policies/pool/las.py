@@ -15,7 +15,7 @@ QUANTUM_S = 0
 
 @kernel
 def attained_service(view: View, now: float, chosen: Ints, key: Floats) -> None:
-    """Unit-seconds the job has held so far."""
+    """Unit-seconds held so far."""
     for k in range(len(chosen)):
         key[k] = view.jobs[chosen[k]].attained
 

@@ -11,7 +11,7 @@ from betimes.policies.hooks import EQUAL_SHARES, ONE_EACH_IN_ORDER, Policy
 
 @kernel
 def share(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
-    """Raise the shares of all jobs together until the units are used up, each job no further than it can use."""
+    """Raise the shares of all jobs together, each up to its maximum, until the units are used up."""
     if view.pool[0].fractional == 0:
         return fill_whole(view, grants)
     count, left = fill(view, grants)
@@ -20,10 +20,10 @@ def share(view: View, now: float, grants: Records[Grant], again: Records[Again])
 
 @kernel
 def fill(view: View, grants: Records[Grant]) -> tuple[int, float]:
-    """Water filling: a job has all it can use, or the level that all others have too.
+    """Water filling: a job gets its maximum, or the common level of all others.
 
-    A level below a job's minimum is nothing to it. While there is such a job the latest of them stands back and
-    the others share again. Returns how many grants there are and the units left over.
+    A job cannot use a level below its minimum. While there is such a job, the latest of them gets nothing and the
+    others share again. Returns the number of grants and the units left over.
     """
     jobs, line = view.jobs, view.order[0]
     head, tail = view.groups[0].head, view.groups[0].tail
@@ -38,20 +38,18 @@ def fill(view: View, grants: Records[Grant]) -> tuple[int, float]:
             sharing -= 1
             for behind in range(at, sharing):
                 grants[behind].job = grants[behind + 1].job
-            level = common_level(
-                view, grants, sharing
-            )  # higher than before: those behind are content with it
+            level = common_level(view, grants, sharing)  # higher than before, so enough for those behind
         at -= 1
     left = view.pool[0].units
     for at in range(sharing):
         grants[at].units = min(level, float(jobs[grants[at].job].max_units))
         left -= grants[at].units
-    return sharing, left if sharing < tail - head else 0.0  # no job is left: the rest is a rounding error
+    return sharing, left if sharing < tail - head else 0.0  # all are served: the rest is a rounding error
 
 
 @kernel
 def common_level(view: View, grants: Records[Grant], sharing: int) -> float:
-    """The share of those of grants[:sharing] that could use more than they get; infinity: all are satisfied."""
+    """The share of the jobs in grants[:sharing] that could use more than they get; infinity: all are satisfied."""
     jobs = view.jobs
     left, rest, level = view.pool[0].units, float(sharing), 0.0
     if rest >= left:  # no job can use less than one unit
@@ -74,7 +72,7 @@ def common_level(view: View, grants: Records[Grant], sharing: int) -> float:
 
 @kernel
 def fill_whole(view: View, grants: Records[Grant]) -> int:
-    """The same in whole units: rounds of one more unit each in order of submission."""
+    """Max-min in whole units: rounds of one more unit each in order of submission."""
     left, count = view.pool[0].units, 0
     for place in range(view.groups[0].head, view.groups[0].tail):
         if left <= 0.0:
@@ -114,7 +112,7 @@ def fill_whole(view: View, grants: Records[Grant]) -> int:
 
 @kernel
 def _offer_rest(view: View, grants: Records[Grant], served: int, left: float) -> int:
-    """Units that minimum widths left over go to jobs that have none, then to any that can use more, in order."""
+    """Give units left over by minimum widths to jobs without units, then to any that can use more, in order."""
     at, count = 0, served
     for place in range(view.groups[0].head, view.groups[0].tail):
         slot = view.order[0, place]

@@ -9,7 +9,7 @@ from betimes.policies.hooks import Policy
 
 @kernel
 def remaining_service(view: View, now: float, chosen: Ints, key: Floats) -> None:
-    """Unit-seconds the job still needs at full width: d r / s(d)."""
+    """Remaining unit-seconds of the job at full width: d r / s(d)."""
     for k in range(len(chosen)):
         job = view.jobs[chosen[k]]
         key[k] = job.max_units * job.remaining_s / job.full_speed

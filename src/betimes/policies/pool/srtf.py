@@ -9,7 +9,7 @@ from betimes.policies.hooks import Policy
 
 @kernel
 def remaining_time(view: View, now: float, chosen: Ints, key: Floats) -> None:
-    """Seconds the job still needs at full width: r / s(d)."""
+    """Remaining seconds of the job at full width: r / s(d)."""
     for k in range(len(chosen)):
         job = view.jobs[chosen[k]]
         key[k] = job.remaining_s / job.full_speed

@@ -1,8 +1,8 @@
 """Finish-time fairness with leases (Themis, NSDI 2020, as the PCS study simulates it).
 
-One lease timer for the whole pool, set anew at every decision. A job's rho compares the time it will have taken,
-if it runs on what is offered now, with the time it would have taken with an equal share to itself; the job that fares
-worst is served first. Works with units and sizes only, never with the speed-up curve.
+One lease timer for the whole pool, set anew at every decision. A job's rho is its completion time on the units offered
+now, over that on an equal share; the job with the largest rho is served first. Rho depends on units and sizes only,
+never on the speed-up curve.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def unfairness_if_given(view: View, now: float, slot: int, units: float) -> floa
 
 @full_kernel
 def auction(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
-    """Serve the job that fares worst with as much as it can use; again with what is left; until the lease ends."""
+    """Give the job with the largest rho its maximum, then the next with the rest; repeat when the lease ends."""
     line, head, left = view.order[0], view.groups[0].head, view.pool[0].units
     waiting = view.groups[0].tail - head
     again[0].at_s = now + view.params[LEASE_S]
@@ -42,8 +42,8 @@ def auction(view: View, now: float, grants: Records[Grant], again: Records[Again
             grants[at].units = min(left, float(view.jobs[line[head + at]].max_units))
         again[0].period_s = view.params[LEASE_S]  # nothing can change until a job is submitted or finishes
         return waiting
-    # By number in order of submission: what each job's rho is with all it can use, the worst on top of a heap;
-    # and lists of jobs by the power of two below their width, for those that can no longer have all.
+    # By number in order of submission: each job's rho at its maximum, the largest on top of a heap; and lists of jobs
+    # by the power of two below their width, for jobs that can no longer get their maximum.
     rho = np.empty(waiting)
     heap = np.arange(waiting)
     following = np.empty(waiting, dtype=np.int64)

@@ -1,8 +1,8 @@
 """Weighted fair queueing over size classes: PCS (OSDI 2024, section 4).
 
 Jobs are put into classes by size. Classes share the units by weight; inside a class jobs are served in order of
-submission, each capped where its efficiency falls below zeta_min. What a class leaves over goes to the jobs of
-the class with a cap relaxed by delta, again and again; what it cannot use at all goes to the other classes.
+submission, each capped where its efficiency falls below zeta_min. Units left over go to jobs of the same class with
+the cap relaxed by delta, again and again; units that the class cannot use at all go to the other classes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from betimes.policies.pool.wfq_classes import exponential_weights, steepest_deca
 RELAXATIONS = 0
 FIRST_THRESHOLD = 1
 
-NEARLY_NOTHING = 1e-9  # of a unit: what rounding leaves of a share
+NEARLY_NOTHING = 1e-9  # of a unit: rounding error of a share
 
 
 @full_kernel
@@ -56,7 +56,7 @@ def share_by_class(view: View, now: float, grants: Records[Grant], again: Record
 
 @full_kernel
 def class_shares(view: View) -> Floats:
-    """Units of each class: its weight's part, or its demand if that is less and the rest goes to the others."""
+    """Units of each class: its part by weight, or its demand if that is less, with the rest for the others."""
     classes = len(view.groups)
     share, part = np.zeros(classes), np.zeros(classes)
     left, total = view.pool[0].units, 0.0
@@ -65,7 +65,7 @@ def class_shares(view: View) -> Floats:
             part[group] = view.params[FIRST_THRESHOLD + classes + group]
             total += part[group]
     while total > 0.0:
-        # Classes that want no more than their part are satisfied; the rest of them divide what remains.
+        # Classes whose demand is within their part are satisfied; the others divide the rest.
         remaining, weight = left, 0.0
         for group in range(classes):
             if part[group] > 0.0:
@@ -88,7 +88,7 @@ def class_shares(view: View) -> Floats:
 
 @full_kernel
 def _round_shares(view: View, share: Floats) -> None:
-    """Whole units, the largest remainders rounded up, ties to the class of smaller jobs."""
+    """Round shares to whole units by largest remainder, ties to the class of smaller jobs."""
     remainder = np.empty(len(share))
     total, whole = 0.0, 0.0
     for group in range(len(share)):
@@ -123,7 +123,7 @@ def _serve_class(view: View, grants: Records[Grant], group: int, share: float, f
                 cap = max(view.table[relaxed * curves + job.curve, cap], job.min_units)
             units = min(left, float(cap))
             if job.least - NEARLY_NOTHING <= units < job.least:
-                units = float(job.least)  # 8 x (0.3 / 0.8) is a little less than the 3 that it is
+                units = float(job.least)  # 8 x (0.3 / 0.8) is a little less than 3
             if units >= job.least:
                 grants[count].job = slot
                 grants[count].units = units
@@ -136,13 +136,13 @@ def _serve_class(view: View, grants: Records[Grant], group: int, share: float, f
 
 @full_kernel
 def _tidied(units: float) -> float:
-    """Units without the rounding error of the shares they were left over from: minimum widths are whole."""
+    """Left-over units without the rounding error of shares, as minimum widths are whole."""
     return float(round(units)) if abs(units - round(units)) <= NEARLY_NOTHING else units
 
 
 @full_kernel
 def _offer_rest(view: View, grants: Records[Grant], served: int, left: float) -> int:
-    """Units that minimum widths left over: to the jobs that can use them, class by class in order of submission."""
+    """Give units left over by minimum widths to jobs that can use them, class by class in order of submission."""
     count, at = served, 0
     for group in range(len(view.groups)):
         for place in range(view.groups[group].head, view.groups[group].tail):
@@ -205,9 +205,9 @@ def _weights(values: dict[str, Value | None], classes: int) -> tuple[Fraction, .
 
 
 def _cap_tables(speedup: Floats, zeta_min: float, delta: float, first_violation: bool) -> Ints:
-    """Caps by efficiency for zeta_min, zeta_min - delta, ... until no curve is capped any more.
+    """Caps by efficiency for zeta_min, zeta_min - delta, ... until no curve is capped.
 
-    Returns (relaxations x curves, widest + 1); entry [k c + i, d] caps a job of curve i that can use d units.
+    Returns (relaxations x curves, widest + 1); entry [k c + i, d] is the cap of a job of curve i with maximum d.
     """
     widest = speedup.shape[1] - 1
     units = np.arange(1, widest + 1, dtype=np.int64)

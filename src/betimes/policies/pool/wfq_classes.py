@@ -1,4 +1,4 @@
-"""The two rules that make weighted fair queueing a matter of two numbers (PCS, section 4.2).
+"""The two rules that reduce weighted fair queueing to two numbers (PCS, section 4.2).
 
 Thresholds: sorted by size, jobs share a class while the squared coefficient of variation of its sizes stays at
 or below T. Weights: class i has e^(-iW).
@@ -42,7 +42,7 @@ def thresholds_by_variation(sizes: Floats, most: float, published: bool = False)
 
 
 def largest_variation(sizes: Floats) -> float:
-    """The largest squared coefficient of variation of any prefix of the sorted sizes: T beyond it makes one class."""
+    """The largest squared coefficient of variation of any prefix of the sorted sizes: a larger T makes one class."""
     ordered = np.sort(np.asarray(sizes, dtype=np.float64))
     count = np.arange(1, len(ordered) + 1)
     mean = np.cumsum(ordered) / count
@@ -52,12 +52,12 @@ def largest_variation(sizes: Floats) -> float:
 
 USUAL_DECAY = 2.0
 DECAY_STEP = 0.125
-USUAL_LEAST_WEIGHT = 0.002  # the class of the largest jobs runs slowly then, but it runs
+USUAL_LEAST_WEIGHT = 0.002  # with this weight the class of the largest jobs runs slowly, but it runs
 LEAST_WEIGHT = 1e-9  # as of the parameter `weights`
 
 
 def steepest_decay(classes: int) -> float:
-    """The decay to take where none is given: `USUAL_DECAY`, or less where the last class would have nearly nothing."""
+    """The default decay: `USUAL_DECAY`, or less if the last class would have nearly no weight."""
     decay = USUAL_DECAY
     while decay > 0.0 and _parts(decay, classes)[-1] < USUAL_LEAST_WEIGHT:
         decay -= DECAY_STEP
@@ -67,8 +67,8 @@ def steepest_decay(classes: int) -> float:
 def exponential_weights(decay: float, classes: int, published: bool = False) -> tuple[Fraction, ...]:
     """Weights proportional to e^(-i decay), of sum one; class 0: the smallest jobs (PCS, section 4.2).
 
-    published: rounded to thousandths, as the released code has it; its last weight is what is left to one. Raises
-    PolicyError where a weight is less than `LEAST_WEIGHT`, or rounds to nothing: such a class would never run.
+    published: rounded to thousandths as in the released code, whose last weight is the rest to one. Raises PolicyError
+    if a weight is less than `LEAST_WEIGHT`, or rounds to 0: such a class would never run.
     """
     parts = _parts(decay, classes)
     if published:

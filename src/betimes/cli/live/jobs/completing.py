@@ -1,4 +1,4 @@
-"""What a shell completes from the live service: nothing, where none answers."""
+"""Shell completion from the live service; empty if none answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 STATUSES = ("held", "blocked", "queued", "running", "stopping", "finished", "failed", "cancelled")
-"""As in `service.views`, which must not be loaded for them."""
+"""As in `service.views`, which is too slow to load for completion."""
 
 ACTIVE = STATUSES[:5]
 POLICY_NAMES = (
@@ -16,7 +16,7 @@ POLICY_NAMES = (
     *("njw", "ajw", "ajw-t", "ljw", "sww", "compound", "oda", "odb", "ode", "odm", "odx"),
     *("no-packing", "stratus", "synergy", "owl", "consolidation", "eva", "portfolio"),
 )
-"""For completion in a shell, which must not wait for the policies to be loaded."""
+"""For completion in a shell, as loading the policies is too slow."""
 
 _MOST = 200
 
@@ -54,7 +54,7 @@ def complete_status(incomplete: str) -> list[str]:
 
 @contextlib.contextmanager
 def _whatever_happens() -> Iterator[None]:
-    """A shell that waits for a completion has no use for an error, whichever it is: the verb itself will say it."""
+    """Suppress all errors while a shell waits for a completion: the verb itself will report them."""
     with contextlib.suppress(Exception):
         yield
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from betimes.service.views.models import JobView
 
 MOST_A_REQUEST = 10_000
-MOST_LINES = 20  # of one job each; more of them are summed up
+MOST_LINES = 20  # with one job each; longer lists are summed up
 
 Ids = Annotated[
     list[str] | None,
@@ -35,7 +35,7 @@ Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask, on a terminal, whe
 
 
 class _Verb(NamedTuple):
-    """What is done to jobs: in the words of messages, and to which it can be."""
+    """A verb that changes jobs: its words in messages, and the jobs that it applies to."""
 
     name: str
     done: str  # cancelled
@@ -106,7 +106,7 @@ def _chosen(
     array: int | None,
     everything: bool,
 ) -> Conditions | None:
-    """The conditions that options give; None: numbers are given. Raises InputError."""
+    """The conditions given by options; None: job numbers are given. Raises InputError."""
     given = {
         "--name": name,
         "--user": user,
@@ -172,7 +172,7 @@ def _act(
 
 
 def _changed(service: PlainClient, verb: _Verb, wanted: Sequence[int]) -> list[JobView]:
-    """The jobs as they are now: one is steered or refused, of several those to which it can be done."""
+    """The jobs after the change: a single job is changed or refused; of several, those that allow it are changed."""
     ask = {"cancel": service.cancel, "hold": service.hold, "release": service.release}[verb.name]
     if len(wanted) == 1:
         return ask(wanted)
@@ -181,7 +181,7 @@ def _changed(service: PlainClient, verb: _Verb, wanted: Sequence[int]) -> list[J
 
 
 def _confirm(verb: _Verb, wanted: Sequence[int], chosen: Conditions) -> None:
-    """Ask whether these jobs are meant; raises BetimesError if not."""
+    """Ask for confirmation; raises BetimesError if refused."""
     several = f"{len(wanted):,} jobs ({wanted[0]} to {wanted[-1]})" if len(wanted) > 1 else f"job {wanted[0]}"
     conditions = _conditions(chosen)
     text = f"{verb.name.capitalize()} {several} {verb.those}{', ' if conditions else ''}{conditions}?"
@@ -191,7 +191,7 @@ def _confirm(verb: _Verb, wanted: Sequence[int], chosen: Conditions) -> None:
 
 
 def _conditions(chosen: Conditions) -> str:
-    """Which jobs were chosen: `of user ada, of name train`."""
+    """The conditions in words: `of user ada, of name train`."""
     named = [
         ("user", chosen.get("user")),
         ("name", chosen.get("name")),
@@ -202,7 +202,7 @@ def _conditions(chosen: Conditions) -> str:
 
 
 def _lines(changed: Sequence[JobView]) -> list[str]:
-    """What became of the jobs: a line each, or one for all of a status where there are many."""
+    """The new status of the jobs: a line each, or a line per status if there are many."""
     from betimes.cli.render.jobs import job_name
 
     if len(changed) <= MOST_LINES:

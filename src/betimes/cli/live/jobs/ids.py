@@ -1,4 +1,4 @@
-"""Jobs as people name them: `41`, `41-45`, `41,43`, or by the name that they were given."""
+"""Jobs on the command line: `41`, `41-45`, `41,43`, or by name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RANGE = re.compile(r"(?P<first>[1-9][0-9]{0,17})(?:-(?P<last>[1-9][0-9]{0,17}))
 
 
 def parse_ids(words: Sequence[str]) -> list[int]:
-    """The jobs that are named, each once, in the order given; raises InputError saying what to write."""
+    """The jobs named, each once, in the order given; raises InputError with the expected form."""
     found: dict[int, None] = {}
     for part in (part for word in words for part in word.split(",")):
         match = _RANGE.fullmatch(part.strip())
@@ -45,7 +45,7 @@ def parse_ids(words: Sequence[str]) -> list[int]:
 
 
 def resolve(service: PlainClient, words: Sequence[str]) -> list[int]:
-    """The jobs that words name by numbers, ranges or names, each once; raises InputError for what names none."""
+    """The jobs named by numbers, ranges or names, each once; raises InputError for words that name none."""
     found: dict[int, None] = {}
     for word in words:
         found.update(dict.fromkeys(_of_name(service, word) if _is_name(word) else parse_ids([word])))
@@ -64,12 +64,12 @@ def waited_for(service: PlainClient, words: Sequence[str]) -> list[str]:
 
 
 def _is_name(word: str) -> bool:
-    """Whether a word is more than digits and what stands between them."""
+    """Whether a word contains more than digits and their separators."""
     return not set(word) <= set("0123456789,.- ")
 
 
 def _of_name(service: PlainClient, name: str) -> list[int]:
-    """The jobs of a name that are not over; where there is none, the newest that is."""
+    """The jobs of a name that are not over; if there are none, the newest that is over."""
     from betimes.cli.live.jobs.jobs import every_job
 
     active = every_job(service, {"name": name, "status": ACTIVE})

@@ -132,7 +132,7 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
 
 
 def _asked(story: JobStory) -> list[tuple[str, str]]:
-    """What it asked for, as far as it is not the default."""
+    """The job's request, without defaults."""
     from betimes.cli.render.jobs import command_line, units
     from betimes.units import length
 
@@ -169,7 +169,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
 
 
 def _amounts(gpu: float, cpu: float, memory_gib: float) -> str:
-    """What a unit needs: 4 cores, 10 GiB, 1 GPU."""
+    """The demand of a unit: 4 cores, 10 GiB, 1 GPU."""
     from betimes.units import gib
 
     amounts = [f"{cpu:g} core{'' if cpu == 1 else 's'}"] if cpu else []
@@ -179,14 +179,14 @@ def _amounts(gpu: float, cpu: float, memory_gib: float) -> str:
 
 
 def _on_family(everywhere: tuple[float, float, float], family: str, demand: FamilyDemand) -> str:
-    """What a unit needs on machines of a family: what is left out there is as everywhere."""
+    """The demand of a unit on machines of a family; amounts left out are those of `everywhere`."""
     given = (demand.gpu, demand.cpu, demand.memory_gib)
     needed = (usual if one is None else one for one, usual in zip(given, everywhere, strict=True))
     return f"{_amounts(*needed)} on {family}"
 
 
 def _tasks(spec: JobSpec) -> str:
-    """How its units are kept together, if it did not leave that to the default."""
+    """The placement of its units together, if not the default."""
     match spec.units_per_task:
         case "pack":
             return ""
@@ -242,7 +242,7 @@ def _run_row(run: RunView, at_now: float) -> list[str]:
 
 
 def _memory_limit(story: JobStory) -> str:
-    """The limit of its last run, how that is enforced, and whether it was exceeded."""
+    """The memory limit of its last run, its enforcement, and whether it was exceeded."""
     from betimes.units import gib
 
     run = story.runs[-1] if story.runs else None
@@ -279,7 +279,7 @@ _PREEMPTION_COLUMNS = (
 def _show_preemptions(
     title: str, preemptions: Sequence[PreemptionView], at_now: float, *, wide: bool
 ) -> None:
-    """A table under a title, in node-seconds; nothing where there is no preemption."""
+    """Print a table under a title, in node-seconds; nothing if there is no preemption."""
     from betimes.cli.render.tables import say, show
 
     if preemptions:
@@ -325,7 +325,7 @@ _TRIAL_COLUMNS = (
 
 
 def _trial_row(one: JobView, at_now: float) -> list[str]:
-    """A trial: which, where it stands, and why."""
+    """A trial: its number, its status, and the reason."""
     from betimes.cli.render.times import clock, sentence
 
     return [

@@ -1,4 +1,4 @@
-"""The options that describe a job, one for every field of a job file, and the fields that they give."""
+"""The options that describe a job, one for every field of a job file, and their conversion to fields."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ OPTIONS: dict[str, Any] = {
         list[str], "--require", "K=V", "A label that its nodes must have, under a policy for nodes. Repeatable."
     ),
 }  # fmt: skip
-"""By the field's name in a job file. None: not given, so that a file's value, or the default, stands."""
+"""By the field's name in a job file. None: not given, so that a file's value, or the default, applies."""
 
 Job = Annotated[dict[str, Any], Several(OPTIONS)]
 
@@ -118,7 +118,7 @@ _NOT_A_FIELD = "trial"
 
 
 def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `JobSpec` that the options give. Raises InputError naming the option."""
+    """The fields of `JobSpec` given by options. Raises InputError naming the option."""
     from betimes.service.spec.spelling import SPELLINGS
 
     fields: dict[str, Any] = {}
@@ -153,7 +153,7 @@ def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def wrong_option(field: str | None, text: str) -> InputError:
-    """What to say where a field that options gave is refused."""
+    """The error for a refused field that an option gave."""
     from betimes.service.spec.spelling import SPELLINGS
 
     name, inner = field or "", ""

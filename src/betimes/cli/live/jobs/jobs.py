@@ -1,4 +1,4 @@
-"""`betimes jobs`: the jobs that wait and run, or any others."""
+"""`betimes jobs`: waiting and running jobs, or any others."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def jobs(
 
 
 def fetch(service: PlainClient, wanted: Conditions, limit: int) -> tuple[list[JobView], bool]:
-    """The newest jobs, `limit` at most, and whether that is all of them."""
+    """The newest jobs, `limit` at most, and whether these are all."""
     found: list[JobView] = []
     after: int | None = None
     while True:
@@ -146,7 +146,7 @@ def job_filter(
     array: int | None,
     everything: bool,
 ) -> Conditions:
-    """The conditions that options give: without a status, jobs that are not over, unless all are wanted.
+    """The conditions given by options: without a status, jobs that are not over, unless all are wanted.
 
     Raises InputError naming the option.
     """
@@ -181,7 +181,7 @@ def _none(wanted: Conditions, only_active: bool) -> str:
 
 
 def _watch(wanted: Conditions, limit: int, every_s: float, state: str | None) -> None:
-    """Draw the table again and again; where standard output is no terminal, print it whenever it has changed."""
+    """Redraw the table periodically; if standard output is not a terminal, print it whenever it has changed."""
     from betimes.cli.live.connection import connect, service_now
     from betimes.cli.live.following import pause, until_interrupted
     from betimes.cli.live.watching import Screen
@@ -204,7 +204,7 @@ def _watch(wanted: Conditions, limit: int, every_s: float, state: str | None) ->
 
 
 def _latest_at(found: Sequence[JobView]) -> float | None:
-    """The latest instant that has passed, by the service's clock."""
+    """The latest past instant in the jobs, by the service's clock."""
     passed = (at for job in found for at in (job.submitted_at, job.started_at, job.finished_at))
     return max((at for at in passed if at is not None), default=None)
 
@@ -249,7 +249,7 @@ def _units(job: JobView) -> str:
 
 
 def _age(job: JobView, at_now: float) -> float | None:
-    """How long it has waited, or runs since it first started, or took from there."""
+    """Seconds that the job has waited, has run since its first start, or took from there."""
     if job.status not in ACTIVE:
         return None if job.started_at is None or job.finished_at is None else job.finished_at - job.started_at
     from betimes.cli.render.times import since

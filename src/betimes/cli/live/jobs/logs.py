@@ -1,4 +1,4 @@
-"""`betimes logs`: what a job has printed."""
+"""`betimes logs`: the output of a job."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def _as_json(
 
 
 def _lost_bytes(service: PlainClient, job_id: int, attempt: int | None) -> int:
-    """How much of a run's output is not kept."""
+    """The number of bytes of a run's output that were not kept."""
     runs = service.job(job_id).runs
     found = [run for run in runs if run.number == attempt] if attempt is not None else runs[-1:]
     return sum(run.log_lost_bytes or 0 for run in found)
 
 
 def _copy(pieces: Iterable[bytes | str]) -> None:
-    """Write as the pieces come, unchanged: a log need not be text."""
+    """Write pieces as they come, unchanged: a log need not be text."""
     for piece in pieces:
         sys.stdout.buffer.write(_bytes(piece))
         sys.stdout.buffer.flush()

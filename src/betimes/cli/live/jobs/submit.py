@@ -1,6 +1,6 @@
-"""`betimes submit` and `betimes quote`: hand over jobs and print the promise, or only ask for it.
+"""`betimes submit` and `betimes quote`: submit jobs and print the promise, or only ask for it.
 
-A job is a table of fields here, as it is sent; the service checks it. Only a file of jobs needs their models.
+A job is a table of fields here, as sent to the service, which checks it. Only a file of jobs needs their models.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def quote(
     if len(asked) > 1:
         raise InputError(f"{file}: holds {len(asked)} jobs; a quote is for one, so name a file with one")
     fields, folder = asked[0]
-    if folder is not None:  # nothing is sent for it: where it is, the job could run as well
+    if folder is not None:  # a quote sends no directory: the job is quoted as running in the directory itself
         fields = {**fields, "upload": None, "workdir": str(folder)}
     with connect(state) as service, _options_at_fault():
         promise = service.quote(fields if file is not None else _by_number(service, fields))
@@ -129,7 +129,7 @@ def quote(
 
 
 def _over(service: PlainClient, job_ids: Sequence[int]) -> list[JobView]:
-    """The jobs once all of them are over; who does not wait so long is told that they go on."""
+    """The jobs once all of them are over; on Ctrl-C a note tells the user that they go on."""
     from betimes.cli.live.jobs.wait import wait_for
 
     try:
@@ -144,12 +144,12 @@ def _over(service: PlainClient, job_ids: Sequence[int]) -> list[JobView]:
 
 
 def _by_number(service: PlainClient, fields: Fields) -> Fields:
-    """The job with the numbers of those that it waits for."""
+    """The job with `after` as job numbers."""
     return {**fields, "after": waited_for(service, fields["after"])} if "after" in fields else fields
 
 
 def _with_input(fields: Fields) -> Fields:
-    """The job with what is piped into this command, for it to read. Raises InputError for what cannot be kept."""
+    """The job with this command's piped input as its stdin. Raises InputError for input that cannot be kept."""
     if not _is_input_ours():
         return fields
     data = sys.stdin.buffer.read(MOST_INPUT + 1)
@@ -167,21 +167,21 @@ def _with_input(fields: Fields) -> Fields:
 
 
 def _is_input_ours() -> bool:
-    """Whether standard input is a pipe or file meant for this command: not one that the caller reads itself.
+    """Whether standard input is a pipe or file for this command alone, and not one that the caller reads, too.
 
     `while read line; do betimes submit ...; done < list` must not lose the rest of its list to the first job.
     """
     try:
         ours, theirs = os.fstat(0), Path(f"/proc/{os.getppid()}/fd/0").stat()
     except OSError:
-        return False  # closed; or a system that does not tell
+        return False  # closed; or a system without /proc
     is_data = stat.S_ISFIFO(ours.st_mode) or stat.S_ISREG(ours.st_mode)
     return is_data and (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino)
 
 
 @contextmanager
 def _options_at_fault() -> Iterator[None]:
-    """Say which option gave the field that the service refuses."""
+    """Turn the service's refusal of a field into an error that names the option."""
     try:
         yield
     except Refused as refused:
@@ -204,7 +204,7 @@ def _widest(fields: Fields) -> int:
 
 
 def _submit_lines(service: PlainClient, path: str, job: Fields, key: str | None) -> list[Submitted]:
-    """Submit a job for every line, some at a time, so that a long file is not one request. Raises InputError."""
+    """Submit a job for every line, in batches, so that a long file is not one request. Raises InputError."""
     shared = _by_number(service, {"workdir": str(Path.cwd()), **given_fields(job)})
     if directory_of(shared) is not None:
         raise InputError("--upload: goes with one command or a file of jobs; leave it out with --each-line")
@@ -249,7 +249,7 @@ def _batches(path: str) -> Iterator[list[tuple[int, list[str]]]]:
 
 
 def _show_number(submitted: Sequence[Submitted], job_ids: Sequence[int]) -> None:
-    """How many jobs were made of lines, and when the last is done."""
+    """Print the number of jobs made from lines, and the end of the last."""
     from betimes.cli.render.jobs import title
     from betimes.cli.render.tables import say
     from betimes.cli.render.times import both, now
@@ -260,7 +260,7 @@ def _show_number(submitted: Sequence[Submitted], job_ids: Sequence[int]) -> None
 
 
 def _send(folders: Iterable[Path], service: PlainClient, *, silent: bool) -> dict[Path | None, Uploaded]:
-    """Send directories, each once, and say so."""
+    """Send directories, each once, and report it."""
     from betimes.cli.render.tables import say
     from betimes.units import file_size
 
@@ -281,7 +281,7 @@ def _in_copy(fields: Fields, upload: Uploaded | None) -> Fields:
 def _asked(
     verb: str, command: list[str] | None, file: str | None, job: Fields
 ) -> list[tuple[Fields, Path | None]]:
-    """The jobs that are meant, and the directory that has to be sent for each. Raises InputError."""
+    """The jobs of the command line, each with the directory to send for it. Raises InputError."""
     if (file is None) == (command is None):
         usage = f"betimes {verb} [OPTIONS] -- COMMAND..., or betimes {verb} FILE.toml"
         both = f"{file} and a command are given; one of them is enough" if file else "no job is given"
@@ -297,7 +297,7 @@ def _asked(
     from betimes.service.spec.job_spec import node_labels
     from betimes.service.spec.spec_errors import faults
 
-    if "require" in given:  # by name, to be merged with what the file has
+    if "require" in given:  # by name, to be merged with the file's
         given["require"] = node_labels(given["require"])
     drafts = read_drafts(Path(file))
     try:
@@ -330,7 +330,7 @@ def _answer(
 
 
 def _last(submitted: Sequence[Submitted]) -> Quote | None:
-    """The promise for all of them: that of the last to finish; None where one of them has none."""
+    """The promise for all of them: that of the last to finish; None if one of them has none."""
     quotes = [one.quote for one in submitted]
     known = [each for each in quotes if each is not None and each.finish_at is not None]
     if len(known) == len(quotes):

@@ -1,4 +1,4 @@
-"""`betimes wait`: until jobs are over, and how they ended."""
+"""`betimes wait`: wait until jobs are over, and report their ends."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class TimedOut(BetimesError):
-    """The time that was allowed is up, and the jobs are not known to be over."""
+    """The time limit is up, and the jobs are not known to be over."""
 
     exit_code = 3
 
 
 class Unreachable(BetimesError):
-    """No service answers, so that nothing is known of the jobs."""
+    """No service answers, so that the jobs' status is unknown."""
 
     exit_code = 4
 
@@ -83,7 +83,7 @@ def wait_for(service: PlainClient, job_ids: Sequence[int], most_s: float | None 
 
 
 def say_and_judge(over: Sequence[JobView], *, silent: bool) -> None:
-    """Print how each ended, unless silent; raises BetimesError if one of them did not finish well."""
+    """Print the end of each job, unless silent; raises BetimesError if one of them did not finish well."""
     from betimes.cli.render.jobs import against_promise
     from betimes.cli.render.tables import say
     from betimes.cli.render.times import now

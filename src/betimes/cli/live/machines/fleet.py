@@ -1,4 +1,4 @@
-"""`betimes fleet`: what is rented, what it costs, and what the policy in force would change next."""
+"""`betimes fleet`: rented machines, their cost, and the next changes by the policy in force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`betimes nodes`: the machines, and who may use them."""
+"""`betimes nodes`: list, add, drain and undrain machines."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _each(
 
 
 def _say_what_they_are(added: Sequence[NodeView]) -> None:
-    """Which nodes were added, and that none of them executes a command."""
+    """Print the names of the added nodes, and that none of them executes commands."""
     from betimes.cli.render.tables import say
 
     several = len(added) > 1

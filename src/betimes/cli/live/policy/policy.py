@@ -1,4 +1,4 @@
-"""`betimes policy`: the policy in force, and another one."""
+"""`betimes policy`: show the policy in force, or change it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def front(state: State = None, output: Output = None, as_json: Json = False) -> 
 
 @contextmanager
 def _patience() -> Iterator[None]:
-    """Say why it takes long, if it does."""
+    """Print the reason if the block takes long."""
     import sys
     from threading import Timer
 

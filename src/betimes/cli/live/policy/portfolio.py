@@ -1,4 +1,4 @@
-"""`betimes portfolio`: what the portfolio in force has chosen so far, and what came of it."""
+"""`betimes portfolio`: choices of the portfolio in force so far, and their outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the service proposes after it has searched again: each objective under the policy in force and the point."""
+"""The service's proposal after a new search: each objective under the policy in force and under the proposed point."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def show_proposal(found: Proposal) -> None:
-    """Why it was searched for, what would change, and how to have it."""
+    """Print the reason for the search, the changes, and the command that adopts the proposal."""
     from betimes.cli.render.tables import Column, say, show
     from betimes.cli.render.times import both, now
 

@@ -1,4 +1,4 @@
-"""`betimes tune --live`: the service searches on its own recent workload; this shows how far it is, and the front."""
+"""`betimes tune --live`: the service searches on its recent workload; this shows the progress and the front."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _BOTH = {
     "output",
     "as_json",
 }
-"""Options of the verb that have a meaning for the running service."""
+"""Options of the verb that apply to the running service."""
 
 
 def check_source(context: typer.Context, file: str | None, live: bool) -> None:
-    """Raise InputError unless either a trace or the running service is meant, and every option goes with it."""
+    """Raise InputError unless either a trace or the running service is given, and every option applies to it."""
     if file is None and not live:
         raise InputError("tune: give a trace, or --live for the jobs that the running service was given last")
     if file is not None and live:
@@ -103,7 +103,7 @@ def tune_live(
 
 
 def show_front(found: TuningView, *, wide: bool = False) -> None:
-    """The front as a table, and what is in force."""
+    """Print the front as a table, and the policy in force."""
     from betimes.cli.render.fronts import show
     from betimes.cli.render.tables import say
     from betimes.cli.render.times import both, now
@@ -118,7 +118,7 @@ def show_front(found: TuningView, *, wide: bool = False) -> None:
 
 
 def _followed(service: PlainClient, found: TuningView, display: Display) -> TuningView:
-    """What there is when the search has ended."""
+    """Follow a search and return its view when it has ended."""
     from betimes.cli.live import following
 
     begun_at = found.search.begun_at if found.search is not None else math.nan

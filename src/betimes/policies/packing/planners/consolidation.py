@@ -1,8 +1,8 @@
 """Consolidation as operators know it from Karpenter: new tasks are packed first-fit, and each round makes one change.
 
-Machines are given back because the others have room for their tasks, or because they and one cheaper machine have:
-cheaper for the work that the tasks then do, where machines run them at different speeds. It knows neither interference
-nor what a move costs; machines with the fewest tasks are looked at first.
+Machines are given back if the others have room for their tasks, alone or together with one cheaper machine: cheaper per
+work, if machines run the tasks at different speeds. The planner ignores interference and the cost of moves; machines
+with the fewest tasks are tried first.
 Source: Karpenter (kubernetes-sigs/karpenter), `pkg/controllers/provisioning/scheduling` and `disruption`.
 """
 
@@ -17,7 +17,7 @@ from betimes.policies.packing.problem import Round, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
 from betimes.policies.packing.valuation import level
 
-MOST_MACHINES = 100  # that one change may give back
+MOST_MACHINES = 100  # limit of machines that one change gives back
 
 
 class Consolidation:
@@ -45,9 +45,9 @@ class Consolidation:
 
 
 def _first_fit(tasks: Iterable[Task], boxes: Sequence[Box], catalogue: Catalogue) -> list[Box]:
-    """Put tasks, the largest first, into the first machine with room; the new machines that it takes.
+    """Put tasks, the largest first, into the first machine with room; returns the new machines.
 
-    A new one is of the largest type that its first task may use, until it is known what it must hold.
+    A new one is of the largest type that its first task may use, until its tasks are known.
     """
     new: list[Box] = []
     for task in sorted(tasks, key=_size):
@@ -61,21 +61,21 @@ def _first_fit(tasks: Iterable[Task], boxes: Sequence[Box], catalogue: Catalogue
 
 
 def _size(task: Task) -> tuple[float, ...]:
-    """Largest first: by GPUs, cores and memory, the most that any family asks for."""
+    """Sort key of tasks: GPUs, cores and memory, each the largest demand on any family."""
     demand = task.demand
     families = [each for _, each in demand.by_family] + ([demand.everywhere] if demand.everywhere else [])
     return tuple(-max(each[r] for each in families) for r in range(3))
 
 
 def _right_sized(box: Box, prices: ReservationPrices) -> Box:
-    """The same tasks on a new machine of the type that holds them and on which their work costs least."""
+    """The same tasks on a new machine of the type that holds them at the lowest cost of work."""
     k = prices.cheapest_holding(box.tasks)
-    assert k is not None  # its own type does
+    assert k is not None  # the box's type holds them
     return Box(prices.catalogue.types[k], None, list(box.tasks))
 
 
 def _consolidated(boxes: Sequence[Box], prices: ReservationPrices) -> list[Box] | None:
-    """The machines after the first change that makes them cheaper, or None: of several at once, then of one."""
+    """The machines after the first change that saves, of several machines at once, then of one; None: there is none."""
     free = [box for box in boxes if box.machine is not None and not any(task.pinned for task in box.tasks)]
     candidates = sorted(free, key=lambda box: len(box.tasks))
     best: list[Box] | None = None
@@ -94,7 +94,7 @@ def _consolidated(boxes: Sequence[Box], prices: ReservationPrices) -> list[Box] 
 
 
 def _without(leaving: Sequence[Box], boxes: Sequence[Box], prices: ReservationPrices) -> list[Box] | None:
-    """The machines with the tasks of some on the others, and at most one new that is cheaper; None where that fails."""
+    """The machines with the tasks of `leaving` on the others and at most one new one; None if that saves nothing."""
     gone = {id(box) for box in leaving}
     others = [Box(box.type, box.machine, list(box.tasks)) for box in boxes if id(box) not in gone]
     new = _first_fit((task for box in leaving for task in box.tasks), others, prices.catalogue)
@@ -102,7 +102,7 @@ def _without(leaving: Sequence[Box], boxes: Sequence[Box], prices: ReservationPr
         return None
     new = [_right_sized(box, prices) for box in new]
     if any(box.type is old.type for box in new for old in leaving):
-        return None  # that machine may as well stay, and only the others go
+        return None  # better keep that machine and give back the others only
     moved = {task.id for box in leaving for task in box.tasks}
     arrived = [([task for task in box.tasks if task.id in moved], box.type) for box in (*others, *new)]
     gained = sum(prices.work_usd_per_h(tasks, type_) for tasks, type_ in arrived)

@@ -10,10 +10,10 @@ from betimes.policies.packing.problem import Problem, Round
 
 
 def horizon_s(events_per_s: float, full_frac: float, *, poisson: bool = False) -> float:
-    """How long a configuration is expected to last: until an event triggers a Full Reconfiguration, s.
+    """The expected time until an event triggers a Full Reconfiguration, s.
 
-    Published: -1 / (rate * ln(1 - p)), which puts the mean number of events in place of the number. With `poisson`
-    1 / (rate * p), which is exact for Poisson events. Infinity where nothing triggers, NaN for p outside 0 to 1.
+    Published: -1 / (rate * ln(1 - p)), which replaces the number of events by its mean. With `poisson` 1 / (rate * p),
+    which is exact for Poisson events. Infinity if nothing triggers, NaN for p outside 0 to 1.
     """
     if math.isnan(events_per_s) or not 0 <= full_frac <= 1:
         return math.nan
@@ -27,9 +27,9 @@ def horizon_s(events_per_s: float, full_frac: float, *, poisson: bool = False) -
 def prefers_full(
     full_usd_per_h: float, partial_usd_per_h: float, full_usd: float, partial_usd: float, lasts_s: float
 ) -> bool:
-    """Equation 1: what Full saves an hour, for as long as it lasts, less what its moves cost, is strictly more.
+    """Equation 1: savings over the lifetime, less the cost of moves, are strictly higher for Full than for Partial.
 
-    Not where `lasts_s` is NaN, and not by rounding: less than a millionth of a dollar is no difference.
+    False if `lasts_s` is NaN; differences below a millionth of a dollar, as by rounding, do not count.
     """
     hours = lasts_s / 3600.0
     return full_usd_per_h * hours - full_usd > partial_usd_per_h * hours - partial_usd + 1e-6
@@ -40,8 +40,8 @@ class Estimates:
     """The rate of events (arrivals and completions of jobs) and the share that triggered a Full, since the first round.
 
     An honest log has each event once, and only a round with an event may adopt a Full, as the paper has it.
-    The released log takes a job that was on its way for a new one and does not see its end after that, and every
-    round may adopt a Full.
+    The released log counts a job that was starting or moving as a new one and then misses its end, and every round may
+    adopt a Full.
     """
 
     honest: bool = True
@@ -61,14 +61,14 @@ class Estimates:
         return self._eventful or not self.honest
 
     def observe(self, round_: Round) -> None:
-        """Take in what happened since the round before."""
+        """Take in the events since the round before."""
         problem = round_.problem
         if math.isnan(self.since_s):
             self.since_s = round_.now_s
         jobs = frozenset(problem.jobs)
         arrived = [problem.task[problem.jobs[job][0]].arrival_s for job in jobs - self._known]
         ended = [at for job, at in round_.finished.items() if self.honest or job in self._known]
-        # A job that came and went between two rounds was never in a problem; its end is an event all the same.
+        # A job that came and went between two rounds was never in a problem; its end still counts as an event.
         times = sorted(arrived + ended)
         if times:
             self.first_s = times[0] if self.events == 0 else self.first_s
@@ -78,7 +78,7 @@ class Estimates:
         self._known = jobs if self.honest else frozenset(_reconfigurable(problem))
 
     def adopted(self, *, full: bool) -> None:
-        """Take in what the round decided."""
+        """Take in the decision of the round."""
         self.fulls += full
 
     @property
@@ -93,7 +93,7 @@ class Estimates:
         return self.fulls / max(1, self.events)
 
     def lasts_s(self, now_s: float, *, poisson: bool = False) -> float:
-        """How long a configuration is expected to last; as long as all did while no event has triggered a Full."""
+        """The expected lifetime of a configuration, s; the time so far while no event has triggered a Full."""
         if self.fulls == 0:
             return now_s - self.since_s
         return horizon_s(self.events_per_s, self.full_frac, poisson=poisson)
@@ -105,7 +105,7 @@ def move_usd(
     alone_usd_per_h: Mapping[int, float],
     rented_usd_per_h: Iterable[float],
 ) -> float:
-    """What changing over costs: each moved job's pause at what it costs alone, and `SET_UP_S` of each new machine.
+    """The cost of a change: each moved job's pause at the job's price alone, and `SET_UP_S` of each new machine.
 
     `moved` are jobs; a job pauses for its slowest task. Source: as released (`M`).
     """
@@ -116,7 +116,7 @@ def move_usd(
     return pauses + sum(rented_usd_per_h) * SET_UP_S / 3600.0
 
 
-SET_UP_S = 300.0  # of a new machine, before it can do anything
+SET_UP_S = 300.0  # set-up time of a new machine
 
 
 def _reconfigurable(problem: Problem) -> Iterable[int]:

@@ -24,8 +24,7 @@ from betimes.policies.packing.valuation import Penalty, Valuation, valued
 Only = Literal["both", "full", "partial"]
 
 FullPlanner = Literal["heuristic", "exact"]
-"""What plans a Full Reconfiguration: Algorithm 1, or beside it the cheapest covering, of which the one that saves more
-counts."""
+"""The planner of Full Reconfigurations: Algorithm 1 alone, or the better of Algorithm 1 and the cheapest covering."""
 
 _VALUES = {
     "fill_running": get_args(FillRunning),
@@ -39,7 +38,7 @@ _VALUES = {
 
 @dataclass(frozen=True)
 class Rules:
-    """Eva as published, as released, or improved: each difference is a switch; the defaults are the paper's.
+    """Switches between Eva as published, as released, and improved; the defaults are the paper's.
 
     Raises PolicyError for a value that a switch does not have.
     """
@@ -70,7 +69,7 @@ class Rules:
             )
 
     def with_(self, **switches: Any) -> Rules:
-        """The same with some switches set otherwise; raises PolicyError for one that is not there, or a bad value."""
+        """The rules with some switches changed; raises PolicyError for an unknown switch or a bad value."""
         known = [each.name for each in fields(self)]
         for name in switches:
             if name not in known:
@@ -97,8 +96,8 @@ RULES: dict[str, Rules] = {
 
 @dataclass(frozen=True)
 class Weighing:
-    """What a round's decision rests on: savings (USD an hour) and costs of moving (USD) of both plans, and how long a
-    configuration is expected to last.
+    """The inputs of a round's decision: savings (USD an hour) and costs of moving (USD) of both plans, and the expected
+    lifetime of a configuration.
     """
 
     full_usd_per_h: float
@@ -111,7 +110,7 @@ class Weighing:
 
 @dataclass
 class Coverings:
-    """How many Full Reconfigurations asked for a covering, how many got one in time, and how many took it."""
+    """Counts of Full Reconfigurations that asked for a covering, got one in time, and adopted it."""
 
     asked: int = 0
     found: int = 0
@@ -119,13 +118,12 @@ class Coverings:
 
 
 class Eva:
-    """The planner: what it learns from round to round is the throughput table and the rate of events.
+    """The planner: it learns the throughput table and the rate of events from round to round.
 
-    `rules` is paper, released or improved, or a `Rules`. With `known` it believes that instead of learning a table.
-    `weighed` is the last round's decision, None where there was no choice: a Full is only planned where it may
-    be adopted. With the exact planner `limit_s` is the wall-clock time that a covering may take, `coverings` counts
-    them, and what is planned may depend on the machine. Raises PolicyError for rules that are not
-    there.
+    `rules` is paper, released or improved, or a `Rules`. `known` are throughputs used instead of a learnt table.
+    `weighed` is the last round's decision, None if there was no choice: a Full is only planned if it may be adopted.
+    With the exact planner `limit_s` is the wall-clock limit of a covering, `coverings` counts them, and plans may
+    depend on the machine's speed. Raises PolicyError for unknown rules.
     """
 
     def __init__(
@@ -184,7 +182,7 @@ class Eva:
         return Plan(bins, self.rules.keep_running, "partial")
 
     def _chosen(self, round_: Round, beside: Valuation, full: Plan | None, partial: Plan | None) -> Plan:
-        """The plan that pays more; the one that there is where there is no choice."""
+        """The plan that pays more, or the only one."""
         self.weighed = None
         if full is None or partial is None:
             plan = full or partial
@@ -194,7 +192,7 @@ class Eva:
         return full if self.weighed.full else partial
 
     def _valuations(self, problem: Problem) -> tuple[Valuation, Valuation]:
-        """What values tasks that are packed, and what values those that stand on machines."""
+        """The valuation of tasks to be packed, and that of tasks in place."""
         changed, everywhere = self.table.take_changed(), self.rules.penalty_everywhere
         self._packing = valued(self._packing, problem, self.throughput, self.rules.penalty, changed)
         if everywhere:
@@ -214,7 +212,7 @@ class Eva:
         return bins if rules.planner == "heuristic" else self._cheaper(bins, beside)
 
     def _cheaper(self, bins: tuple[Bin, ...], valuation: Valuation) -> tuple[Bin, ...]:
-        """The bins, or where that saves more the cheapest covering of all that are not on pinned machines."""
+        """The bins, or the cheapest covering of those not on pinned machines if that saves more."""
         problem = valuation.problem
         if self._solver is None or self._solver.catalogue != problem.catalogue:
             self._solver = Solver(problem.catalogue, self.limit_s)
@@ -235,7 +233,7 @@ class Eva:
 
     @property
     def _matches(self) -> bool:
-        """Whether bins are assigned to machines that run; those of a covering have none of their own."""
+        """Whether bins are assigned to running machines; those of a covering have no machines yet."""
         return self.rules.matching or self.rules.planner == "exact"
 
     def _partial(self, packing: Valuation, beside: Valuation, *, moves: bool) -> tuple[Bin, ...]:
@@ -262,7 +260,7 @@ class Eva:
         s_full, s_partial = self._savings(full, valuation), self._savings(partial, valuation)
         m_full, m_partial = self._move_usd(full, round_.problem), self._move_usd(partial, round_.problem)
         if self.rules.rounded:
-            # The released code compares two totals that it has rounded to cents.
+            # The released code compares two totals rounded to cents.
             hours = lasts_s / 3600.0
             chosen = round(s_full * hours - m_full, 2) > round(s_partial * hours - m_partial, 2)
         else:
@@ -281,7 +279,7 @@ class Eva:
         return move_usd(moved, problem, self._alone_usd_per_h, rented)
 
     def _price_jobs(self, valuation: Valuation) -> None:
-        """What each job costs alone, as it is first seen."""
+        """Record the price of each job alone, as of its first round."""
         known = self._alone_usd_per_h
         self._alone_usd_per_h = {
             job: known[job] if job in known else self._price_job(valuation, tasks)
@@ -301,12 +299,12 @@ class Eva:
 
 
 def _moves(plan: Plan, problem: Problem) -> bool:
-    """Whether a task that stands on a machine is to go elsewhere."""
+    """Whether the plan moves a task that is on a machine."""
     return any(move.from_machine is not None for move in changes(plan, problem).moves)
 
 
 def savings_usd_per_h(plan: Plan, valuation: Valuation) -> float:
-    """What a plan saves an hour: the worth of what its machines hold, less their price (`S` of equation 1)."""
+    """A plan's savings an hour: the worth of its machines' tasks, less the machines' price (`S` of equation 1)."""
     place = valuation.catalogue.place
     worth = sum(valuation.value(each.tasks, place[each.type]) for each in plan.bins)
     return worth - plan.usd_per_h(valuation.catalogue)

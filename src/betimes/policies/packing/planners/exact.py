@@ -1,4 +1,4 @@
-"""The exact planner: Eva's ILP, solved in a process that can be ended, with Algorithm 1 where that takes too long."""
+"""The exact planner: Eva's ILP, solved in a process that can be ended, with Algorithm 1 as the fallback."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from betimes.processes import Do, Processes, Say
 
 
 class Solver:
-    """HiGHS in a process of its own, which is ended where it takes longer than `limit_s`, and with this object.
+    """HiGHS in a separate process, which ends with this object, or when it exceeds `limit_s`.
 
-    The next call then starts another. The time that a process needs to start does not count.
+    The next call then starts another. The start of a process does not count.
     """
 
     def __init__(self, catalogue: Catalogue, limit_s: float) -> None:
@@ -32,7 +32,7 @@ class Solver:
         self._processes: Processes | None = None
 
     def solve(self, demands: list[Demand], counts: list[int], known: list[Pattern]) -> Covering | None:
-        """The covering of so many tasks of each demand; None where it was given up."""
+        """The covering of `counts` tasks of each demand; None if it took too long."""
         processes = self._processes or self._start()
         begun: list[float] = []
 
@@ -74,10 +74,10 @@ def _prepare(catalogue: Catalogue, limit_s: float) -> Do:
 
 
 class Exact:
-    """The cheapest machines, as if no task disturbed another, with the fewest moves; those with pinned tasks stay.
+    """The cheapest machines without regard to interference, with the fewest moves; those with pinned tasks stay.
 
-    After `limit_s` of wall-clock time the solver is ended and Full Reconfiguration plans; so it does where that is no
-    dearer. `covering` is the last round's, None where it was given up.
+    After `limit_s` of wall-clock time the solver is ended and the plan is that of Full Reconfiguration, as it is if
+    that is no dearer. `covering` is the last round's, None if it took too long.
     """
 
     def __init__(self, limit_s: float = 10.0) -> None:
@@ -103,7 +103,7 @@ class Exact:
 
 
 def covering_of(bins: Sequence[Bin], problem: Problem, solver: Solver) -> Covering | None:
-    """The cheapest covering of the tasks of these bins; None where there are none, or the solver gave up."""
+    """The cheapest covering of the tasks of these bins; None if there are none, or the solver took too long."""
     waiting = _by_demand(bins, problem)
     if not waiting:
         return None
@@ -112,7 +112,7 @@ def covering_of(bins: Sequence[Bin], problem: Problem, solver: Solver) -> Coveri
 
 
 def covered(covering: Covering, bins: Sequence[Bin], problem: Problem) -> tuple[Bin, ...]:
-    """The tasks of these bins on new machines, as their covering says."""
+    """The tasks of these bins on the new machines of their covering."""
     return _bins(covering, problem.catalogue, list(_by_demand(bins, problem).values()))
 
 
@@ -127,7 +127,7 @@ def _by_demand(bins: Sequence[Bin], problem: Problem) -> dict[Demand, deque[int]
 
 
 def _patterns(bins: Sequence[Bin], problem: Problem, demands: list[Demand]) -> list[Pattern]:
-    """What the bins of a plan hold."""
+    """The patterns of the bins of a plan."""
     place = {demand: g for g, demand in enumerate(demands)}
     patterns: list[Pattern] = []
     for each in bins:
@@ -139,7 +139,7 @@ def _patterns(bins: Sequence[Bin], problem: Problem, demands: list[Demand]) -> l
 
 
 def _bins(covering: Covering, catalogue: Catalogue, waiting: list[deque[int]]) -> tuple[Bin, ...]:
-    """Tasks into the patterns' places, in the order of arrival; places beyond the last task stay free."""
+    """Tasks in the slots of the patterns, in the order of arrival; surplus slots stay free."""
     bins: list[Bin] = []
     for k, amounts, times in covering.patterns:
         for _ in range(times):

@@ -1,4 +1,4 @@
-"""No-Packing: every task has a machine to itself, and stays there. Source: Eva, section 6 (baseline)."""
+"""No-Packing: every task has its own machine, and stays there. Source: Eva, section 6 (baseline)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from betimes.policies.packing.reservation_price import ReservationPrices
 
 
 class NoPacking:
-    """A new machine, of the cheapest type that holds it, for each task that has none."""
+    """A new machine of the cheapest type that holds it for each task without one."""
 
     def plan(self, round_: Round) -> Plan:
         """The machines to have from now on. Raises ClusterError for a task that fits no type."""

@@ -1,6 +1,6 @@
-"""Owl, extended to rent: pairs of tasks that disturb each other least for their price, never more than two.
+"""Owl, extended to rent: pairs of tasks with the least interference for their price, never more than two.
 
-It knows the true pairwise throughputs. Source: Tian et al. (SoCC'22), as Eva's evaluation extends it (section 6).
+Owl knows the true pairwise throughputs. Source: Tian et al. (SoCC'22), as Eva's evaluation extends it (section 6).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from betimes.policies.packing.valuation import Group, Valuation, level, valued
 class Owl:
     """Each round, tasks that are new or alone are paired anew, best worth over price first; other pairs stay.
 
-    A pair opens a new machine, as released; with `refill` it takes one that a task of it is alone on, if the type is
-    right. Pairs of equal worth over price go by the tasks' order of arrival.
+    A pair opens a new machine, as released; with `refill` it takes a machine of the right type that one of its tasks
+    has alone. Pairs of equal worth over price go by the tasks' order of arrival.
     """
 
     def __init__(self, known: Throughput, *, refill: bool = False) -> None:
@@ -38,7 +38,7 @@ class Owl:
         for task in problem.tasks:
             if task.id not in settled:
                 pool.setdefault(valuation.group_of[task.id], deque()).append(task)
-        # By first task of the round: the numbers of groups are older than that.
+        # By first task of the round: group numbers are older than the round.
         groups = [group for group in dict.fromkeys(valuation.group_of.values()) if group in pool]
         for a, b, k in self._pairs(valuation, groups):
             while pool[a] and pool[b] and (a != b or len(pool[a]) > 1):
@@ -59,7 +59,7 @@ class Owl:
         return [(a, b, k) for *_, a, b, k in sorted(found)]
 
     def _type(self, valuation: Valuation, a: int, b: int) -> tuple[float, int] | None:
-        """Worth over price, and the type of one machine on which that is highest; None where it is no more than 1."""
+        """The highest worth over price of a pair on one machine, and that machine's type; None if it is at most 1."""
         first, second = valuation.groups[a], valuation.groups[b]
         key = frozenset((first, second))
         if key not in self._best:
@@ -83,7 +83,7 @@ class Owl:
 
 
 def _single(task: Task, valuation: Valuation) -> Box:
-    """A task alone: where it is if that is its type, else on a new machine."""
+    """A task alone: on its machine if that is of its type, else on a new one."""
     problem = valuation.problem
     right = problem.catalogue.types[valuation.groups[valuation.group_of[task.id]].price_type]
     stays = task.machine is not None and problem.machine[task.machine].type == right.name

@@ -1,6 +1,6 @@
-"""Owned machines before rented ones: their price is paid already, so jobs that wait go there first.
+"""Owned machines before rented ones: their price is paid already, so waiting jobs go there first.
 
-A packing planner sees what is left: the jobs that need rented machines, and these.
+A packing planner gets the rest: the jobs that need rented machines, and these machines.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from betimes.policies.packing.catalogue import Amounts
 def owned_first(
     snapshot: Snapshot, rent_usd_per_h: Callable[[JobSnapshot], float]
 ) -> tuple[list[Decision], Snapshot]:
-    """The decisions that fill owned machines, and the snapshot without the jobs for which those are.
+    """The decisions that fill owned machines, and the snapshot without the jobs on, or waiting for, these.
 
-    The job that would cost most to rent for goes first, among equals the one that came first; a job goes as a whole.
-    One that is on owned machines stays there, and one that nothing else could hold waits for them (`rent_usd_per_h` is
-    infinite). How tasks slow each other is not weighed here: a machine that is paid for is worth filling.
+    The job with the highest rent goes first, among equals the first to arrive; a job goes as a whole. Jobs on owned
+    machines stay there, and jobs that no rented machine holds wait for them (`rent_usd_per_h` is infinite).
+    Interference does not count here: a paid machine is worth filling.
     """
     owned = {each.machine: each for each in snapshot.machines if each.offer < 0}
     if not owned:
@@ -39,15 +39,13 @@ def owned_first(
     }
     family = {number: each.family for number, each in owned.items()}
     for job in snapshot.jobs:
-        _occupy(room, family, job, job.bound)  # its room is free until it starts
+        _occupy(room, family, job, job.bound)  # the snapshot shows its room as free until the job starts
     settled = {
         job.job for job in snapshot.jobs if any(at.machine in owned for at in (*job.places, *job.bound))
     }
     decisions: list[Decision] = []
     waiting = [(rent_usd_per_h(job), job) for job in snapshot.jobs if job.phase == JobPhase.WAITS]
-    too_large = set[
-        tuple[Amounts, ByFamily, int]
-    ]()  # for the room that is left: many jobs that wait are alike
+    too_large = set[tuple[Amounts, ByFamily, int]]()  # for the remaining room: many waiting jobs are alike
     for usd_per_h, job in sorted(waiting, key=lambda each: (-each[0], each[1].seq)):
         need = (job.demand, job.by_family, job.tasks)
         places = () if need in too_large else _places(job, room, family)
@@ -72,7 +70,7 @@ def _occupy(
 
 
 def _places(job: JobSnapshot, room: Mapping[int, Amounts], family: Mapping[int, int]) -> tuple[Place, ...]:
-    """Where all tasks of a job find room, if they do: the fullest machine that holds them, or the emptiest ones."""
+    """Places for all tasks of a job: the fullest machine that holds them all, or the emptiest ones; () if none."""
     holds = {number: _count(job, family[number], free) for number, free in room.items()}
     whole = [number for number, count in holds.items() if count == job.tasks]
     if whole:
@@ -89,7 +87,7 @@ def _spread(tasks: int, holds: Sequence[tuple[int, int]]) -> Iterator[Place]:
 
 
 def _count(job: JobSnapshot, family: int, free: Amounts) -> int:
-    """How many tasks of a job there is room for on a machine of a family, all of them at most."""
+    """The number of a job's tasks that fit on a machine of a family, at most all of them."""
     demand = job.demand_on(family)
     if demand is None:
         return 0

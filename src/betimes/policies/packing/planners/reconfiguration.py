@@ -1,6 +1,6 @@
 """Full and Partial Reconfiguration: all tasks, or new ones and those on machines not worth their price, packed anew.
 
-Source: Eva, Algorithm 1 and section 4.5, and what the released code adds to them.
+Source: Eva, Algorithm 1 and section 4.5, and additions of the released code.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from betimes.policies.packing.valuation import LEVELS, Contents, Valuation, leve
 
 DownSizing = Literal["never", "new", "reuse"]
 """Whether a set goes onto the cheapest type that holds it: never (the paper), always onto a new machine (the released
-code), or onto one that runs where there is one."""
+code), or onto a running one if there is one."""
 
 FillRunning = Literal["never", "always", "cost-test"]
-"""Whether tasks are put next to those that stay: never (the paper), wherever they fit (the released code), or where the
-machine is then worth no less."""
+"""Whether tasks join those that stay: never (the paper), wherever they fit (the released code), or if the machine's
+worth does not fall."""
 
 
 def full_reconfiguration(
@@ -30,11 +30,11 @@ def full_reconfiguration(
     refill: bool = True,
     beside: Valuation | None = None,
 ) -> tuple[Bin, ...]:
-    """All tasks that are not pinned are packed by Algorithm 1; pinned ones stay.
+    """All unpinned tasks packed by Algorithm 1; pinned ones stay.
 
-    Machines with pinned tasks get neighbours for them first; where machines that run are never filled, they keep those
-    that they have. With `refill` a set goes onto a running machine of its type while there is one. `beside` values what
-    stands beside pinned tasks, if not `valuation`.
+    Machines with pinned tasks get neighbours first; if running machines are never filled, they keep their neighbours.
+    With `refill` a set goes onto a running machine of its type while there is one. `beside` values neighbours of pinned
+    tasks, if not `valuation`.
     """
     problem = valuation.problem
 
@@ -59,12 +59,12 @@ def partial_reconfiguration(
     beside: Valuation | None = None,
     moves: bool = True,
 ) -> tuple[Bin, ...]:
-    """Machines that are worth their price stay with their tasks, and may get more; Algorithm 1 packs the others.
+    """Machines worth their price stay with their tasks, and may get more; Algorithm 1 packs the others' tasks.
 
     Source: Eva, section 4.5, and as released.
 
-    `beside` values what is on machines, if not `valuation`; without `moves` all machines with tasks stay, whatever they
-    are worth; the other arguments are those of full_reconfiguration.
+    `beside` values tasks on machines, if not `valuation`; without `moves` all machines with tasks stay, whatever their
+    worth; the other arguments are those of full_reconfiguration.
     """
     problem = valuation.problem
     staying = {
@@ -82,7 +82,7 @@ def partial_reconfiguration(
 
 
 def _stays(valuation: Valuation, problem: Problem, machine: Machine) -> bool:
-    """Whether a machine has a pinned task, or is worth its price, or is the one that sets its only task's price."""
+    """Whether a machine has a pinned task, is worth its price, or is of the type that sets its only task's price."""
     tasks = problem.residents[machine.id]
     if machine.id in problem.pinned or not tasks:
         return bool(tasks)
@@ -93,7 +93,7 @@ def _stays(valuation: Valuation, problem: Problem, machine: Machine) -> bool:
 
 
 def keep(valuation: Valuation, machines: Iterable[int], stays: Callable[[Task], bool]) -> list[Filled]:
-    """Machines (their ids) that stay, in the order of their renting, with their tasks for which `stays(task)`."""
+    """These machines (ids), in the order of their renting, with the tasks for which `stays(task)`."""
     wanted, problem = set(machines), valuation.problem
     kept: list[Filled] = []
     for machine in problem.machines:
@@ -115,10 +115,10 @@ def kept_bins(kept: Iterable[Filled]) -> tuple[Bin, ...]:
 def pack(
     valuation: Valuation, waiting: Waiting, free: Sequence[Machine], down_sizing: DownSizing
 ) -> tuple[Bin, ...]:
-    """Algorithm 1: sets of waiting tasks on machines that hold nothing yet (`free`), and on new ones.
+    """Algorithm 1: sets of waiting tasks on empty machines (`free`), and on new ones.
 
-    The dearest type first; a set must be worth its machine. A task whose reservation price a type sets and that is
-    in no set by then gets one of its own, so that none is left over.
+    The dearest type first; a set must be worth its machine. After each type, tasks whose reservation price it sets and
+    that are in no set get a machine each, so that none is left over.
     """
     catalogue = valuation.catalogue
     residents = valuation.problem.residents
@@ -131,7 +131,7 @@ def pack(
     at_most = waiting.fitting_usd_per_h()
     for k in catalogue.dearest_first:
         price = level(catalogue.types[k].usd_per_h)
-        # A set is worth its tasks' prices at most; the slack is what rounding each to a level can add.
+        # A set is worth its tasks' prices at most; the slack is for rounding each to a level.
         while at_most[k] * LEVELS + len(waiting.tasks) >= price:
             own = spare.get(k)
             machine = own[0] if own else None
@@ -164,7 +164,7 @@ def _first(machines: list[int] | None) -> int | None:
 
 
 def _alone(valuation: Valuation, waiting: Waiting, k: int, spare: list[int]) -> list[Bin]:
-    """A machine for each waiting task whose reservation price this type sets: its own, or a new one."""
+    """A machine for each waiting task whose reservation price this type sets: its present one, or a new one."""
     bins: list[Bin] = []
     for position in list(waiting):
         if valuation.groups[waiting.group[position]].price_type != k:

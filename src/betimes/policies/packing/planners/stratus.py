@@ -1,6 +1,6 @@
 """Stratus: tasks that end at about the same time share a machine, so that it can be given back whole.
 
-The run time that is left decides, and a machine is cleared by the resources that it has; Eva's released version reads
+Tasks go by their remaining run time, and a machine is cleared by the resources that it has; Eva's released version uses
 the whole run time, and never clears a machine without GPUs. Source: Chung et al. (SoCC'18), as Eva's evaluation extends
 it (section 6).
 """
@@ -63,7 +63,7 @@ class Stratus:
         return Plan(bins([*boxes, *new]), reason="stratus")
 
     def _scale_out(self, tasks: list[Task], catalogue: Catalogue) -> list[Box]:
-        """New machines for what fits none that runs, the longest run time first."""
+        """New machines for tasks that fit no running one, the longest run time first."""
         waiting = sorted(tasks, key=lambda task: -task.remaining_s)
         new: list[Box] = []
         while waiting:
@@ -89,7 +89,7 @@ def _left_s(box: Box) -> float:
 
 
 def _best_box(task: Task, boxes: Sequence[Box]) -> Box | None:
-    """A machine of the task's bin, the one that ends nearest to it; else the one with the most that is free: of the
+    """The machine of the task's bin that ends nearest to the task; else the one with the most free resources, of the
     longer ones, else of the shorter ones.
     """
     fitting = [box for box in boxes if box.fits(task)]
@@ -101,7 +101,7 @@ def _best_box(task: Task, boxes: Sequence[Box]) -> Box | None:
 
 
 def _clears(box: Box, problem: Problem, prices: ReservationPrices) -> bool:
-    """Whether less than half of everything that the machine has is used, and its tasks may move."""
+    """Whether less than half of every resource is used, and the tasks may move to something cheaper."""
     if any(task.pinned for task in box.tasks):
         return False
     if len(box.tasks) == 1 and problem.catalogue.types[prices.of(box.tasks[0]).type] is box.type:
@@ -110,7 +110,7 @@ def _clears(box: Box, problem: Problem, prices: ReservationPrices) -> bool:
 
 
 def _consecutive(waiting: Sequence[Task], most: int, catalogue: Catalogue) -> tuple[int, InstanceType]:
-    """The next so many tasks, or fewer where no type holds them, and the type that scores best for them."""
+    """The number of next tasks, `most` or as many as a type holds, and the type that scores best for them."""
     size = next(n for n in range(min(most, len(waiting)), 0, -1) if _feasible(waiting[:n], catalogue))
     return size, max(
         _feasible(waiting[:size], catalogue), key=lambda each: _score(waiting[:size], each, catalogue)
@@ -141,9 +141,9 @@ def _feasible(tasks: Sequence[Task], catalogue: Catalogue) -> list[InstanceType]
 
 
 def _score(tasks: Sequence[Task], type_: InstanceType, catalogue: Catalogue) -> float:
-    """What is used of the resource that is scarcest, in machines of the cheapest type that has it, over the price.
+    """Use of the scarcest resource, in machines of the cheapest type that has it, over the price.
 
-    What a task uses counts as many times as it is fast there: for an hour of its work, not of the machine.
+    A task's use is multiplied by its speed there, so that it counts per hour of work, not of the machine.
     """
     needed = [(task.demand.on(type_.family) or (0, 0, 0), type_.speed(task.kind)) for task in tasks]
 
@@ -159,7 +159,7 @@ def _score(tasks: Sequence[Task], type_: InstanceType, catalogue: Catalogue) -> 
 
 
 def _take_over(new: Sequence[Box], cleared: Sequence[Box]) -> None:
-    """A machine that was cleared stays where a new set of its type has a task of it, which need not move."""
+    """Give a cleared machine to a new set of its type with one of its tasks, which then need not move."""
     free = {box.machine: box.type for box in cleared}
     for box in new:
         for task in box.tasks:

@@ -1,4 +1,4 @@
-"""Synergy, extended to rent: a new task goes where it makes the most of the price, and then stays.
+"""Synergy, extended to rent: a new task goes where worth over price is highest, and then stays.
 
 Source: Mohan et al. (OSDI'22), as Eva's evaluation extends it (section 6, baseline).
 """
@@ -14,7 +14,7 @@ from betimes.policies.packing.valuation import Valuation, level, valued
 
 
 class Synergy:
-    """Best fit without migration, aware of interference; learns the same table as Eva, unless it is given `known`."""
+    """Best fit without migration, aware of interference; learns the same table as Eva, unless `known` is given."""
 
     def __init__(self, *, default_pair: float = DEFAULT_PAIR, known: Throughput | None = None) -> None:
         self.table = ThroughputTable(default_pair)
@@ -36,7 +36,7 @@ class Synergy:
 
 
 def _place(task: int, machines: list[Filled], valuation: Valuation) -> None:
-    """Where worth over price is highest, then alignment, among machines that are then worth their price."""
+    """Place a task where worth over price, then alignment, is highest, among machines then worth their price."""
     group = valuation.group_of[task]
     best: tuple[float, int] | None = None
     chosen: Filled | None = None
