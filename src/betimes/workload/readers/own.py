@@ -199,7 +199,7 @@ def _further_columns(names: Sequence[str], path: Path, line: int | None) -> list
 
 
 def _note(text: str, path: Path) -> dict[str, Any]:
-    """What a file written by Betimes says about itself: name, machine_units, header, extra (name to type)."""
+    """The note in a file written by Betimes: name, machine_units, header, extra (name to type)."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -255,7 +255,7 @@ def _kind(cells: pa.Array | AnyColumn) -> str:
 
 
 def _recognise_csv(opening: Opening) -> bool:
-    # One column of its own is enough: the reader then says which others are missing.
+    # One of Betimes's columns is enough: the reader then reports which others are missing.
     return opening.first_bytes.startswith(MARK.encode()) or bool({*_ESSENTIAL, "run_s"} & opening.fields)
 
 
