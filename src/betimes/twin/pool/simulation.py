@@ -95,7 +95,7 @@ def _narrowed(
 
 
 class Simulation:
-    """The twin of a pool: `run` takes it through a workload; `result` says what came of it."""
+    """The twin of a pool: `run` takes it through a workload; `result` returns the outcome."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class Simulation:
         return run_rows(self.state, self.rules, self.trace, self.row, stop)
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
-        """What came of every job."""
+        """The outcome of every job."""
         w, o = self.workload, as_array(self.trace.outcome)
         finished = ~np.isnan(o["finish_s"])
         jobs = JobColumns(
