@@ -1,4 +1,4 @@
-"""The machines that jobs run on: groups of equal nodes that are owned, and the same as columns; offers to rent more."""
+"""The machines that jobs run on: groups of equal owned nodes, and the same as columns; offers to rent more."""
 
 from __future__ import annotations
 

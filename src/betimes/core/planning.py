@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 
 ByFamily = tuple[tuple[int, int, int] | None, ...]
-"""What each task of a job needs on each of `Cluster.families`, None where it cannot run; empty: the same on all."""
+"""The demand of each task of a job on each of `Cluster.families`, None where it cannot run; empty: one for all."""
 
 
 class JobSnapshot(NamedTuple):
@@ -66,7 +66,7 @@ class JobSnapshot(NamedTuple):
     by_family: ByFamily = ()  # where it is not empty, `demand` is the least of any family
 
     def demand_on(self, family: int) -> tuple[int, int, int] | None:
-        """What each task needs on a family, by its place among `Cluster.families`; None: it cannot run there."""
+        """Each task's demand on a family, by its place among `Cluster.families`; None: it cannot run there."""
         return self.by_family[family] if self.by_family else self.demand
 
 
@@ -140,7 +140,7 @@ Decision = Rent | Release | Start | Bind | Migrate | Preempt
 
 
 def new(k: int) -> int:
-    """What decisions call the machine that decision number `k` of the same answer rents."""
+    """The number, in decisions, of the machine that decision number `k` of the same answer rents."""
     return -2 - k
 
 

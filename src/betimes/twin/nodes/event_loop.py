@@ -218,7 +218,7 @@ def _decide(state: NodesState, rules: NodesRules) -> int:
 
 @kernel
 def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: Ints) -> int:
-    """What is due at pool.now, and the submissions."""
+    """The events due at pool.now, and the submissions."""
     pool, now = state.pool[0], state.pool[0].now
     if _is_short_of_room(state):
         return NEED_SEGMENTS
@@ -242,7 +242,7 @@ def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: In
 
 @kernel
 def happen(state: NodesState, rules: NodesRules, trace: Trace) -> int:
-    """What is due at pool.now, in the order of `core.nodes.timers`; ASKED where a planner comes before the rest."""
+    """The events due at pool.now, in the order of `core.nodes.timers`; ASKED where a planner comes before the rest."""
     now = state.pool[0].now
     while next_s(state) == now:
         if kind_of(state.timers[0]) == EXPIRED:  # after the starts that what came before allows

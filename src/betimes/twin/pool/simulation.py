@@ -46,7 +46,7 @@ class Fitted:
 def fit(workload: Workload, units: int, on_wide: str = "refuse", cluster: Cluster | None = None) -> Fitted:
     """Deal with jobs whose minimum is more than there is: refuse them all with an error, clip, or drop them.
 
-    There are `units`, of which the empty nodes of `cluster`, if one is given, may hold fewer of one job's kind; a
+    There are `units`; the empty nodes of `cluster`, if one is given, may hold fewer of one job's kind; a
     job that could use more than that is narrowed. A clipped job keeps its work and needs at most all there is.
     Raises ClusterError naming the first such job.
     """

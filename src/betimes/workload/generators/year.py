@@ -29,7 +29,7 @@ WIDEST = 16
 DAY = 0.6
 """Amplitude of the rate of arrivals within a day."""
 WEEKEND = 0.5
-"""What is left of it at weekends."""
+"""Factor of the rate of arrivals at weekends."""
 USERS = 300
 
 

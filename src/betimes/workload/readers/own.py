@@ -73,7 +73,7 @@ _RULES: tuple[FieldRule, ...] = (
 def read_csv(source: Source, tally: Tally) -> Workload:
     """Read Betimes's CSV: submit_s, max_units and work_s (or run_s) are required, others have defaults.
 
-    An empty cell means the default. Further columns are kept in `extra`; where no note before the header says
+    An empty cell means the default. Further columns are kept in `extra`; where no note before the header gives
     their type, columns of numbers become numbers. Lines that begin with # before the header are comments.
     """
     table = DelimitedTable(source, tally)

@@ -111,7 +111,7 @@ class Rows:
 
 
 class Check(Protocol):
-    """What a field must be: converts a column, and refuses the rows that are not so."""
+    """The rule of a field: converts a column, and refuses the rows that break the rule."""
 
     def __call__(self, rows: Rows, field: str, /) -> AnyColumn:
         """The column of this field, one value a row."""
