@@ -1,11 +1,11 @@
-"""What machines cost, exactly: rented ones by their billing and the prices of the time, owned ones by the hour.
+"""The exact cost of machines: rented ones by their billing and the prices of the time, owned ones by the hour.
 
 Times and prices are floats, each of which is a fraction; sums are `fractions.Fraction` and are rounded once, by
 `float`. So neither the order of a sum nor the number of its terms changes a bill.
 
-What a lease has committed to is charged at the price at which the commitment began: first the minimum, then each
-further step as it begins; without steps the price of every moment counts. A change of price applies to what begins
-at that instant or later. So what a lease has cost never falls, and never depends on a price of later.
+A commitment of a lease is charged at the price at which it began: first the minimum, then each further step as it
+begins; without steps the price of every moment counts. A change of price applies to commitments that begin at that
+instant or later. So a lease's cost never falls, and never depends on a later price.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LEAST, _MOST = 1e-100, 1e100  # nothing under- or overflows in between
 
 @dataclass(frozen=True)
 class Prices:
-    """`usd_per_h` at first, and from each of `changes` (at_s, usd_per_h), in their order, that instead.
+    """A price over time: `usd_per_h` at first, and from each of `changes` (at_s, usd_per_h) on the new one.
 
     Of changes at one instant the last holds. Raises ClusterError, naming the field.
     """
@@ -55,12 +55,12 @@ class Prices:
         return self.changes[-1][1] if self.changes else self.usd_per_h
 
     def at(self, at_s: float) -> float:
-        """The price of what begins then."""
+        """The price of a commitment that begins at an instant."""
         known = self._by(at_s)
         return self.changes[known - 1][1] if known else self.usd_per_h
 
     def changed(self, at_s: float, usd_per_h: float) -> Prices:
-        """The same with another price from then on, which is no earlier than the last change."""
+        """The same with another price from an instant on, no earlier than the last change."""
         return Prices(self.usd_per_h, (*self.changes, (at_s, usd_per_h)))
 
     def pieces(self, since_s: float, until_s: float) -> Iterator[tuple[float, float, float]]:
@@ -74,7 +74,7 @@ class Prices:
         yield from_s, until_s, price
 
     def _by(self, at_s: float) -> int:
-        """How many changes there have been by then."""
+        """The number of changes up to an instant."""
         return bisect_right(self.changes, at_s, key=itemgetter(0))
 
 
@@ -86,8 +86,8 @@ _H = 3600
 class Billing:
     """How leases are charged for: at least `min_bill_s`, in whole steps of `bill_step_s` (0: to the moment).
 
-    A lease is charged for from the request, or from boot, which is before the machine is set up. Raises ClusterError,
-    naming the field.
+    A lease is charged for from the request, or from boot, before the machine's set-up. Raises ClusterError, naming the
+    field.
     """
 
     min_bill_s: float = 0.0
@@ -101,12 +101,12 @@ class Billing:
             raise ClusterError(f"field bill_from: expected request or boot, found {shown(self.bill_from)}")
 
     def since_s(self, requested_s: float, booted_s: float) -> float:
-        """From when a machine is charged for that was asked for and had booted then (infinity: has not)."""
+        """The time from which a machine is charged for, by its request and its boot (infinity: not booted)."""
         return requested_s if self.bill_from == "request" else booted_s
 
 
 def lease_usd(billing: Billing, prices: Prices, since_s: float, until_s: float) -> Fraction:
-    """What a lease costs that is charged for from `since_s` and ended, or is looked at, at `until_s`.
+    """The cost of a lease that is charged for from `since_s` and ended, or is looked at, at `until_s`.
 
     Nothing where that is before `since_s`: it was never charged for.
     """
@@ -122,7 +122,7 @@ def lease_usd(billing: Billing, prices: Prices, since_s: float, until_s: float) 
 
 
 def owned_usd(usd_per_h: float, discount_frac: float, count: int, horizon_s: float) -> Fraction:
-    """What `count` owned machines cost over a horizon, used or not; `discount_frac` is what a reservation saves."""
+    """The cost of `count` owned machines over a horizon, used or not; `discount_frac`: saved by a reservation."""
     return Fraction(usd_per_h) * (1 - Fraction(discount_frac)) * count * Fraction(horizon_s) / _H
 
 
@@ -132,7 +132,7 @@ def summed(costs: Iterable[Fraction]) -> Fraction:
 
 
 def _committed(billing: Billing) -> Fraction:
-    """What every lease is charged at least, s: the minimum in whole steps."""
+    """The least time that a lease is charged for, s: the minimum in whole steps."""
     least, step = Fraction(billing.min_bill_s), Fraction(billing.bill_step_s)
     return math.ceil(least / step) * step if step else least
 
@@ -146,11 +146,11 @@ def _beyond(billing: Billing, beyond: Fraction, before_s: float) -> Fraction:
 
 
 def leases_usd(billing: Billing, prices: Prices, since_s: NDArray[Any], until_s: NDArray[Any]) -> Floats:
-    """What each lease costs that is charged for from `since_s` to `until_s`, USD: what `lease_usd` gives as a float.
+    """The cost of each lease that is charged for from `since_s` to `until_s`, USD: `lease_usd` as a float.
 
     Where the price never changes, a lease costs a time times a price. That is worked out in pairs of floats, which
-    carry twice the digits of one (Dekker, 1971); a result that lies so close to the middle between two floats that
-    even these do not say which is nearer, and whatever else does not fit, is left to the fractions.
+    carry twice the digits of one (Dekker, 1971). A result too close to the middle between two floats for these to
+    determine the nearer one, and any other case, is left to the fractions.
     """
     usd: Floats = np.zeros(len(since_s))
     with np.errstate(invalid="ignore", over="ignore"):
@@ -174,14 +174,14 @@ def leases_usd(billing: Billing, prices: Prices, since_s: NDArray[Any], until_s:
 
 
 def _difference(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """The difference of both, and what that has lost in rounding (Knuth)."""
+    """The difference of both, and its rounding error (Knuth)."""
     whole = a - b
     back = whole - a
     return whole, (a - (whole - back)) - (b + back)
 
 
 def _product(a: Floats, b: float) -> tuple[Floats, Floats]:
-    """The product of both, and what that has lost in rounding (Dekker)."""
+    """The product of both, and its rounding error (Dekker)."""
     whole = a * b
     a_high = _SPLITTER * a - (_SPLITTER * a - a)
     b_high = _SPLITTER * b - (_SPLITTER * b - b)

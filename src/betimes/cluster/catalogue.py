@@ -22,7 +22,7 @@ def is_bare(name: str) -> bool:
 
 
 def catalogue_path(name: object) -> Path:
-    """The file of a catalogue; raises ClusterError, with the nearest names, where there is none of this name."""
+    """The file of a catalogue; raises ClusterError, with the nearest names, for an unknown name."""
     known = catalogues()
     if isinstance(name, str) and name in known:
         return _FOLDER / f"{name}.toml"

@@ -1,4 +1,4 @@
-"""What a field of a node, an offer or a cluster may hold: each check raises ClusterError, naming the field."""
+"""Checks of the fields of nodes, offers and clusters: each raises ClusterError, naming the field."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_whole(value: object) -> bool:
 
 
 def family_of(type_: str) -> str:
-    """The family of an instance type that says none: what stands before the dot, as in `p3.2xlarge`."""
+    """The default family of an instance type: the part before the dot, as in `p3.2xlarge`."""
     return type_.partition(".")[0].strip() or type_
 
 

@@ -1,4 +1,4 @@
-"""The machines that jobs run on: groups of equal nodes that are owned, and the same as columns; offers to rent more."""
+"""The machines that jobs run on: groups of equal owned nodes, and the same as columns; offers to rent more."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ POOL = "pool"
 class NodeGroup:
     """`count` equal nodes of one type: GPUs, cores and GiB of memory *each*; `usd_per_h` is one node's price, if any.
 
-    `reserved_discount_frac` is what a reservation saves of it: 0.6 for three years on EC2 (spec A.5 of waiting).
+    `reserved_discount_frac` is a reservation's share saved of it: 0.6 for three years on EC2 (spec A.5 of waiting).
     `labels` are each node's, which jobs may require; `family` is that of types on which a task needs the same, by
     default what the type has before its dot.
     Raises ClusterError, naming the field, for what no node can be.
@@ -79,7 +79,7 @@ class NodeGroup:
 
     @property
     def charged_usd_per_h(self) -> float | None:
-        """What one node costs an hour, reservation included; null where no price is known."""
+        """The price of one node an hour, reservation included; null if unknown."""
         if self.usd_per_h is None:
             return None
         return float(owned_usd(self.usd_per_h, self.reserved_discount_frac, 1, 3600.0))
@@ -148,7 +148,7 @@ class Cluster:
         return tuple(dict.fromkeys(workload for offer in self.offers for workload, _ in offer.speeds))
 
     def __bool__(self) -> bool:
-        return True  # a cluster without nodes of its own is one nevertheless
+        return True  # a cluster without owned nodes is one nevertheless
 
     def __len__(self) -> int:
         return sum(group.count for group in self.groups)

@@ -1,4 +1,4 @@
-"""What is drawn by lot about a rented machine, by its type and number alone: twin and service draw the same."""
+"""Random draws for a rented machine, by its type and number alone: twin and service draw the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Draw(NamedTuple):
 
 
 def draw(offer: Offer, seed: int | str, number: int) -> Draw:
-    """What happens to the machine of a type with this number (0, 1, ...), under this seed."""
+    """The draw for the machine of a type with this number (0, 1, ...), under this seed."""
     source = random.Random(f"{seed}/{offer.type}/{number}")
     boot_s = offer.boot_s * math.exp(source.gauss(0.0, offer.boot_sigma))
     fails = source.random() < offer.boot_failure_frac

@@ -1,4 +1,4 @@
-"""How fast tasks run next to others on one machine: `Interference`, a table of pairs, and its reader.
+"""The speed of tasks next to others on one machine: `Interference`, a table of pairs, and its reader.
 
 The table that ships as `eva` is that of Eva (EuroSys'25, figure 1): nine workloads measured on EC2.
 """

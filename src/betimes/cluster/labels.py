@@ -45,7 +45,7 @@ def labels_of(given: Mapping[str, str]) -> Labels:
 
 
 def check_labels(field: str, labels: Labels) -> None:
-    """Raises ClusterError, naming the field, for what are no labels."""
+    """Raises ClusterError, naming the field, for anything but labels."""
     try:
         sound = labels_of(dict(labels)) == labels
     except (TypeError, ValueError):
@@ -90,7 +90,7 @@ def mask(labels: Labels, bits: Mapping[tuple[str, str], int]) -> int:
 
 
 def bits_for(required: Iterable[Labels]) -> dict[tuple[str, str], int]:
-    """A bit for each label of which any is required. Raises ClusterError for more of them than there are bits."""
+    """A bit for each required label. Raises ClusterError for more of them than there are bits."""
     found: dict[tuple[str, str], int] = {}
     for labels in required:
         for label in labels:
@@ -106,7 +106,7 @@ def bits_for(required: Iterable[Labels]) -> dict[tuple[str, str], int]:
 def why_none_suits(
     required: Labels, machines: Sequence[Labels], one: str = "node", several: str = "nodes"
 ) -> str | None:
-    """Why no machine suits a job: which label none has, and what they have instead; null: some machine does.
+    """Why no machine suits a job: the label that none has, and those that they have instead; null: some machine does.
 
     one, several: what the machines are called.
     """

@@ -1,4 +1,4 @@
-"""What can be rented: `Offer`, an instance type with its price, its delays, and how it is charged for."""
+"""`Offer`: an instance type that can be rented, with its price, its delays and its billing."""
 
 from __future__ import annotations
 
@@ -110,12 +110,12 @@ class Offer:
 
     @property
     def charged_usd_per_h(self) -> float:
-        """What a machine costs at first: the price, or of a spot machine its share."""
+        """The initial price of a machine: the price, or of a spot machine its share."""
         return self.prices.usd_per_h
 
     @cached_property
     def prices(self) -> Prices:
-        """What a machine costs over time: the price, or of a spot machine its share."""
+        """The price of a machine over time: the price, or of a spot machine its share."""
         share = self.spot.price_factor if self.spot is not None else 1.0
         for at_s, usd_per_h in self.price_changes:
             check_amount("price_changes.at_s", at_s, MOST_SECONDS)

@@ -1,7 +1,7 @@
 """The resources that nodes have and tasks need, and the whole numbers in which they are counted.
 
-Sums of fractions drift; whole numbers do not. So what a node gives and a task takes is counted in thousandths
-of a GPU, thousandths of a core and MiB: capacities rounded down, demands rounded up.
+Sums of fractions drift; whole numbers do not. So capacities and demands are counted in thousandths of a GPU,
+thousandths of a core and MiB: capacities rounded down, demands rounded up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PER_UNIT = (1000, 1000, 1024)  # thousandths of a GPU, thousandths of a core, Mi
 MOST = 1e9
 
 NOWHERE = 1 << 41
-"""What a task needs of each resource on machines on which it cannot run, in whole numbers: more than any demand is."""
+"""The demand of a task, in whole numbers, on machines on which it cannot run: more than any demand is."""
 
 # 1.001 GPUs are 1000.9999999999999 thousandths in floating point, and mean 1001.
 _RELATIVE, _ABSOLUTE = 1e-12, 1e-9
@@ -46,14 +46,14 @@ def whole_demand(natural: ArrayLike) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=4096)
 def capacity_amounts(gpu: float, cpu: float, memory_gib: float) -> Amounts:
-    """What one node has, rounded down."""
+    """The capacity of one node, rounded down."""
     gpus, cores, memory = whole_capacity((gpu, cpu, memory_gib)).tolist()
     return gpus, cores, memory
 
 
 @lru_cache(maxsize=4096)
 def demand_amounts(gpu: float, cpu: float, memory_gib: float) -> Amounts:
-    """What one unit, or one task, needs, rounded up."""
+    """The demand of one unit, or one task, rounded up."""
     gpus, cores, memory = whole_demand((gpu, cpu, memory_gib)).tolist()
     return gpus, cores, memory
 
@@ -61,7 +61,7 @@ def demand_amounts(gpu: float, cpu: float, memory_gib: float) -> Amounts:
 def multiples_within(natural: ArrayLike, capacity: NDArray[np.int64], most: ArrayLike) -> NDArray[np.int64]:
     """How many times each demand, (n, 3) in GPUs, cores and GiB, fits into one capacity (3,), up to `most`.
 
-    The multiple is taken before it is rounded up: eight eighths of a GPU fit into one.
+    Multiples are rounded up, not the demand: eight eighths of a GPU fit into one.
     """
     needed = np.asarray(natural, np.float64)
     with np.errstate(divide="ignore", over="ignore"):
@@ -77,10 +77,10 @@ Natural = tuple[float, float, float]  # GPUs, cores, GiB
 
 @dataclass(frozen=True, slots=True)
 class UnitDemand:
-    """What a unit needs of each resource.
+    """The demand of a unit.
 
-    by_family: sorted by family. Where it is not empty, the job runs on these families only, and `everywhere` says
-    nothing (spec/eva.md 2.1).
+    by_family: sorted by family. If not empty, the job runs on these families only, and `everywhere` means nothing
+    (spec/eva.md 2.1).
     """
 
     everywhere: Natural
@@ -93,7 +93,7 @@ class UnitDemand:
         return " or ".join(f"{_text(*needed)} on {family}" for family, needed in self.by_family)
 
     def on(self, family: str) -> Natural | None:
-        """What a unit needs on a family; null: it cannot run there."""
+        """A unit's demand on a family; null: it cannot run there."""
         if not self.by_family:
             return self.everywhere
         return next((needed for name, needed in self.by_family if name == family), None)

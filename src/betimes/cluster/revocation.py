@@ -1,4 +1,4 @@
-"""When a spot machine is taken away: distributions of its age at that moment, as data.
+"""Distributions of a spot machine's age when it is taken away, as data.
 
 The bathtub is that of spec A.5 of the waiting policies, after Kadupitiya et al. (HPDC'20): many machines are taken away
 early, few in the middle of their life, and the rest at its limit.

@@ -1,4 +1,4 @@
-"""What machines have of each resource, with their labels and their family: what decides which jobs they can hold."""
+"""Shapes of machines: capacity, labels and family, which decide the jobs that they can hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from betimes.cluster.resources import Amounts
 
 
 class Room(NamedTuple):
-    """What a machine has of each resource, and the family on which it depends what a task needs there."""
+    """The capacity of a machine, and its family, on which a task's demand there depends."""
 
     amounts: Amounts
     family: str
@@ -33,12 +33,12 @@ Shapes = tuple[Shape, ...]
 
 @lru_cache(maxsize=4096)
 def suiting(shapes: Shapes, required: Labels) -> tuple[Room, ...]:
-    """Those that suit a job, less what another of their family has as much of, or more, of everything."""
+    """The shapes that suit a job, but for those dominated by another of their family."""
     return roomiest(Room(amounts, family) for amounts, labels, family in shapes if suits(labels, required))
 
 
 def roomiest(rooms: Iterable[Room]) -> tuple[Room, ...]:
-    """Of each family those of which no other has as much of everything."""
+    """The undominated shapes of each family: no other has as much of everything."""
     of = dict[str, list[Amounts]]()
     for amounts, family in rooms:
         of.setdefault(family, []).append(amounts)
@@ -46,7 +46,7 @@ def roomiest(rooms: Iterable[Room]) -> tuple[Room, ...]:
 
 
 def distinct_shapes(machines: Iterable[Shape]) -> Shapes:
-    """Of machines with the same labels, of one family, those of which no other has as much of everything."""
+    """The undominated shapes among machines with the same labels, of one family."""
     alike = dict[tuple[Labels, str], list[Amounts]]()
     for amounts, labels, family in machines:
         alike.setdefault((labels, family), []).append(amounts)
@@ -58,7 +58,7 @@ def distinct_shapes(machines: Iterable[Shape]) -> Shapes:
 
 
 def undominated(shapes: ArrayLike) -> tuple[Amounts, ...]:
-    """Those (k, 3) of which no other has as much of everything."""
+    """The undominated capacities (k, 3): no other has as much of everything."""
     rows = np.unique(np.asarray(shapes, np.int64).reshape(-1, 3), axis=0)[::-1]
     kept: list[Amounts] = []
     for gpu, cpu, memory in rows.tolist():

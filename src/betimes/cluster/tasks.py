@@ -21,15 +21,15 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 PACK = 0  # as many units a task as some node holds, so that the job is on as few nodes as possible
-SPREAD = 1  # every unit is a task of its own
+SPREAD = 1  # every unit is a separate task
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
     """Jobs as tasks, a row a job: `count` tasks; the fullest has `units_each`, and all need what that does.
 
-    `demand` (n, 3) is what a task needs, in the whole numbers of `cluster.resources`. `together` is how many units
-    the roomiest node holds, 0 where a unit fits no node; `fits` says whether some node holds a task.
+    `demand` (n, 3) is a task's demand, in the whole numbers of `cluster.resources`. `together` is the number of units
+    that the roomiest node holds, 0 where a unit fits no node; `fits`: whether some node holds a task.
     """
 
     count: Integers
@@ -49,11 +49,11 @@ class Split:
 
 
 def split(unit: Floats, units: Integers, units_per_task: Integers, shapes: ArrayLike) -> Split:
-    """Jobs of so many units, each of which needs `unit` (n, 3) GPUs, cores and GiB, as tasks.
+    """Jobs of `units` units, each of which needs `unit` (n, 3) GPUs, cores and GiB, as tasks.
 
-    units_per_task: `PACK`, `SPREAD`, or how many units a task has. shapes (k, 3): what one node of each kind has, in
-    whole numbers. Units are spread over the tasks as evenly as they go. A job of which no unit fits any node, and
-    every job where there is no node, is split into single units.
+    units_per_task: `PACK`, `SPREAD`, or the units of a task. shapes (k, 3): the capacity of one node of each kind, in
+    whole numbers. Units are spread over the tasks as evenly as they go. A job whose unit fits no node, and every job
+    where there is no node, is split into single units.
     """
     together = units_together(unit, units, shapes)
     count, each = _divided(units, units_per_task, together)
@@ -66,7 +66,7 @@ def split_by_family(
     """The same for jobs whose units need `unit` (n, families, 3) on each family, NaN where they cannot run.
 
     shapes: of the nodes of each family. A task has the same number of units on every family: without a choice as many
-    as some node holds of what they need there. Also returns what a task needs on each family (n, families, 3),
+    as some node holds of what they need there. Also returns a task's demand on each family (n, families, 3),
     `NOWHERE` where it cannot run; the demand of the split is the least of any.
     """
     together = np.zeros(len(unit), np.int64)
@@ -111,7 +111,7 @@ class JobTasks:
     by_family: tuple[tuple[str, Amounts], ...] = ()
 
     def demand_on(self, family: str) -> Amounts | None:
-        """What each task needs on machines of a family; null: it cannot run there."""
+        """Each task's demand on machines of a family; null: it cannot run there."""
         if not self.by_family:
             return self.demand
         return next((needed for name, needed in self.by_family if name == family), None)

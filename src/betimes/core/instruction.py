@@ -1,4 +1,4 @@
-"""A decision as data: what the engines log, and what a planner hands in."""
+"""A decision as data: logged by the engines, and handed in by planners."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = (
 
 
 class Instruction:
-    """A decision: what is to be done, or has been done, with a job or a machine."""
+    """A decision about a job or a machine, to be carried out or carried out already."""
 
     what: int
     at_s: float
@@ -30,6 +30,6 @@ class Instruction:
     generation: int  # of the node's machine
     tasks: int  # of the job on the node
     offer: int  # -1: none
-    value: float  # until when: of RESERVE its start, of PREEMPT when it will have left; else 0
+    value: float  # of RESERVE its start, of PREEMPT the end of its grace period; else 0
     other: int  # in the log the job that this one is preempted for, -1: none; else the order of submission of `job`
     verdict: int  # `instructions.DONE`, or why it cannot be carried out

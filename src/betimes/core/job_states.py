@@ -1,8 +1,7 @@
 """The life of a job, as a table of legal moves.
 
-A job's state is not a column of its own: it follows from what the columns say (`state_of`), so that the two
-cannot disagree. The table says which transitions are legal from where; the invariants check it, and the
-documentation draws its diagram from it.
+A job's state is not a column: it follows from other columns (`state_of`), so that the two cannot disagree. The table
+lists the legal transitions; the invariants check it, and the documentation draws its diagram from it.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ class JobState(IntEnum):
     RUNNING = 1  # holds units
     PREEMPTED = 2  # has held units, holds none now
     FINISHED = 3
-    NOMINATED = 4  # bound to nodes, and waits for what its victims there still hold
-    VACATING = 5  # told to leave: holds its units until its grace period is over, and does no work
+    NOMINATED = 4  # bound to nodes, and waits for its victims there to leave
+    VACATING = 5  # stop signalled: holds its units until its grace period is over, and does no work
 
 
 class Move(IntEnum):
-    """What can happen to a job."""
+    """An event in the life of a job."""
 
     SUBMIT = 0
     START = 1
@@ -54,7 +53,7 @@ LEGAL: dict[tuple[JobState | None, Move], JobState] = {
     (JobState.VACATING, Move.VACATE): JobState.PREEMPTED,
     (JobState.VACATING, Move.FINISH): JobState.FINISHED,
 }
-"""(state, move) -> next state. Whatever is missing is forbidden. ``None``: the job does not exist yet.
+"""(state, move) -> next state. Missing pairs are forbidden. ``None``: the job does not exist yet.
 
 A pool preempts at once; on nodes a job gets a notice and vacates its nodes when its grace period is over.
 """

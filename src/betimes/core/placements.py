@@ -1,4 +1,4 @@
-"""Nodes, and where jobs are on them: the records that both engines share, and the smallest steps on them.
+"""Nodes, and the placements of jobs on them: records that both engines share, and the smallest steps on them.
 
 Resources are whole numbers - thousandths of a GPU, thousandths of a core, MiB - so that what is taken and given
 back a million times never drifts.
@@ -36,19 +36,19 @@ class Placement:
 
 
 class Footprint:
-    """What a unit of a job takes of a node, and where the job's units are (pool engine)."""
+    """The demand of a unit of a job, and the nodes of the job's units (pool engine)."""
 
     gpu: int  # thousandths
     cpu: int  # thousandths of a core
     memory: int  # MiB
-    placed: int  # its first placement, that of the node it came to last; -1: none
-    before: int  # once `touched`, a copy of what `placed` was when the present instant began
+    placed: int  # the first placement, on the node that the job came to last; -1: none
+    before: int  # once `touched`, a copy of `placed` from the begin of the present instant
     touched: int  # 1: its placements have changed at this instant
     follows: int  # the slot touched before it, -1: none
 
 
 class Free(Protocol):
-    """Whatever says what is free: a node, or a step of a plan."""
+    """Free resources: of a node, or of a step of a plan."""
 
     free_gpu: int
     free_cpu: int
@@ -56,7 +56,7 @@ class Free(Protocol):
 
 
 class Amounts(Protocol):
-    """What one task takes of a node."""
+    """The demand of one task."""
 
     gpu: int
     cpu: int
@@ -64,13 +64,13 @@ class Amounts(Protocol):
 
 
 class Demand(Amounts, Protocol):
-    """What a job asks of a node: room for its tasks, and labels."""
+    """A job's demand on a node: room for its tasks, and labels."""
 
     labels: int  # the bits of those that it requires
 
 
 class Spare(Protocol):
-    """Who keeps the list of unused placements."""
+    """The owner of the list of unused placements."""
 
     unused_head: int
     unused: int
@@ -78,7 +78,7 @@ class Spare(Protocol):
 
 @kernel
 def take(node: Free, need: Amounts, tasks: int) -> None:
-    """Take what so many tasks need from what is free."""
+    """Take the demand of `tasks` tasks from the free resources."""
     node.free_gpu -= tasks * need.gpu
     node.free_cpu -= tasks * need.cpu
     node.free_memory -= tasks * need.memory
@@ -86,7 +86,7 @@ def take(node: Free, need: Amounts, tasks: int) -> None:
 
 @kernel
 def give(node: Node, need: Amounts, tasks: int) -> None:
-    """Add what so many tasks hold to what the node has free."""
+    """Add the demand of `tasks` tasks to the node's free resources."""
     node.free_gpu += tasks * need.gpu
     node.free_cpu += tasks * need.cpu
     node.free_memory += tasks * need.memory
@@ -111,13 +111,13 @@ def fits(node: Node, need: Demand) -> bool:
 
 @kernel
 def how_many_fit(node: Node, need: Amounts, most: int) -> int:
-    """How many tasks, at most so many, fit into what the node has free."""
+    """The number of tasks, at most `most`, that fit into the node's free resources."""
     return how_many_within(node, need, most) if node.up == 1 else 0
 
 
 @kernel
 def how_many_within(free: Free, need: Amounts, most: int) -> int:
-    """How many tasks, at most so many, fit into what is free, if the node takes any."""
+    """The number of tasks, at most `most`, that fit into the free resources, if the node takes any."""
     count = most
     if need.gpu > 0:
         count = min(count, free.free_gpu // need.gpu)

@@ -1,7 +1,8 @@
 """Planners: policies in Python that are asked at times, read a snapshot of the cluster, and answer with decisions.
 
-The same planner serves the twin and the service. It owns no clock and changes nothing: what it decides is checked
-against the state as it is then (`core.nodes.instructions`), and what cannot be carried out is refused and reported.
+The same planner serves the twin and the service. It owns no clock and changes nothing: its decisions are checked
+against the state of that moment (`core.nodes.instructions`), and those that cannot be carried out are refused and
+reported.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from typing import NamedTuple, Protocol
 
 
 class JobPhase(IntEnum):
-    """Where a job is."""
+    """The phase of a job."""
 
     WAITS = 0
     BOUND = 1  # to machines that are not up, or that others have still to leave
     RUNS = 2
-    LEAVES = 3  # it has been told to, and holds its machines until it has left
+    LEAVES = 3  # stop signalled: it holds its machines until it has left
 
 
 class MachinePhase(IntEnum):
-    """Where a machine is; the codes are those of `core.nodes.machines.rented`."""
+    """The phase of a machine; the codes are those of `core.nodes.machines.rented`."""
 
     BOOTING = 1
     SETTING_UP = 2
@@ -32,14 +33,14 @@ class MachinePhase(IntEnum):
 
 
 class Place(NamedTuple):
-    """So many tasks of a job on this machine; `machine` may be `new(k)` in a decision."""
+    """A number of tasks of a job on a machine; `machine` may be `new(k)` in a decision."""
 
     machine: int
     tasks: int = 1
 
 
 ByFamily = tuple[tuple[int, int, int] | None, ...]
-"""What each task of a job needs on each of `Cluster.families`, None where it cannot run; empty: the same on all."""
+"""The demand of each task of a job on each of `Cluster.families`, None where it cannot run; empty: one for all."""
 
 
 class JobSnapshot(NamedTuple):
@@ -53,9 +54,9 @@ class JobSnapshot(NamedTuple):
     tasks: int
     demand: tuple[int, int, int]  # of each task: thousandths of GPUs, thousandths of cores, MiB
     kind: str  # jobs of one kind disturb alike
-    places: tuple[Place, ...]  # what it holds
-    bound: tuple[Place, ...]  # where it is to go
-    left_s: float  # work that is believed to be left, seconds alone on its machines
+    places: tuple[Place, ...]  # held
+    bound: tuple[Place, ...]  # places that it is bound to
+    left_s: float  # believed remaining work, seconds alone on its machines
     speed: float  # its throughput now, 1 alone; 0: it makes no progress
     launched: bool  # it contends with its neighbours
     launch_s: float  # what it takes until then
@@ -65,7 +66,7 @@ class JobSnapshot(NamedTuple):
     by_family: ByFamily = ()  # where it is not empty, `demand` is the least of any family
 
     def demand_on(self, family: int) -> tuple[int, int, int] | None:
-        """What each task needs on a family, by its place among `Cluster.families`; None: it cannot run there."""
+        """Each task's demand on a family, by its place among `Cluster.families`; None: it cannot run there."""
         return self.by_family[family] if self.by_family else self.demand
 
 
@@ -86,7 +87,7 @@ class MachineSnapshot(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What a planner is shown: all live jobs in order of submission, and all machines by number."""
+    """A planner's view: all live jobs in order of submission, and all machines by number."""
 
     now_s: float
     jobs: tuple[JobSnapshot, ...]
@@ -108,21 +109,21 @@ class Release(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Start a job that waits, at once."""
+    """Start a waiting job at once."""
 
     job: int
     places: tuple[Place, ...]
 
 
 class Bind(NamedTuple):
-    """Start a job that waits once its machines are up and have room."""
+    """Start a waiting job once its machines are up and have room."""
 
     job: int
     places: tuple[Place, ...]
 
 
 class Migrate(NamedTuple):
-    """Move a job that runs: it leaves at once, or with `keep` only when the other machines are up and have room."""
+    """Move a running job: it leaves at once, or with `keep` only when the other machines are up and have room."""
 
     job: int
     places: tuple[Place, ...]
@@ -130,7 +131,7 @@ class Migrate(NamedTuple):
 
 
 class Preempt(NamedTuple):
-    """Let a job that runs leave and wait."""
+    """Let a running job leave and wait."""
 
     job: int
 
@@ -139,7 +140,7 @@ Decision = Rent | Release | Start | Bind | Migrate | Preempt
 
 
 def new(k: int) -> int:
-    """What decisions call the machine that decision number `k` of the same answer rents."""
+    """The number, in decisions, of the machine that decision number `k` of the same answer rents."""
     return -2 - k
 
 
@@ -153,11 +154,11 @@ class Planner(Protocol):
 
     @property
     def every_round(self) -> bool:
-        """Whether it is asked also when nothing has happened since it was asked last."""
+        """Whether the planner is asked also when nothing has happened since the last round."""
         ...
 
     def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
-        """What is to be done now."""
+        """The decisions of this round."""
         ...
 
 

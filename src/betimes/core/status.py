@@ -1,7 +1,7 @@
-"""How a call of a compiled loop or transition ends: one vocabulary for the pool, the nodes and all that drives them.
+"""The statuses of calls of a compiled loop or transition: one vocabulary for the pool, the nodes and their drivers.
 
-0: done. Above 0: the driver has something to do, and may call again. Below 0: the columns have no room for
-what comes next; the driver makes some, and the same call goes on. From REFUSED on: a policy's answer cannot be used.
+0: done. Above 0: the driver has something to do, and may call again. Below 0: the columns are too small for the next
+step; the driver makes room, and the same call goes on. From REFUSED on: a policy's answer cannot be used.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ STUCK = 2  # jobs are waiting, nothing runs, and the policy only ever wakes up t
 PAUSED = 3  # the budget of events, or of instants, is used up
 ASKED = 4  # the planner is to decide now
 SELECT = 5  # the policy is to be selected: put `Cluster.select_s` off, and go on
-FORESEE = 6  # how long the job in slot `Pool.offender` will wait is to be found out by playing forward
-RAN_ALONE = 7  # within the loop: the job has been on machines of its own since it began to wait
+FORESEE = 6  # a play-out is to find the wait of the job in slot `Pool.offender`
+RAN_ALONE = 7  # within the loop: the job has been on dedicated machines since it began to wait
 
 NEED_SLOTS = -21  # for the next job: grow the columns
 NEED_SEGMENTS = -22  # for segments or absences: take them out
 NEED_PLACEMENTS = -23  # to note where the next job goes
 NEED_STEPS = -24  # for the plan of reservations
 NEED_NODES = -25  # a number for another machine
-NEED_FATES = -26  # what becomes of the next machine has not been drawn
+NEED_FATES = -26  # the next machine's fate has not been drawn
 NEED_LOG = -27  # in the log of decisions
 
 REFUSED = 100  # + why, below: the policy's answer cannot be used

@@ -1,11 +1,11 @@
-"""How far a job has come: the account of its work, and what is believed of its size, the same in both engines.
+"""The account of a job's work, and the belief about its size, the same in both engines.
 
 A job that holds resources works at a rate, after a stall if it has been restarted. Its account is true at
 `since`; everything later follows from it, so nothing needs an update while nothing changes.
 
-What becomes of a belief when the job turns out to be larger is shared by the twin, by play-outs and by the live
-service: a job that has done as much work as it was believed to have in all, and is not finished, is believed to be
-twice as large (`doubled`). It then counts as half done, so that it does not stay the shortest job for ever.
+The twin, play-outs and the live service share the rule for a belief that is outrun: a job that has done all its
+believed work, and is not finished, is believed to be twice as large (`doubled`). It then counts as half done, so that
+it does not stay the shortest job for ever.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def speed(speedup: FloatTable, curve: int, units: float) -> float:
 
 @kernel
 def doubled(size: float, done: float) -> float:
-    """The believed size after `done` seconds of work: `size`, doubled until it exceeds what is done."""
+    """The believed size after `done` seconds of work: `size`, doubled until it exceeds `done`."""
     while size <= done:
         size *= 2.0
     return size
@@ -43,7 +43,7 @@ class Accounts(Protocol):
 
     @property
     def jobs(self) -> Each[Job]:
-        """What a policy may read of each job."""
+        """The part of each job that a policy may read."""
         ...
 
     @property
@@ -108,7 +108,7 @@ def attained(state: Accounts, slot: int, now: float) -> float:
 
 @kernel
 def bring_up_to_date(state: Accounts, slot: int, now: float) -> None:
-    """Let the account of a job that holds units be true at `now`, later than it was; moves no `since`."""
+    """Bring the account of a job that holds units up to date at a later `now`; moves no `since`."""
     job, progress = state.jobs[slot], state.progress[slot]
     worked = working_s(state, slot, now)
     stalled = min(progress.stall, now - progress.since)
@@ -143,7 +143,7 @@ def rest(state: Accounts, slot: int) -> None:
 
 @kernel
 def outrun(state: Accounts, slot: int) -> None:
-    """The work done has reached the believed size: believe in twice as much."""
+    """The work done has reached the believed size: double the belief."""
     job, progress = state.jobs[slot], state.progress[slot]
     before = job.size_s
     job.size_s = doubled(before, before)
@@ -153,7 +153,7 @@ def outrun(state: Accounts, slot: int) -> None:
 
 @kernel
 def close_account(state: Accounts, slot: int, now: float) -> None:
-    """The job is done at `now`: what it has had in all."""
+    """The job is done at `now`: complete its totals."""
     progress = state.progress[slot]
     progress.attained = attained(state, slot, now)
     progress.stalled_s += min(progress.stall, now - progress.since)

@@ -3,11 +3,11 @@
 ``kernel``    a function that other kernels call. It is linked into each entry that needs it.
 ``entry``     a kernel that Python calls: compiled, or loaded from the cache, when it is first called.
 ``hook``      a function that a compiled loop calls through a pointer, such as a policy's.
-``Struct``    arrays, numbers and hooks that a kernel is handed as one address.
+``Struct``    arrays, numbers and hooks, passed to a kernel as one address.
 
 Numba optimises every function by itself together with all that it calls, so that compile time grows with the depth of
 the calls. Here a kernel is only translated; LLVM optimises once for each entry, all of its kernels together
-(`linking`). What is compiled is kept under a hash of the code that it depends on (`cache`, `fingerprint`).
+(`linking`). Compiled code is cached under a hash of the code that it depends on (`cache`, `fingerprint`).
 
 Environment: ``NUMBA_DISABLE_JIT=1`` runs the same sources interpreted; ``BETIMES_BOUNDSCHECK=1`` compiles them with
 index checks; ``BETIMES_CACHE_DIR`` moves the cache.

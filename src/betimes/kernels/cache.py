@@ -1,9 +1,9 @@
 """Compiled entries and hooks on the disk: a file for each, named by a hash of all that its machine code depends on.
 
 Such a file is complete or not there, and its content is checked by a hash, so that processes may compile at once, be
-killed, or read what another has damaged. It holds for all machines with the same kind of processor as LLVM sees it,
-wherever the folder is moved to: a release can ship one (`betimes warm --out DIR`). The folder may be read-only. Since
-what is loaded is run, a folder of another user than root is not used.
+killed, or read a damaged file. It holds for all machines with the same kind of processor as LLVM sees it, wherever the
+folder is moved to: a release can ship one (`betimes warm --out DIR`). The folder may be read-only. Since loaded code is
+run, a folder that belongs to a user other than root is not used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KEPT = 8
 
 
 class KernelCache:
-    """Where a dispatcher looks for an entry or a hook before it compiles it, and keeps it afterwards."""
+    """The cache of one dispatcher, which looks for an entry or a hook here before it compiles it."""
 
     cache_path = None  # of Numba's own statistics
 
@@ -42,11 +42,11 @@ class KernelCache:
         self.kernel, self.for_python = kernel, for_python
 
     def has(self, signature: Any, context: Any) -> bool:
-        """Whether it is there, whole or not, in a folder that is used."""
+        """Whether the file is there, whole or not, in a folder that is used."""
         return usable_folder() is not None and self._file(signature, context).is_file()
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """What was compiled for this signature; None: it has to be."""
+        """The compiled code for this signature; None: it has to be compiled."""
         _import_numba_functions()
         context.refresh()
         folder, file = usable_folder(), self._file(signature, context)
@@ -151,7 +151,7 @@ def usable_folder() -> Path | None:
 
 
 def keeps_code() -> bool:
-    """Whether what is compiled is kept; where it is not, a warning has said why."""
+    """Whether compiled code is kept; if not, a warning has given the reason."""
     folder = usable_folder()
     return folder is not None and os.access(folder, os.W_OK)
 

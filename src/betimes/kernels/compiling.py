@@ -1,4 +1,4 @@
-"""What makes a Python function a kernel, an entry or a hook."""
+"""Decorators and functions that make a Python function a kernel, an entry or a hook."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def checking_indices(check: bool = True) -> Generator[None]:
 
 
 def kernel(function: AnyFunction) -> AnyFunction:
-    """A function that other kernels call; to Python it is an error with its name.
+    """A function that other kernels call; a call from Python is an error with its name.
 
     It is plain loops over numbers and records. It creates no array, so that references to arrays, which the caller
     holds anyway, need not be counted; it raises nothing; and Numba's passes for comprehensions, closures and array
@@ -51,11 +51,11 @@ def _kernel(function: AnyFunction, lean: bool) -> AnyFunction:
 
 
 class Entry(Generic[P, T]):
-    """A kernel that Python calls. It lets go of the interpreter lock meanwhile.
+    """A kernel that Python calls. It releases the interpreter lock meanwhile.
 
-    It is compiled, or loaded from the cache, when it is first called, or by `load`, for the types that its parameters'
-    annotations say. A call from Python then takes about a microsecond: arguments must be of these types, and are not
-    looked at first.
+    An entry is compiled, or loaded from the cache, when it is first called, or by `load`, for the types of its
+    parameters' annotations. A call from Python then takes about a microsecond: arguments must be of these types, and
+    are not checked.
     """
 
     def __init__(self, function: Callable[P, T], annotations: tuple[Any, ...] | None = None) -> None:
@@ -78,7 +78,7 @@ class Entry(Generic[P, T]):
     def pointer(self) -> Any:
         """The same compiled function as the value of a struct's hook, through which other entries call it.
 
-        An entry takes in all kernels that it calls. What is large and called by several is better compiled once.
+        An entry takes in all kernels that it calls. Large code that several entries call is better compiled once.
         """
         if INTERPRETED:
             return self.function
@@ -92,7 +92,7 @@ class Entry(Generic[P, T]):
         return self._compiled is not None
 
     def is_ready(self) -> bool:
-        """Whether it can be called without compiling: it is loaded, or stands in the cache."""
+        """Whether the entry can be called without compiling: it is loaded, or in the cache."""
         if self.is_loaded:
             return True
         from betimes.kernels.dispatching import is_cached
@@ -106,7 +106,7 @@ class Entry(Generic[P, T]):
 
 
 def entry(function: Callable[P, T], *annotations: Any) -> Entry[P, T]:
-    """An entry of a kernel; annotations: of its parameters, where its own do not say what Numba needs."""
+    """An entry of a kernel; annotations: of its parameters, where the function's own do not suffice for Numba."""
     return Entry(function, annotations or None)
 
 

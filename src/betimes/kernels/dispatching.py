@@ -30,7 +30,7 @@ class Kernel(CPUDispatcher):
         )
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """As Numba has it; but a number that stands in the source is no type of its own, to be compiled for again."""
+        """As Numba's, but a literal number in the source has no separate type, which would be compiled for again."""
         return super().get_call_template(tuple(types.unliteral(of) for of in args), kws)
 
     def __call__(self, *args: Any, **kws: Any) -> NoReturn:
@@ -55,7 +55,7 @@ def _options(kernel: Kernel, **more: bool) -> dict[str, Any]:
 
 
 def _dispatcher(kernel: Kernel, signature: Any, for_python: bool) -> CPUDispatcher:
-    """What compiles an entry (for_python), or a hook; nothing is compiled yet."""
+    """The dispatcher that compiles an entry (for_python), or a hook; nothing is compiled yet."""
     found = kernel.ready.get((signature, for_python))
     if found is None:
         found = CPUDispatcher(

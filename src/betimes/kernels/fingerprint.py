@@ -1,7 +1,7 @@
-"""What the machine code of a function depends on: its own byte code and constants, and those of all that it names.
+"""A hash of all that a function's machine code depends on: its byte code and constants, and those of all it names.
 
-Comments, docstrings and line numbers are not among it, and neither is what merely stands in the same file. So an edit
-of a kernel recompiles the entries and hooks that reach it, and nothing else.
+Comments, docstrings, line numbers and other code in the same file do not count. So an edit of a kernel recompiles the
+entries and hooks that reach it, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from betimes.kernels.structs import Struct, layout_of
 
 LIBRARIES = ("numba", "numpy", "math", "builtins", "typing", "collections", "operator")
-"""What comes from these is known by its name: their versions are part of every key."""
+"""Packages whose objects are known by name: their versions are part of every key."""
 
 
 def fingerprint(function: Callable[..., Any]) -> str:

@@ -2,7 +2,7 @@
 
 Numba optimises a function when it is compiled, with all that it calls, and again in each of its callers. The libraries
 here leave that out: that of a kernel is a `Fragment`, of LLVM's plain input; that of an entry takes in all fragments
-that it calls, directly or not, makes them its own, so that what is inlined everywhere is not kept, and optimises.
+that it calls, directly or not, makes them private, so that code inlined everywhere is dropped, and optimises.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def _finish(state: Any, passes: PassManager) -> None:
 class KernelFlags(Flags):
     """Numba's options of one kernel, compared by those that are set.
 
-    Numba looks up what an operation or a function of its own means by these options, among other things, and would
-    compare all forty each time.
+    Numba looks up the meaning of its operations and functions by these options, among other things, and would compare
+    all forty each time.
     """
 
     def __hash__(self) -> int:

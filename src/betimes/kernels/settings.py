@@ -1,4 +1,4 @@
-"""What the environment says about compilation."""
+"""Settings of compilation from the environment."""
 
 from __future__ import annotations
 

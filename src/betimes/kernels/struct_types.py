@@ -1,4 +1,4 @@
-"""What Numba has to know of a `Struct`: its type is one address, and an attribute is made from the words there.
+"""The Numba types of a `Struct`: a struct is one address, and an attribute is made from the words there.
 
 Nothing changes the words while a kernel runs, so that LLVM may keep what it has loaded of them.
 """
@@ -126,7 +126,7 @@ def _array_or_number(dtype: np.dtype[Any], ndim: int) -> Any:
 
 
 class _HookKey(NamedTuple):
-    """What typing and code of a call of a hook are found by."""
+    """The key by which typing and code of a hook's call are found."""
 
     parameters: tuple[Any, ...]
     returns: Any

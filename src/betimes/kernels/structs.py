@@ -1,6 +1,6 @@
-"""Arrays, numbers and hooks that a kernel is handed as one address.
+"""Arrays, numbers and hooks, passed to a kernel as one address.
 
-Handed a NamedTuple of thirty arrays, a compiled function copies thirty array headers at every call. A `Struct` is the
+Passed a NamedTuple of thirty arrays, a compiled function copies thirty array headers at every call. A `Struct` is the
 address of a block of words instead, and ``state.jobs`` in a kernel makes the array from the words of that field where
 it is used::
 
@@ -36,7 +36,7 @@ SCALAR_TYPES: dict[Any, Any] = {float: np.float64, int: np.int64, bool: np.bool_
 
 
 class Field(NamedTuple):
-    """Where a field stands in the block of words, and what it is.
+    """The position of a field in the block of words, and its type.
 
     `dtype` and `ndim` of an array; of a number its dtype, and ndim 0; of a hook `parameters` and `returns`.
     """
@@ -50,14 +50,14 @@ class Field(NamedTuple):
 
     @property
     def words(self) -> int:
-        """Words that it takes: an array's address and lengths, else one."""
+        """Number of words: an array's address and lengths, else one."""
         return 1 + self.ndim
 
 
 class Layout(NamedTuple):
     """The fields of a struct in the order of its words, and a digest of all that compiled code relies on.
 
-    mark: what stands in the first word of every block of this struct, so that an entry can tell it from another.
+    mark: the first word of every block of this struct, so that an entry can tell it from another.
     """
 
     fields: dict[str, Field]
@@ -104,7 +104,7 @@ class Struct:
 
 @cache
 def layout_of(cls: type[Struct]) -> Layout:
-    """Where the fields of a struct are, by its annotations; of a view, in the struct of which it is one."""
+    """The layout of a struct by its annotations; of a view, in the viewed struct."""
     hints = {
         name: hint
         for name, hint in get_type_hints(cls, include_extras=True).items()

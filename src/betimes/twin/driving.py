@@ -1,7 +1,7 @@
 """Calls of the compiled loop in slices, so that the caller sees progress and can interrupt it.
 
-One instant can take long: a hundred thousand jobs at once, a hook that never returns. Python hears signals between two
-of its own instructions, so that such a call would be deaf to them: it is made from another thread.
+One instant can take long: a hundred thousand jobs at once, a hook that never returns. Python handles signals only
+between two of its instructions, not during such a call: so it is made from another thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def drive(
 ) -> float:
     """Take a simulation through rows row[0] to `jobs`, and until nothing more can happen; returns seconds.
 
-    step: goes on to a row and says whether it has to be called again; progress receives the number of rows done.
+    step: goes on to a row and returns whether it has to be called again; progress receives the number of rows done.
     """
     started = time.perf_counter()
     rows, again = FIRST_ROWS, True
@@ -46,16 +46,16 @@ _left: list[threading.Thread] = []
 
 
 def is_left_running() -> bool:
-    """Whether a call that was interrupted still runs: the process can then only be ended at once."""
+    """Whether an interrupted call still runs: the process can then only be ended at once."""
     return any(thread.is_alive() for thread in _left)
 
 
 @contextmanager
 def _heeding_signals(step: Callable[[int], bool]) -> Generator[Callable[[int], bool]]:
-    """`step`, called from a thread of its own: compiled code lets go of the interpreter, and this thread waits.
+    """`step`, called from a separate thread: compiled code releases the interpreter, and this thread waits.
 
-    A signal that raises here leaves the call running; its result is dropped. The thread serves all calls, of which a
-    planner's rounds make tens of thousands.
+    A signal that raises here leaves the call running; its result is dropped. One thread serves all calls: a planner's
+    rounds make tens of thousands.
     """
     if INTERPRETED or threading.current_thread() is not threading.main_thread():
         yield step  # Python in between, or no signal comes here

@@ -1,4 +1,4 @@
-"""`betimes.generate`: a workload by name, with submission times that only a simulation can tell where it has such."""
+"""`betimes.generate`: a workload by name, with simulated submission times where its generator needs them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def described_cluster(spec: str) -> Cluster | None:
 
 
 def noted_cluster(workload: Workload) -> Cluster | None:
-    """The nodes for which a workload was generated, if it was for any, also if it was written and read since."""
+    """The nodes that a workload was generated for, if any, also after it was written and read."""
     header = workload.notes.header
     return _described({key.removeprefix(_PREFIX): header[key] for key in _keys() if key in header})
 

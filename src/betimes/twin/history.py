@@ -1,4 +1,4 @@
-"""Users as rows of a table, and what is remembered of each one's finished jobs: the run times of the last two."""
+"""Users as rows of a table, with the run times of each user's last two finished jobs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def remember(history: Records[History], user: int, run_s: float) -> None:
 
 
 def user_rows(workload: Workload) -> Ints:
-    """Users as 0, 1, ... whatever numbers the trace gives them; -1 stays unknown."""
+    """Users renumbered 0, 1, ...; -1 stays unknown."""
     known, codes = np.unique(workload.user, return_inverse=True)
     offset = 1 if len(known) and known[0] < 0 else 0
     return codes.astype(np.int64) - offset

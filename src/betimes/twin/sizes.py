@@ -54,7 +54,7 @@ def parse_sizes(text: str) -> Sizes:
 
 
 def beliefs(sizes: Sizes, workload: Workload, full_speed: Floats, seed: int) -> Beliefs:
-    """What the scheduler knows of each job when it is submitted.
+    """The scheduler's beliefs about each job when it is submitted.
 
     full_speed: (jobs,) speed-up at max_units. A job without an estimate is believed to take as long as the
     median job that has one; where no job has any, `last-two` believes an hour until it knows better, and

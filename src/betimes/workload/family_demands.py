@@ -1,8 +1,8 @@
-"""What a unit of a job needs on each family of machines: columns `gpu.FAMILY`, `cpu.FAMILY` and `memory_gib.FAMILY`.
+"""A unit's demand on each family of machines: columns `gpu.FAMILY`, `cpu.FAMILY` and `memory_gib.FAMILY`.
 
-A job for which none of them says anything needs what its columns `gpu`, `cpu` and `memory_gib` say on all machines.
-Else it runs only on the families for which one of them does; of a resource that they leave out there, a unit needs what
-the column without a family says, or none. Source: spec/eva.md 2.1, a vector a family, or one for all.
+A job with all of them empty has the demand of its columns `gpu`, `cpu` and `memory_gib` on all machines. Else it runs
+only on the families with a non-empty column; a resource that they leave out there is that of the column without a
+family, or none. Source: spec/eva.md 2.1, a vector a family, or one for all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNKNOWN = (np.nan,) * len(DEMANDS)
 
 @dataclass(frozen=True, eq=False)
 class FamilyDemands:
-    """The demands of those jobs, by row of the workload, that have some of their own for a family.
+    """The demands of the jobs, by row of the workload, that have separate demands for families.
 
     `rows` (m,) in order; `amounts` (m, families, 3): GPUs, cores and GiB of a unit, NaN on families where the job
     cannot run. `families` are those that the columns name.
@@ -57,7 +57,7 @@ class FamilyDemands:
 
 
 def family_of_column(name: str) -> str | None:
-    """The family that a column of a trace is about; null: it is no demand on one."""
+    """The family in a column's name; null: the column is no demand on a family."""
     resource, dot, family = name.partition(".")
     return family if resource in DEMANDS and dot and family else None
 
@@ -65,7 +65,7 @@ def family_of_column(name: str) -> str | None:
 def family_demands(workload: Workload) -> FamilyDemands | None:
     """The demands by family of a workload; null where no job has any.
 
-    Raises InputError, naming job and field, for what is no number of 0 or more, and for a demand of nothing.
+    Raises InputError, naming job and field, for anything but a number of 0 or more, and for a demand of nothing.
     """
     families = tuple(sorted({family for name in workload.extra if (family := family_of_column(name))}))
     if not families:
@@ -96,7 +96,7 @@ def family_demands(workload: Workload) -> FamilyDemands | None:
 def family_columns(
     demands: Sequence[Mapping[str, tuple[float, float, float]]], units: Integers
 ) -> dict[str, Floats]:
-    """The columns of jobs of which all `units` together need these GPUs, cores and GiB by family; `any`: on all.
+    """The columns of jobs whose `units` together need these GPUs, cores and GiB by family; `any`: on all.
 
     Those for any family are `gpu`, `cpu` and `memory_gib`. Raises InputError for a job with a demand on any family and
     on another.
@@ -118,7 +118,7 @@ def family_columns(
 
 
 def refuse_family_demands(workload: Workload, why: str) -> None:
-    """Raises InputError for a job that has a demand of its own for a family, where that cannot be heeded."""
+    """Raises InputError for a job with a demand for a family, where that cannot be heeded."""
     found = family_demands(workload)
     if found is not None:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What is known of a workload besides its jobs: demand by instance family, iterations a second, migration delays.
+"""Profiles of workloads: demand by instance family, iterations a second, migration delays.
 
 The profiles that ship as `eva` are those of Eva (EuroSys'25, table 7).
 """

@@ -23,9 +23,9 @@ class Row:
 
 
 class SmallTable:
-    """A CSV file with one header line; plain or gzip (told by content), UTF-8, `#` lines are comments.
+    """A CSV file with one header line; plain or gzip (by content), UTF-8, `#` lines are comments.
 
-    Every complaint is raised as `error`, so that it names what kind of table was being read.
+    Every error is raised as `error`, the class of the kind of table that is read.
     """
 
     def __init__(self, path: str | Path, error: type[TraceError]) -> None:

@@ -125,7 +125,7 @@ def bind(
 
 
 def unknown_curves_warning(unknown: Sequence[str], measured: SpeedupTable | None) -> str:
-    """One line for the curves that `bind` could not find: what was assumed and what to do."""
+    """One line for the curves that `bind` could not find: the assumption and the remedy."""
     names = (*(measured.names if measured is not None else ()), *FORMULAS)
     shown = ", ".join(f"{name!r}{did_you_mean(name, names)}" for name in unknown[:3])
     more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
@@ -152,8 +152,8 @@ def efficiency(row: FloatArray, units: int) -> float:
 def cap_first_violation(row: FloatArray, demand: int, zeta_min: float) -> int:
     """One unit less than the first number of units whose efficiency is below `zeta_min`; `demand` if none.
 
-    What the published PCS code does: with an efficiency that dips and recovers it stops at the
-    dip. It is 0 only for `zeta_min > 1`.
+    As in the published PCS code: with an efficiency that dips and recovers it stops at the
+    dip. The result is 0 only for `zeta_min > 1`.
     """
     for units in range(1, demand + 1):
         if row[units] / units < zeta_min:
@@ -164,7 +164,7 @@ def cap_first_violation(row: FloatArray, demand: int, zeta_min: float) -> int:
 def cap_largest(row: FloatArray, demand: int, zeta_min: float) -> int:
     """The largest number of units up to `demand` whose efficiency is at least `zeta_min`, and at least 1.
 
-    What the PCS paper defines (section 3.2).
+    As defined in the PCS paper (section 3.2).
     """
     for units in range(demand, 1, -1):
         if row[units] / units >= zeta_min:

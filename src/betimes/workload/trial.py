@@ -1,4 +1,4 @@
-"""Which jobs of a trace are trials, and how long jobs take to leave: stated rules for traces that do not say."""
+"""Rules that mark jobs as trials, and draw their grace periods, for traces without these."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES = {
     "random:SHARE": "this share of the jobs, drawn",
     "qos": "openb pods of any quality of service but BE",
 }
-# Kubernetes's classes and Alibaba's: LS, latency-sensitive, is what a trial is; BE is best effort.
+# Kubernetes's classes and Alibaba's: LS, latency-sensitive, is a trial; BE is best effort.
 _QOS_NAMES = {"BE": BEST_EFFORT, "LS": TRIAL, "Burstable": TRIAL, "Guaranteed": TRIAL}
 # The longest grace period over the mean, as FitGpp was evaluated: 20 min over 3 min.
 _HIGH_OVER_MEAN = 20 / 3

@@ -74,12 +74,12 @@ def validate(workload: Workload) -> None:
 
 
 def divides(units_per_task: Integers, max_units: Integers) -> NDArray[np.bool_]:
-    """The rows of which the tasks are equal."""
+    """The rows whose tasks are equal."""
     return (units_per_task == 0) | (max_units % np.maximum(units_per_task, 1) == 0)
 
 
 def needs_nothing(gpu: Floats, cpu: Floats, memory_gib: Floats) -> NDArray[np.bool_]:
-    """The rows of which some demand is known (not NaN), and all that is known is 0."""
+    """The rows with some demand known (not NaN), and all known demands 0."""
     together = np.stack((gpu, cpu, memory_gib))
     return ((together == 0) | np.isnan(together)).all(axis=0) & (together == 0).any(axis=0)
 
@@ -127,7 +127,7 @@ def _texts(w: Workload) -> None:
 
 
 def text_fault(value: str, *, is_id: bool) -> str | None:
-    """What forbids this text in a column (names and ids must also be printable and not empty)."""
+    """The reason that forbids this text in a column (names and ids must also be printable and not empty)."""
     if len(value) > MOST_CHARACTERS:
         return f"expected at most {MOST_CHARACTERS} characters"
     if is_id and not (value and value.isprintable() and value == value.strip()):

@@ -1,4 +1,4 @@
-"""The columnar `Workload`: what is to run, one array a property, in order of submission."""
+"""The columnar `Workload`: jobs to run, one array a property, in order of submission."""
 
 from __future__ import annotations
 

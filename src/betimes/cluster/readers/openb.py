@@ -17,7 +17,7 @@ _MOST_DIGITS = 12
 
 
 def recognise(text: str) -> bool:
-    """Whether a text begins as an openb node list does; one column of its own is enough."""
+    """Whether a text begins as an openb node list does; one column peculiar to these is enough."""
     first = next((line for line in text.splitlines() if line.strip()), "")
     return bool(_OWN & {name.strip() for name in first.split(",")})
 

@@ -85,7 +85,7 @@ def parse(text: str, path: Path) -> Cluster:
 
 
 def document(text: str, path: Path) -> dict[str, Any]:
-    """What a TOML file says; raises ClusterError."""
+    """The content of a TOML file; raises ClusterError."""
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,7 +1,7 @@
-"""When jobs that hold resources are believed to end: a heap, kept from the first reservation on that asks for it.
+"""The believed ends of jobs that hold resources: a heap, kept from the first reservation that asks for it.
 
-A pass that looks for the first instant at which a job fits reads the few ends before it, and not all that run. A belief
-that runs out with the work moves all the time: while a job has one, the heap is made anew whenever it is asked for.
+A pass that looks for the first instant at which a job fits reads the few ends before it, not those of all running jobs.
+A belief that runs out with the work moves all the time: while a job has one, each use of the heap makes it anew.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def keep_ends(state: NodesState) -> int:
 
 @kernel
 def note_end(state: NodesState, slot: int) -> None:
-    """A job that holds resources is believed to end at another time than before, or holds them only now."""
+    """Note a new believed end of a job that holds resources, or a job that holds them only now."""
     cluster, at = state.cluster[0], state.needs[slot].leaver
     if cluster.leavers < 0:
         return
@@ -57,7 +57,7 @@ def note_end(state: NodesState, slot: int) -> None:
 
 @kernel
 def forget_end(state: NodesState, slot: int) -> None:
-    """A job holds resources no more."""
+    """Take out the end of a job that holds resources no more."""
     cluster, at = state.cluster[0], state.needs[slot].leaver
     state.needs[slot].leaver = -1
     if cluster.leavers < 0:

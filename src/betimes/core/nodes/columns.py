@@ -1,11 +1,11 @@
 """The state of a cluster of nodes: the pool engine's columns, and where everything is.
 
 `jobs`, `progress` and `pool` are the records of `core.pool.columns`: a job holds all its units or none. Beside them
-stand what a job needs (`needs`), the nodes, the placements that tie one to the other, the queue of those that
-wait (`core.nodes.queue`) and the heap of what is due (`core.nodes.timers`).
+stand the jobs' needs (`needs`), the nodes, the placements that tie one to the other, the queue of waiting jobs
+(`core.nodes.queue`) and the heap of timers (`core.nodes.timers`).
 
-A node is the room that a machine has; that of a machine which is no more is used again by the next one, under another
-generation (`core.nodes.machines.rented`).
+A node is the room of a machine; when a machine has gone, the next one reuses its node under another generation
+(`core.nodes.machines.rented`).
 
 Resources are whole numbers - thousandths of a GPU, thousandths of a core, MiB - so that what is taken and given
 back a million times never drifts.
@@ -24,7 +24,7 @@ OWNED = 3
 """The state of a machine that is there for good: up (`machines.RUNNING`)."""
 
 AUTO, NEVER, NOW = range(3)
-"""What a job's submitter wants of machines that are rented: the policy decides, none, one rather than wait."""
+"""A submitter's choice about rented machines: the policy decides, none, one rather than wait."""
 
 BLOCK = 64
 """Entries in a block of the queue: a change moves at most half as many."""
@@ -33,7 +33,7 @@ GROUP = 64
 """Places of the queue's directory whose blocks are looked at together first."""
 
 SIZES = 15
-"""Classes of amounts that demands are told apart by, each twice the one before (`directory.class_of`)."""
+"""Number of classes of demands by amount, each twice the one before (`directory.class_of`)."""
 
 CLASSES = 4 * SIZES
 """Classes of demand: bits of a whole number that is not negative."""
@@ -45,52 +45,52 @@ LARGEST_PRIORITY = 10**6
 
 
 class Need:
-    """What a job needs, and what it has to do with nodes."""
+    """A job's demand, and its relation to nodes."""
 
-    gpu: int  # of each task, thousandths; where that differs by family the least of any (`nodes.demands`)
+    gpu: int  # of each task, thousandths; if it differs by family, the least (`nodes.demands`)
     cpu: int  # thousandths of a core
     memory: int  # MiB
-    demands: int  # the first of its rows of `State.demands`, one a family; 0: the same on all of them
+    demands: int  # the job's first row of `State.demands`, one a family; 0: the same on all
     tasks: int  # start together, end together
-    size_class: int  # of what it needs (`directory.class_of`), while it is in the queue
+    size_class: int  # of its demand (`directory.class_of`), while the job is in the queue
     labels: int  # a bit for each label that its nodes must have (`cluster.labels`)
     freed_seen: int  # length of the ring of freed nodes when it last did not fit, -1: not tried yet
     placed: int  # its first placement, -1: none
-    bound: int  # the first placement of where it is to go, -1: none
+    bound: int  # the first placement of the nodes that it is bound to, -1: none
     holder: int  # its place in `State.holders`, -1: holds nothing
     leaver: int  # its place in `State.leavers`, -1: holds nothing
     vacated_s: float  # when it last vacated; NaN: it has not been preempted, or runs again
-    vacate_at: float  # infinity: it has not been told to leave
+    vacate_at: float  # infinity: no stop was signalled
     preemptor: int  # slot of the job that it makes room for, -1: none
     awaited: (
         int  # placements of `bound` with room still to be made, or whose machine is not up; > 0: nominated
     )
     trial: int  # 1: trial and error, 0: best effort
     level: int  # twice the priority, and one more for a trial job
-    grace_s: float  # from being told to leave until it has left
+    grace_s: float  # from the stop signal until it has left
     share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
-    preempted_s: float  # when it was told to leave
+    preempted_s: float  # the instant of the stop signal
     reserved_s: float  # start of its reservation; infinity: it has none
     reservation: int  # the first placement of its reservation, -1: none
-    alarm_s: float  # when something happens to it besides what its account says; infinity: nothing will
-    alarm: int  # `timers.LAUNCHED`, `EXPIRED`, `SPECULATED`, or of its own machines `BOOTED` or `RECLAIMED`
+    alarm_s: float  # the next event that does not follow from its account; infinity: none
+    alarm: int  # `timers.LAUNCHED`, `EXPIRED`, `SPECULATED`, or of dedicated machines `BOOTED`, `RECLAIMED`
     workload: (
         int  # its row of `State.interference` and `State.hardware`; -1: it neither slows others nor is slowed
     )
     launch_s: float  # from taking its nodes until it contends with its neighbours there
     init_s: float  # and from then on until it works
-    stop_s: float  # from being told to move until it has left its nodes
-    offer: int  # of the machines that were rented for it alone, -1: none were
+    stop_s: float  # from the signal to move until it has left its nodes
+    offer: int  # of its dedicated machines, -1: it has none
     rented: int  # their number
     serial: int  # runs on machines of this offer before it
     whole_s: float  # work that was left when they were
     believed_s: float  # as was believed
-    fits_no_owned: int  # 1: no machine that is owned holds it
+    fits_no_owned: int  # 1: no owned machine holds it
     choice: int  # `AUTO`, `NEVER` or `NOW`: whether a machine may be rented for it alone
-    dedicated: int  # 1: it is to run on a machine of its own at once, and is not in the queue
+    dedicated: int  # 1: it is to run on a dedicated machine at once, and is not in the queue
     boot_s: float  # that they take to boot
-    speculates_until_s: float  # when its speculative run on them is over; infinity: it is none
-    undecided: int  # 1: it waits until `until_s` unless the wait that is predicted is longer
+    speculates_until_s: float  # end of its speculative run on them; infinity: the run is not speculative
+    undecided: int  # 1: it waits until `until_s` unless the predicted wait is longer
     until_s: float
     lost: int  # times that they were taken away
     requeued: int  # 1: it has run on such machines, and waits again
@@ -100,13 +100,13 @@ class Need:
     contends: int  # 1: its launch is complete
     leaves: int  # 1: it is about to leave the nodes that it holds
     moves_when_free: int  # 1: it is asked to vacate once there is room on the nodes that it is bound to
-    claims: int  # 1: whatever is freed on the nodes that it is bound to is its own; 0: only what its victims give up
+    claims: int  # 1: it claims all that is freed on its bound nodes; 0: only what its victims free
 
 
 class TaskDemand:
-    """What each task of a job needs on machines of one family.
+    """The demand of each task of a job on machines of one family.
 
-    Not in the order of `Need`: Numba would take one record for the other, of which it were the beginning.
+    Not in the order of `Need`: Numba would take this record, as a prefix of `Need`, for the other.
     """
 
     memory: int  # MiB
@@ -115,16 +115,16 @@ class TaskDemand:
 
 
 class Residence(Placement):
-    """Tasks of one job on one node, in the list of all that are there."""
+    """Tasks of one job on one node, in the node's list."""
 
     slot: int  # the job
-    unready: int  # 1: it is of a bound job, and the machine is not up
-    before: int  # the placement before it on the same node, -1: it is the first
+    unready: int  # 1: of a bound job, and the machine is not up
+    before: int  # the previous placement on the same node, -1: this is the first
     after: int  # the next one on the same node, -1: none
 
 
 class Step:
-    """What a node has free from an instant on, in the plan of reservations, until the next step."""
+    """A node's free resources from an instant on, in the plan of reservations, until the next step."""
 
     at_s: float
     free_gpu: int
@@ -134,7 +134,7 @@ class Step:
 
 
 class Timer:
-    """Something that will happen at a time that is known."""
+    """An event due at a known time."""
 
     at_s: float
     rank: int  # kind, then order of submission (`timers.kind_of`)
@@ -142,10 +142,10 @@ class Timer:
 
 
 class End:
-    """When a job begins or ends, while a pass thinks ahead."""
+    """The begin or end of a job, while a pass looks ahead."""
 
     at_s: float
-    rank: int  # whose turn it is at the same time: the smallest first
+    rank: int  # order at the same time: the smallest first
     slot: int
 
 
@@ -158,14 +158,14 @@ class Entry:
 
 
 class Fence:
-    """Where a block stands in the queue."""
+    """The position of a block in the queue."""
 
     key: float  # no entry of the block ranks before (key, its `seq`), and every entry of earlier blocks does
     block: int  # its number
 
 
 class Bounds(Protocol):
-    """What the jobs of a part of the queue need at least."""
+    """Lower bounds on the demands of the jobs in a part of the queue."""
 
     gpu: int
     cpu: int
@@ -205,7 +205,7 @@ class Tally:
 
 
 class Room:
-    """What nodes have free, as far as single numbers show it."""
+    """Free resources of the nodes, summed up in single numbers."""
 
     gpu: int  # the most on any node
     cpu: int
@@ -213,18 +213,18 @@ class Room:
     all_gpu: int  # on all nodes together
     all_cpu: int
     all_memory: int
-    classes: int  # a bit for each class of demand of which a job may fit
+    classes: int  # a bit for each class of demand with jobs that may fit
 
 
 class Choice:
-    """So many tasks on this node."""
+    """A number of tasks on a node."""
 
     node: int
     tasks: int
 
 
 class Absence:
-    """A preemption: when the job was told to leave, when it had left, and when it ran again."""
+    """A preemption: when the job got the stop signal, when it had left, and when it ran again."""
 
     row: int
     preempted_s: float
@@ -233,7 +233,7 @@ class Absence:
 
 
 class Machine:
-    """What a node runs on: owned, or rented under an offer."""
+    """The machine of a node: owned, or rented under an offer."""
 
     state: int  # `machines.UNUSED`, `BOOTING`, `SETTING_UP`, `RUNNING`, `DRAINING` or `GOING`
     generation: int  # machines that have had this number before
@@ -242,22 +242,22 @@ class Machine:
     requested_s: float
     booted_s: float  # infinity: not yet
     up_s: float  # infinity: not yet
-    due_s: float  # when `due` happens to it; infinity: nothing is known to
+    due_s: float  # time of `due`; infinity: nothing is known to be due
     due: int  # a kind of `timers`
     fails: int  # 1: it will not come up
-    age_s: float  # after being up for so long it gets notice; infinity: never
+    age_s: float  # time up until it gets notice; infinity: never
     residents: int  # the first of the placements on it, of jobs that hold it or are bound to it; -1: none
     empty_s: float  # since when nothing is on it, if nothing is
     idle_s: float  # that it was up and empty before
     task_s: float  # that tasks were on it, summed over them
-    claims: int  # placements on it of jobs that wait for room there, or for it to be up, by whichever job
+    claims: int  # placements on it of jobs that wait for room there, or for the machine to be up
     cause: int  # why it goes: `machines.RELEASED`, `FAILED` or `TAKEN_AWAY`
     kind: int  # its group in the cluster; of a rented one -1 - offer
     family: int  # which of the cluster's
 
 
 class Terms:
-    """An offer: what a machine of it has, what it costs, and how long it takes."""
+    """An offer: the resources, the cost and the delays of its machines."""
 
     gpu: int  # thousandths
     cpu: int  # thousandths of a core
@@ -273,15 +273,15 @@ class Terms:
     capacity: int  # machines at most at once
     notice_s: float
     spot: int  # 1: its machines may be taken away
-    drawn: int  # 1: `State.fates` says how long each takes to boot, and what becomes of it
-    known: int  # machines of which that has been drawn
+    drawn: int  # 1: `State.fates` has each machine's boot time and fate
+    known: int  # machines whose fate has been drawn
     labels: int  # as of a node: a bit for each label that jobs require and its machines have
     rented: int  # machines now
     asked: int  # machines ever
 
 
 class Fate:
-    """What is drawn by lot about a machine that will be asked for (`cluster.draws`)."""
+    """The random draws for a machine that will be requested (`cluster.draws`)."""
 
     boot_s: float
     fails: int
@@ -289,14 +289,14 @@ class Fate:
 
 
 class Lease:
-    """A machine that was rented, and is no more; or several that were rented for one job alone."""
+    """A rented machine that has gone; or several that were rented for one job alone."""
 
     offer: int
     count: int  # machines
     serial: int
     node: int
     generation: int
-    job: int  # the row of the job that it was rented for alone, -1: for any
+    job: int  # the row of the job that it was dedicated to, -1: none
     requested_s: float
     booted_s: float  # infinity: it never was
     up_s: float  # infinity: it never was
@@ -327,8 +327,8 @@ class Cluster:
     leases: int  # length of `State.leases`
     logged: int  # length of `State.log`
     ticks: int  # `provisioning.NOT_DUE`, `DUE` or `ORDERED`
-    select_s: float  # from then on a pass with jobs that wait asks first which policy is to decide; infinity: none does
-    migrations: int  # jobs that were told to move so far
+    select_s: float  # from then on a pass with waiting jobs first asks for a selection of the policy; infinity: never
+    migrations: int  # moves of jobs so far
     observed: int  # 1: `State.features` is written, and what follows is kept up to date
     owned_cpu: int  # of all nodes
     owned_memory: int
@@ -340,16 +340,16 @@ class Cluster:
     waiting_cpu: int
     waiting_since_s: float  # when they began to wait, summed
     predicted: int  # waits
-    abstained: int  # of these the ones of which the predictor knew nothing
+    abstained: int  # waits that the predictor did not predict
     quota: int  # machines that may be rented at once
-    rented: int  # machines that are
-    freed: int  # nodes that have had something freed, counted since the beginning
-    pending: int  # what the driver has still to do at this instant, 0: nothing
+    rented: int  # rented machines
+    freed: int  # times that something was freed on a node, since the beginning
+    pending: int  # the driver's next step at this instant, 0: none
     changed: int  # grows whenever something starts, stops, or is expected to stop at another time
     seen_change: int  # `changed` at the end of the last complete pass, -1: none
     seen_freed: int  # `freed` then
     arrived: int  # jobs that have entered the queue since then: newcomers[:arrived]
-    seed: int  # of whatever is decided by lot
+    seed: int  # of random decisions
     draws: int  # decisions on victims taken so far
     held_gpu_s: float  # thousandths x seconds that jobs whose demand differs by family have held and left
     held_cpu_s: float
@@ -361,17 +361,17 @@ class Cluster:
     # belief, a node was opened or closed, or the last pass itself has moved some
     moved: int  # 1: this pass has moved a reservation
     steps: int  # length of the plan of reservations, 0: there is none
-    idle: int  # head of the list of its steps that are not used any more, -1: none
-    planning: int  # 1: a pass has been interrupted for want of room, and goes on with what it has worked out
+    idle: int  # head of the list of its unused steps, -1: none
+    planning: int  # 1: a pass was interrupted for want of room, and goes on with its plan
     shadow_s: float  # when the job with the reservation can start
     reserved: int  # its slot, -1: there is none
     outlasts: int  # 1: a job has started beside it that is believed to run longer
-    level_mask: int  # what of a level counts: -1: all of it; 1: only whether it is a trial job
-    guarded: int  # 1: hooks are a user's: they are shown copies, and what they answer is looked at twice
+    level_mask: int  # the part of a level that counts: -1: all of it; 1: only whether the job is a trial
+    guarded: int  # 1: hooks are a user's: they get copies, and their answers are checked
 
 
 class NodesView(Struct):
-    """What a policy's hooks are given to read."""
+    """The part of the state that a policy's hooks read."""
 
     params: Floats  # the policy's parameters, in the order it declares them
     pool: Records[Pool]  # (1,)
@@ -448,4 +448,4 @@ class NodesState(Struct):
 
 
 view_of = view_by(NodesView, NodesState, nodes="shown")
-"""What a policy may read of the state."""
+"""The fields of the state that a policy may read."""

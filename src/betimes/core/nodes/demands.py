@@ -1,7 +1,7 @@
-"""What a task needs of a machine: the same on all of them, or what it needs on the family of the machine.
+"""The demand of a task on a machine: the same on all machines, or that on the machine's family.
 
 `Need.demands` tells the two apart, so that jobs of one demand cost no more than that look. Where demands differ, `Need`
-has the least that a task needs of each resource on any family: enough to say that it fits nowhere, as the directory of
+has the least that a task needs of each resource on any family: enough to show that it fits nowhere, as the directory of
 the queue does, and never that it fits. On a family on which a job cannot run it needs `NOWHERE`, more than any machine
 has.
 """
@@ -16,7 +16,7 @@ from betimes.kernels import Records, kernel
 
 @kernel
 def demand_in(state: NodesState | NodesView, need: Need, family: int) -> tuple[int, int, int]:
-    """What a task of the job needs on machines of a family: thousandths of GPUs, thousandths of cores, MiB."""
+    """A task's demand on machines of a family: thousandths of GPUs, thousandths of cores, MiB."""
     if need.demands == 0:
         return need.gpu, need.cpu, need.memory
     demand = state.demands[need.demands + family]
@@ -25,7 +25,7 @@ def demand_in(state: NodesState | NodesView, need: Need, family: int) -> tuple[i
 
 @kernel
 def demand_on(state: NodesState | NodesView, need: Need, number: int) -> tuple[int, int, int]:
-    """What a task of the job needs on a machine: thousandths of GPUs, thousandths of cores, MiB."""
+    """A task's demand on a machine: thousandths of GPUs, thousandths of cores, MiB."""
     return demand_in(state, need, state.machines[number].family)
 
 
@@ -45,13 +45,13 @@ def task_fits(state: NodesState | NodesView, nodes: Records[Node], number: int, 
 
 @kernel
 def tasks_that_fit(state: NodesState | NodesView, nodes: Records[Node], number: int, need: Need) -> int:
-    """How many of the job's tasks a node takes and has room for."""
+    """The number of the job's tasks that a node takes and has room for."""
     return tasks_within(state, nodes[number], number, need) if takes(nodes[number], need) else 0
 
 
 @kernel
 def tasks_within(state: NodesState | NodesView, free: Free, number: int, need: Need) -> int:
-    """How many of the job's tasks fit into what is free on a machine, if it takes any."""
+    """The number of the job's tasks that fit into the free resources of a machine, if it takes any."""
     if need.demands == 0:
         return how_many_within(free, need, need.tasks)
     demand = state.demands[need.demands + state.machines[number].family]
@@ -60,7 +60,7 @@ def tasks_within(state: NodesState | NodesView, free: Free, number: int, need: N
 
 @kernel
 def take_on(state: NodesState | NodesView, free: Free, number: int, need: Need, tasks: int) -> None:
-    """Take what so many of the job's tasks need on a machine from what is free there."""
+    """Take the demand of `tasks` of the job's tasks from the free resources of a machine."""
     if need.demands == 0:
         take(free, need, tasks)
     else:
@@ -69,7 +69,7 @@ def take_on(state: NodesState | NodesView, free: Free, number: int, need: Need, 
 
 @kernel
 def give_on(state: NodesState | NodesView, node: Node, number: int, need: Need, tasks: int) -> None:
-    """Add what so many of the job's tasks hold on a machine to what is free there."""
+    """Add the demand of `tasks` of the job's tasks to the free resources of a machine."""
     if need.demands == 0:
         give(node, need, tasks)
     else:
@@ -78,7 +78,7 @@ def give_on(state: NodesState | NodesView, node: Node, number: int, need: Need, 
 
 @kernel
 def count_held(state: NodesState, need: Need, number: int, tasks: int, held_s: float) -> None:
-    """Tasks of a job leave a machine after `held_s`: what they held counts, if it is not the same on all machines."""
+    """Count the use of tasks that leave a machine after `held_s`, if the job's demand differs by family."""
     if need.demands == 0:
         return
     count_in(state, need, state.machines[number].family, tasks * held_s)
@@ -86,7 +86,7 @@ def count_held(state: NodesState, need: Need, number: int, tasks: int, held_s: f
 
 @kernel
 def count_in(state: NodesState, need: Need, family: int, task_s: float) -> None:
-    """Tasks of a job have been on machines of a family for so long, summed over them."""
+    """Count the use of a job's tasks on machines of a family for `task_s`, summed over the tasks."""
     gpu, cpu, memory = demand_in(state, need, family)
     cluster = state.cluster[0]
     cluster.held_gpu_s += gpu * task_s

@@ -1,9 +1,9 @@
-"""The directory of the queue's blocks: a fence for each in use, in order, and where a job's block is found.
+"""The directory of the queue's blocks: a fence for each in use, in order, and the search for a job's block.
 
-What is not in use stands before and behind: the first block is opened and closed without moving any other.
+Unused places stand before and behind: the first block is opened and closed without moving any other.
 
-A walk steps over blocks, and over groups of them, in which no job can start. Each has bounds on what its jobs need, and
-by class of demand on how long they are believed to run: one bound on each alone would mix the narrow with the short.
+A walk steps over blocks, and over groups of them, in which no job can start. Each has bounds on its jobs' demands, and
+by class of demand on their believed run times: one bound on each alone would mix the narrow with the short.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def block_at(state: NodesState, at: int) -> int:
 
 @kernel
 def block_of(state: NodesState, key: float, seq: int) -> int:
-    """Where in the directory the last block stands that begins no later than (key, seq); the first if none does."""
+    """The directory place of the last block that begins no later than (key, seq); the first if none does."""
     low, high = 0, state.cluster[0].blocks
     while high - low > 1:
         middle = (low + high) // 2
@@ -94,7 +94,7 @@ def close_block(state: NodesState, at: int) -> None:
 
 @kernel
 def note_least_of_all(state: NodesState, gpu: int, cpu: int, memory: int) -> None:
-    """No task of any entry of the queue needs less than so much."""
+    """Note that no task of any entry of the queue needs less than these amounts."""
     cluster = state.cluster[0]
     cluster.least_gpu = gpu
     cluster.least_cpu = cpu
@@ -105,7 +105,7 @@ def note_least_of_all(state: NodesState, gpu: int, cpu: int, memory: int) -> Non
 def class_of(need: Need) -> int:
     """The class of a job's demand: its GPUs, else its cores, rounded down to a power of two; a gang's of all its tasks.
 
-    It says of what the job can at most do without: a job of the class fits nowhere where `classes_within` lacks it.
+    The class is a lower bound on the demand: a job of the class fits nowhere where `classes_within` lacks it.
     """
     amount = need.gpu if need.gpu > 0 else need.cpu
     if need.tasks > 1:
@@ -120,7 +120,7 @@ def class_of(need: Need) -> int:
 
 @kernel
 def classes_within(room: Room) -> int:
-    """A bit for each class of demand of which a job may fit into this room."""
+    """A bit for each class of demand with jobs that may fit into this room."""
     classes, least = 0, 0
     for size in range(SIZES):
         for kind, there in enumerate((room.cpu, room.all_cpu, room.gpu, room.all_gpu)):
@@ -132,14 +132,14 @@ def classes_within(room: Room) -> int:
 
 @kernel
 def open_bounds(bounds: Bounds) -> None:
-    """There is no entry yet."""
+    """Set the bounds of no entries."""
     bounds.gpu = bounds.cpu = bounds.memory = FULL_MILLI
     bounds.classes = 0
 
 
 @kernel
 def widen(bounds: Bounds, gpu: int, cpu: int, memory: int, classes: int) -> None:
-    """There may also be entries that need no more than this."""
+    """Widen the bounds by entries that may need as little as this."""
     bounds.gpu = min(bounds.gpu, gpu)
     bounds.cpu = min(bounds.cpu, cpu)
     bounds.memory = min(bounds.memory, memory)
@@ -160,14 +160,14 @@ def note_entry(state: NodesState, at: int, slot: int) -> None:
 
 @kernel
 def forget_groups(state: NodesState, first: int, last: int) -> None:
-    """Blocks at these places of the directory have moved, or changed: what their groups know is no more true."""
+    """Void the bounds of groups whose blocks, at these places of the directory, have moved or changed."""
     for group in range(first // GROUP, last // GROUP + 1):
         state.groups[group].known = 0
 
 
 @kernel
 def survey(state: NodesState, number: int, with_s: bool) -> None:
-    """Let a group know its bounds, with the least that entries are believed to run where that is asked for."""
+    """Work out a group's bounds; with_s: also the least believed run time of its entries."""
     group, cluster = state.groups[number], state.cluster[0]
     if group.known > int(with_s):
         return

@@ -1,6 +1,6 @@
-"""What can happen on live nodes from outside, besides submissions and completions.
+"""External events on live nodes, besides submissions and completions.
 
-Every one of them may change who can start where, so that the next pass looks at all jobs again.
+Each of them may let other jobs start, so that the next pass looks at all jobs again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def expect_finish(state: NodesState, slot: int, at_s: float) -> None:
 
 @kernel
 def expect_leaving(state: NodesState, slot: int, at_s: float) -> None:
-    """A job that has been told to leave does so at `at_s`, be it sooner or later than its grace period has it."""
+    """A stopping job leaves at `at_s`, before or after the end of its grace period."""
     state.needs[slot].vacate_at = at_s
     set_job_timer(state, slot)
 
 
 @kernel
 def withdraw(state: NodesState, slot: int) -> None:
-    """A job that waits, or is bound to nodes, is no more."""
+    """Remove a job that waits or is bound to nodes."""
     pool = state.pool[0]
     if state.needs[slot].bound >= 0:
         unbind(state, slot)
@@ -58,7 +58,7 @@ def withdraw(state: NodesState, slot: int) -> None:
 def unbind(state: NodesState, slot: int) -> None:
     """A job that is bound to nodes gives up what it has there; its victims leave, for no particular job.
 
-    It is not in the queue afterwards.
+    The job is not in the queue afterwards.
     """
     need = state.needs[slot]
     at = need.bound
@@ -91,7 +91,7 @@ def unbind(state: NodesState, slot: int) -> None:
 
 @kernel
 def hold(state: NodesState, slot: int, count: int) -> None:
-    """A job that is not in the queue has held the nodes of state.plan[:count] since its account was true."""
+    """A job that is not in the queue holds the nodes of state.plan[:count] since its account was true."""
     need, job = state.needs[slot], state.jobs[slot]
     for at in range(count):
         choice = state.plan[at]
@@ -112,7 +112,7 @@ def hold(state: NodesState, slot: int, count: int) -> None:
 def bind(state: NodesState, slot: int, count: int) -> None:
     """A job that is not in the queue is bound to the nodes of state.plan[:count].
 
-    What victims owe it there is in the first columns of state.sketch[:count].
+    The resources that victims owe it there are in the first columns of state.sketch[:count].
     """
     need = state.needs[slot]
     for at in range(count):
@@ -133,7 +133,7 @@ def bind(state: NodesState, slot: int, count: int) -> None:
 
 @kernel
 def lose(state: NodesState, slot: int) -> None:
-    """A job has lost its nodes without having been preempted. It is not in the queue afterwards."""
+    """A job has lost its nodes without preemption. It is not in the queue afterwards."""
     pool, need, progress = state.pool[0], state.needs[slot], state.progress[slot]
     if need.vacate_at == math.inf:
         if pool.now > progress.since:
@@ -149,7 +149,7 @@ def lose(state: NodesState, slot: int) -> None:
 
 @kernel
 def believe(state: NodesState, slot: int, left_s: float) -> None:
-    """From now on so much work is believed to be left, seconds. A waiting job's key is not looked at again."""
+    """Set the believed remaining work, seconds. A waiting job's key is not asked for again."""
     job, progress, now = state.jobs[slot], state.progress[slot], state.pool[0].now
     works = state.needs[slot].holder >= 0 and state.needs[slot].vacate_at == math.inf
     if works and now > progress.since:

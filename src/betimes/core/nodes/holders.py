@@ -1,4 +1,4 @@
-"""The jobs that hold nodes, listed in no order, and what of a job's placements is held, or owed to it."""
+"""The jobs that hold nodes, listed in no order, and which placements a job holds or is owed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from betimes.kernels import kernel
 
 @kernel
 def add_holder(state: NodesState, slot: int) -> None:
-    """The job holds nodes from now on. What is due next for it has to be noted (`timers.set_job_timer`)."""
+    """The job holds nodes from now on. The caller sets its timer (`timers.set_job_timer`)."""
     pool = state.pool[0]
     state.needs[slot].holder = pool.holders
     state.holders[pool.holders] = slot
@@ -35,7 +35,7 @@ def drop_holder(state: NodesState, slot: int) -> None:
 
 @kernel
 def holds(state: NodesState, slot: int, number: int) -> bool:
-    """Whether a placement is one that the job holds, not one that it is bound to."""
+    """Whether the job holds a placement, rather than being bound to it."""
     at = state.needs[slot].placed
     while at >= 0:
         if at == number:

@@ -1,14 +1,14 @@
-"""Decisions from outside: checked against the state as it is, and carried out.
+"""Decisions from outside: checked against the present state, and carried out.
 
 A planner hands in a batch. Neighbouring lines of START, BIND or MIGRATE about one job are one gang, which is carried
 out whole or not at all. `node` is a machine's number, or -2 - k for the machine that line k of the batch rents; `other`
-is the job's order of submission. A line that cannot be carried out changes nothing and says why
+is the job's order of submission. A line that cannot be carried out changes nothing and gets a reason
 (`Instruction.verdict`); the others count nevertheless.
 
-START: a job that waits starts at once. BIND: a job that waits starts once its machines are up and what still runs there
-has made room. MIGRATE: a job that runs does so on other nodes; with value 1 it stays where it is until the others
-are up and have room, else it leaves at once. PREEMPT: it leaves and waits. RENT, RELEASE: a machine, which goes when it
-is empty; one that is to be rented only for jobs that are gone is not. OPEN, CLOSE: a node takes new tasks or none.
+START: a waiting job starts at once. BIND: a waiting job starts once its machines are up and the jobs still there have
+made room. MIGRATE: a running job moves to other nodes; with value 1 it stays until these are up and have room, else
+it leaves at once. PREEMPT: it leaves and waits. RENT, RELEASE: a machine, which goes when it is empty; a machine that
+would be rented only for jobs that are gone is not rented. OPEN, CLOSE: a node takes new tasks or none.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ REASONS = {
 @entry
 @kernel
 def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
-    """Carry out the batch from line at[0] on; DONE, or what is to be made before the same call goes on."""
+    """Carry out the batch from line at[0] on; DONE, or what the state needs before the same call goes on."""
     if at[0] == 0:
         for k in range(len(batch)):
             if _leaves(batch[k]) and _is_live(state, batch[k]):
@@ -107,7 +107,7 @@ def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
 
 @kernel
 def _count_users(state: NodesState, batch: Records[Instruction]) -> None:
-    """Write into each RENT how many lines are for its machine (`tasks`), and how many of these jobs live (`value`)."""
+    """Write into each RENT the number of lines for its machine (`tasks`), and of their jobs that live (`value`)."""
     for k in range(len(batch)):
         at = -2 - batch[k].node
         if 0 <= at < len(batch) and batch[at].what == RENT:
@@ -122,7 +122,7 @@ def _leaves(line: Instruction) -> bool:
 
 @kernel
 def _is_live(state: NodesState, line: Instruction) -> bool:
-    """Whether the job that a line names is still there, and not another in its slot."""
+    """Whether the job that a line names is still in its slot."""
     slot = line.job
     return (
         0 <= slot < len(state.progress)
@@ -165,7 +165,7 @@ def _change_machine(state: NodesState, batch: Records[Instruction], line: Instru
 
 @kernel
 def _machine(state: NodesState, batch: Records[Instruction], line: Instruction) -> int:
-    """The number of the machine that a line names, -1: it is no more."""
+    """The number of the machine that a line names, -1: it has gone."""
     number, generation = line.node, line.generation
     if number <= -2:
         which = -2 - number
@@ -245,7 +245,7 @@ def _place(state: NodesState, batch: Records[Instruction], first: int, last: int
 
 @kernel
 def _will_have_room(state: NodesState, number: int, slot: int, tasks: int) -> bool:
-    """Whether the node will have room for the tasks once those that are to leave it have left."""
+    """Whether the node will have room for the tasks once all leaving jobs have left it."""
     node, need = state.nodes[number], state.needs[slot]
     gpu, cpu, memory = node.free_gpu, node.free_cpu, node.free_memory
     at = state.machines[number].residents
@@ -255,7 +255,7 @@ def _will_have_room(state: NodesState, number: int, slot: int, tasks: int) -> bo
         gpu -= placement.owed_gpu
         cpu -= placement.owed_cpu
         memory -= placement.owed_memory
-        # What it is bound to has no `leaves` yet to give: only what it holds is given up.
+        # A leaving job gives up only the placements that it holds, not those that it is bound to.
         if theirs.leaves == 1 and theirs.holder >= 0 and holds(state, placement.slot, at):
             held_gpu, held_cpu, held_memory = demand_on(state, theirs, number)
             gpu += placement.tasks * held_gpu
@@ -268,7 +268,7 @@ def _will_have_room(state: NodesState, number: int, slot: int, tasks: int) -> bo
 
 @kernel
 def _bind(state: NodesState, slot: int, count: int) -> None:
-    """Bind a job to the nodes of state.plan[:count]: it takes what is free there, and claims the rest."""
+    """Bind a job to the nodes of state.plan[:count]: it takes their free resources, and claims the rest."""
     need = state.needs[slot]
     need.claims = 1
     need.awaited = 0

@@ -1,8 +1,8 @@
-"""The log of decisions: what was started, told to leave, bound, promised, rented and released, in order.
+"""The log of decisions: starts, stops, bindings, promises, rents and releases, in order.
 
 A reservation that is taken back is a RESERVE of no node, from infinity on.
 
-A driver that reads it gives the state room (`State.log`) and empties it; without room nothing is written.
+A driver that reads the log gives the state room for it (`State.log`) and empties it; without room nothing is logged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from betimes.kernels import kernel
 
 @kernel
 def note(state: NodesState, what: int, slot: int, node: int, tasks: int, value: float, other: int) -> None:
-    """Write down a decision about a job (-1: of none) and a node (-1: of none)."""
+    """Log a decision about a job (-1: none) and a node (-1: none)."""
     cluster = state.cluster[0]
     if len(state.log) == 0:
         return
@@ -34,7 +34,7 @@ def note(state: NodesState, what: int, slot: int, node: int, tasks: int, value: 
 
 @kernel
 def note_places(state: NodesState, what: int, slot: int, first: int, value: float) -> None:
-    """Write down a decision about a job for each of its placements, from `first` on."""
+    """Log a decision about a job for each of its placements, from `first` on."""
     if len(state.log) == 0:
         return
     at = first
@@ -46,7 +46,7 @@ def note_places(state: NodesState, what: int, slot: int, first: int, value: floa
 
 @kernel
 def has_room_for_a_pass(state: NodesState) -> bool:
-    """Whether one more job can be started, nominated, or promised nodes, and all that run be told to leave for it."""
+    """Whether the log has room for one more start, nomination or promise, and for the stops of all running jobs."""
     if len(state.log) == 0:
         return True
     return state.cluster[0].logged + 2 * len(state.nodes) + state.pool[0].holders + 2 <= len(state.log)

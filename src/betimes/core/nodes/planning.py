@@ -1,4 +1,4 @@
-"""What a planner is shown of the nodes engine, and its decisions as the engine's instructions."""
+"""A planner's snapshots of the nodes engine, and its decisions as the engine's instructions."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ paid_until = entry(paid_until_s, NodesState, int)
 def snapshot_of(
     state: NodesState, kinds: Sequence[str], finished: Sequence[tuple[int, float]] = ()
 ) -> Snapshot:
-    """What a planner is shown of the state as it is between two events.
+    """A planner's snapshot of the state between two events.
 
-    kinds: what kind a job is of, by its row. finished: jobs that have ended since the snapshot before.
+    kinds: a job's kind, by its row. finished: jobs that have ended since the snapshot before.
     """
     now_s = float(state.pool[0].now)
     slots, _ = _live(state)
@@ -58,7 +58,7 @@ def snapshot_of(
 def instructions(
     decisions: Sequence[Decision], snapshot: Snapshot, seqs: dict[int, int]
 ) -> tuple[Records[Instruction], list[int]]:
-    """The batch that carries out decisions on this snapshot, and the place of each of its lines among them.
+    """The batch that carries out decisions on this snapshot, and the index of each line's decision.
 
     seqs: the order of submission of each job of the snapshot, so that none is taken for another that came since.
     """
@@ -113,7 +113,7 @@ def seqs_of(state: NodesState) -> dict[int, int]:
 
 
 def _live(state: NodesState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The slots of live jobs, and what each is in the order of submission, in that order."""
+    """The slots of live jobs, and the rank of each in the order of submission, in that order."""
     slots = np.flatnonzero(_plain(state.progress)["served_by"] >= 0)
     seqs = _plain(state.jobs)["seq"][slots]
     order = np.argsort(seqs)
@@ -186,14 +186,14 @@ def _jobs(
 
 
 def _by_family(state: NodesState, first: int) -> ByFamily:
-    """What a task needs on each family, of these rows of `State.demands`; None where it cannot run."""
+    """A task's demand on each family, from the rows of `State.demands` at `first`; None where it cannot run."""
     rows = _plain(state.demands)[first : first + int(state.cluster[0].families)]
     amounts = zip(*(rows[name].tolist() for name in ("gpu", "cpu", "memory")), strict=True)
     return tuple(None if cpu >= NOWHERE else (gpu, cpu, memory) for gpu, cpu, memory in amounts)
 
 
 def _places(placements: Sequence[tuple[int, int, int]], first: int) -> tuple[Place, ...]:
-    """The chain of placements (node, tasks, the one that follows) from the first on, which is there, last one first."""
+    """The chain of placements (node, tasks, next) from `first` on, which must exist, in reverse order."""
     node, tasks, at = placements[first]
     found = [Place(node, tasks)]
     while at >= 0:
@@ -237,7 +237,7 @@ def _machines(state: NodesState, numbers: NDArray[np.int64]) -> list[MachineSnap
 
 
 def _rentable(state: NodesState) -> tuple[int, ...]:
-    """Of each offer, how many more machines can be rented."""
+    """The number of machines that can still be rented, for each offer."""
     offers, cluster = _plain(state.offers), state.cluster[0]
     left = np.minimum(offers["capacity"] - offers["rented"], cluster.quota - cluster.rented)
     return tuple(int(each) for each in left.tolist())

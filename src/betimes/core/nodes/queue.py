@@ -1,6 +1,7 @@
-"""The jobs that wait, ranked by (key, seq): a tree of two levels, sorted blocks of entries in the order of a directory.
+"""The waiting jobs, ranked by (key, seq): a tree of two levels, sorted blocks of entries in the order of a directory.
 
-A change moves entries of one block only. A walk reads memory in order, and steps over what cannot start (`directory`).
+A change moves entries of one block only. A walk reads memory in order, and steps over jobs that cannot start
+(`directory`).
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _insert_into(state: NodesState, at: int, key: float, seq: int, slot: int) ->
 
 @kernel
 def _write(queue: Records[Entry], place: int, key: float, seq: int, slot: int) -> None:
-    """Let this entry stand at a place of the queue."""
+    """Write an entry at a place of the queue."""
     entry = queue[place]
     entry.key = key
     entry.seq = seq
@@ -85,7 +86,7 @@ def _write(queue: Records[Entry], place: int, key: float, seq: int, slot: int) -
 
 @kernel
 def _move(state: NodesState, place: int, to: int) -> None:
-    """Let the entry at `place` stand at `to`; field by field, for records are copied byte by byte."""
+    """Move the entry at `place` to `to`; field by field, for records are copied byte by byte."""
     entry = state.queue[place]
     _write(state.queue, to, entry.key, entry.seq, entry.slot)
 
@@ -151,7 +152,7 @@ def all_waiting(state: NodesState, slots: Ints) -> int:
 
 @kernel
 def rebuild(state: NodesState, slots: Ints, count: int, keys: Floats) -> None:
-    """The queue again, of the jobs slots[:count], with the keys that go with them; nearly sorted is quick."""
+    """Rebuild the queue of the jobs slots[:count] with these keys; quick where they are nearly sorted."""
     for k in range(count):
         state.jobs[slots[k]].key = keys[k]
     jobs = state.jobs

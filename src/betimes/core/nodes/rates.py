@@ -1,5 +1,4 @@
-"""How fast a job works on its machines, next to its neighbours there: only residents of machines on which something
-changed are looked at.
+"""The speed of a job on its machines, next to its neighbours there: only residents of changed machines are looked at.
 
 The speed of a task is that of its workload on the hardware, times its speeds next to each of the others on its node;
 a job works at the speed of its slowest task. Source: Eva (EuroSys'25), sections 4.2 and 4.3; spec/eva.md 1.2 and 2.4.
@@ -54,7 +53,7 @@ def _beside(state: NodesState, slot: int, first: int) -> float:
 
 @kernel
 def re_rate(state: NodesState, node: int) -> None:
-    """Something has begun or ceased to contend on the node: all that work there go on at the speed of now."""
+    """A task has begun or ceased to contend on the node: all jobs that work there go on at their new speeds."""
     if len(state.interference) == 0:
         return
     now, at = state.pool[0].now, state.machines[node].residents

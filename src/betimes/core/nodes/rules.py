@@ -1,4 +1,4 @@
-"""What the nodes engine is given of a policy: one record of rules and hooks."""
+"""A policy as the nodes engine sees it: one record of rules and hooks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SKIP, EASY, CONSERVATIVE = 0, 1, 2
 
 
 class NodesRules(Struct):
-    """What a policy and its parameters ask of a pass, and the policy's hooks (`policies.nodes.hooks`)."""
+    """The rules of a policy with its parameters, and its hooks (`policies.nodes.hooks`)."""
 
     ranked: bool  # else all keys are 0: first come, first served
     dynamic: bool  # keys change while jobs wait
@@ -24,18 +24,18 @@ class NodesRules(Struct):
     most_preemptions: int  # protect a job from further ones
     trims: bool
     later_first: bool  # victims of the same score: the one submitted last first
-    planned: bool  # a planner decides what starts where, and no pass does
+    planned: bool  # a planner decides all starts, and no pass does
     tick_s: float  # > 0: passes and `provision` happen at multiples of it only
-    waits: bool  # `wait` says until when a job waits before a machine is rented for it alone
+    waits: bool  # `wait` sets a job's deadline, after which a machine is rented for it alone
     foresees: bool  # a job that would wait in vain is known at once, and does not
-    observes: bool  # the features of jobs that begin to wait are written down
+    observes: bool  # the features of jobs that begin to wait are recorded
     learned: bool  # whether a job would wait in vain is predicted from these: by `trees`, `roots`, `weights` and `seen`
     plays: bool  # the same by playing forward: the loop asks for it
     trees: Records[Split]
     roots: Ints
     weights: Floats
     seen: FloatTable
-    requeues_last: bool  # a job that has run on machines of its own in vain goes to the end of the queue
+    requeues_last: bool  # a job that has run on dedicated machines in vain goes to the end of the queue
     speculate_s: float  # < infinity: jobs run on rented machines for so long before they may wait for others
     by_core_time: bool  # so long over the number of their units
     learns: bool  # beliefs come from the user's last two jobs
@@ -45,11 +45,11 @@ class NodesRules(Struct):
     provision: Callable[[NodesView, float, Ints, Ints], None]
     wait: Callable[[NodesView, float, int], float]
     # Parts of the engine that only some policies need, so that the others need not compile them.
-    preempt: Callable[[NodesState, NodesRules, int], int]  # `passes.preemption`, where it preempts
-    reserve: Callable[[NodesState, NodesRules, int], int]  # `passes.backfilling`, where it is EASY
-    # `passes.reservations`, where it is CONSERVATIVE
+    preempt: Callable[[NodesState, NodesRules, int], int]  # `passes.preemption`, if the policy preempts
+    reserve: Callable[[NodesState, NodesRules, int], int]  # `passes.backfilling`, if `backfill` is EASY
+    # `passes.reservations`, if `backfill` is CONSERVATIVE
     start_as_reserved: Callable[[NodesState, NodesRules], int]
-    order_machines: Callable[[NodesState, NodesRules], int]  # `machines.provisioning`, where it has ticks
-    # `machines.wait_or_rent`, where it waits
+    order_machines: Callable[[NodesState, NodesRules], int]  # `machines.provisioning`, if it has ticks
+    # `machines.wait_or_rent`, if it waits
     begin_to_wait: Callable[[NodesState, NodesRules, int], int]
     stop_waiting: Callable[[NodesState, NodesRules, int], int]

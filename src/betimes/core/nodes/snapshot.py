@@ -15,8 +15,8 @@ from betimes.kernels import kernel
 def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
     """Make `copy` (from `columns.room_to_play`) the same as `state` between two instants.
 
-    With `believing`, the copy takes what is believed about each job for the truth, so that playing it forward
-    gives what the scheduler can promise; else the two are the same to the last bit.
+    With `believing`, the copy takes beliefs about each job for the truth, so that playing it forward gives the
+    scheduler's promises; else the two are the same to the last bit.
     """
     copy.pool[0] = state.pool[0]
     copy.cluster[0] = state.cluster[0]

@@ -1,9 +1,9 @@
-"""Everything that is due, in one heap: at most one timer for each job and each machine, and one for the policy.
+"""All due events in one heap: at most one timer for each job and each machine, and one for the policy.
 
 At one instant timers go off by the rank of their kind, and within a kind by submission or by the machine's number. The
 kinds stand here in that order:
 
-- machines first: what has booted, is up or gone, and jobs whose launch is complete, so that whatever decides sees them;
+- machines that have booted, are up or gone, and jobs whose launch is complete, first, so that all decisions see them;
 - `ROUND`, for a planner that decides before it hears of the completions of the instant (spec/eva.md 2.5), and after
   the arrivals;
 - completions, then beliefs that are outrun, then victims that vacate (spec/fitgpp.md B.2), then machines that are taken
@@ -46,25 +46,25 @@ def next_s(state: NodesState) -> float:
 
 @kernel
 def first_owner(state: NodesState) -> int:
-    """Whose timer goes off next; there must be one."""
+    """The owner of the next timer; there must be one."""
     return state.timers[0].owner
 
 
 @kernel
 def job_of(owner: int) -> int:
-    """The slot of the job that owns a timer, -1: it is no job's."""
+    """The slot of the job that owns a timer, -1: no job does."""
     return owner // 2 if owner % 2 == 1 else -1
 
 
 @kernel
 def machine_of(owner: int) -> int:
-    """The number of the machine that owns a timer, which is no job's and not the policy's."""
+    """The number of the machine that owns a timer; the timer must be a machine's."""
     return owner // 2 - 1
 
 
 @kernel
 def set_job_timer(state: NodesState, slot: int) -> None:
-    """Note what is due next for a job, if anything is, and when it is believed to end if it holds resources."""
+    """Set the job's next due event, if any, and its believed end if it holds resources."""
     need, progress = state.needs[slot], state.progress[slot]
     if need.holder < 0:
         at_s, kind = math.inf, FINISH
@@ -83,14 +83,14 @@ def set_job_timer(state: NodesState, slot: int) -> None:
 
 @kernel
 def set_machine_timer(state: NodesState, number: int) -> None:
-    """Note what is due next for a machine, if anything is."""
+    """Set the machine's next due event, if any."""
     machine = state.machines[number]
     _set(state, 2 + 2 * number, machine.due_s, machine.due * KIND + number)
 
 
 @kernel
 def set_policy_timer(state: NodesState, at_s: float, kind: int) -> None:
-    """The policy is to be asked then (`ROUND` or `TICK`); infinity: not by the clock."""
+    """Ask the policy at `at_s` (`ROUND` or `TICK`); infinity: not by the clock."""
     _set(state, POLICY, at_s, kind * KIND)
 
 
@@ -102,7 +102,7 @@ def clear_job_timer(state: NodesState, slot: int) -> None:
 
 @kernel
 def _set(state: NodesState, owner: int, at_s: float, rank: int) -> None:
-    """Let the owner's timer go off then, and take it away where that is never."""
+    """Let the owner's timer go off at `at_s`; infinity removes it."""
     cluster, at = state.cluster[0], state.timer_of[owner]
     if at_s == math.inf:
         if at >= 0:
@@ -133,7 +133,7 @@ def _is_earlier(a: Timer, b: Timer) -> bool:
 def _restore(state: NodesState, at: int) -> None:
     """Let the entry at `at` rise or sink to where it belongs.
 
-    What sinks mostly came from the bottom: it goes there at once, and rises again if need be.
+    A sinking entry mostly came from the bottom: it goes there at once, and rises again if need be.
     """
     timers, length = state.timers, state.cluster[0].timers
     at_s, rank, owner = timers[at].at_s, timers[at].rank, timers[at].owner

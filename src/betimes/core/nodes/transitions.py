@@ -1,7 +1,7 @@
-"""What can happen to a cluster of nodes, and nothing else changes it.
+"""The transitions of a cluster of nodes: nothing else changes it.
 
-Each transition leaves the columns consistent (`tests/core/nodes/invariants.py`). Who starts where, and who
-has to go, is decided elsewhere (`schedule`, `preemption`) by reading alone; here it is carried out.
+Each transition leaves the columns consistent (`tests/core/nodes/invariants.py`). Starts and preemptions are decided
+elsewhere (`schedule`, `preemption`), by reading alone, and carried out here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from betimes.kernels import Records, kernel
 def submit(
     state: NodesState, row: int, units: int, work: float, believed: float, believed_per_work: float
 ) -> int:
-    """Give a job a slot and its account; returns the slot. What it needs and its place in the queue come next."""
+    """Give a job a slot and its account; returns the slot. Its demand and its place in the queue come next."""
     pool = state.pool[0]
     pool.free -= 1
     slot = state.free[pool.free]
@@ -91,7 +91,7 @@ def enqueue(state: NodesState, slot: int) -> None:
 
 @kernel
 def start(state: NodesState, slot: int, count: int) -> None:
-    """A job that is not in the queue any more starts on the nodes of state.plan[:count]."""
+    """Start a job, already out of the queue, on the nodes of state.plan[:count]."""
     need = state.needs[slot]
     for at in range(count):
         choice = state.plan[at]
@@ -108,7 +108,7 @@ def finish(state: NodesState, slot: int) -> None:
     _record_segments(state, slot)
     close_account(state, slot, pool.now)
     need = state.needs[slot]
-    if need.demands > 0 and need.placed < 0:  # it ran on machines of its own
+    if need.demands > 0 and need.placed < 0:  # it ran on dedicated machines
         task_s = state.progress[slot].attained / state.jobs[slot].units * need.tasks
         count_in(state, need, state.offers[need.offer].family, task_s)
     _leave_nodes(state, slot)
@@ -155,9 +155,9 @@ def vacate(state: NodesState, slot: int) -> None:
 
 @kernel
 def nominate(state: NodesState, slot: int, count: int) -> None:
-    """Bind a job to the nodes of state.plan[:count], where state.sketch says how much of it is to come from victims.
+    """Bind a job to the nodes of state.plan[:count]; state.sketch has the share that victims will free.
 
-    What victims will give up there is owed; the rest is taken at once, so that no other job can have it.
+    That share is owed; the rest is taken at once, so that no other job can have it.
     """
     need = state.needs[slot]
     for at in range(count):
@@ -166,7 +166,7 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
         number = put_bound(state, slot, choice)
         placement = state.placements[number]
         gpu, cpu, memory = demand_on(state, need, choice.node)
-        # The sketch has what is free and what the victims give: the difference is theirs.
+        # The sketch has the free resources and those of the victims: the difference is the victims'.
         placement.owed_gpu = min(choice.tasks * gpu, sketch.free_gpu - node.free_gpu)
         placement.owed_cpu = min(choice.tasks * cpu, sketch.free_cpu - node.free_cpu)
         placement.owed_memory = min(choice.tasks * memory, sketch.free_memory - node.free_memory)
@@ -207,7 +207,7 @@ def unbook(state: NodesState, slot: int) -> None:
 
 @kernel
 def start_as_booked(state: NodesState, slot: int) -> None:
-    """A job that is not in the queue any more starts on the nodes of its reservation."""
+    """Start a job, already out of the queue, on the nodes of its reservation."""
     count, at = 0, state.needs[slot].reservation
     while at >= 0:
         choice, placement = state.plan[count], state.placements[at]
@@ -254,7 +254,7 @@ def put(state: NodesState, slot: int, choice: Choice) -> int:
 
 @kernel
 def put_bound(state: NodesState, slot: int, choice: Choice) -> int:
-    """Note that the job is bound to a node with so many tasks; returns the placement's number."""
+    """Note that tasks of the job are bound to a node; returns the placement's number."""
     need = state.needs[slot]
     need.bound = _new_placement(state, choice, need.bound)
     _enter_node(state, need.bound, slot)
@@ -281,7 +281,7 @@ def drop_placement(state: NodesState, number: int) -> int:
 
 @kernel
 def _enter_node(state: NodesState, number: int, slot: int) -> None:
-    """The placement, which is on no list of a node yet, is of this job, and the first on its node."""
+    """Put a placement, which is on no node's list yet, first on its node's list, as this job's."""
     placement = state.placements[number]
     machine = state.machines[placement.node]
     placement.slot = slot
@@ -350,7 +350,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     A preemptor that is owed nothing any more starts at once.
     """
     pool, cluster, need = state.pool[0], state.cluster[0], state.needs[slot]
-    # Who began at this instant was planned to hold its nodes beyond it, however short it is (`plan.make_plan`).
+    # A job that began at this instant was planned to hold its nodes beyond it, however short (`profile.make_plan`).
     if believed_end(state, slot) > pool.now or state.progress[slot].since == pool.now:
         cluster.must_replan = 1
     contended = need.contends == 1 and len(state.interference) > 0
@@ -390,7 +390,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
 
 @kernel
 def _pay(state: NodesState, preemptor: int, number: int, victim: Need, tasks: int) -> None:
-    """Hand what a victim gives up on a node, which is free now, to its preemptor, as far as it is owed."""
+    """Hand the resources that a victim has just freed on a node to its preemptor, up to the amount owed."""
     node, at = state.nodes[number], state.needs[preemptor].bound
     given_gpu, given_cpu, given_memory = demand_on(state, victim, number)
     while at >= 0:
@@ -413,9 +413,9 @@ def _pay(state: NodesState, preemptor: int, number: int, victim: Need, tasks: in
 
 @kernel
 def pay_claims(state: NodesState, number: int) -> None:
-    """Hand what is free on a node to jobs that are bound to it and claim it, in the order in which they were bound.
+    """Hand a node's free resources to jobs that are bound to it and claim them, in the order in which they were bound.
 
-    Those that have all their nodes now begin, or are told to leave those that they still hold.
+    Jobs that now have all their nodes begin, or get the signal to leave the nodes that they still hold.
     """
     machine, node = state.machines[number], state.nodes[number]
     if machine.claims == 0:
@@ -449,7 +449,7 @@ def pay_claims(state: NodesState, number: int) -> None:
 
 @kernel
 def settle_binding(state: NodesState, slot: int) -> None:
-    """A job has room on all nodes that it is bound to: it begins there, or is told to leave those that it holds."""
+    """A job has room on all nodes that it is bound to: it begins there, or gets the signal to leave its old nodes."""
     need = state.needs[slot]
     if need.holder < 0:
         state.cluster[0].nominated -= 1
@@ -461,7 +461,7 @@ def settle_binding(state: NodesState, slot: int) -> None:
 
 @kernel
 def move_out(state: NodesState, slot: int) -> None:
-    """A job that is bound to other nodes stops working, and has left its own after `stop_s`."""
+    """A job that is bound to other nodes stops working, and has left its present ones after `stop_s`."""
     need, grace_s = state.needs[slot], state.needs[slot].grace_s
     need.grace_s = need.stop_s
     tell_to_leave(state, slot, -1)

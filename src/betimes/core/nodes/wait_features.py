@@ -1,4 +1,4 @@
-"""What a cluster looks like when a job begins to wait: the features from which its wait is predicted.
+"""The features of a cluster when a job begins to wait, from which its wait is predicted.
 
 Source: SoCC 2021, Table 1; spec/waiting.md A.7. Only owned machines count. Sums over the jobs that run there and
 those that wait are kept up to date, so that the features of one more job cost the same however many there are.
@@ -28,7 +28,7 @@ FEATURES = (
 
 DECIDED_S, PREDICTED_S = len(FEATURES), len(FEATURES) + 1
 assert PREDICTED_S + 1 == FEATURE_COLUMNS
-"""What stands in `State.features` behind the features: when the job began to wait, and how long it was predicted to."""
+"""Columns of `State.features` after the features: when the job began to wait, and its predicted wait."""
 
 
 @kernel
@@ -65,7 +65,7 @@ def count_running(state: NodesState, slot: int, sign: int) -> None:
 
 @kernel
 def measure(state: NodesState, slot: int) -> None:
-    """Write down the features of a job that begins to wait, and is not in the queue yet: state.features[slot]."""
+    """Record the features of a job that begins to wait, and is not in the queue yet: state.features[slot]."""
     cluster, need, now = state.cluster[0], state.needs[slot], state.pool[0].now
     row = state.features[slot]
     running, waiting = max(1, cluster.observed_running), max(1, cluster.observed_waiting)
@@ -84,7 +84,7 @@ def measure(state: NodesState, slot: int) -> None:
 
 @kernel
 def predict(state: NodesState, rules: NodesRules, slot: int) -> float:
-    """How long a waiting job will wait, as of when it began to, s; NaN: the predictor abstains."""
+    """The predicted wait of a job, from when it began to wait, s; NaN: the predictor abstains."""
     row = state.features[slot]
     row[PREDICTED_S] = predicted_s(rules.trees, rules.roots, rules.weights, rules.seen, row)
     state.cluster[0].predicted += 1

@@ -21,7 +21,7 @@ class Split:
 
 
 class Predictor(Struct):
-    """What predicts a wait from features: a linear function and trees, all added up."""
+    """A predictor of a wait from features: a linear function and trees, all added up."""
 
     trees: Records[Split]
     roots: Ints
@@ -33,7 +33,7 @@ class Predictor(Struct):
 def predicted_s(
     trees: Records[Split], roots: Ints, weights: Floats, seen: FloatTable, features: Floats
 ) -> float:
-    """How long a job with these features will wait, s; NaN: nothing like it was seen in training."""
+    """The predicted wait of a job with these features, s; NaN: nothing like it was seen in training."""
     total = weights[0]
     for at in range(len(weights) - 1):
         if not seen[0, at] <= features[at] <= seen[1, at]:

@@ -1,11 +1,11 @@
 """The cluster's state: a few arrays of records, one record a live job, re-used when the job is finished.
 
-Three groups, by who may touch them: `jobs` is what a policy reads, `progress` is the engine's own account of
+Three groups, by who may touch them: policies read `jobs`, `progress` is the engine's account of
 every job, `groups` and `order` keep the active jobs in the policy's order. A field of such an array is a column
 (`as_array(state.jobs)["units"]`), and a copy of the state is a few array copies.
 
 Accounting is lazy: a job's record is brought up to date only when the job's own grant changes, never because
-something else happened. What brings no decision (a heartbeat, a quote) therefore cannot change a schedule, not
+something else happened. An input without a decision (a heartbeat, a quote) therefore cannot change a schedule, not
 even in the last bit.
 """
 
@@ -25,7 +25,7 @@ UNLIMITED = 1 << 62  # events
 
 
 class Job:
-    """What a policy may read of a job, in a pool or on nodes: a cache line."""
+    """The fields of a job that a policy may read, in a pool or on nodes: a cache line."""
 
     seq: int  # order of submission; the tie-break everywhere
     max_units: int  # most units the job can use
@@ -38,7 +38,7 @@ class Job:
 
 
 class PoolJob(Job):
-    """What a policy for a pool may read besides. The fields that every decision reads come first."""
+    """The further fields that a policy for a pool may read. The fields that every decision reads come first."""
 
     least: float  # smallest grant the core accepts: min_units, or any fraction of one unit
     full_speed: float  # speed-up at max_units
@@ -137,16 +137,16 @@ class Grant:
 
 
 class Again:
-    """When a policy wants to decide again."""
+    """The time of a policy's next decision."""
 
-    at_s: float  # when the policy wants to be asked again if nothing happens before; infinity: never
+    at_s: float  # the policy is asked again then if nothing happens before; infinity: never
     period_s: (
         float  # > 0: it would decide the same at at_s, at_s + period_s, ... until something else happens
     )
 
 
 class Segment:
-    """Who held what, when: one record each time a grant that lasted ends."""
+    """The units that a job held, and when: one record each time a grant that lasted ends."""
 
     row: int
     start_s: float
@@ -155,7 +155,7 @@ class Segment:
 
 
 class View(Struct):
-    """What a policy's hooks are given to read."""
+    """The part of the state that a policy's hooks read."""
 
     jobs: Records[PoolJob]  # (slots,)
     groups: Records[Group]  # (groups,)
@@ -190,7 +190,7 @@ class State(Struct):
 
 
 view_of = view_by(View, State)
-"""What a policy may read of the state."""
+"""The fields of the state that a policy may read."""
 
 
 def new_state(
@@ -326,7 +326,7 @@ def room_to_play(state: State) -> State:
 
 
 def is_room_for(state: State, spare: State) -> bool:
-    """Whether a state from `room_to_play` still is of the same shape, and shares what it is to share."""
+    """Whether a state from `room_to_play` still has the same shape, and shares all unchanging columns."""
     return (
         len(spare.free) == len(state.free)
         and len(spare.nodes) == len(state.nodes)
@@ -338,7 +338,7 @@ def is_room_for(state: State, spare: State) -> bool:
 
 
 def clear(spare: State) -> None:
-    """Make a state that was played forward what `room_to_play` makes; `copy_into` writes pool, groups and nodes."""
+    """Reset a played state to that of `room_to_play`; `copy_into` writes pool, groups and nodes."""
     for column in (spare.jobs, spare.progress, spare.grants, spare.wakeups, spare.footprints):
         as_array(column).view(np.uint8)[...] = 0  # as bytes: record by record it takes twenty times as long
     as_array(spare.progress)["served_by"] = -1
@@ -369,7 +369,7 @@ def _like(state: State, slots: int, segments: int) -> State:
 
 
 class PoolRules(Struct):
-    """Which parts of the loop a policy and a choice of sizes need, and the policy's hooks (`policies.hooks`)."""
+    """The parts of the loop that a policy and a choice of sizes need, and the policy's hooks (`policies.hooks`)."""
 
     ranked: bool
     reads_progress: bool

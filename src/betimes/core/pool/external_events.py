@@ -1,4 +1,4 @@
-"""What can happen to a job of a pool from outside: it ends, loses units, changes, or more is known.
+"""External events for a job of a pool: it ends, loses units, changes, or more is known.
 
 The policy is asked afterwards (`Pool.pending`).
 """
@@ -23,14 +23,14 @@ def expect_finish(state: State, slot: int, at_s: float) -> None:
 
 @kernel
 def withdraw(state: State, slot: int) -> None:
-    """A job is no more."""
+    """Remove a job."""
     finish(state, slot, state.pool[0].now)
     find_next(state)
 
 
 @kernel
 def hold(state: State, slot: int, units: float) -> None:
-    """A job that has just been given its account has held so many units since this was true."""
+    """A job that has just been given its account has held `units` units since that was true."""
     pool, job = state.pool[0], state.jobs[slot]
     job.units = units
     state.holders[pool.holders] = slot
@@ -44,7 +44,7 @@ def hold(state: State, slot: int, units: float) -> None:
 def lose(state: State, slot: int) -> None:
     """The job has lost its units without a decision: it waits again.
 
-    No decision at this instant undoes that. If it is given units now it starts anew, wherever there is room.
+    No decision at this instant undoes that. If the job gets units now it starts anew, wherever there is room.
     """
     pool, progress = state.pool[0], state.progress[slot]
     pool.used -= state.jobs[slot].units
@@ -59,7 +59,7 @@ def lose(state: State, slot: int) -> None:
 
 @kernel
 def believe(state: State, slot: int, left_s: float) -> None:
-    """From now on so much work is believed to be left, seconds on one unit."""
+    """Set the believed remaining work, seconds on one unit."""
     job, progress, now = state.jobs[slot], state.progress[slot], state.pool[0].now
     units = job.units
     if units > 0.0:
@@ -74,9 +74,9 @@ def believe(state: State, slot: int, left_s: float) -> None:
 
 @kernel
 def set_width(state: State, slot: int, max_units: int) -> None:
-    """From now on the job can use so many units at most: one event.
+    """Set the most units that the job can use: one event.
 
-    The policy must be asked before time moves on: until then the job may hold more than that.
+    The policy must be asked before time moves on: until then the job may hold more.
     """
     job, pool = state.jobs[slot], state.pool[0]
     sample_contention(state)
@@ -88,7 +88,7 @@ def set_width(state: State, slot: int, max_units: int) -> None:
 
 @kernel
 def settle_instant(state: State) -> None:
-    """What has been decided at this instant stands: nodes change, and no other decision starts from what was before."""
+    """Settle this instant's decisions: nodes change, and no later decision starts from the state before them."""
     pool = state.pool[0]
     slot = pool.touched
     while slot >= 0:
@@ -104,7 +104,7 @@ def settle_instant(state: State) -> None:
 
 @kernel
 def change_units(state: State, units: float) -> None:
-    """The pool has so many units from now on; jobs may hold more than that until the policy has been asked."""
+    """Set the pool's number of units; jobs may hold more until the policy has been asked."""
     pool = state.pool[0]
     pool.units = units
     for number in range(len(state.groups)):

@@ -1,8 +1,8 @@
-"""A decision is cut to what can be carried out: resizes that are let through, units that find room on nodes.
+"""Cuts a decision to its feasible part: resizes that the gate lets through, units that find room on nodes.
 
-The rule is docs/notes/pool-on-nodes.md. A job keeps at least the lesser of what it held and what it is given; what
-is left of the pool goes to those that grow or start, in the order of the policy's grants. Hence no decision that
-is within the pool ends beyond it, and no job loses units because another is held back.
+The rule is docs/notes/pool-on-nodes.md. A job keeps at least the lesser of its held and its granted units; the rest of
+the pool goes to those that grow or start, in the order of the policy's grants. Hence no decision that is within the
+pool ends beyond it, and no job loses units because another is held back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from betimes.core.pool.placement import (
 from betimes.core.pool.resize_gate import growth_pays, opens_at, width_before
 from betimes.kernels import kernel
 
-# Why a job did not get what the policy gave it (`Progress.curtailed`).
+# Why a job did not get its grant (`Progress.curtailed`).
 NOT_CURTAILED = 0
 TOO_SOON = 1  # its width has not stood for `resize_interval_s`
 NO_GAIN = 2  # it would not be done earlier; or no other job would get the units that it would give up
@@ -36,7 +36,7 @@ def curtails(state: State) -> bool:
 
 @kernel
 def asked_for(state: State, slot: int) -> float:
-    """Units that the last decision gave the job before it was cut, in a pool that cuts; 0: it was given none."""
+    """The job's units in the last decision before the cut, in a pool that cuts; 0: it was given none."""
     progress = state.progress[slot]
     return progress.asked_units if progress.served_by == state.pool[0].decision else 0.0
 
@@ -83,7 +83,7 @@ def _is_held_back(state: State, slot: int, gated: bool) -> bool:
 
 @kernel
 def _keeps(state: State, slot: int, gated: bool) -> float:
-    """What a job that the decision names has at least."""
+    """The units that a job named by the decision keeps at least."""
     before = width_before(state, slot)
     return before if _is_held_back(state, slot, gated) else min(before, state.progress[slot].asked_units)
 
@@ -100,7 +100,7 @@ def _kept(state: State, count: int, gated: bool) -> float:
 def _give_back_losses(state: State, count: int, gated: bool) -> None:
     """Jobs that lose units give them back."""
     pool = state.pool[0]
-    slot = pool.touched  # those who held units before this instant, and have lost them since
+    slot = pool.touched  # jobs that held units before this instant, and have lost them since
     while slot >= 0:
         if state.progress[slot].served_by != pool.decision:
             give_back(state, slot, int(width_before(state, slot)))
@@ -116,7 +116,7 @@ def _give_back_losses(state: State, count: int, gated: bool) -> None:
 
 @kernel
 def _serve(state: State, at: int, left: float, gated: bool, on_nodes: bool) -> float:
-    """Settle what one job gets, of the units that are left; returns how many of them it takes."""
+    """Settle one job's units; returns how many of the units left it takes."""
     pool, grant = state.pool[0], state.grants[at]
     slot = grant.job
     job, progress = state.jobs[slot], state.progress[slot]
@@ -151,7 +151,7 @@ def _serve(state: State, at: int, left: float, gated: bool, on_nodes: bool) -> f
 
 @kernel
 def _take_back(state: State, at: int, left: float, on_nodes: bool) -> float:
-    """A job that gives up units which are all still free keeps them instead; returns how many it takes back."""
+    """Let a job keep the units that it gives up if all are still free; returns how many it takes back."""
     grant = state.grants[at]
     slot = grant.job
     given_up = width_before(state, slot) - grant.units
@@ -166,7 +166,7 @@ def _take_back(state: State, at: int, left: float, on_nodes: bool) -> float:
 
 @kernel
 def _served_first(state: State, count: int) -> int:
-    """Bring the jobs that get units before those that get none; adds up what they get."""
+    """Bring the jobs that get units before those that get none; adds up their units."""
     grants, served, total = state.grants, 0, 0.0
     for at in range(count):
         job, units = grants[at].job, grants[at].units

@@ -1,8 +1,8 @@
 """The log of a pool's decisions: which jobs hold other units, or units elsewhere, and which have outrun their beliefs.
 
-A driver that reads it gives the state room (`State.log`) and empties it; without room nothing is written. What is
-decided twice within an instant counts once: each decision writes down all jobs whose places have changed since its
-instant began, and the last one holds.
+A driver that reads the log gives the state room for it (`State.log`) and empties it; without room nothing is logged.
+Decisions within one instant count once: each logs all jobs whose places have changed since the instant began, and the
+last one holds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from betimes.kernels import kernel
 
 @kernel
 def note_grants(state: State) -> None:
-    """Write down what a decision has come to: a line for each node on which a job has units now, or one for none."""
+    """Log the outcome of a decision: a line for each node on which a job has units now, or one for none."""
     if len(state.log) == 0:
         return
     slot = state.pool[0].touched
@@ -34,14 +34,14 @@ def note_grants(state: State) -> None:
 
 @kernel
 def note_doubled(state: State, slot: int) -> None:
-    """Write down that a job has outrun its belief."""
+    """Log that a job has outrun its belief."""
     if len(state.log) > 0:
         _note(state, DOUBLE, slot, -1, 0)
 
 
 @kernel
 def has_room_for_an_event(state: State) -> bool:
-    """Whether all that holds units can outrun its beliefs, and the decision that follows be written down."""
+    """Whether the log has room for all holders to outrun their beliefs, and for the decision that follows."""
     if len(state.log) == 0:
         return True
     pool = state.pool[0]

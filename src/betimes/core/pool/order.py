@@ -1,8 +1,8 @@
 """The active jobs of a group, kept sorted by (key, seq) in one row of an array.
 
-The jobs lie between a head and a tail that both move, and a change shifts the shorter side. What happens near
-the head - a job that runs there finishes, or overtakes its neighbour - costs the number of jobs that hold
-units, however many wait behind them.
+The jobs lie between a head and a tail that both move, and a change shifts the shorter side. A change near the
+head - a running job finishes, or overtakes its neighbour - costs the number of jobs that hold units, however many
+wait behind them.
 """
 
 from __future__ import annotations

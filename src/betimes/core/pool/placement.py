@@ -1,7 +1,7 @@
-"""Where the units of a pool's jobs are, if the pool has nodes: placed unit by unit, given back last placed first.
+"""The placements of a pool's jobs, if the pool has nodes: placed unit by unit, given back last placed first.
 
-What is decided twice within an instant counts once. Before the first change of an instant a job's placements are
-copied, and another decision at the same instant starts from the copies: a job that keeps its units does not move.
+Decisions within one instant count once. Before the first change of an instant a job's placements are copied, and
+another decision at the same instant starts from the copies: a job that keeps its units does not move.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from betimes.kernels import kernel
 
 @kernel
 def set_demand(state: State, slot: int, gpu: int, cpu: int, memory: int) -> None:
-    """What each unit of a job takes, which holds none yet: thousandths of GPUs, thousandths of cores, MiB."""
+    """Set the unit demand of a job that holds none yet: thousandths of GPUs, thousandths of cores, MiB."""
     footprint = state.footprints[slot]
     footprint.gpu = gpu
     footprint.cpu = cpu
@@ -22,7 +22,7 @@ def set_demand(state: State, slot: int, gpu: int, cpu: int, memory: int) -> None
 
 @kernel
 def enter_nodes(state: State, slot: int) -> None:
-    """The slot of a job that has just been submitted: it is nowhere, and takes nothing until `set_demand`."""
+    """Enter a job that has just been submitted: it is on no node, and has no demand until `set_demand`."""
     footprint = state.footprints[slot]
     footprint.gpu = footprint.cpu = footprint.memory = 0
     footprint.placed = footprint.before = footprint.follows = -1
@@ -31,7 +31,7 @@ def enter_nodes(state: State, slot: int) -> None:
 
 @kernel
 def leave_nodes(state: State, slot: int) -> None:
-    """The job gives back all that it has, for good: no other decision at this instant brings it back."""
+    """The job gives back all its units, for good: no other decision at this instant restores them."""
     footprint = state.footprints[slot]
     _give_back_all(state, slot)
     _free_list(state, footprint.before)
@@ -42,7 +42,7 @@ def leave_nodes(state: State, slot: int) -> None:
 
 @kernel
 def begin_instant(state: State) -> None:
-    """Stand where the present instant began: undo what another decision at this instant has changed."""
+    """Return to the begin of the present instant: undo the changes of another decision at this instant."""
     pool = state.pool[0]
     if pool.instant != pool.now:
         forget_before(state)
@@ -60,7 +60,7 @@ def begin_instant(state: State) -> None:
 
 @kernel
 def forget_before(state: State) -> None:
-    """Where the units of jobs were when the last instant began does not matter any more."""
+    """Forget the placements from the begin of the last instant."""
     pool = state.pool[0]
     while pool.touched >= 0:
         footprint = state.footprints[pool.touched]
@@ -72,7 +72,7 @@ def forget_before(state: State) -> None:
 
 @kernel
 def put_back(state: State, slot: int) -> None:
-    """A job whose placements have changed at this instant has those again with which it began."""
+    """Restore a job's placements, changed at this instant, to those from the instant's begin."""
     footprint = state.footprints[slot]
     _give_back_all(state, slot)
     footprint.placed = _copy_of(state, footprint.before)
@@ -85,7 +85,7 @@ def put_back(state: State, slot: int) -> None:
 
 @kernel
 def could_be_put_back(state: State, slot: int) -> bool:
-    """Whether what a job has given back at this instant is still free; it has not been placed anywhere since."""
+    """Whether the units that a job has given back at this instant are still free; it has not been placed since."""
     footprint = state.footprints[slot]
     at = footprint.before
     while at >= 0:
@@ -108,7 +108,7 @@ def could_be_put_back(state: State, slot: int) -> bool:
 
 @kernel
 def give_back(state: State, slot: int, units: int) -> None:
-    """The job gives back so many units, those on the node that it came to last first."""
+    """The job gives back `units` units, first those on the node that it came to last."""
     if units <= 0:
         return
     _touch(state, slot)
@@ -125,7 +125,7 @@ def give_back(state: State, slot: int, units: int) -> None:
 
 @kernel
 def most_that_fit(state: State, slot: int, most: int) -> int:
-    """How many further units of a job, at most so many, find room on the nodes."""
+    """The number of further units of a job, at most `most`, that find room on the nodes."""
     footprint, count = state.footprints[slot], 0
     for number in range(len(state.nodes)):
         count += how_many_fit(state.nodes[number], footprint, most - count)
@@ -136,7 +136,7 @@ def most_that_fit(state: State, slot: int, most: int) -> int:
 
 @kernel
 def most_on_empty_nodes(state: State, slot: int, most: int) -> int:
-    """How many units of a job, at most so many, the nodes that are up could hold if they were empty."""
+    """The number of units of a job, at most `most`, that the nodes that are up would hold if empty."""
     footprint, count = state.footprints[slot], 0
     for number in range(len(state.nodes)):
         node = state.nodes[number]
@@ -155,7 +155,7 @@ def most_on_empty_nodes(state: State, slot: int, most: int) -> int:
 
 @kernel
 def place(state: State, slot: int, units: int) -> None:
-    """Place so many further units, which do fit (`most_that_fit`): on nodes where the job is already, then on others.
+    """Place `units` further units, which do fit (`most_that_fit`): on nodes where the job is already, then on others.
 
     Of either kind the node that takes most of the missing units comes first, then the one that has least left:
     fewer free GPUs, fewer free cores, less free memory, the lower number.
@@ -165,7 +165,7 @@ def place(state: State, slot: int, units: int) -> None:
     _touch(state, slot)
     footprint = state.footprints[slot]
     first = footprint.placed
-    while units > 0:  # where it is already; those that take none are passed over
+    while units > 0:  # where the job is already; nodes that take none are passed over
         best, most = -1, 0
         at = first
         while at >= 0:
@@ -190,7 +190,7 @@ def place(state: State, slot: int, units: int) -> None:
 
 @kernel
 def place_on(state: State, slot: int, number: int, units: int) -> None:
-    """Place so many further units of a job on this node, where they fit."""
+    """Place `units` further units of a job on this node, where they fit."""
     _touch(state, slot)
     footprint = state.footprints[slot]
     take(state.nodes[number], footprint, units)
@@ -225,7 +225,7 @@ def _has_less(node: Node, other: Node, lower: bool) -> bool:
 
 @kernel
 def _touch(state: State, slot: int) -> None:
-    """Before a job's placements change: remember those with which the instant began."""
+    """Remember a job's placements from the begin of the instant, before they change."""
     pool, footprint = state.pool[0], state.footprints[slot]
     if footprint.touched == 0:
         footprint.touched = 1

@@ -1,7 +1,7 @@
 """The gate on resizes: a width stands for a while, and changes only where that pays.
 
-Everything is measured from the width in force before this instant: what is decided twice within an instant counts
-once. A preemption and a start are no resizes, and always go through.
+Everything is measured from the width in force before this instant: decisions within one instant count once. A
+preemption and a start are no resizes, and always go through.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def width_before(state: State, slot: int) -> float:
 
 @kernel
 def opens_at(state: State, slot: int) -> float:
-    """When the width that the job had before this instant has stood for long enough, s."""
+    """The time from which the job's width before this instant may change, s."""
     pool, progress = state.pool[0], state.progress[slot]
     began = progress.resized_s if pool.now > progress.since else progress.resized_before_s
     return began + pool.resize_interval_s
@@ -28,7 +28,7 @@ def opens_at(state: State, slot: int) -> float:
 
 @kernel
 def growth_pays(state: State, slot: int, units: float) -> bool:
-    """Whether the job, as its size is believed, would be done earlier on so many units, restart included."""
+    """Whether the job, by its believed size, would be done earlier on these units, restart included."""
     pool, job, progress = state.pool[0], state.jobs[slot], state.progress[slot]
     now, curve = pool.now, job.curve
     left = max(0.0, believed_left(state, slot, now))

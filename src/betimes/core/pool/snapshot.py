@@ -14,8 +14,8 @@ from betimes.kernels import kernel
 def copy_into(state: State, copy: State, believing: bool) -> None:
     """Make `copy` (from `columns.room_to_play`) the same as `state` at this instant.
 
-    With `believing`, the copy takes what is believed about each job for the truth, so that playing it forward
-    gives what the scheduler can promise; else the two are the same to the last bit.
+    With `believing`, the copy takes beliefs about each job for the truth, so that playing it forward gives the
+    scheduler's promises; else the two are the same to the last bit.
     """
     copy.pool[0] = state.pool[0]
     for number in range(len(state.groups)):
@@ -37,7 +37,7 @@ def copy_into(state: State, copy: State, believing: bool) -> None:
 
 @kernel
 def copy_beliefs(state: State, copy: State) -> None:
-    """Make `copy` what is believed at this instant, with the slots that are free: jobs can be submitted to it."""
+    """Make `copy` the believed state at this instant, with its free slots: jobs can be submitted to it."""
     copy_into(state, copy, True)
     for at in range(state.pool[0].free):
         copy.free[at] = state.free[at]

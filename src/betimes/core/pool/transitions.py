@@ -1,4 +1,4 @@
-"""What can happen to the pool's state, and nothing else changes it.
+"""The transitions of the pool's state: nothing else changes it.
 
 Each transition takes the time as an argument and leaves the columns consistent (`tests/core/pool/invariants.py`). A
 decision is checked as a whole before any of it is applied; a refused one changes nothing.
@@ -60,7 +60,7 @@ def submit(
     believed: float,
     believed_per_work: float,
 ) -> int:
-    """Give a job a slot and its records; returns the slot. Its place in the queue is the policy's affair."""
+    """Give a job a slot and its records; returns the slot. The policy gives it its place in the queue."""
     pool = state.pool[0]
     pool.free -= 1
     slot = state.free[pool.free]
@@ -100,7 +100,7 @@ def newest(state: State) -> int:
 
 @kernel
 def refresh(state: State) -> None:
-    """Show the policy how far the jobs that hold units have come, without touching their account."""
+    """Show the policy the progress of the jobs that hold units, without touching their account."""
     now = state.pool[0].now
     for at in range(state.pool[0].holders):
         slot = state.holders[at]
@@ -111,7 +111,7 @@ def refresh(state: State) -> None:
 
 @kernel
 def regrant(state: State, slot: int, units: float, now: float) -> None:
-    """Give the job exactly `units` from `now` on; 0 preempts it. Where they are is `placing`'s affair."""
+    """Give the job exactly `units` from `now` on; 0 preempts it. `placement` chooses their nodes."""
     job, progress = state.jobs[slot], state.progress[slot]
     _settle(state, slot, now)
     job.units = units
@@ -168,7 +168,7 @@ def stop_holding(state: State, slot: int) -> None:
 def check_grants(state: State, count: int) -> int:
     """Whether grants[:count] may be applied: ACCEPTED, or why not, with the job in `offender`.
 
-    Writes marks and sums that mean something only to the decision at hand.
+    Writes marks and sums that hold for this decision only.
     """
     pool = state.pool[0]
     stamp = pool.decision + 1
@@ -210,7 +210,7 @@ def check_grants(state: State, count: int) -> int:
 def apply_grants(state: State, count: int) -> int:
     """Carry out the decision grants[:count] if it is legal; finds the next finish. Returns ACCEPTED or why not.
 
-    In a pool on nodes, or one that holds resizes back, as much of it as can be carried out (`curtailing`).
+    In a pool on nodes, or one that holds resizes back, its feasible part (`feasible_grants`).
     """
     verdict = check_grants(state, count)
     pool = state.pool[0]

@@ -1,6 +1,6 @@
-"""Submission times that keep a cluster loaded: the next job comes as soon as there is less in it than wanted.
+"""Submission times that keep a cluster loaded: the next job comes as soon as the load is below its target.
 
-An open stream that offers twice what a cluster can do has no steady state, so that "a load of 2.0" is read as a
+An open stream that offers twice a cluster's capacity has no steady state, so that "a load of 2.0" is read as a
 closed loop under FIFO, whose submission times every other policy is then given (FitGpp's specification, B.5). A loop
 under each policy is the other reading.
 """
@@ -34,8 +34,8 @@ def keep_loaded(
 
     Run again under this policy, with this seed and the default beliefs of `Sizes`, they keep the load.
 
-    The load is that of the resource most in demand: what all jobs that are not done need, over what all nodes
-    have. Raises InputError for a load that cannot be kept, naming the first job that no node can run.
+    The load is that of the resource most in demand: the demand of all unfinished jobs over the capacity of all
+    nodes. Raises InputError for a load that cannot be kept, naming the first job that no node can run.
     """
     if not 0.0 < load <= LARGEST_LOAD:
         raise InputError(f"load {load:g}: expected a number above 0, and at most {LARGEST_LOAD:g}")

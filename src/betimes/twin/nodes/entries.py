@@ -1,4 +1,4 @@
-"""What can happen to jobs and nodes from outside, as a driver in Python calls it; the loop itself is `run_rows`."""
+"""Entries for external events of jobs and nodes, called by a driver in Python; the loop itself is `run_rows`."""
 
 from __future__ import annotations
 

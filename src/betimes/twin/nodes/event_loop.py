@@ -64,7 +64,7 @@ from betimes.core.work import outrun
 from betimes.kernels import FloatTable, Ints, Records, Struct, kernel
 from betimes.twin.history import History, knows, last_two_s, remember
 
-# What the loop returns, besides what `schedule` does.
+# The loop's statuses, besides those of `schedule`.
 
 
 LINES_AN_EVENT = 4  # of the log, for each job and machine, besides what a pass decides
@@ -80,13 +80,13 @@ class Arrival:
     """A job to come."""
 
     submit_s: float
-    run_s: float  # what it really takes
+    run_s: float  # the true run time
     units: int
     tasks: int
     gpu: int  # of each task, thousandths
     cpu: int
     memory: int  # MiB
-    demands: int  # its rows of `State.demands`, as `Need.demands`; 0: those amounts on all machines
+    demands: int  # its rows of `State.demands`, as `Need.demands`; 0: these amounts on all machines
     labels: int  # a bit for each label that its nodes must have
     share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
     trial: int
@@ -95,18 +95,18 @@ class Arrival:
     believed_s: float
     believed_per_work: float
     user: int  # -1: unknown
-    fits_no_owned: int  # 1: no machine that is owned holds it
-    choice: int  # whether one may be rented for it alone: `columns.AUTO`, `NEVER` or `NOW`
+    fits_no_owned: int  # 1: no owned machine holds it
+    choice: int  # whether a machine may be rented for it alone: `columns.AUTO`, `NEVER` or `NOW`
     speculated: int  # 1: it is not to run speculatively, as if it had
     workload: int  # which row and column of the interference, -1: none
     launch_s: float  # from taking nodes until it contends with its neighbours there
     init_s: float  # and from then on until it works
-    stop_s: float  # from being told to move until it has left
+    stop_s: float  # from the signal to move until it has left
     longest_s: float  # the user's own limit on a belief drawn from history
 
 
 class Outcome:
-    """What came of a job."""
+    """The outcome of a job."""
 
     row: int  # of the job in the trace
     start_s: float
@@ -114,11 +114,11 @@ class Outcome:
     units_s: float
     stalled_s: float
     preemptions: int
-    offer: int  # of the machine that was rented for it alone, -1: none was
+    offer: int  # of its dedicated machine, -1: it had none
 
 
 class Trace(Struct):
-    """What the loop reads of the jobs to come and writes of those that are done.
+    """The jobs to come, read by the loop, and the outcomes that it writes.
 
     Outcomes stand in the order in which jobs finish: the place of a row in so long an array would be far away.
     """
@@ -200,9 +200,9 @@ def instant(
 
 @kernel
 def _decide(state: NodesState, rules: NodesRules) -> int:
-    """The pass of a policy without ticks; while jobs wait, a portfolio's next selection is a time to come back.
+    """The pass of a policy without ticks; while jobs wait, the loop also stops for a portfolio's next selection.
 
-    Where the time has come, and the selection has left everything as it was, there is nothing to decide.
+    If that is due, and the selection has left everything as it was, there is nothing to decide.
     """
     cluster = state.cluster[0]
     is_settled = cluster.seen_change == cluster.changed and cluster.arrived == 0
@@ -218,7 +218,7 @@ def _decide(state: NodesState, rules: NodesRules) -> int:
 
 @kernel
 def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: Ints) -> int:
-    """What is due at pool.now, and the submissions."""
+    """The events due at pool.now, and the submissions."""
     pool, now = state.pool[0], state.pool[0].now
     if _is_short_of_room(state):
         return NEED_SEGMENTS
@@ -242,7 +242,7 @@ def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: In
 
 @kernel
 def happen(state: NodesState, rules: NodesRules, trace: Trace) -> int:
-    """What is due at pool.now, in the order of `core.nodes.timers`; ASKED where a planner comes before the rest."""
+    """The events due at pool.now, in the order of `core.nodes.timers`; ASKED where a planner comes before the rest."""
     now = state.pool[0].now
     while next_s(state) == now:
         if kind_of(state.timers[0]) == EXPIRED:  # after the starts that what came before allows
@@ -262,7 +262,7 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
     """The first of the things that are due happens; DONE, ASKED, or why the key of a victim cannot be used."""
     owner, kind = first_owner(state), kind_of(state.timers[0])
     if kind == ROUND:
-        set_policy_timer(state, math.inf, ROUND)  # the planner says when it wants to be asked again
+        set_policy_timer(state, math.inf, ROUND)  # the planner sets its next round
         return ASKED
     if kind == TICK:
         set_policy_timer(state, math.inf, TICK)
@@ -303,7 +303,7 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
 
 @kernel
 def _next_of_machine(state: NodesState, rules: NodesRules, number: int, kind: int) -> int:
-    """What is due happens to a rented machine; DONE, or why the key of a job on it cannot be used."""
+    """Carry out a rented machine's due event; DONE, or why the key of a job on it cannot be used."""
     state.pool[0].events += 1
     if kind == BOOTED:
         if not boot(state, number):
@@ -322,14 +322,14 @@ def _next_of_machine(state: NodesState, rules: NodesRules, number: int, kind: in
 
 @kernel
 def _take_away(state: NodesState, rules: NodesRules, number: int, cause: int) -> int:
-    """The machine is no more: jobs that hold it have lost their nodes, jobs that are bound to it wait again."""
+    """A machine has gone: jobs that hold it have lost their nodes, jobs that are bound to it wait again."""
     while state.machines[number].residents >= 0:
         slot = state.placements[state.machines[number].residents].slot
         if state.needs[slot].bound >= 0:
             unbind(state, slot)
         if state.needs[slot].holder >= 0:
             if not _is_on(state, slot, number):
-                continue  # it only was to move there, and stays where it is
+                continue  # the job was only to move there, and stays where it is
             lose(state, slot)
         status = wait(state, rules, slot)
         if status != DONE:
@@ -356,7 +356,7 @@ def arrive(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
 
 @kernel
 def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
-    """Give the job of arrivals[row] a slot with all that it needs; returns the slot. It is not in the queue yet."""
+    """Give the job of arrivals[row] a slot with all its records; returns the slot. It is not in the queue yet."""
     arrival = trace.arrivals[row]
     believed_s = arrival.believed_s
     if rules.learns and knows(trace.history, arrival.user):
@@ -381,7 +381,7 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
 
 @kernel
 def set_tasks(need: Need, arrival: Arrival) -> None:
-    """What follows from how the job is split into tasks."""
+    """Set the fields that follow from the job's split into tasks."""
     need.gpu = arrival.gpu
     need.cpu = arrival.cpu
     need.memory = arrival.memory
@@ -395,7 +395,7 @@ def set_tasks(need: Need, arrival: Arrival) -> None:
 def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
     """The job enters the queue at the place that the policy's key gives it; DONE, or why the key cannot be used.
 
-    Where a policy rents for jobs alone, it says until when this one waits.
+    A policy that rents for jobs alone sets the job's waiting deadline.
     """
     status = rank(state, rules, slot)
     if status != DONE:
@@ -408,7 +408,7 @@ def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
 
 @kernel
 def rank(state: NodesState, rules: NodesRules, slot: int) -> int:
-    """Let the job have the policy's key, where that stands while the job waits; DONE, or why it cannot be used."""
+    """Give the job the policy's key, if keys stay while jobs wait; DONE, or why the key cannot be used."""
     if rules.ranked and not rules.dynamic:
         state.chosen[0] = slot
         state.score[0] = math.nan
@@ -426,7 +426,7 @@ def rank(state: NodesState, rules: NodesRules, slot: int) -> int:
 
 @kernel
 def _stop_waiting(state: NodesState, rules: NodesRules, trace: Trace, slot: int) -> int:
-    """The job has waited for as long as it was to; DONE, or what is needed first."""
+    """The job's waiting deadline has passed; DONE, or what is needed first."""
     if _has_no_room_for_a_lease(state):
         return NEED_SEGMENTS
     status = rules.stop_waiting(state, rules, slot)
@@ -435,9 +435,9 @@ def _stop_waiting(state: NodesState, rules: NodesRules, trace: Trace, slot: int)
 
 @kernel
 def _run_as_foreseen(state: NodesState, rules: NodesRules, trace: Trace, slot: int) -> int:
-    """The job has run on a machine of its own since it began to wait: that run goes on, or is over by now.
+    """The job has run on a dedicated machine since it began to wait: that run goes on, or is over by now.
 
-    Where its machine was lost it has waited again since then.
+    If the machine was lost, the job has waited again since then.
     """
     need, progress, pool = state.needs[slot], state.progress[slot], state.pool[0]
     now, status = pool.now, DONE
@@ -462,7 +462,7 @@ def _run_as_foreseen(state: NodesState, rules: NodesRules, trace: Trace, slot: i
 
 @kernel
 def _is_short_of_room(state: NodesState) -> bool:
-    """Whether what may be recorded at this instant has no room: a stay for each placement, an absence for each job."""
+    """Whether the records of one instant may lack room: a stay for each placement, an absence for each job."""
     pool, cluster = state.pool[0], state.cluster[0]
     if len(state.segments) > 0 and pool.segments + len(state.placements) - cluster.unused > len(
         state.segments
@@ -479,14 +479,14 @@ def _is_short_of_room(state: NodesState) -> bool:
 
 @kernel
 def _has_no_room_for_a_lease(state: NodesState) -> bool:
-    """Whether one more machine could be rented, and everything that is rented end, and not all of it be recorded."""
+    """Whether the leases lack room for one more machine, and for the ends of all rented ones."""
     cluster = state.cluster[0]
     return len(state.leases) > 0 and cluster.leases + cluster.rented >= len(state.leases)
 
 
 @kernel
 def _note(state: NodesState, slot: int, trace: Trace, learns: bool) -> None:
-    """Write down what came of a job that has just finished."""
+    """Record the outcome of a job that has just finished."""
     progress = state.progress[slot]
     if len(trace.outcomes) > 0:
         outcome = trace.outcomes[trace.finished[0]]

@@ -1,5 +1,5 @@
-"""How long the jobs of a trace take to launch, to initialise and to stop, how fast their workloads run on each offer,
-and how they disturb others.
+"""The delays of a trace's jobs to launch, initialise and stop, their workloads' speeds on each offer, and their
+interference.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KIND = "workload_variant"
 
 
 def kinds_of(jobs: Workload) -> list[str]:
-    """The kind of each job; by what its units need where the trace does not say."""
+    """The kind of each job; by its units' demand where the trace has none."""
     if KIND in jobs.extra:
         return [str(kind) for kind in jobs.extra[KIND].tolist()]
     columns = (jobs.max_units, jobs.gpu, jobs.cpu, jobs.memory_gib)
@@ -57,7 +57,7 @@ def hardware_of(cluster: Cluster) -> NDArray[np.float64]:
 
 
 def launching(jobs: Workload, cluster: Cluster) -> dict[str, NDArray[Any]]:
-    """The delays of each job, s, and its workload's row of the tables: 0 s and -1 where the trace does not say.
+    """The delays of each job, s, and its workload's row of the tables: 0 s and -1 where the trace has none.
 
     Raises InputError for a delay that is no number of 0 or more, and for a workload that the table does not have.
     """
@@ -73,7 +73,7 @@ def launching(jobs: Workload, cluster: Cluster) -> dict[str, NDArray[Any]]:
 
 
 def _rows_of(jobs: Workload, cluster: Cluster) -> NDArray[np.int64]:
-    rows = {"": -1}  # of a job whose workload the trace does not say
+    rows = {"": -1}  # of a job without a workload in the trace
     places = {workload: row for row, workload in enumerate(cluster.workloads)}
     for number, kind in enumerate(kinds_of(jobs)):
         if kind not in rows:

@@ -1,4 +1,4 @@
-"""The load that a workload offers to nodes, and the same workload with gaps that offer another."""
+"""The load that a workload offers to nodes, and the same workload with gaps for another load."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def scaled_to(
         raise InputError(f"--load {load_frac:g}: no job of {workload.name} fits the cluster {cluster.name}")
     if math.isinf(offered):
         raise InputError(f"--load {load_frac:g}: the jobs of {workload.name} are all submitted at one time")
-    # `scale_load` stretches by its own idea of the load to what it is given: here by offered / load_frac.
+    # `scale_load` stretches from its own measure of the load to the given one: here by offered / load_frac.
     return workload.scale_load(workload.offered_load(1) / offered * load_frac, 1)

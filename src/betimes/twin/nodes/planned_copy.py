@@ -13,7 +13,7 @@ from betimes.workload import Workload
 
 
 class NeedsRoom(Exception):
-    """The copy needs more room; `status` says of what. The simulation begins again with more."""
+    """The copy needs more room, of the kind of `status`. The simulation begins again with more."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)

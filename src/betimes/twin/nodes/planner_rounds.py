@@ -1,4 +1,4 @@
-"""The rounds of a planner in the twin: when it is asked, what it is shown, and what becomes of its decisions."""
+"""The rounds of a planner in the twin: the instants, the snapshots, and the planner's decisions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Planned(Protocol):
         ...
 
     def take_records(self) -> None:
-        """Make room for what may be recorded at one instant."""
+        """Make room for the records of one instant."""
         ...
 
     def heed(self, status: int) -> None:
@@ -69,7 +69,7 @@ class PlannerRounds:
             self._ask_from(float(self.simulation.jobs.submit_s[0]))
 
     def ahead(self, state: NodesState, aside: Trace, row: Ints) -> PlannerRounds:
-        """The same planner, as it is now, for a copy of the cluster that is played forward; this one stays as it is."""
+        """A copy of the planner as it is now, for a copy of the cluster that is played forward."""
         run = self.simulation
         copied = PlannedCopy(run.policy, state, aside, row, run.kinds, run.jobs)
         found = PlannerRounds(copied, copy.deepcopy(self.planner))
@@ -97,7 +97,7 @@ class PlannerRounds:
             self._ask_from(float(run.jobs.submit_s[row]))
 
     def warning(self) -> str:
-        """What the user is to know of refused decisions, empty: none was refused."""
+        """A note to the user about refused decisions, empty: none was refused."""
         if not self.refused:
             return ""
         first, count = self.refused[0], len(self.refused)
@@ -133,7 +133,7 @@ class PlannerRounds:
         self.refused += refusals(decisions, batch, of, snapshot)
 
     def _ended(self) -> list[tuple[int, float]]:
-        """The jobs that have ended since the planner was shown any, by row: their order of submission."""
+        """The jobs that have ended since the last snapshot, by row: their order of submission."""
         ended = as_array(self.simulation.trace.outcomes)[self.reported : self.simulation.trace.finished[0]]
         found = zip(ended["row"].tolist(), ended["finish_s"].tolist(), strict=True)
         return [*self._ended_before, *found]

@@ -1,4 +1,4 @@
-"""Rented machines in the twin: a cluster's offers as the core's terms, what is drawn about them, and the bill."""
+"""Rented machines in the twin: a cluster's offers as the core's terms, the machines' draws, and the bill."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from betimes.twin.nodes.tasks import Tasks
 from betimes.workload import Workload
 
 RENT = "rent"
-"""The column of a trace that says whether a machine may be rented for a job alone."""
+"""The column of a trace with the choice whether to rent a machine for a job alone."""
 
 CHOICES = {"auto": AUTO, "never": NEVER, "now": NOW}
 
 FATES = 256
-"""Machines of an offer about which is drawn ahead."""
+"""Machines of an offer with draws made ahead."""
 
 COPIED = ("serial", "requested_s", "booted_s", "up_s", "ended_s", "idle_s", "task_s", "cause", "job")
 """The columns of a lease that are the core's."""
@@ -69,7 +69,7 @@ def choices_of(jobs: Workload) -> NDArray[np.int64]:
 
 
 def with_spot(cluster: Cluster) -> Cluster:
-    """The same cluster where what is on offer on demand can be rented as a spot machine, too, as `TYPE.spot`."""
+    """The same cluster with each offer on demand also as a spot machine, `TYPE.spot`."""
     spot = [
         replace(offer, type=f"{offer.type}.spot", family=offer.family, spot=Spot())
         for offer in cluster.offers
@@ -79,10 +79,9 @@ def with_spot(cluster: Cluster) -> Cluster:
 
 
 def check_alone(cluster: Cluster, jobs: Workload, tasks: Tasks, foresees: bool) -> int:
-    """Refuse offers under which machines for one job alone cannot be simulated; returns the most that a job may need.
+    """Refuse offers under which dedicated machines cannot be simulated; returns the most that a job may need.
 
-    jobs: those that `tasks` does not refuse. foresees: what would have been rented earlier is only known later. Raises
-    ClusterError.
+    jobs: those that `tasks` does not refuse. foresees: earlier rents become known only later. Raises ClusterError.
     """
     most = 1
     if foresees and cluster.quota is not None:
@@ -128,7 +127,7 @@ _LOOKS_BACK = (
 
 
 def fates_of(cluster: Cluster, together: int = 1) -> int:
-    """For how many machines of each offer there has to be room: none where nothing is left to chance.
+    """The number of machines of each offer to make room for: none where nothing is left to chance.
 
     together: the most that are rented at once.
     """
@@ -136,7 +135,7 @@ def fates_of(cluster: Cluster, together: int = 1) -> int:
 
 
 def draw_ahead(state: NodesState, cluster: Cluster) -> None:
-    """Draw what becomes of the next machines of every offer that leaves anything to chance."""
+    """Draw the fates of the next machines of every offer that leaves anything to chance."""
     width = len(state.fates) // max(1, len(cluster.offers))
     for at, offer in enumerate(cluster.offers):
         terms = state.offers[at]

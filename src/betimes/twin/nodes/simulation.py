@@ -108,11 +108,11 @@ AGAIN = (
 
 
 class NodesSimulation:
-    """The twin of a cluster of nodes: `run` takes it through a workload; `result` says what came of it.
+    """The twin of a cluster of nodes: `run` takes it through a workload; `result` returns the outcome.
 
-    tasks: what jobs become on the nodes, by default as `tasks_of` has it. Jobs that the empty cluster cannot hold
-    are refused: `tasks.reasons` says which and why. observed: what the cluster looked like when each job began to wait
-    is written down (`core.nodes.wait_features`).
+    tasks: the jobs' tasks on the nodes, by default those of `tasks_of`. Jobs that the empty cluster cannot hold are
+    refused: `tasks.reasons` gives the reasons. observed: the cluster's features when each job began to wait are
+    recorded (`core.nodes.wait_features`).
     """
 
     def __init__(
@@ -236,17 +236,17 @@ class NodesSimulation:
 
     @property
     def job_ids(self) -> NDArray[Any]:
-        """What the jobs are called, by row."""
+        """The names of the jobs, by row."""
         return self.jobs.job_id
 
     @property
     def believes(self) -> bool:
-        """Whether what is believed of sizes is not the truth."""
+        """Whether believed sizes are not the true ones."""
         return self.sizes.kind != "true"
 
     @property
     def units(self) -> int:
-        """What the cluster's own nodes count; one where it has none."""
+        """The size of the cluster by its owned nodes; one where it has none."""
         return self.cluster.units if self.cluster.groups else 1
 
     def run(
@@ -283,7 +283,7 @@ class NodesSimulation:
 
     @property
     def now_s(self) -> float:
-        """When the last thing happened, in seconds of the trace."""
+        """The time of the last event, in seconds of the trace."""
         return float(self.state.pool[0].now)
 
     def submit_rows(self, stop: int, until_s: float = math.inf) -> int:
@@ -291,7 +291,7 @@ class NodesSimulation:
         return run_rows(self.state, self.rules, self.trace, self.row, stop, until_s)
 
     def _goes_on(self, step: Callable[[int], int], stop: int) -> bool:
-        """One call of the loop, and what it asks for; says whether it has to be called again."""
+        """One call of the loop, and what it asks for; returns whether it has to be called again."""
         self.state.pool[0].budget = EVENTS_A_CALL
         try:
             status = step(stop)
@@ -305,7 +305,7 @@ class NodesSimulation:
         return status in AGAIN
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
-        """What came of every job, in the workload's order."""
+        """The outcome of every job, in the workload's order."""
         w, finish_s = self.workload, in_rows(self.trace, "finish_s", math.nan)
         units_s = in_rows(self.trace, "units_s", 0.0)
         state = np.full(len(w), JobState.REFUSED)
@@ -362,7 +362,7 @@ class NodesSimulation:
         )
 
     def _rented(self, leases: LeaseColumns | None) -> dict[str, NDArray[Any]]:
-        """What was rented for each job alone, and what that cost."""
+        """The dedicated machines of each job, and their cost."""
         count = len(self.workload)
         usd, types = np.full(count, np.nan), np.zeros(count, dtype=np.str_)
         if self.rules.waits and leases is not None:
@@ -416,7 +416,7 @@ class NodesSimulation:
 
     @property
     def _any_demand(self) -> NDArray[np.int64]:
-        """(jobs, families, 3) what a task may need; of one family where that is the same on all."""
+        """(jobs, families, 3) a task's demand; one family if it is the same on all."""
         if self.tasks.by_family is None:
             return self.tasks.demand[self.kept][:, None]
         return self.tasks.by_family[self.kept]
@@ -426,7 +426,7 @@ class NodesSimulation:
         if status == NEED_SLOTS:
             self.state = with_more_slots(self.state)
         elif status == NEED_PLACEMENTS:
-            self.take_records()  # of which the log may be what was full
+            self.take_records()  # the log among them may be what was full
             if self.state.cluster[0].unused < len(self.state.nodes):
                 self.state = with_more_placements(self.state)
         elif status == NEED_STEPS:
@@ -459,7 +459,7 @@ class NodesSimulation:
             raise BetimesError(f"internal: the event loop returned {status}")
 
     def take_records(self) -> None:
-        """Make room for what may be recorded at one instant (`event_loop._is_short_of_room`)."""
+        """Make room for the records of one instant (`event_loop._is_short_of_room`)."""
         pool, cluster = self.state.pool[0], self.state.cluster[0]
         self.segment_chunks.append(as_array(self.state.segments)[: pool.segments].copy())
         self.absence_chunks.append(as_array(self.state.absences)[: cluster.absences].copy())
@@ -501,7 +501,7 @@ class NodesSimulation:
         return leases(self.cluster, self.lease_chunks, self.state)
 
     def _fixed_usd(self) -> float | None:
-        """What the cluster's own nodes cost from the first arrival to the last thing that happened."""
+        """The cost of the owned nodes from the first arrival to the last event."""
         if not any(group.usd_per_h is not None for group in self.cluster.groups) or not len(self.jobs):
             return None
         horizon_s = float(self.state.pool[0].now) - float(self.jobs.submit_s[0])
@@ -517,7 +517,7 @@ class NodesSimulation:
     def _resources(
         self, units_s: Floats, leases: LeaseColumns | None, makespan_s: float
     ) -> tuple[ResourceUse, ...]:
-        """What of each resource that the cluster has was held for how long."""
+        """The use of each resource that the cluster has, amount times time held."""
         stays_s = units_s / self.jobs.max_units
         amounts = self.tasks.count[self.kept][:, None] * self.tasks.demand[self.kept]
         amounts[self.tasks.differs[self.kept]] = (

@@ -1,4 +1,4 @@
-"""Jobs that wait are split into other tasks, since the nodes are others."""
+"""Splits waiting jobs into other tasks after a change of the nodes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from betimes.twin.nodes.event_loop import Trace, rank, set_tasks
 def split_anew(state: NodesState, rules: NodesRules, trace: Trace, slots: Ints) -> int:
     """The waiting jobs slots[k] are the tasks of trace.arrivals[k] from now on; DONE, or why an answer cannot be used.
 
-    They give up what they are bound to, and their reservations. Until when one waits the policy is asked again where
-    machines of one's own hold it now, or no more.
+    They give up what they are bound to, and their reservations. If a job's fit on owned machines has changed, the
+    policy sets its waiting deadline again.
     """
     for k in range(len(slots)):
         slot = slots[k]

@@ -1,4 +1,4 @@
-"""A simulation on nodes whose jobs come in chunks: what it keeps of a job that is done is five numbers.
+"""A simulation on nodes whose jobs come in chunks: it keeps five numbers of each finished job.
 
 The loop reads a window of the trace. Before the first jobs of the next chunk are known, it stops short of the last
 instant of the window, at which more of them may be submitted. So chunks change nothing: every job starts and ends as in
@@ -29,17 +29,17 @@ from betimes.twin.sizes import Sizes
 from betimes.workload import Workload
 from betimes.workload.family_demands import refuse_family_demands
 
-FIRST_ROWS = 1 << 16  # of the columns of what came of the jobs
+FIRST_ROWS = 1 << 16  # of the columns of outcomes
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedResult:
-    """What came of all jobs that the cluster could run, in order of submission.
+    """The outcomes of all jobs that the cluster could run, in order of submission.
 
-    `submit_s`, `run_s` (what a job takes alone), `start_s` and `finish_s` in seconds, NaN where there is none;
-    `cost_usd` of the machines that were rented for the job alone; `offer`: which of the cluster's offers it ended on,
-    -1: on owned machines. `leases_usd`: what all rented machines cost, and `fixed_usd` the owned ones, None where they
-    have no prices. `refused` jobs were refused, the first for `reason`.
+    `submit_s`, `run_s` (a job's run time alone), `start_s` and `finish_s` in seconds, NaN where there is none;
+    `cost_usd` of the job's dedicated machines; `offer`: which of the cluster's offers it ended on, -1: on owned
+    machines. `leases_usd`: the cost of all rented machines, and `fixed_usd` of the owned ones, None where they have no
+    prices. `refused` jobs were refused, the first for `reason`.
     """
 
     policy: str
@@ -165,7 +165,7 @@ class StreamedSimulation:
         self._advance(len(left), progress, last=True)
 
     def result(self) -> StreamedResult:
-        """What came of the jobs."""
+        """The outcomes of the jobs."""
         priced = any(group.usd_per_h is not None for group in self._run.cluster.groups)
         run, horizon_s = self._run, self._run.now_s - float(self._table["submit_s"][0] if self._rows else 0.0)
         return StreamedResult(
@@ -233,7 +233,7 @@ class StreamedSimulation:
             self._table[name][begin : self._rows] = values
 
     def _window(self, *parts: NDArray[Any]) -> NDArray[Any]:
-        """Let the loop see these arrivals, the last rows so far; there is room for whatever ends meanwhile."""
+        """Show the loop these arrivals, the last rows so far; there is room for the outcomes meanwhile."""
         run = self._run
         window = blank(Arrival, sum(map(len, parts)))
         arrivals = np.concatenate(parts, out=as_array(window))
@@ -246,9 +246,9 @@ class StreamedSimulation:
         return as_array(window)
 
     def _advance(self, stop: int, progress: Callable[[int], object] | None, last: bool = False) -> None:
-        """Submit the jobs of the window up to `stop`, and take down what came of those that have ended.
+        """Submit the jobs of the window up to `stop`, and collect the outcomes of those that have ended.
 
-        last: there are no others; what is there after that never ends.
+        last: there are no others; jobs that are left after that never end.
         """
         run, first = self._run, int(self._run.trace.first[0])
         self._wall_s += run.advance_rows(stop, lambda row: progress(first + row) if progress else None)
@@ -261,7 +261,7 @@ class StreamedSimulation:
         self._take_bills(last)
 
     def _take_bills(self, last: bool = False) -> None:
-        """Take down what the machines cost whose leases have ended; last: and those that have not."""
+        """Collect the cost of machines whose leases have ended; last: and of those whose have not."""
         run = self._run
         run.take_records()
         ended = [*run.lease_chunks, present(run.state)] if last else run.lease_chunks

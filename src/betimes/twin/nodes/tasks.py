@@ -32,13 +32,13 @@ NO_LIMIT = 1 << 40  # tasks on a node; as many on each of a million nodes are st
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """What each job of a workload becomes on a cluster: `count` equal tasks that start and end together.
+    """The tasks of each job of a workload on a cluster: `count` equal tasks that start and end together.
 
-    `count` (n,) and `demand` (n, 3), what one task needs, in the whole numbers of `cluster.resources`;
+    `count` (n,) and `demand` (n, 3), of one task, in the whole numbers of `cluster.resources`;
     `refused` (n,) marks the jobs that the empty cluster cannot run. `reasons` has one line for each kind of
     refusal, which names the first such job. `fits_no_owned` (n,) marks those that only rented machines can run.
-    `by_family` (n, families, 3) is what one task needs on each of the cluster's families, `NOWHERE` where it cannot
-    run; null where no job has a demand of its own for a family. `demand` is the least of any family.
+    `by_family` (n, families, 3) is one task's demand on each of the cluster's families, `NOWHERE` where it cannot
+    run; null where no job has demands by family. `demand` is the least of any family.
     """
 
     count: Integers
@@ -49,7 +49,7 @@ class Tasks:
     by_family: Integers | None = None
 
     def needs(self, family: int) -> Integers:
-        """(n, 3) what all tasks of a job need together on machines of a family; nothing where it cannot run."""
+        """(n, 3) the demand of all tasks of a job together on machines of a family; 0 where it cannot run."""
         if self.by_family is None:
             return self.count[:, None] * self.demand
         each = self.by_family[:, family]
@@ -57,7 +57,7 @@ class Tasks:
 
     @property
     def differs(self) -> Bools:
-        """(n,) whether what a job's task needs depends on the family."""
+        """(n,) whether a job's demand depends on the family."""
         if self.by_family is None:
             return np.zeros(len(self.count), dtype=bool)
         return (self.by_family != self.by_family[:, :1]).any(axis=(1, 2))
@@ -71,7 +71,7 @@ class Requirements:
     distinct: tuple[Labels, ...]
 
     def of(self, row: int) -> Labels:
-        """What one job requires."""
+        """The labels that one job requires."""
         return self.distinct[int(self.of_job[row])]
 
     @property
@@ -84,13 +84,13 @@ class Requirements:
 
     @property
     def masks(self) -> Integers:
-        """(n,) the bits of what each job requires."""
+        """(n,) the bits of the labels that each job requires."""
         bits = self.bits
         return np.array([mask(labels, bits) for labels in self.distinct], np.int64)[self.of_job]
 
 
 def requirements_of(workload: Workload) -> Requirements:
-    """What the jobs of a workload require. Raises InputError, naming the job, for what are no labels."""
+    """The labels that the jobs of a workload require. Raises InputError, naming the job, for anything else."""
     stated = np.flatnonzero(workload.require != "")
     of_job = np.zeros(len(workload), np.int64)
     if not len(stated):
@@ -201,7 +201,7 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
 
 
 def tasks_on_owned_first(workload: Workload, cluster: Cluster) -> Tasks:
-    """The same for jobs that wait for machines that are owned: split for those, and where they cannot, for offers."""
+    """The same for jobs that wait for owned machines: split for those, or for offers if no owned one holds them."""
     if not cluster.groups:
         offered = tasks_of(workload, cluster, rents=True)
         return replace(offered, fits_no_owned=~offered.refused)
@@ -224,16 +224,16 @@ def tasks_on_owned_first(workload: Workload, cluster: Cluster) -> Tasks:
 
 
 def unit_demand(workload: Workload, cluster: Cluster) -> Integers:
-    """What one unit of each job of a pool needs on nodes, (n, 3), in the whole numbers of `cluster.resources`.
+    """The demand of one unit of each job of a pool on nodes, (n, 3), in the whole numbers of `cluster.resources`.
 
-    Raises InputError for a job with a demand of its own for a family: a unit of a pool needs the same on all nodes.
+    Raises InputError for a job with demands by family: a unit of a pool needs the same on all nodes.
     """
     refuse_family_demands(workload, SAME_IN_A_POOL)
     return whole_demand(unit_amounts(workload, cluster))
 
 
 def unit_amounts(workload: Workload, cluster: Cluster) -> Floats:
-    """What one unit of each job needs, (n, 3): GPUs, cores, GiB."""
+    """The demand of one unit of each job, (n, 3): GPUs, cores, GiB."""
     if cluster.is_pool:
         return np.tile([0.0, 1.0, 0.0], (len(workload), 1))
     unit: Floats = np.stack([getattr(workload, name) for name in RESOURCES], axis=1)
@@ -257,7 +257,7 @@ def held(demand: Integers, shapes: Integers, counts: Integers, most: int = NO_LI
 def _too_large(
     workload: Workload, unit: Floats, large: Bools, required: Requirements, shapes: Sequence[Integers]
 ) -> list[str]:
-    """One line for each resource of which a unit needs more than any node has, one for what remains.
+    """One line for each resource that a unit needs more of than any node has, one for the other refusals.
 
     shapes: of the nodes that suit each of the distinct requirements.
     """
@@ -288,7 +288,7 @@ def _too_large(
 
 
 def _fits_no_family(workload: Workload, demands: FamilyDemands, jobs: Bools, cluster: Cluster) -> str:
-    """One line about jobs with demands by family of which no machine of these holds a unit."""
+    """One line about jobs with demands by family whose unit fits no machine."""
     row = int(np.argmax(jobs))
     at = int(np.searchsorted(demands.rows, row))
     named = demands.named(at)

@@ -1,4 +1,4 @@
-"""The pool's loop and what can happen to its jobs from outside, as a driver in Python calls them."""
+"""Entries for the pool's loop and external events of its jobs, called by a driver in Python."""
 
 from __future__ import annotations
 

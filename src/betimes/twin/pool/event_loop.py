@@ -31,9 +31,9 @@ from betimes.core.work import outrun
 from betimes.kernels import Floats, FloatTable, Ints, Records, Struct, kernel
 from betimes.twin.history import History, knows, last_two_s, remember
 
-# What `advance` returns.
+# The statuses of `advance`.
 
-IDLE_WAKEUPS = 10_000  # after so many decisions in a row to run nothing a policy is said to be stuck
+IDLE_WAKEUPS = 10_000  # decisions in a row to run nothing, after which a policy counts as stuck
 
 
 class Arrival:
@@ -54,7 +54,7 @@ class Arrival:
 
 
 class Outcome:
-    """What came of a job."""
+    """The outcome of a job."""
 
     start_s: float
     finish_s: float
@@ -66,7 +66,7 @@ class Outcome:
 
 
 class Trace(Struct):
-    """What the loop reads of the jobs to come and writes of those that are done."""
+    """The jobs to come, read by the loop, and the outcomes that it writes."""
 
     arrivals: Records[Arrival]  # (jobs,) in order of submission
     outcome: Records[Outcome]  # (jobs,) filled when the job finishes
@@ -77,7 +77,7 @@ class Trace(Struct):
 
 @kernel
 def decide(state: State, rules: PoolRules, trace: Trace) -> int:
-    """Ask the policy and apply what it says; returns DONE or REFUSED + reason."""
+    """Ask the policy and apply its decision; returns DONE or REFUSED + reason."""
     pool, again = state.pool[0], state.wakeups[0]
     if pool.active == 0:  # there is no job to decide about, or to wake up for
         pool.wakeup = math.inf
@@ -115,7 +115,7 @@ def _rank(state: State, rules: PoolRules, trace: Trace, number: int, stop: int) 
     if stop <= head:
         return DONE
     chosen, count = state.order[number][head:stop], stop - head
-    for k in range(count):  # a hook may write into what it is given, and leave its answer out
+    for k in range(count):  # a hook may write into its arguments, and leave its answer out
         asked[k] = chosen[k]
         keys[k] = math.nan
     rules.rank(view_of(state), state.pool[0].now, asked[:count], keys[:count])
@@ -130,7 +130,7 @@ def _rank(state: State, rules: PoolRules, trace: Trace, number: int, stop: int) 
 
 @kernel
 def rank_anew(state: State, rules: PoolRules, trace: Trace) -> int:
-    """Rank all jobs, those that wait too, once the pool has become another; returns as `decide`."""
+    """Rank all jobs, waiting ones too, after a change of the pool; returns as `decide`."""
     if rules.ranked:
         for number in range(len(state.groups)):
             status = _rank(state, rules, trace, number, state.groups[number].tail)
@@ -228,7 +228,7 @@ def take_slot(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
 
 @kernel
 def queue_up(state: State, rules: PoolRules, trace: Trace, slot: int) -> int:
-    """Put the job of a slot where the policy's class and key say; DONE, or why they cannot be used."""
+    """Put the job of a slot in its place by the policy's class and key; DONE, or why these cannot be used."""
     view = view_of(state)
     group = rules.classify(view, slot)
     if group < 0 or group >= len(state.groups):
@@ -275,7 +275,7 @@ def _skip_steady_wakeups(state: State, until: float) -> None:
 
 @kernel
 def _belief(speedup: FloatTable, trace: Trace, row: int, learns: bool) -> float:
-    """The size the scheduler believes at submission: told, or the mean of the user's last two run times."""
+    """The believed size at submission: the arrival's, or the mean of the user's last two run times."""
     arrival = trace.arrivals[row]
     if not learns or not knows(trace.history, arrival.user):
         return arrival.believed
@@ -285,7 +285,7 @@ def _belief(speedup: FloatTable, trace: Trace, row: int, learns: bool) -> float:
 
 @kernel
 def _note(state: State, slot: int, trace: Trace, learns: bool) -> None:
-    """Write down what came of a job that has just finished."""
+    """Record the outcome of a job that has just finished."""
     job, progress, pool = state.jobs[slot], state.progress[slot], state.pool[0]
     outcome = trace.outcome[progress.row]
     outcome.start_s = progress.started_s

@@ -46,7 +46,7 @@ class Fitted:
 def fit(workload: Workload, units: int, on_wide: str = "refuse", cluster: Cluster | None = None) -> Fitted:
     """Deal with jobs whose minimum is more than there is: refuse them all with an error, clip, or drop them.
 
-    There are `units`, of which the empty nodes of `cluster`, if one is given, may hold fewer of one job's kind; a
+    There are `units`; the empty nodes of `cluster`, if one is given, may hold fewer of one job's kind; a
     job that could use more than that is narrowed. A clipped job keeps its work and needs at most all there is.
     Raises ClusterError naming the first such job.
     """
@@ -95,7 +95,7 @@ def _narrowed(
 
 
 class Simulation:
-    """The twin of a pool: `run` takes it through a workload; `result` says what came of it."""
+    """The twin of a pool: `run` takes it through a workload; `result` returns the outcome."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class Simulation:
         return run_rows(self.state, self.rules, self.trace, self.row, stop)
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
-        """What came of every job."""
+        """The outcome of every job."""
         w, o = self.workload, as_array(self.trace.outcome)
         finished = ~np.isnan(o["finish_s"])
         jobs = JobColumns(

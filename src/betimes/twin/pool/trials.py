@@ -1,8 +1,8 @@
 """Jobs that are sets of trials, exactly: each trial works on one unit, and the last ones leave units unused.
 
-A set is one job to the policy. The core keeps the account of its work as a whole, as of any linear job, and is told
-when it is done; what the trials do happens here, as it does in a live service, and is told to the core: with every
-trial that ends, the set can use a unit less once there are fewer left than it could use (docs/notes/trials.md).
+A set is one job to the policy. The core keeps the account of its work as a whole, as of any linear job. The trials run
+here, as they do in a live service, which report to the core the end of the set, and its width: with every trial that
+ends, the set can use a unit less once there are fewer left than it could use (docs/notes/trials.md).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _believed_left = entry(believed_left, State, int, float)
 def work_left(
     told_s: float, taken_s: float, done: int, begun: Iterable[tuple[float, float]], untouched: int
 ) -> float:
-    """Work of a set that is left as its trials have it, seconds on one unit.
+    """Remaining work of a set by its trials, seconds on one unit.
 
-    told_s: what a trial was believed to take; taken_s: what `done` of them took together, from which their mean is
-    taken once there are any. begun: of each that has run and is not done, seconds that it has run, and the part of it
+    told_s: the estimate of a trial; taken_s: the run time of the `done` ones together, whose mean replaces the
+    estimate once there are any. begun: for each that has run and is not done, the seconds that it has run, and the part
     that it reports as done (0: unknown). One that has run for longer than is believed is believed to take twice as
-    long. untouched: how many have not run.
+    long. untouched: the number that have not run.
     """
     each_s = usual_s(told_s, taken_s, done)
     left_s = each_s * untouched
@@ -56,7 +56,7 @@ def work_left(
 
 
 def usual_s(told_s: float, taken_s: float, done: int) -> float:
-    """What a trial is believed to take, s."""
+    """The believed run time of a trial, s."""
     return max(taken_s / done if done else told_s, SMALLEST_BELIEF_S)
 
 
@@ -74,7 +74,7 @@ def outrunning(state: State, until_s: float) -> list[int]:
 
 
 def is_news(left_s: float, believed_s: float) -> bool:
-    """Whether it is materially another amount of work than what is believed to be left."""
+    """Whether this amount of work differs materially from the believed remaining work."""
     return abs(left_s - believed_s) > max(TOLERANCE_S, TOLERANCE_FRAC * max(left_s, believed_s))
 
 
@@ -99,7 +99,7 @@ class _Trial:
 @dataclass(eq=False)
 class _Set:
     slot: int
-    told_s: float  # what a trial is believed to take
+    told_s: float  # the estimate of a trial
     most: int  # units that it can use as long as it has so many trials
     left: list[_Trial]  # in order; the first `units` of them run
     units: int = 0
@@ -167,14 +167,14 @@ class TrialSimulation(Simulation):
         self.wall_s = time.perf_counter() - started
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
-        """What came of every job; alone, it would take as long as its trials do on the units that it can use."""
+        """The outcome of every job; its run time alone is that of its trials on the units that it can use."""
         found = super().result(load_s, compile_s)
         most = np.minimum(self.workload.max_units, self.units)
         alone_s = [_alone_s(self._works(row), int(most[row])) for row in range(len(most))]
         return replace(found, jobs=replace(found.jobs, run_alone_s=np.array(alone_s)))
 
     def _works(self, row: int) -> Sequence[float]:
-        """What the trials of a job take, s."""
+        """The run times of a job's trials, s."""
         if self.works is not None:
             return self.works[row]
         count = int(self.workload.max_units[row])
@@ -186,7 +186,7 @@ class TrialSimulation(Simulation):
         return np.array([len(works) for works in self.works], dtype=np.int64)
 
     def _end_trials(self, now_s: float) -> list[int]:
-        """The trials that end now do; the rows of their sets."""
+        """End the trials that are due now; returns the rows of their sets."""
         rows: list[int] = []
         for row, each in self.sets.items():
             ended = [one for one in _running(each) if one.truth.finish_at == now_s]
@@ -273,7 +273,7 @@ class TrialSimulation(Simulation):
         return work_left(each.told_s, each.taken_s, each.done, [(ran_s, 0.0) for ran_s in begun], untouched)
 
     def _promise(self, row: int) -> float:
-        """When the job is done if nothing more is submitted, its trials and those of others being fluid."""
+        """The job's finish if nothing more is submitted, with its trials and those of others fluid."""
         copy = room_to_play(self.state)
         entries.copy_beliefs(self.state, copy)
         outcome = blank(Outcome, len(self.workload))
@@ -292,7 +292,7 @@ class TrialSimulation(Simulation):
         self._run(-math.inf)
 
     def _run(self, until_s: float) -> int:
-        """What is due up to an instant happens, as far as the budget goes."""
+        """Let the events due up to an instant happen, as far as the budget goes."""
         status = entries.advance(self.state, self.rules, self.trace, until_s, -1)
         if status not in (DONE, PAUSED, STUCK):
             self._heed(status)

@@ -1,7 +1,7 @@
-"""How far a virtual job has come: what is true of it, which the scheduler never sees.
+"""The true progress of a virtual job, which the scheduler never sees.
 
-The account of `core.account`, for one job and written down once more, so that a schedule played by the service can
-be compared with the twin's to the last bit.
+The account of `core.work`, repeated for one job, so that a schedule played by the service can be compared with the
+twin's to the last bit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class VirtualJob:
         self._units_before, self._stall_before = 0, 0.0
 
     def hold(self, units: int, now_s: float) -> None:
-        """From now on it works on so many units, or on none."""
+        """Let the job work on `units` units, or on none, from now on."""
         self._settle(now_s)
         self.units = units
         if units == 0:
@@ -45,18 +45,18 @@ class VirtualJob:
         self.finish_at = now_s + self._stall + self._left / self._rate
 
     def idle(self, now_s: float) -> None:
-        """It has been told to leave: it keeps its units for now and does no work."""
+        """Stop the job: it keeps its units for now and does no work."""
         self._settle(now_s)
         self._rate = self._stall = 0.0
         self.finish_at = math.inf
 
     def leave(self, now_s: float) -> None:
-        """It has gone: when it holds units again it has to be started again, be it at this instant."""
+        """The job has left: when it holds units again, even at this instant, it has to be started again."""
         self.hold(0, now_s)
         self._units_before = 0
 
     def progress_frac(self, now_s: float) -> float:
-        """How much of its work is done."""
+        """The work done so far."""
         worked = max(0.0, now_s - self._since - self._stall)
         return 1.0 - max(0.0, self._left - self._rate * worked) / self.work_s if self.work_s > 0.0 else 1.0
 

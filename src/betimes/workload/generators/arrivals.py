@@ -1,4 +1,4 @@
-"""When jobs arrive: gaps between submissions, at a stated mean gap, and the gap at which jobs offer a stated load.
+"""Arrival processes: gaps between submissions, at a stated mean gap, and the gap at which jobs offer a stated load.
 
 Processes return float64[n], seconds since the previous job; the first gap is 0, so job 0 arrives at 0.
 """
@@ -57,7 +57,7 @@ def mmpp(
     first_is_burst = bool(rng.random() < burst_frac)
 
     # In a clock that runs at the current rate the arrivals are a plain Poisson process; `clock_at_switch` and
-    # `time_at_switch` say how that clock maps to time.
+    # `time_at_switch` map that clock to time.
     clock = np.cumsum(rng.exponential(1.0, jobs))
     clock_at_switch, time_at_switch = np.zeros(1), np.zeros(1)
     jobs_a_pair = burst_jobs + calm_rate * calm_s
@@ -126,7 +126,7 @@ def speedup_at_max(curve_names: tuple[str, ...], curve: IntArray, max_units: Int
 def mean_gap_s(wanted_unit_s: FloatArray, load_frac: float, units: int) -> float:
     """The mean gap at which these jobs offer the stated load.
 
-    `wanted_unit_s` is what each job wants in unit-seconds at full width; load is their sum over units x
+    `wanted_unit_s` is each job's demand in unit-seconds at full width; load is their sum over units x
     span, as in `Workload.offered_load`.
     """
     return float(wanted_unit_s.sum()) / (load_frac * units * max(len(wanted_unit_s) - 1, 1))

@@ -1,5 +1,5 @@
-"""How large jobs are, and other things that are drawn: distributions of seconds, truncated normals, tables of
-cumulative probabilities, weighted choices.
+"""Distributions of job sizes and other draws: distributions of seconds, truncated normals, tables of cumulative
+probabilities, weighted choices.
 
 Every distribution of sizes has `sample(rng, n) -> float64[n]`, `mean_s` and `cdf(x)`.
 """
@@ -266,7 +266,7 @@ class EmpiricalCdf:
     def read_csv(cls, path: str | Path, kind: str | None = None, workload: str | None = None) -> EmpiricalCdf:
         """From a CSV file with columns `value` and `cdf` (plain or gzip).
 
-        A file that holds many tables says which row belongs to which in the columns `kind` and `workload`.
+        In a file of many tables the columns `kind` and `workload` assign each row to its table.
         Raises TraceError with file, line and field.
         """
         table = SmallTable(path, TraceError)

@@ -2,8 +2,8 @@
 
 The paper prints the means of the times; standard deviations, lower bounds and the demands are only in figures,
 so those here are stated choices, and every one is a parameter. A job is one task, and all are submitted at 0:
-the paper keeps the load on the machine constant under FIFO, and when a job comes only a simulation can tell.
-The notes say which load on which machine to keep (`closed_loop_*`).
+the paper keeps the load on the machine constant under FIFO, so that submission times follow from a simulation.
+The notes give the load and the machine (`closed_loop_*`).
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class _Pair:
         )
 
     def sample(self, rng: np.random.Generator, trial: np.ndarray) -> FloatArray:
-        """One draw a job: streams of their own keep one class's draws from moving the other's."""
+        """One draw a job: separate streams keep one class's draws from moving the other's."""
         made = np.empty(len(trial))
         for its_rng, variable, rows in zip(
             rng.spawn(2), (self.trial, self.best_effort), (trial, ~trial), strict=True

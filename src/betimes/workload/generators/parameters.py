@@ -1,4 +1,4 @@
-"""What a generator declares about itself and its parameters, for the command line and the reference pages."""
+"""A generator's declaration of itself and its parameters, for the command line and the reference pages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Parameter:
 
     @property
     def expected(self) -> str:
-        """What a value must be, in words."""
+        """The range of values, in words."""
         if self.kind == "choice":
             return "one of " + ", ".join(self.choices)
         if self.kind in ("text", "path", "bool"):

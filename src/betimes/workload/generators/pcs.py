@@ -1,7 +1,7 @@
 """The three workloads of the PCS study (paper, section 5.1), and the draws of its published simulator.
 
 The published simulator labels no unit: Workload-1 is in seconds, Workload-3 in minutes that it treats as
-seconds. Here times are seconds, and `unit_s` says how long the unit of Workload-3 is.
+seconds. Here times are seconds, and `unit_s` is the unit of Workload-3.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PublishedTables:
 
 @dataclass(frozen=True)
 class PublishedApps:
-    """What comes out, in the simulator's own unit of time: arrival, one-unit work and width of every app."""
+    """The generated apps, in the simulator's unit of time: arrival, one-unit work and width of each."""
 
     arrival: NDArray[np.float64]
     work: NDArray[np.float64]

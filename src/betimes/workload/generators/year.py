@@ -1,7 +1,7 @@
 """`year`: the rigid jobs of a university cluster, with the published characteristics of a year of 14 million.
 
-The trace of SoCC 2021 is not at hand; what is published of it is the distribution of run times, and how many jobs there
-are (spec/waiting.md A.11). Arrivals go up and down by day and week.
+The trace of SoCC 2021 is not at hand; published are the distribution of run times, and the number of jobs
+(spec/waiting.md A.11). Arrivals go up and down by day and week.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ RUN_S = ((0.62, 1.0, 180.0), (0.08, 180.0, 900.0), (0.25, 900.0, 3600.0), (0.05,
 WIDTHS = ((1, 0.5), (2, 0.2), (4, 0.15), (8, 0.1), (16, 0.05))
 WIDEST = 16
 DAY = 0.6
-"""How far the rate of arrivals goes up and down in a day."""
+"""Amplitude of the rate of arrivals within a day."""
 WEEKEND = 0.5
-"""What is left of it at weekends."""
+"""Factor of the rate of arrivals at weekends."""
 USERS = 300
 
 
 def year(*, units: int = WIDEST, seed: int = 0, jobs: int = JOBS) -> Workload:
-    """So many of the jobs of a year; they take their share of a year, and no job more than `units` cores."""
+    """A number of the jobs of a year; they take their share of a year, and no job more than `units` cores."""
     months = list(_months(units, seed, jobs))
     columns: dict[str, Any] = {name: np.concatenate([month[name] for month in months]) for name in months[0]}
     return Workload.from_columns(**columns, name=f"generated-{jobs}")

@@ -73,7 +73,7 @@ _RULES: tuple[FieldRule, ...] = (
 def read_csv(source: Source, tally: Tally) -> Workload:
     """Read Betimes's CSV: submit_s, max_units and work_s (or run_s) are required, others have defaults.
 
-    An empty cell means the default. Further columns are kept in `extra`; where no note before the header says
+    An empty cell means the default. Further columns are kept in `extra`; where no note before the header gives
     their type, columns of numbers become numbers. Lines that begin with # before the header are comments.
     """
     table = DelimitedTable(source, tally)
@@ -199,7 +199,7 @@ def _further_columns(names: Sequence[str], path: Path, line: int | None) -> list
 
 
 def _note(text: str, path: Path) -> dict[str, Any]:
-    """What a file written by Betimes says about itself: name, machine_units, header, extra (name to type)."""
+    """The note in a file written by Betimes: name, machine_units, header, extra (name to type)."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -255,7 +255,7 @@ def _kind(cells: pa.Array | AnyColumn) -> str:
 
 
 def _recognise_csv(opening: Opening) -> bool:
-    # One column of its own is enough: the reader then says which others are missing.
+    # One of Betimes's columns is enough: the reader then reports which others are missing.
     return opening.first_bytes.startswith(MARK.encode()) or bool({*_ESSENTIAL, "run_s"} & opening.fields)
 
 

@@ -39,8 +39,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Tally:
-    """What becomes of rows that do not enter the workload: they are counted by reason; a malformed one raises
-    TraceError unless `on_bad_rows` is skip.
+    """Counts the rows that do not enter the workload, by reason; a malformed one raises TraceError unless
+    `on_bad_rows` is skip.
     """
 
     def __init__(self, path: Path, on_bad_rows: OnBadRows) -> None:
@@ -50,7 +50,7 @@ class Tally:
         self.warnings: list[str] = []
 
     def malformed(self, line: int, field: str | None, reason: str, found: object = None) -> None:
-        """Report a malformed row: `reason` says what was expected, `found` what stands there."""
+        """Report a malformed row: `reason` is the expectation, `found` the text there."""
         if self.on_bad_rows == "skip":
             self.skipped[f"{field}: {reason}" if field else reason] += 1
             return
@@ -111,7 +111,7 @@ class Rows:
 
 
 class Check(Protocol):
-    """What a field must be: converts a column, and refuses the rows that are not so."""
+    """The rule of a field: converts a column, and refuses the rows that break the rule."""
 
     def __call__(self, rows: Rows, field: str, /) -> AnyColumn:
         """The column of this field, one value a row."""
@@ -184,8 +184,8 @@ class Text:
 
 @dataclass(frozen=True)
 class Parsed:
-    """Numbers by a parser of one cell, which raises ValueError for what is not as `expected`; NaN where it is one
-    of `missing`.
+    """Numbers by a parser of one cell, which raises ValueError for a cell not as `expected`; NaN for one of
+    `missing`.
     """
 
     parse: Callable[[str], float]

@@ -49,7 +49,7 @@ _ROUNDING_S = 60.0
 _LOCAL = (
     "times are local, and the clock was put back; print Unix seconds instead (SLURM_TIME_FORMAT=%s sacct ...)"
 )
-# What the reader takes; the first of each group that the header has.
+# The reader's columns; of each group the first that the header has.
 _IDS, _CPUS = ("JobIDRaw", "JobID"), ("AllocCPUS", "NCPUS", "ReqCPUS")
 _RUN, _LIMIT = ("ElapsedRaw", "Elapsed"), ("TimelimitRaw", "Timelimit")
 _TRES = ("AllocTRES", "ReqTRES")
@@ -118,7 +118,7 @@ def _take(rows: Rows, further: list[str], assembly: Assembly) -> int:
     rows.leave_out(((run_s <= 0) | np.isnan(run_s)) & (status == CANCELLED), "cancelled before start")
     rows.leave_out((run_s <= 0) | np.isnan(run_s), "no run time")
     rows.leave_out(units == 0, "no processors")
-    # What is suspended runs for less than from Start to End, and nothing for longer.
+    # A suspended job runs for less than from Start to End, and none runs for longer.
     backwards = (start_s < submit_s) | (run_s > end_s - start_s + _ROUNDING_S)
     wait_s = np.where(backwards, np.nan, start_s - submit_s)
     assembly.add(
@@ -193,7 +193,7 @@ def _gpus(text: str) -> float:
 
 
 def _amounts(text: str) -> dict[str, float]:
-    """GPUs and memory (GiB) of trackable resources by name; ValueError for what is none."""
+    """GPUs and memory (GiB) of trackable resources by name; ValueError for anything else."""
     made: dict[str, float] = {}
     for part in text.split(","):
         name, _, amount = part.rpartition("=")

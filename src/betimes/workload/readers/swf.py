@@ -51,9 +51,9 @@ def _read(source: Source, tally: Tally) -> Workload:
     """Read an SWF log: 18 fields a line, lines beginning with `;` are the header, -1 is unknown.
 
     A job is rigid: its work is run time x processors, the allocated ones or, where unknown, the requested
-    ones. Not taken in, and counted: jobs without a run time above 0 ("cancelled before start" where the
-    status says so, else "no run time") or without processors, and lines of status 2 to 4, the pieces of a job
-    that has a line of its own. `machine_units` is MaxProcs of the header, else MaxNodes. Source:
+    ones. Not taken in, and counted: jobs without a run time above 0 ("cancelled before start" by their
+    status, else "no run time") or without processors, and lines of status 2 to 4, the pieces of a job
+    that has a separate line. `machine_units` is MaxProcs of the header, else MaxNodes. Source:
     https://www.cs.huji.ac.il/labs/parallel/workload/swf.html
     """
     assembly, lines = Assembly(), list[str]()

@@ -90,7 +90,7 @@ class Assembly:
 
         `guess` names further text columns to turn into numbers where every cell is one. `dated` submissions
         are Unix seconds, and become seconds since the first of them, which the header keeps as UnixStartTime.
-        `last_attempts`: rows of one id are attempts of one job, of which the one that was submitted last is kept.
+        `last_attempts`: rows of one id are attempts of one job; the one that was submitted last is kept.
 
         Raises TraceError where an id is used twice (unless such rows are skipped) and where no job is left.
         """

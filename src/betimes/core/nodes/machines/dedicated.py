@@ -1,6 +1,6 @@
 """A machine rented for one job alone, which comes and goes with it (waiting policies; spec/waiting.md A.5, A.6).
 
-It takes no number among the nodes, so that a pass does not look at it, however many there are.
+Such a machine takes no number among the nodes, so that a pass looks at none of them, however many there are.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MOST_LOST = 3
 
 @kernel
 def offer_for(state: NodesState, slot: int, at_once: bool) -> int:
-    """The cheapest offer that holds the whole job, else the largest, of which several are rented; NO_OFFER: none can.
+    """The cheapest offer that holds the whole job, else the largest, rented several times; NO_OFFER: none can.
 
-    at_once: only what the capacities and the quota leave now counts. Ties go to the one that is listed first.
+    at_once: count only machines that the capacities and the quota leave now. Ties go to the offer listed first.
     """
     best, largest = NO_OFFER, NO_OFFER
     for number in range(len(state.offers)):
@@ -50,9 +50,9 @@ def offer_for(state: NodesState, slot: int, at_once: bool) -> int:
 
 @kernel
 def decide_wait(state: NodesState, rules: NodesRules, slot: int) -> int:
-    """Ask the policy until when a job waits that has begun to at `queued_s`; DONE, or why the answer cannot be used.
+    """Ask the policy for the waiting deadline of a job that waits since `queued_s`; DONE, or the answer's fault.
 
-    Its place in the queue is the caller's: one that must not use what is owned (`dedicated`) has none.
+    The caller puts the job into the queue, unless it must not use owned machines (`dedicated`).
     """
     now, need = state.pool[0].now, state.needs[slot]
     until_s = rules.wait(view_of(state), need.queued_s, slot)
@@ -62,7 +62,7 @@ def decide_wait(state: NodesState, rules: NodesRules, slot: int) -> int:
     if need.choice == NOW:
         until_s = now
     if need.choice == NEVER or offer_for(state, slot, False) == NO_OFFER:
-        until_s = math.inf  # nothing may be rented, or nothing that could be holds it
+        until_s = math.inf  # nothing may be rented, or no offer holds the job
     elif need.fits_no_owned == 1:
         until_s = -math.inf  # it would wait in vain
     need.dedicated = int(until_s == -math.inf)
@@ -74,7 +74,7 @@ def decide_wait(state: NodesState, rules: NodesRules, slot: int) -> int:
 
 @kernel
 def decide_waits(state: NodesState, rules: NodesRules) -> int:
-    """Ask about all jobs that wait; DONE, or why an answer cannot be used. The queue is to be sorted afterwards."""
+    """Ask for the deadlines of all waiting jobs; DONE, or an answer's fault. The caller then sorts the queue."""
     count = all_waiting(state, state.chosen)
     for slot in range(len(state.progress)):
         if state.needs[slot].dedicated == 1 and state.progress[slot].served_by >= 0:
@@ -95,7 +95,7 @@ def decide_waits(state: NodesState, rules: NodesRules) -> int:
 
 @kernel
 def machines_for(state: NodesState, slot: int, offer: int) -> int:
-    """How many machines of an offer hold the whole job; 0: it cannot run on these, however many there are."""
+    """The number of machines of an offer that hold the whole job; 0: it cannot run on any number of them."""
     need, terms, count = state.needs[slot], state.offers[offer], 1
     if need.labels & ~terms.labels != 0 or not runs_in(state, need, terms.family):
         return 0
@@ -114,14 +114,14 @@ def machines_for(state: NodesState, slot: int, offer: int) -> int:
 
 @kernel
 def is_drawn(state: NodesState, slot: int, offer: int) -> bool:
-    """Whether what becomes of the machines that the job would rent is known: else it is to be drawn first."""
+    """Whether the fates of the machines that the job would rent are known; else they are to be drawn first."""
     terms = state.offers[offer]
     return terms.drawn == 0 or terms.asked + machines_for(state, slot, offer) <= terms.known
 
 
 @kernel
 def rent_alone(state: NodesState, slot: int, offer: int, speculate_s: float) -> None:
-    """A job that is not in the queue runs on a machine of its own, or on several; at most `speculate_s` of work.
+    """Run a job, which is not in the queue, on one or several dedicated machines; at most `speculate_s` of work.
 
     Several boot together, and the first that is taken away ends the run. A run ends early by a timer of the job:
     `BOOTED`, a machine that has failed to; `RECLAIMED`; `SPECULATED`.
@@ -139,7 +139,7 @@ def rent_alone(state: NodesState, slot: int, offer: int, speculate_s: float) -> 
         width = len(state.fates) // len(state.offers)
         for serial in range(terms.asked, terms.asked + need.rented):
             fate = state.fates[offer * width + serial % width]
-            need.boot_s = fate.boot_s  # of several it is the same (`twin.nodes.renting`)
+            need.boot_s = fate.boot_s  # the same for all of the job's machines (`twin.nodes.renting`)
             fails = fails or fate.fails == 1
             age_s = min(age_s, fate.age_s)
     terms.asked += need.rented
@@ -168,7 +168,7 @@ def rent_alone(state: NodesState, slot: int, offer: int, speculate_s: float) -> 
 
 @kernel
 def end_alone(state: NodesState, slot: int, cause: int) -> None:
-    """The machines that were rented for the job alone go, now."""
+    """The job's dedicated machines go, now."""
     need, cluster, now = state.needs[slot], state.cluster[0], state.pool[0].now
     terms = state.offers[need.offer]
     if len(state.leases) > 0:
@@ -197,10 +197,10 @@ def end_alone(state: NodesState, slot: int, cause: int) -> None:
 
 @kernel
 def stop_alone(state: NodesState, slot: int, cause: int) -> None:
-    """A run on machines of the job's own is over without the job being done: its work is lost.
+    """End a run on dedicated machines before the job is done: its work is lost.
 
     RELEASED: the run was speculative, and the job is known to be long; FAILED and TAKEN_AWAY: the machines are lost.
-    It is not in the queue afterwards.
+    The job is not in the queue afterwards.
     """
     need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
     end_alone(state, slot, cause)
@@ -227,9 +227,9 @@ def stop_alone(state: NodesState, slot: int, cause: int) -> None:
 
 @kernel
 def resume_alone(state: NodesState, slot: int, speculates_until_s: float) -> None:
-    """A job that is not in the queue has had `rented` machines of its own, of `offer`, since `began_s`.
+    """Resume a job, which is not in the queue, with `rented` dedicated machines of `offer` since `began_s`.
 
-    Its account is true. speculates_until_s: infinity where its run is no speculative one.
+    Its account is true. speculates_until_s: infinity if its run is not speculative.
     """
     need, job = state.needs[slot], state.jobs[slot]
     terms = state.offers[need.offer]
@@ -252,7 +252,7 @@ def resume_alone(state: NodesState, slot: int, speculates_until_s: float) -> Non
 
 @kernel
 def start_alone(state: NodesState, slot: int, speculate_s: float) -> None:
-    """The machines of the job's own are up now, earlier or later than their delays had it: it works from now on."""
+    """The job's dedicated machines are up now, earlier or later than expected: it works from now on."""
     need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
     progress.stall = max(0.0, now - progress.since)
     set_to_work(state, slot, progress.rate, progress.since)
@@ -264,7 +264,7 @@ def start_alone(state: NodesState, slot: int, speculate_s: float) -> None:
 
 @kernel
 def wait_until(state: NodesState, slot: int, until_s: float) -> None:
-    """A job that waits is to do so until then, and a machine is rented for it alone if it still does."""
+    """Let a job wait until `until_s`; if it still waits then, a machine is rented for it alone."""
     need = state.needs[slot]
     need.alarm_s = until_s
     need.alarm = EXPIRED
@@ -273,7 +273,7 @@ def wait_until(state: NodesState, slot: int, until_s: float) -> None:
 
 @kernel
 def speculate_until(state: NodesState, slot: int, until_s: float) -> None:
-    """A speculative run goes on until then."""
+    """Let a speculative run go on until `until_s`."""
     need = state.needs[slot]
     need.alarm_s = need.speculates_until_s = until_s
     set_job_timer(state, slot)

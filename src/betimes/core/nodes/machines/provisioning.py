@@ -1,4 +1,4 @@
-"""A tick of a policy that decides about machines at regular times: rent what it orders, give back what is idle.
+"""A tick of a policy that decides about machines at regular times: rent its orders, give idle machines back.
 
 Source: portfolio scheduling (JSSPP 2013); spec/portfolio.md C.2.
 """
@@ -20,7 +20,7 @@ from betimes.kernels import kernel
 NOT_DUE, DUE, ORDERED = range(3)
 
 NO_ANSWER = -(1 << 62)
-"""What a policy orders that does not say how many machines it wants: the run cannot go on."""
+"""A policy's order without a number of machines: the run cannot go on."""
 
 
 @kernel
@@ -43,7 +43,7 @@ def holds_a_task(view: NodesView, offer: int, slot: int) -> bool:
 
 @kernel
 def order_machines(state: NodesState, rules: NodesRules) -> int:
-    """Rent what the policy orders for those that wait, and give back what is idle and about to cost again.
+    """Rent the policy's orders for waiting jobs, and give back idle machines that are about to cost again.
 
     Returns DONE, REFUSED + why, or NEED_NODES or NEED_FATES: the same call then goes on. Sets the next tick.
     """
@@ -51,7 +51,7 @@ def order_machines(state: NodesState, rules: NodesRules) -> int:
     if cluster.ticks == DUE:
         for offer in range(len(state.offers)):
             state.orders[offer] = 0
-        # Of several types one may have to go for another, so that orders say more than whether there is room for them.
+        # With several types one may have to go for another, so that orders matter even where there is no room.
         if cluster.waiting > 0 and (_can_rent(state) or len(state.offers) > 1):
             count = all_waiting(state, state.chosen)
             rules.provision(view_of(state), now, state.chosen[:count], state.orders)
@@ -97,9 +97,9 @@ def order_machines(state: NodesState, rules: NodesRules) -> int:
 
 @kernel
 def _offer_to_begin_with(state: NodesState, rules: NodesRules) -> int:
-    """The offer of the job that is next, where the quota does not allow for all orders: it holds up all others.
+    """The offer of the next job, if the quota does not allow for all orders: it holds up all others.
 
-    -1: there is one offer only, all may be rented, or none holds it.
+    -1: there is one offer only, all may be rented, or none holds the job.
     """
     cluster, wanted = state.cluster[0], 0
     for offer in range(len(state.offers)):

@@ -1,7 +1,7 @@
 """The life of a rented machine: requested, booting, set up, up, draining, going, gone; it may fail or be taken away.
 
-A machine is charged for by its lease, which is written down when it is gone (`State.leases`); the bill is worked out
-from the leases, exactly (`cluster.billing`). `paid_until_s` is what a policy decides by.
+A machine is charged for by its lease, which is recorded when the machine has gone (`State.leases`); the bill is worked
+out from the leases, exactly (`cluster.billing`). Policies decide by `paid_until_s`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def rent(state: NodesState, offer: int) -> int:
 
 @kernel
 def unused_number(state: NodesState) -> int:
-    """The first number that stands for no machine; NEED_NODES: there is none."""
+    """The first unused machine number; NEED_NODES: there is none."""
     for number in range(len(state.machines)):
         if state.machines[number].state == UNUSED:
             return number
@@ -105,7 +105,7 @@ def boot(state: NodesState, number: int) -> bool:
 
 @kernel
 def bring_up(state: NodesState, number: int) -> None:
-    """The machine takes tasks from now on. Jobs that are bound to it are to be looked at."""
+    """The machine takes tasks from now on; the caller then looks at the jobs that are bound to it."""
     machine, now = state.machines[number], state.pool[0].now
     machine.up_s = machine.empty_s = now
     machine.state = RUNNING
@@ -150,7 +150,7 @@ def give_notice(state: NodesState, number: int) -> None:
 
 @kernel
 def end(state: NodesState, number: int, cause: int) -> None:
-    """A machine on which there is nothing is no more: its lease is written down, and its number is free."""
+    """End an empty machine: its lease is recorded, and its number is free."""
     machine, cluster = state.machines[number], state.cluster[0]
     if len(state.leases) > 0:
         lease = state.leases[cluster.leases]
@@ -183,14 +183,14 @@ def end(state: NodesState, number: int, cause: int) -> None:
 
 @kernel
 def since_s(state: NodesState | NodesView, number: int) -> float:
-    """From when a rented machine is charged for; infinity: it is not yet."""
+    """The time from which a rented machine is charged for; infinity: not yet."""
     machine = state.machines[number]
     return machine.requested_s if state.offers[machine.offer].from_request == 1 else machine.booted_s
 
 
 @kernel
 def paid_until_s(state: NodesState | NodesView, number: int) -> float:
-    """Until when a rented machine can be held at no further cost: `cluster.billing`'s, to a float's accuracy."""
+    """The time until which a rented machine costs no more: as in `cluster.billing`, to a float's accuracy."""
     terms, now, begin_s = (
         state.offers[state.machines[number].offer],
         state.pool[0].now,
@@ -211,7 +211,7 @@ def paid_until_s(state: NodesState | NodesView, number: int) -> float:
 
 @kernel
 def note_vacated(state: NodesState, number: int) -> None:
-    """Jobs that have not found room before may find some on this node."""
+    """Note that jobs without room before may find some on this node."""
     cluster = state.cluster[0]
     state.vacated[cluster.freed % len(state.vacated)] = number
     cluster.freed += 1

@@ -1,7 +1,7 @@
-"""Machines that come and go as is reported to the live service: rented ones by a cloud, owned ones by their operator.
+"""Machines that come and go as reported to the live service: rented ones by a cloud, owned ones by their operator.
 
-A rented machine is up or lost when that is reported, not when expected. Until then its timers say what is expected,
-which is what a play-out goes by; `put_off` keeps them from going off.
+A rented machine is up or lost when that is reported, not when expected. Until then its timers hold the expected times,
+for play-outs; `put_off` keeps them from going off.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EARLY_OR_LATE_S = 1e-6
 
 @kernel
 def resume_machine(state: NodesState, offer: int, requested_s: float, up_s: float) -> int:
-    """A machine that was rented before; up_s: since when it is up, infinity: it boots. Its number, or NEED_NODES."""
+    """Take over a rented machine, up since `up_s` (infinity: it boots); returns its number, or NEED_NODES."""
     number = take_number(state, offer, requested_s)
     if number == NEED_NODES:
         return NEED_NODES
@@ -45,7 +45,7 @@ def resume_machine(state: NodesState, offer: int, requested_s: float, up_s: floa
 
 @kernel
 def report_up(state: NodesState, number: int) -> None:
-    """A machine takes tasks from now on, be it earlier or later than was expected."""
+    """A machine takes tasks from now on, earlier or later than expected."""
     machine, now = state.machines[number], state.pool[0].now
     setup_s = state.offers[machine.offer].setup_s
     # Instants that come back as they were expected are kept to the last bit.
@@ -58,21 +58,21 @@ def report_up(state: NodesState, number: int) -> None:
 
 @kernel
 def report_gone(state: NodesState, number: int, cause: int) -> None:
-    """A machine on which there is nothing any more is lost: `FAILED` or `TAKEN_AWAY`, or given back (`RELEASED`)."""
+    """An empty machine has gone: lost (`FAILED` or `TAKEN_AWAY`), or given back (`RELEASED`)."""
     state.pool[0].events += 1
     end(state, number, cause)
 
 
 @kernel
 def report_refused(state: NodesState, number: int, again_s: float) -> None:
-    """A machine that was ordered is not to be had; until `again_s` it counts as one that goes, and no tick is due."""
+    """An ordered machine was refused; until `again_s` it counts as one that goes, and no tick is due."""
     state.machines[number].state = GOING
     expect(state, number, again_s, GONE)
 
 
 @kernel
 def put_off(state: NodesState, until_s: float, again_s: float) -> None:
-    """Machines that should be up by `until_s`, and of which that is not reported, are expected at `again_s`."""
+    """Machines due to be up by `until_s` but not reported so are expected at `again_s`."""
     for number in range(len(state.machines)):
         machine = state.machines[number]
         if machine.offer < 0 or machine.due_s > until_s:
@@ -84,7 +84,7 @@ def put_off(state: NodesState, until_s: float, again_s: float) -> None:
 
 @kernel
 def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int, family: int, labels: int) -> int:
-    """A machine that is up, and has this much and these labels (`Node.labels`); its number, or NEED_NODES.
+    """Add an owned machine that is up, with these resources and labels (`Node.labels`); its number, or NEED_NODES.
 
     kind, family: as in `Machine`.
     """
@@ -112,7 +112,7 @@ def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int, fam
 
 @kernel
 def remove_owned(state: NodesState, number: int) -> bool:
-    """A machine is no more, and its number is free; False: there are jobs on it, or bound to it, and it stays."""
+    """Remove an owned machine and free its number; False: jobs are on it or bound to it, and it stays."""
     machine, node, cluster = state.machines[number], state.nodes[number], state.cluster[0]
     if machine.residents >= 0:
         return False

@@ -1,4 +1,4 @@
-"""Waiting for the cluster's own machines, or renting for the job alone (spec/waiting.md A.2, A.5).
+"""Waiting for owned machines, or renting for the job alone (spec/waiting.md A.2, A.5).
 
 Parts of the loop that only policies with a `wait` hook need, and only these compile (`rules.NodesRules`).
 """
@@ -17,12 +17,12 @@ from betimes.core.nodes.wait_features import measure, predict
 from betimes.core.status import DONE, FORESEE, NEED_FATES, RAN_ALONE
 from betimes.kernels import kernel
 
-ASK_AGAIN_S = 60.0  # until a job asks again for machines of which there were none left
+ASK_AGAIN_S = 60.0  # until a job asks again for machines after none were left
 
 
 @kernel
 def begin_to_wait(state: NodesState, rules: NodesRules, slot: int) -> int:
-    """The job, which has its key, waits from now on, until when the policy says; DONE, or why that cannot be used."""
+    """The job, which has its key, waits from now until the policy's deadline; DONE, or why that cannot be used."""
     if rules.requeues_last:
         state.jobs[slot].key = state.pool[0].now
     need = state.needs[slot]
@@ -39,10 +39,10 @@ def begin_to_wait(state: NodesState, rules: NodesRules, slot: int) -> int:
 
 @kernel
 def stop_waiting(state: NodesState, rules: NodesRules, slot: int) -> int:
-    """The job has waited for as long as it was to: it runs on a machine of its own, as soon as there is one.
+    """The job's waiting deadline has passed: it runs on a dedicated machine, as soon as there is one.
 
-    DONE, or what is needed first. RAN_ALONE: it was foreseen that it would wait in vain, and it has run since it began
-    to wait; that run may be over by now.
+    DONE, or what is needed first. RAN_ALONE: the job was foreseen to wait in vain, and has run since it began to wait;
+    that run may be over by now.
     """
     need, pool = state.needs[slot], state.pool[0]
     now = pool.now

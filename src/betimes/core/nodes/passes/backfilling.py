@@ -19,9 +19,9 @@ from betimes.kernels import kernel
 
 @kernel
 def reserve(state: NodesState, rules: NodesRules, slot: int) -> int:
-    """Find the first instant at which the job fits, cluster.shadow_s, and what it leaves of today's room: state.beside.
+    """Find the first instant at which the job fits, cluster.shadow_s, and the rest of the present room: state.beside.
 
-    Returns the number of nodes it will use; what `room.find_room` says if there is none.
+    Returns the number of nodes that the job will use; the status of `find_nodes.find_room` if there is none.
     """
     cluster, need, nodes = state.cluster[0], state.needs[slot], state.sketch
     holders, length = keep_ends(state), 0
@@ -83,7 +83,7 @@ def _fits_where(state: NodesState, leaver: int, slot: int) -> bool:
 
 @kernel
 def note_start(state: NodesState, slot: int, count: int) -> None:
-    """A job has started beside the reservation: what may still be taken beside it shrinks."""
+    """A job has started beside the reservation: the room left there shrinks."""
     need, lasts = state.needs[slot], believed_end(state, slot) > state.cluster[0].shadow_s
     for k in range(count):
         number, tasks = state.plan[k].node, state.plan[k].tasks

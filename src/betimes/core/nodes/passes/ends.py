@@ -1,4 +1,4 @@
-"""A plain heap of begins and ends, with which a pass thinks ahead."""
+"""A plain heap of begins and ends, with which a pass looks ahead."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pop_end(ends: Records[End], length: int) -> int:
 
 @kernel
 def put_end(ends: Records[End], at: int, at_s: float, rank: int, slot: int) -> None:
-    """Let an entry stand at a place of a list that is no heap."""
+    """Write an entry at a place of a list that is no heap."""
     _write(ends, at, at_s, rank, slot)
 
 

@@ -1,4 +1,4 @@
-"""Where a job's tasks find room: on the nodes as they are, or on a sketch of them."""
+"""The search for nodes with room for a job's tasks: on the nodes as they are, or on a sketch of them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def has_room(state: NodesState, nodes: Records[Node], need: Need) -> bool:
 def may_fit(state: NodesState, slot: int) -> bool:
     """Whether all tasks of the job find room at once on the nodes as they are, reservations aside.
 
-    It stops at the first node that will do, and mostly looks at those just freed: who waits behind a reservation fits
-    nowhere as a rule, and need not look at all nodes every time to find that out.
+    It stops at the first node that will do, and mostly looks at those just freed: jobs behind a reservation mostly fit
+    nowhere, and need not look at all nodes every time to find that out.
     """
     need, log, cluster = state.needs[slot], state.vacated, state.cluster[0]
     seen = need.freed_seen
@@ -49,7 +49,7 @@ def may_fit(state: NodesState, slot: int) -> bool:
 
 @kernel
 def may_any_fit(state: NodesState) -> bool:
-    """Whether a task of any job that waits may fit on some node; True may be wrong, False is not."""
+    """Whether a task of any waiting job may fit on some node; True may be wrong, False is not."""
     cluster = state.cluster[0]
     gpu, cpu, memory = FULL_MILLI, FULL_MILLI, FULL_MILLI
     for at in range(cluster.blocks):
@@ -67,11 +67,11 @@ def may_any_fit(state: NodesState) -> bool:
 @kernel
 def find_room(state: NodesState, rules: NodesRules, nodes: Records[Node], slot: int, seen: int) -> int:
     """Choose nodes for all tasks of a job: state.plan[:count]; NO_ROOM, or BAD_SCORE where the rule gives NaN or
-    nothing, or OVERBOOKED where a hook has written into what nodes have or the job needs.
+    nothing, or OVERBOOKED where a hook has overwritten nodes' resources or the job's demand.
 
     Nodes are taken by score, the smallest first, ties to the lower number. A rule that `spreads` puts one task
-    on each in turn, round after round; else a node gets as many as fit before the next one. seen: how many
-    nodes had been freed when the job last found no room on these nodes, -1: it has not been tried.
+    on each in turn, round after round; else a node gets as many as fit before the next one. seen: the count of
+    freed nodes when the job last found no room on these nodes, -1: it has not been tried.
     """
     need = state.needs[slot]
     single = need.tasks == 1
@@ -80,7 +80,7 @@ def find_room(state: NodesState, rules: NodesRules, nodes: Records[Node], slot: 
     if seen == cluster.freed:
         return NO_ROOM
     if single and seen >= 0 and cluster.freed - seen < len(log):
-        # It can fit only where something has been freed since.
+        # The job can fit only where something has been freed since.
         for at in range(seen, cluster.freed):
             number = log[at % len(log)]
             if task_fits(state, nodes, number, need) and not _listed(state.fitting, count, number):
@@ -123,7 +123,7 @@ def find_room(state: NodesState, rules: NodesRules, nodes: Records[Node], slot: 
 
 @kernel
 def show(state: NodesState, nodes: Records[Node]) -> None:
-    """Let a user's hooks see a copy of these nodes: a whole node is easily overwritten."""
+    """Give a user's hooks a copy of these nodes: a whole node is easily overwritten."""
     for number in range(len(nodes)):
         state.aside[number] = nodes[number]
 
@@ -138,7 +138,7 @@ def copy_asked(state: NodesState, numbers: Ints, count: int) -> None:
 
 @kernel
 def _is_sound(state: NodesState, nodes: Records[Node], slot: int, count: int) -> bool:
-    """Whether state.plan[:count] is room for all tasks of the job, on nodes that have no more free than they have."""
+    """Whether state.plan[:count] has room for all tasks of the job, on nodes with no more free than their capacity."""
     need, missing = state.needs[slot], state.needs[slot].tasks
     for k in range(count):
         choice = state.plan[k]

@@ -1,7 +1,7 @@
-"""Who makes room: a plan of which jobs leave so that one can start, worked out on a sketch of the nodes.
+"""Preemption: a plan of which jobs leave so that one can start, worked out on a sketch of the nodes.
 
-The policy only says in which order jobs would be taken; how many it takes, which of them are not needed after
-all, and where the preemptor goes, is the same for every policy. Nothing changes unless the plan suffices.
+The policy only orders the candidates; the number of victims, the choice of those not needed after all, and the
+preemptor's nodes follow the same rules for every policy. Nothing changes unless the plan suffices.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_PLAN = 0
 PLANNED = 1
 BAD_VICTIM_SCORE = -2
 
-MOST_TRIED = 12  # victims on the bound nodes of which every subset is tried
+MOST_TRIED = 12  # victims on the bound nodes up to which every subset is tried
 
 
 @kernel
@@ -70,7 +70,7 @@ def preempt(state: NodesState, rules: NodesRules, slot: int) -> int:
 
 @kernel
 def makes_room(view: NodesView, victim: int, slot: int) -> bool:
-    """Whether all tasks of the job in `slot` fit into what is free and what `victim` alone would give up."""
+    """Whether all tasks of the job in `slot` fit into the free resources and those of `victim` alone."""
     need, missing = view.needs[slot], view.needs[slot].tasks
     single = need.tasks == 1
     if not single:
@@ -101,9 +101,9 @@ def level_of(need: Need, mask: int) -> int:
 
 @kernel
 def _those_below(state: NodesState, slot: int) -> int:
-    """Write the jobs that run and are of a lower level to state.chosen; returns their number.
+    """Write the running jobs of a lower level to state.chosen; returns their number.
 
-    One that is only on nodes without a label that the job requires would make room in vain, and is left out.
+    A job that is only on nodes without a label that the preemptor requires would leave in vain, and is left out.
     """
     mask, count = state.cluster[0].level_mask, 0
     level, labels = level_of(state.needs[slot], mask), state.needs[slot].labels
@@ -138,7 +138,7 @@ def _reset_sketch(state: NodesState) -> None:
 
 @kernel
 def _could_suffice(state: NodesState, slot: int, below: int, most: int) -> bool:
-    """Whether the job would fit if all who may be preempted left."""
+    """Whether the job would fit if all preemptible jobs left."""
     _reset_sketch(state)
     for k in range(below):
         if state.progress[state.chosen[k]].preemptions < most:
@@ -186,7 +186,7 @@ def _fits_now(state: NodesState, slot: int, last: int) -> bool:
 def _trim(state: NodesState, slot: int, victims: int, count: int) -> int:
     """Keep the fewest victims without whom the job would not fit on the nodes of state.plan[:count].
 
-    Among as few, those that the policy took first. Leaves the sketch with what they give; returns their number.
+    Of equally small sets, the one taken first. The sketch then has their resources; returns their number.
     """
     chosen, stays, kept = state.chosen, state.score, 0
     for k in range(victims):

@@ -1,8 +1,8 @@
-"""The plan of reservations: what each node has free from each instant on, as jobs are believed to start and end.
+"""The plan of reservations: each node's free resources over time, as jobs are believed to start and end.
 
-Each node has a list of steps of its own, so that a reservation costs the steps of the nodes it is for, and a search
-looks at no more instants of a node than something happens there. A duration is added to an instant and never the
-difference of two: a job that begins when another ends must find exactly the same instant.
+Each node has a separate list of steps, so that a reservation costs the steps of its nodes, and a search looks only at
+the instants at which something happens on a node. A duration is added to an instant and never taken as the difference
+of two: a job that begins when another ends must find exactly the same instant.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def make_plan(state: NodesState, waiting: Ints) -> bool:
         state.cursor[number] = number
     cluster.steps = nodes
     cluster.idle = -1
-    # Who holds nodes now holds them a while, however small, whatever is believed.
+    # A job that holds nodes now holds them a while, however small, whatever is believed.
     soon_s, length = np.nextafter(now, math.inf), 0
     for at in range(state.pool[0].holders):
         slot = state.holders[at]
@@ -63,7 +63,7 @@ def make_plan(state: NodesState, waiting: Ints) -> bool:
 
 @kernel
 def claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
-    """Take what the job's reservation needs out of the plan from `begin_s` on (1), or give it back (-1)."""
+    """Take the resources of the job's reservation out of the plan from `begin_s` on (1), or give them back (-1)."""
     need, steps, ends_s = state.needs[slot], state.steps, begin_s + _lasts_s(state, slot)
     at = need.reservation
     while at >= 0:
@@ -93,7 +93,7 @@ def claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
 def must_stay(state: NodesState, slot: int, begin_s: float) -> bool:
     """Whether the job keeps its reservation at `begin_s`, for there is no room before; False: it has to be tried.
 
-    It says so for one task, while its reservation is in the plan: most jobs stay, and these leave the plan as it is.
+    True only for a job of one task, with its reservation in the plan: most jobs stay, and leave the plan unchanged.
     """
     need = state.needs[slot]
     own = state.placements[need.reservation].node
@@ -161,9 +161,9 @@ def is_kept(state: NodesState, slot: int, begin_s: float) -> bool:
 
 @kernel
 def sketch_from(state: NodesState, slot: int, begin_s: float) -> None:
-    """Let state.sketch be what every node has for the job from `begin_s` on, for as long as it takes.
+    """Let state.sketch be each node's room for the job from `begin_s` on, for as long as it takes.
 
-    Where an overrun has upset the plan there is less than nothing, which is nothing: it hinders only who needs some.
+    Where an overrun has upset the plan the room is negative, and counts as 0: it hinders only jobs that need some.
     """
     steps, ends_s = state.steps, begin_s + _lasts_s(state, slot)
     for at in range(len(state.nodes)):
@@ -191,9 +191,9 @@ def _lasts_s(state: NodesState, slot: int) -> float:
 
 @kernel
 def _append(state: NodesState, slot: int, at_s: float) -> bool:
-    """Let the last step of each of its nodes begin with what the job does there; False: there is no room for it.
+    """Begin the last step of each of the job's nodes with its change there; False: there is no room for steps.
 
-    A slot below 0 stands for the begin of the reservation of -1 - slot, another for the end of what the job has.
+    A slot below 0 stands for the begin of the reservation of -1 - slot, another for the end of the job's holdings.
     """
     cluster, sign = state.cluster[0], -1
     if slot < 0:
@@ -215,7 +215,7 @@ def _append(state: NodesState, slot: int, at_s: float) -> bool:
 
 @kernel
 def _split(state: NodesState, before: int, at_s: float) -> int:
-    """A step that begins at `at_s` with the content of the one before; returns its number."""
+    """Insert a step at `at_s` with the content of the one before; returns its number."""
     cluster, number = state.cluster[0], state.cluster[0].idle
     if number >= 0:
         cluster.idle = state.steps[number].follows
@@ -230,7 +230,7 @@ def _split(state: NodesState, before: int, at_s: float) -> int:
 
 @kernel
 def _join(state: NodesState, number: int, following: int) -> None:
-    """Leave out the step that follows if nothing changes with it: jobs one after another need only one."""
+    """Drop the following step if nothing changes with it: jobs one after another need only one."""
     one, other = state.steps[number], state.steps[following]
     if (
         one.free_gpu == other.free_gpu
@@ -285,7 +285,7 @@ def _earliest_of_gang(state: NodesState, need: Need, lasts_s: float, before_s: f
 
 @kernel
 def _least(state: NodesState, node: int, number: int, ends_s: float, need: Need) -> int:
-    """How many of the job's tasks fit from a step of a node on, until `ends_s`."""
+    """The number of the job's tasks that fit from a step of a node on, until `ends_s`."""
     count = tasks_within(state, state.steps[number], node, need)
     number = state.steps[number].follows
     while count > 0 and number >= 0 and state.steps[number].at_s < ends_s:

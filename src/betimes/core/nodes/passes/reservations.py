@@ -1,10 +1,10 @@
 """Conservative backfilling: every waiting job has a reservation, and none goes ahead at the cost of another's.
 
 Reservations stand: of a time, and of nodes. When something ends early, every waiting job in turn moves up as far as
-all other reservations let it (compression), so that none is put off by it. A job whose reservation is lost, for
-something outruns its belief, keeps its place in the queue: all behind it give theirs up and have their turn after it.
+all other reservations let it (compression), so that none is put off by it. A job that loses its reservation to an
+overrun keeps its place in the queue: all behind it give theirs up and have their turn after it.
 
-The plan (`plan`) is worked out in the passes that need one. While all goes as believed no reservation can move: then
+The plan (`profile`) is worked out in the passes that need one. While all goes as believed no reservation can move: then
 jobs that are due start, and only new ones ask for a plan; and where no job has a reservation, they need none either.
 Sources: Feitelson and Weil, Utilization and predictability in scheduling the IBM SP2 with backfilling, 1998;
 Mu'alem and Feitelson, Utilization, predictability, workloads, and user runtime estimates, 2001.
@@ -37,8 +37,8 @@ from betimes.kernels import Ints, kernel
 def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
     """Let every waiting job in order move up, or give it a reservation, and start those whose time is now.
 
-    No more jobs than `rules.window` have reservations, 0: all. Returns DONE, `room.BAD_SCORE`, or NEED_STEPS or
-    NEED_PLACEMENTS: what has been decided stands, and it is to be called again with more room.
+    No more jobs than `rules.window` have reservations, 0: all. Returns DONE, `find_nodes.BAD_SCORE`, or NEED_STEPS or
+    NEED_PLACEMENTS: decisions so far stand, and the same call follows with more room.
     """
     cluster, pool = state.cluster[0], state.pool[0]
     count = all_waiting(state, state.chosen)
@@ -65,7 +65,7 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
         if cluster.unused < len(state.nodes) or not has_room_for_a_pass(state):
             return NEED_PLACEMENTS
         if booked == 0 and cluster.steps == 0:
-            # Only what runs is in the way, and that only ends: a job that fits now fits for as long as it takes.
+            # Only running jobs are in the way, and they only end: a job that fits now fits for as long as it takes.
             places = find_room(state, rules, state.nodes, slot, -1)
             if places < 0:
                 pool.offender = slot
@@ -122,7 +122,7 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
 
 @kernel
 def _has_slipped(state: NodesState, waiting: Ints) -> bool:
-    """Whether a reservation cannot begin when it should, or a belief runs at a pace of its own."""
+    """Whether a reservation cannot begin when it should, or a belief shrinks at a different pace."""
     now = state.pool[0].now
     for k in range(len(waiting)):
         need = state.needs[waiting[k]]

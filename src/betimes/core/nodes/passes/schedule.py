@@ -1,4 +1,4 @@
-"""A scheduling pass: who of those that wait starts now, a function of the state and the policy's hooks alone."""
+"""A scheduling pass: which waiting jobs start now, a function of the state and the policy's hooks alone."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ FEW = 8  # newcomers that are tried by themselves, and jobs that are looked for 
 def schedule(state: NodesState, rules: NodesRules) -> int:
     """Start the jobs that can start now, and preempt for those that may.
 
-    Returns DONE, REFUSED + why, or NEED_PLACEMENTS: what has been decided stands, and the pass is to be called again.
+    Returns DONE, REFUSED + why, or NEED_PLACEMENTS: decisions so far stand, and the pass is to be called again.
     """
     cluster = state.cluster[0]
     if cluster.waiting == 0:
@@ -95,8 +95,8 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
 def _are_others_settled(state: NodesState, rules: NodesRules) -> bool:
     """Whether no job that was in the queue at the last complete pass can start now.
 
-    Mostly for nothing has changed at all. Where jobs may be passed over without a reservation, it is enough that
-    nothing was freed on any node: jobs come and go on machines of their own.
+    Mostly because nothing has changed at all. Where jobs may be passed over without a reservation, it is enough that
+    nothing was freed on any node: jobs come and go on dedicated machines.
     """
     cluster = state.cluster[0]
     if cluster.seen_change == cluster.changed:
@@ -113,8 +113,8 @@ def _are_others_settled(state: NodesState, rules: NodesRules) -> bool:
 def change_rules(state: NodesState, rules: NodesRules) -> int:
     """Let other rules decide from now on: the queue is in their order if they keep one.
 
-    The next pass relies on no earlier one. Reservations are given up: it depends on the rules who has one; and so is
-    until when jobs wait for the cluster's own machines. Returns DONE, or why an answer cannot be used.
+    The next pass relies on no earlier one. Reservations and waiting deadlines are given up, since they depend on the
+    rules. Returns DONE, or why an answer cannot be used.
     """
     cluster = state.cluster[0]
     cluster.seen_change = cluster.seen_freed = cluster.reserved = cluster.leavers = -1
@@ -197,14 +197,14 @@ def _complete(state: NodesState) -> int:
 
 @kernel
 def _still_reserved(state: NodesState) -> bool:
-    """Whether the first of the queue has the reservation, on the same nodes as if it were worked out anew."""
+    """Whether the first job of the queue has the reservation, on the nodes that a new search would find."""
     cluster = state.cluster[0]
     return cluster.reserved >= 0 and cluster.reserved == first(state) and cluster.outlasts == 0
 
 
 @kernel
 def _refuse(state: NodesState, slot: int, why: int) -> int:
-    """Why there is no answer of a rule of placement for the job that could be used."""
+    """Refuse a rule of placement's answer for the job; returns the status."""
     state.pool[0].offender = slot
     return REFUSED + (BAD_WRITE if why == OVERBOOKED else BAD_PLACE)
 
@@ -238,7 +238,7 @@ def _ask_for_keys(state: NodesState, rules: NodesRules, count: int) -> int:
 
 @kernel
 def _try_newcomers(state: NodesState, rules: NodesRules) -> int:
-    """Nothing has changed since all other jobs were tried: try those that have come since, in their order."""
+    """Try only the newcomers, in their order: nothing has changed since all other jobs were tried."""
     cluster, newcomers = state.cluster[0], state.newcomers
     for k in range(1, cluster.arrived):
         slot, other = newcomers[k], k
@@ -263,7 +263,7 @@ def _try_newcomers(state: NodesState, rules: NodesRules) -> int:
 
 @kernel
 def _walk(state: NodesState, rules: NodesRules) -> int:
-    """Go through the queue in order: start who fits, and pass over the others, up to the window."""
+    """Go through the queue in order: start jobs that fit, and pass over the others, up to the window."""
     cluster = state.cluster[0]
     if cluster.planning == 0:
         cluster.reserved = -1
@@ -290,7 +290,7 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
         if count > 0:
             spot = remove_at(state, at, spot)
             _start_here(state, slot, count)
-            if passed > 0:  # what it took, no later job has: mostly nothing is left for any
+            if passed > 0:  # the start took resources: mostly nothing is left for later jobs
                 _measure_room(state)
                 if _can_none_fit(state, rules):
                     return _complete(state)
@@ -323,7 +323,7 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
 
 @kernel
 def _step_over(state: NodesState, rules: NodesRules, at: int, passed: int) -> tuple[int, int]:
-    """The next place of the directory, from `at` on, with a block in which a job may start; and jobs passed over."""
+    """The next directory place, from `at` on, of a block in which a job may start; and the jobs passed over."""
     cluster = state.cluster[0]
     while at < cluster.blocks and (rules.window == 0 or passed < rules.window):
         place = cluster.front + at
@@ -349,7 +349,7 @@ def _step_over(state: NodesState, rules: NodesRules, at: int, passed: int) -> tu
 def _may_start(
     state: NodesState, rules: NodesRules, bounds: Bounds, least_s: FloatTable, number: int
 ) -> bool:
-    """Whether a job within these bounds, of which least_s[number] is one, may start beside a reservation."""
+    """Whether a job within these bounds, least_s[number] among them, may start beside a reservation."""
     cluster = state.cluster[0]
     if not _has_room(state.rooms[0], bounds):
         return False
@@ -435,7 +435,7 @@ def _start_here(state: NodesState, slot: int, count: int) -> None:
 
 @kernel
 def _measure_room(state: NodesState) -> None:
-    """Let state.rooms be what is free on the nodes that are up, and beside the reservation if there is one."""
+    """Measure into state.rooms the free resources of nodes that are up, and those beside a reservation."""
     _measure(state.nodes, state.rooms[0])
     if state.cluster[0].reserved >= 0:
         _measure(state.beside, state.rooms[1])
