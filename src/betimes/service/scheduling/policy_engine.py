@@ -141,7 +141,9 @@ class PolicyEngine:
 
     def done_s(self, job: Job) -> float:
         """Work that the account of a job counts as done by now."""
-        return self.engine.account(job.job_id).size_s - self.engine.believed_left(job.job_id, self._state.now_s)
+        return self.engine.account(job.job_id).size_s - self.engine.believed_left(
+            job.job_id, self._state.now_s
+        )
 
     def set_left_s(self, job: Job, at: float) -> float:
         """Known work left of a set's trials at an instant, seconds on one unit."""
