@@ -80,6 +80,15 @@ def test_what_is_piped_in_is_kept_with_the_job(live: Background) -> None:
         assert part in refused.stderr
 
 
+def test_input_that_the_caller_has_too_is_not_dropped_without_a_word(live: Background) -> None:
+    caller = (
+        f"import subprocess; subprocess.run([{sys.executable!r}, '-m', 'betimes', 'submit', '--', 'cat'])"
+    )
+    done = subprocess.run([sys.executable, "-c", caller], input=b"x\n", capture_output=True, check=True)
+    assert live.it.backend.specs[1].stdin is None
+    assert b"standard input is not kept with the job, as python" in done.stderr
+
+
 def test_a_loop_that_reads_a_list_keeps_it(live: Background) -> None:
     loop = f"while read line; do {sys.executable} -m betimes submit -- echo $line || exit; done"
     subprocess.run(["sh", "-c", loop], input=b"a\nb\n", capture_output=True, check=True)

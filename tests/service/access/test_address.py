@@ -63,7 +63,7 @@ def test_a_service_that_does_not_listen_yet_is_said_to_be_starting(state: Path) 
         (state / "lock").write_text(f"{pid} {host} 2026-01-01T00:00:00+00:00\n")
 
     lock(os.getppid())  # the address is that of the one before, which was killed
-    with pytest.raises(NotReachable, match=rf"is starting \(process {os.getppid()}\); try again in a moment"):
+    with pytest.raises(NotReachable, match=rf"is starting or stopping \(process {os.getppid()}\); try again"):
         find_service(state=state, environ={})
     assert find_service("http://127.0.0.1:1", state=state, environ={}).url == "http://127.0.0.1:1"
     for pid, host in ((os.getpid(), socket.gethostname()), (os.getppid(), "another-host"), (2**22 + 1, "")):

@@ -257,7 +257,7 @@ def test_what_neither_a_node_nor_an_offer_holds_is_refused(tmp_path: Path) -> No
 
 def test_a_policy_that_rents_nothing_rents_for_nobody(tmp_path: Path) -> None:
     async def refuses(house: House) -> None:
-        with pytest.raises(Refused, match="rent: now is for a policy that rents machines"):
+        with pytest.raises(Refused, match="rent: the policy in force rents no machines"):
             await house.backend.submit([spec(10.0, cpu=1.0, rent="now")], "ann")
 
     play(tmp_path, "nodes:fifo", refuses)

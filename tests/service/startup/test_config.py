@@ -80,8 +80,14 @@ def test_a_variable_that_is_no_setting_is_not_passed_over(tmp_path: Path) -> Non
 
 
 def test_a_named_file_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none.toml: cannot be read as TOML: No such file"):
+    with pytest.raises(InputError, match=r"none.toml: cannot be read: No such file"):
         read_settings({}, tmp_path / "none.toml", {})
+
+
+def test_options_of_a_replay_are_not_passed_over_without_one(tmp_path: Path) -> None:
+    for words in (("--jobs", "3"), ("--speed", "max")):
+        refused = program("up", "--state", str(tmp_path), *words)
+        assert (refused.code, "name it (--replay TRACE)" in refused.err) == (2, True)
 
 
 def test_what_is_shown_is_a_file_of_settings(tmp_path: Path) -> None:

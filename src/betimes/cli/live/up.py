@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from betimes.cli.live.jobs.completing import complete_policy
 from betimes.cli.verbs import Json, Option, Several
+from betimes.errors import InputError
 from betimes.service.access.address import default_state
 from betimes.service.startup.config import SETTINGS, ServiceConfig, read_settings
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 
 SEED = 1  # of a generated trace
+DEFAULT_SPEED = "3600"
 
 
 def _flags() -> dict[str, Any]:
@@ -91,7 +93,7 @@ def up(
     speed: Annotated[
         str,
         Option("--speed", metavar="X", help="Seconds of a replay a second; max: as fast as it goes."),
-    ] = "3600",
+    ] = DEFAULT_SPEED,
     promises: Annotated[
         int | None,
         Option(
@@ -123,6 +125,10 @@ def up(
     )
     if replay is not None:
         chosen = _replayed(chosen, replay, units, jobs)
+    elif units is not None or jobs is not None or promises is not None or speed != DEFAULT_SPEED:
+        raise InputError(
+            "--units, --jobs, --speed and --promises are about a replayed trace; name it (--replay TRACE)"
+        )
     asyncio.run(_serve(chosen, as_json))
 
 

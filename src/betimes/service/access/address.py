@@ -112,7 +112,7 @@ def find_service(
     )
     if not given and (pid := _starting(folder, address)) is not None:
         raise NotReachable(
-            f"the service with its state in {folder} is starting (process {pid}); try again in a moment"
+            f"the service with its state in {folder} is starting or stopping (process {pid}); try again in a moment"
         )
     if not given and address is None:
         raise NotReachable(f"no service runs with its state in {folder}; start one with `betimes up`")

@@ -65,8 +65,11 @@ def check_possible(
         )
     if offers is None and spec.rent == "now":
         raise Refused(
-            "now is for a policy that rents machines, and the one in force does not; leave it out, or see "
-            "`betimes policies`",
+            "the policy in force rents for all jobs together, not for one; leave it out, or put another in force "
+            "(`betimes policy set sww`)"
+            if shared
+            else "the policy in force rents no machines; leave it out, or put another in force "
+            "(`betimes policy set sww`)",
             "rent",
         )
     owned = {name: node for name, node in nodes.items() if node.is_shared}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".toml", ".yaml", ".yml")
 MOST_LINES = 2000  # of one request
 MOST_INPUT = 65_536  # bytes; the service takes as many characters of any text
+SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish", "busybox")
 
 Fields = dict[str, Any]
 Command = Annotated[list[str] | None, AfterDashes()]
@@ -151,6 +152,11 @@ def _by_number(service: PlainClient, fields: Fields) -> Fields:
 def _with_input(fields: Fields) -> Fields:
     """The job with this command's piped input as its stdin. Raises InputError for input that cannot be kept."""
     if not _is_input_ours():
+        if reader := _other_reader():
+            note = (
+                f"standard input is not kept with the job, as {reader} may read it, too; redirect it (< FILE)"
+            )
+            print(f"betimes: note: {note}", file=sys.stderr)
         return fields
     data = sys.stdin.buffer.read(MOST_INPUT + 1)
     try:
@@ -175,8 +181,20 @@ def _is_input_ours() -> bool:
         ours, theirs = os.fstat(0), Path(f"/proc/{os.getppid()}/fd/0").stat()
     except OSError:
         return False  # closed; or a system without /proc
-    is_data = stat.S_ISFIFO(ours.st_mode) or stat.S_ISREG(ours.st_mode)
-    return is_data and (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino)
+    return _is_data(ours) and (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino)
+
+
+def _is_data(of: os.stat_result) -> bool:
+    return stat.S_ISFIFO(of.st_mode) or stat.S_ISREG(of.st_mode)
+
+
+def _other_reader() -> str | None:
+    """The caller, where it was given the same data; null: it is a shell, whose loops read that on purpose."""
+    try:
+        name = Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
+        return name if _is_data(os.fstat(0)) and name not in SHELLS else None
+    except OSError:
+        return None
 
 
 @contextmanager
@@ -243,7 +261,8 @@ def _batches(path: str) -> Iterator[list[tuple[int, list[str]]]]:
                     yield batch
                     batch = []
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"--each-line {path}: cannot be read ({error}); name a file of commands") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"--each-line {path}: cannot be read ({reason}); name a file of commands") from None
     if batch:
         yield batch
 
