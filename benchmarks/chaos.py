@@ -425,7 +425,11 @@ class Chaos:
         self.at.kill()
         with tempfile.TemporaryDirectory(prefix="betimes-chaos-copy-") as folder:
             copied = Path(folder, "state")
-            shutil.copytree(self.at.state, copied, ignore=shutil.ignore_patterns("control"))
+            try:
+                shutil.copytree(self.at.state, copied, ignore=shutil.ignore_patterns("control"))
+            except shutil.Error as failed:  # supervisors go on, and rename what they have written
+                if any(Path(source).exists() for source, _, _ in failed.args[0]):
+                    raise
             options = [
                 *self.at.options[: self.given_options],
                 "--database",

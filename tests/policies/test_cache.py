@@ -61,7 +61,7 @@ def test_an_edit_of_a_kernel_is_seen(folder: Folder, tmp_path: Path) -> None:
     shutil.copytree(
         Path(betimes.__file__).parent, site / "betimes", ignore=shutil.ignore_patterns("__pycache__")
     )
-    callee = site / "betimes" / "core" / "speed.py"
+    callee = site / "betimes" / "core" / "work.py"
     source = callee.read_text()
     old, new = "        return speedup[curve, below]\n", "        return speedup[curve, 0x1]\n"
     assert source.count(old) == 1
