@@ -25,7 +25,7 @@ class View(BaseModel):
 class Reason(View):
     """Why a job waits, or why nothing was done: a code for programs, a sentence for people, and the evidence."""
 
-    code: str  # one of `service.reasons.CODES`
+    code: str  # one of `service.scheduling.reasons.CODES`
     text: str  # "needs 2 GPUs; expected 2026-11-25T13:05:00Z, when job 41 ends": instants are in UTC
     evidence: dict[str, Any] = {}
 
