@@ -7,8 +7,12 @@ it compares by itself, so that a mistake in a transition shows.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from typing import Any
+from collections import defaultdict, namedtuple
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, cast
+
+import numpy as np
 
 from betimes.core.job_states import JobState, state_on_nodes
 from betimes.core.nodes.believed_ends import believed_end
@@ -24,9 +28,11 @@ _believed_end = entry(believed_end, NodesState, int)
 
 def check(state: NodesState) -> None:
     """Raise BrokenInvariant if anything in `state` contradicts the rest."""
+    ends = {slot: _believed_end(state, slot) for slot in state.holders[: state.pool[0].holders].tolist()}
+    state = cast("NodesState", _Plain(state))
     live = _check_slots(state)
     waiting = _check_queue(state)
-    holding = _check_holders(state)
+    holding = _check_holders(state, ends)
     held = {slot: _placed(state, slot, state.needs[slot].placed) for slot in live}
     bound = {slot: _placed(state, slot, state.needs[slot].bound) for slot in live}
     for slot in live:
@@ -39,6 +45,41 @@ def check(state: NodesState) -> None:
     nominated = [slot for slot in live if state_of(state, slot) is JobState.NOMINATED]
     if state.cluster[0].nominated != len(nominated):
         raise _broken("nominated", f"{len(nominated)} are bound, {state.cluster[0].nominated} are counted")
+
+
+class _Plain:
+    """The columns of a state as plain Python numbers: reading NumPy's records field by field takes ten times as
+    long."""
+
+    def __init__(self, state: NodesState) -> None:
+        self._state = state
+
+    def __getattr__(self, name: str) -> Any:
+        column = getattr(self._state, name)
+        if column.dtype.names:
+            column = _Rows(_row(column.dtype.names), as_array(column).tolist())
+        elif np.ndim(column) == 1:
+            column = column.tolist()
+        self.__dict__[name] = column
+        return column
+
+
+class _Rows(Sequence[Any]):
+    """Records, each made when it is asked for."""
+
+    def __init__(self, kind: Any, rows: list[tuple[Any, ...]]) -> None:
+        self._kind, self._rows = kind, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._kind._make(self._rows[at])
+
+
+@cache
+def _row(names: tuple[str, ...]) -> Any:
+    return namedtuple("_row", names)
 
 
 def state_of(state: NodesState, slot: int) -> JobState:
@@ -60,8 +101,7 @@ def _check_slots(state: NodesState) -> list[int]:
     """Every slot is either on the free stack or holds a live job; returns the latter."""
     pool, slots = state.pool[0], len(state.free)
     free = {int(slot) for slot in state.free[: pool.free]}
-    marks: list[int] = as_array(state.progress)["served_by"].tolist()
-    live = [slot for slot in range(slots) if marks[slot] >= 0]
+    live = [slot for slot in range(slots) if state.progress[slot].served_by >= 0]
     if len(free) != pool.free or free != set(range(slots)) - set(live):
         raise _broken("free stack", f"{pool.free} slots are on it, and {slots - len(live)} are unused")
     if len(live) != pool.active:
@@ -72,12 +112,13 @@ def _check_slots(state: NodesState) -> list[int]:
 def _check_queue(state: NodesState) -> set[int]:
     """The queue is sorted, in blocks that know their bounds; returns the slots in it."""
     cluster, found, before = state.cluster[0], list[int](), (-math.inf, -1)
-    fences = as_array(state.directory)
-    if sorted(fences["block"].tolist()) != list(range(len(fences))):
+    fences = state.directory
+    if sorted(fence.block for fence in fences) != list(range(len(fences))):
         raise _broken("directory", "it does not name every block once")
-    place_of = {int(number): place for place, number in enumerate(fences["block"])}
+    place_of = {fence.block: place for place, fence in enumerate(fences)}
     bounds: list[tuple[float, int]] = []
-    for key, number in fences[cluster.front : cluster.front + cluster.blocks].tolist():
+    for at in range(cluster.front, cluster.front + cluster.blocks):
+        key, number = fences[at].key, fences[at].block
         block = state.blocks[number]
         bounds.append((key, int(block.seq)))
         if not 0 <= block.head < block.tail <= BLOCK:
@@ -121,7 +162,7 @@ def _check_queue(state: NodesState) -> set[int]:
     return set(found)
 
 
-def _check_holders(state: NodesState) -> set[int]:
+def _check_holders(state: NodesState, believed_end_s: dict[int, float]) -> set[int]:
     """Those that run or vacate are listed once, each where it says; returns their slots."""
     listed = [int(slot) for slot in state.holders[: state.pool[0].holders]]
     for at, slot in enumerate(listed):
@@ -131,7 +172,7 @@ def _check_holders(state: NodesState) -> set[int]:
     if ends and sorted(int(end.slot) for end in ends) != sorted(listed):
         raise _broken("leavers", "they are others than those that hold nodes")
     for at, end in enumerate(ends):
-        if state.needs[end.slot].leaver != at or end.at_s != _believed_end(state, int(end.slot)):
+        if state.needs[end.slot].leaver != at or end.at_s != believed_end_s[end.slot]:
             raise _broken("leavers", f"slot {end.slot} is at {at}, to end at {end.at_s}, and that is not so")
         if at > 0 and (end.at_s, end.rank) < (ends[(at - 1) // 2].at_s, ends[(at - 1) // 2].rank):
             raise _broken("leavers", f"{at} is before the one above it")
@@ -277,8 +318,7 @@ def _check_machines(state: NodesState, held: Places, bound: Places) -> None:
             for slot, places in held.items():
                 if number in places:
                     raise _broken("machine", f"{number} is not up, and runs the job in slot {slot}")
-    marks = as_array(state.progress)["served_by"]
-    rented += int(as_array(state.needs)["rented"][marks >= 0].sum())
+    rented += sum(state.needs[slot].rented for slot in held)
     if rented != state.cluster[0].rented:
         raise _broken("machine", f"{rented} are rented, {state.cluster[0].rented} are counted")
 

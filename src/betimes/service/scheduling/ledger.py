@@ -144,11 +144,15 @@ class Ledger:
     def recovered(cls, body: bytes | None, events: Iterable[Event], default_run_s: float = USUAL_S) -> Ledger:
         """The ledger of a snapshot, if there is one, and of the events that follow it."""
         ledger = cls(default_run_s) if body is None else cls.from_bytes(body, default_run_s)
-        for event in events:
-            job = ledger.apply(event)
-            if job is not None and job.status.is_over:
-                ledger.forget(job)
+        ledger.follow(events)
         return ledger
+
+    def follow(self, events: Iterable[Event]) -> None:
+        """Let events of a log have happened."""
+        for event in events:
+            job = self.apply(event)
+            if job is not None and job.status.is_over:
+                self.forget(job)
 
     def forget(self, job: Job) -> None:
         """Drop a job that is over, except its status while others wait for it: the store keeps it."""
