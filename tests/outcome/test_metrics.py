@@ -104,13 +104,6 @@ def test_nobody_is_owed_more_than_running_alone(
     assert metrics.unfairness(np.array([jct_s]), fair)[0] >= 0.0
 
 
-def test_matthews_correlation() -> None:
-    assert f"{metrics.matthews_correlation(6, 90, 2, 2):.6f}" == "0.728261"  # spec/waiting.md, case A9
-    assert metrics.matthews_correlation(5, 5, 0, 0) == 1.0
-    assert metrics.matthews_correlation(0, 0, 5, 5) == -1.0
-    assert metrics.matthews_correlation(5, 0, 5, 0) == 0.0
-
-
 def test_effective_price_is_that_of_jobs_times_mean_hours_times_mean_units() -> None:
     found = metrics.effective_price(12.0, np.array([3600.0, 7200.0]), np.array([1, 3]))
     assert found == 12.0 / (2 * 1.5 * 2)

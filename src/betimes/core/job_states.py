@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from betimes.errors import IllegalMove
-
 
 class JobState(IntEnum):
     """Where a job is in its life."""
@@ -57,16 +55,6 @@ LEGAL: dict[tuple[JobState | None, Move], JobState] = {
 
 A pool preempts at once; on nodes a job gets a notice and vacates its nodes when its grace period is over.
 """
-
-
-def next_state(state: JobState | None, move: Move) -> JobState:
-    """The state after `move`; raises `IllegalMove` naming both when the table forbids it."""
-    try:
-        return LEGAL[state, move]
-    except KeyError:
-        allowed = ", ".join(m.name for s, m in LEGAL if s is state) or "nothing"
-        name = "absent" if state is None else state.name
-        raise IllegalMove(f"a job that is {name} cannot {move.name}; it can {allowed}") from None
 
 
 def state_of(has_held: bool, units: float) -> JobState:

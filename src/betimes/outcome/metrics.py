@@ -91,15 +91,6 @@ def percentile(values: Array, percent: float) -> float:
     return float(np.percentile(values, percent, method="linear")) if len(values) else math.nan
 
 
-def matthews_correlation(
-    true_positives: int, true_negatives: int, false_positives: int, false_negatives: int
-) -> float:
-    """Matthews' correlation of a yes-or-no prediction with the truth, from -1 to 1; 0 where one side has no case."""
-    tp, tn, fp, fn = true_positives, true_negatives, false_positives, false_negatives
-    product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
-    return (tp * tn - fp * fn) / math.sqrt(product) if product else 0.0
-
-
 def effective_price(cost_usd: float, run_s: Array, units: Array) -> float:
     """The cost of a unit-hour of the jobs: `cost_usd` / (jobs x mean hours x mean units); NaN for no jobs.
 

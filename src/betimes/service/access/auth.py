@@ -119,21 +119,6 @@ class RunTokens:
         return hmac.new(self.secret, f"betimes run {job} {attempt}".encode(), hashlib.sha256).hexdigest()
 
 
-@dataclass
-class MemoryTokens:
-    """Tokens in memory, for tests and for services without a database."""
-
-    rows: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-
-    def add_token(self, hashed: str, user: str, role: str) -> None:
-        """Keep it."""
-        self.rows[hashed] = (user, role)
-
-    def token(self, hashed: str) -> tuple[str, str] | None:
-        """Look it up."""
-        return self.rows.get(hashed)
-
-
 def attempt_of(token: str) -> int | None:
     """The attempt that a run's token names, true or not; None: no such token's form."""
     parts = token.split(".")
