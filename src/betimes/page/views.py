@@ -209,8 +209,8 @@ def _promises(quotes: Sequence[Quote], shown: JobView, now_at: float) -> dict[st
     first_at, last_at = made[0][0], max(until_at, made[-1][0] + 1.0)
     across = Axis(first_at - 0.04 * (last_at - first_at), last_at + 0.04 * (last_at - first_at))
     up = Axis(min(ends) - margin_s, max(ends) + margin_s)
-    points = [(across.x(at), 100.0 - up.x(end_at), end_at) for at, end_at in made]
-    truth = 100.0 - up.x(shown.finished_at) if shown.finished_at is not None else None
+    points = [(across.x(at), round(100.0 - up.x(end_at), 2), end_at) for at, end_at in made]
+    truth = round(100.0 - up.x(shown.finished_at), 2) if shown.finished_at is not None else None
     return {"points": points, "truth": truth, "across": across, "up": up}
 
 
