@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         NodeSpec,
         NodeView,
         Page,
+        PageLink,
         PolicyView,
         PortfolioView,
         Quote,
@@ -349,6 +350,10 @@ class AsyncClient:
     async def health(self) -> Health:
         """Whether the service is ready for work, and what is wrong if it is not."""
         return await self._ask(Call("GET", "/readyz", "Health"))
+
+    async def page_link(self) -> PageLink:
+        """A link that signs a browser in to the pages, once, within a minute."""
+        return await self._ask(Call("POST", "/link", "PageLink"))
 
     async def _log(self, call: Call) -> AsyncIterator[bytes]:
         response = await self._response(call, self._way.pauses(), stream=True)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         NodeSpec,
         NodeView,
         Page,
+        PageLink,
         PolicyView,
         PortfolioView,
         Quote,
@@ -344,6 +345,10 @@ class Client:
     def health(self) -> Health:
         """Whether the service is ready for work, and what is wrong if it is not."""
         return self._ask(Call("GET", "/readyz", "Health"))
+
+    def page_link(self) -> PageLink:
+        """A link that signs a browser in to the pages, once, within a minute."""
+        return self._ask(Call("POST", "/link", "PageLink"))
 
     def _log(self, call: Call) -> Iterator[bytes]:
         response = self._response(call, self._way.pauses(), stream=True)

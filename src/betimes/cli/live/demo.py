@@ -212,6 +212,11 @@ def _ready(process: subprocess.Popen[str], state: Path) -> dict[str, Any]:
     raise InputError(_fault(state)) if code == InputError.exit_code else BetimesError(_fault(state))
 
 
+def _page(service: Client, ready: dict[str, Any]) -> list[str]:
+    """The address of the service's page, which signs in once."""
+    return [f"Its page, for a browser within a minute: {ready['url']}{service.page_link().path}"]
+
+
 def _fault(state: Path) -> str:
     """The service's last line of output, which names the reason for its end."""
     said = (state / _LOG).read_text(encoding="utf-8", errors="replace").splitlines()
@@ -247,6 +252,7 @@ def _run_jobs(service: Client, news: _News, state: Path, ready: dict[str, Any], 
         say(
             f"A service runs at {ready['url']}, on this machine ({has}), under the policy {ready['policy']}.",
             f"Its state is fresh, in {state}.",
+            *_page(service, ready),
             "",
             "Three jobs, and what each is promised when it is submitted:",
         )
@@ -337,6 +343,7 @@ def _replay(service: Client, state: Path, ready: dict[str, Any], as_json: bool) 
             f"A service runs at {ready['url']}, under the policy {ready['policy']}, and is given "
             f"{tally.jobs:,} jobs of the trace.",
             f"Its state is in {state}.",
+            *_page(service, ready),
         )
     with display.shown():
         for event in service.events(follow=True):
@@ -364,6 +371,7 @@ def _stay(state: Path, news: _News) -> None:
     say(
         f"  export BETIMES_STATE={state}",
         "  betimes submit --estimate 1m -- sleep 60",
+        "  betimes open           # its page, in a browser",
         "  betimes jobs --watch",
         "  betimes job 2          # its story: promises, runs, events",
         "  betimes logs 2",

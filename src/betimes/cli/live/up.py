@@ -12,6 +12,10 @@ from betimes.service.access.address import default_state
 from betimes.service.startup.config import SETTINGS, ServiceConfig, read_settings
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from betimes.service.api.context import Context
+    from betimes.service.runtime.service_backend import ServiceBackend
     from betimes.service.startup.bootstrap import Service
 
 
@@ -121,7 +125,12 @@ def up(
     logging.getLogger("betimes.service.compiling").setLevel(logging.INFO)
     given = {at: each.value for at, each in read_settings(settings, config).items()}
     chosen = ServiceConfig(
-        **given, as_copy=as_copy, accepts_loss=accept_loss, speed=speed_of(speed), promises=promises
+        **given,
+        as_copy=as_copy,
+        accepts_loss=accept_loss,
+        speed=speed_of(speed),
+        promises=promises,
+        page=_page,
     )
     if replay is not None:
         chosen = _replayed(chosen, replay, units, jobs)
@@ -168,6 +177,12 @@ def show_config(settings: Settings, config: ConfigFile = None, as_json: Json = F
             )
         else:
             print(f"{setting.name} = {json.dumps(each.written)}  # {each.where}\n")
+
+
+def _page(backend: ServiceBackend, context: Context) -> ASGIApp:
+    from betimes.page.site import create_page
+
+    return create_page(backend, context)
 
 
 def _replayed(chosen: ServiceConfig, trace: str, units: int | None, jobs: int | None) -> ServiceConfig:
@@ -262,6 +277,7 @@ def _say(service: Service, chosen: ServiceConfig, as_json: bool) -> None:
     if controller.scheduler.stands_by:
         print("You can submit now; jobs start when compilation is done (about a minute).")
     print(
-        f"Its state is in {chosen.state}; `betimes submit -- COMMAND` finds it by itself. Ctrl-C stops it.",
+        f"Its state is in {chosen.state}; `betimes submit -- COMMAND` finds it by itself, and `betimes open` shows its "
+        "pages. Ctrl-C stops it.",
         flush=True,
     )

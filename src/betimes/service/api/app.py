@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from fastapi import FastAPI
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from betimes import __version__
 from betimes.service.access.auth import Tokens
@@ -25,11 +28,13 @@ def create_app(
     hosts: Iterable[str] = (),
     limits: Limits | None = None,
     closing: asyncio.Event | None = None,
+    page: Callable[[Context], ASGIApp] | None = None,
 ) -> FastAPI:
     """The HTTP API over a controller.
 
     `hosts` are names and addresses under which it may be called besides loopback ones; setting `closing` ends the
-    streams (`serve` does so through `app.state.context.closing`).
+    streams (`serve` does so through `app.state.context.closing`). page: makes what answers all paths that are not the
+    API's, at the first request for one of them.
     """
     app = FastAPI(
         **about(__version__),
@@ -53,5 +58,31 @@ def create_app(
     app.state.routers = routers
     failures.install(app)
     install_document(app)
+    if page is not None:
+        routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
+        first_parts = frozenset(route.path.split("/")[1] for route in routes)
+        app.add_middleware(_Door, page=page, context=app.state.context, first_parts=first_parts)
     app.add_middleware(Guard, hosts=tuple(hosts))
     return app
+
+
+class _Door:
+    """ASGI middleware that passes requests outside the API to the pages, which are imported for the first of them."""
+
+    def __init__(
+        self, app: ASGIApp, page: Callable[[Context], ASGIApp], context: Context, first_parts: frozenset[str]
+    ) -> None:
+        self._app, self._first_parts = app, first_parts
+        self._open = partial(page, context)
+        self._page: ASGIApp | None = None
+        self._opening = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request."""
+        if scope["type"] != "http" or scope["path"].partition("/")[2].partition("/")[0] in self._first_parts:
+            await self._app(scope, receive, send)
+            return
+        async with self._opening:
+            if self._page is None:
+                self._page = await asyncio.to_thread(self._open)
+        await self._page(scope, receive, send)

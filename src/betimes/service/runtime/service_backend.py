@@ -318,8 +318,8 @@ class ServiceBackend:
         items = [job_view(row, waiting) for row in rows]
         return Page(items=items, following=items[-1].job_id if len(items) == which.limit else None)
 
-    async def job(self, number: int, /) -> JobStory:
-        """Everything about a job."""
+    async def job(self, number: int, /, *, renews: bool = True) -> JobStory:
+        """Everything about a job; renews: its estimate is worked out again where it is not of now."""
         store = self.controller.store
         # The events before the row: an end that the row does not show comes after the last of these events, and a
         # request that waits for it can watch from there.
@@ -327,7 +327,10 @@ class ServiceBackend:
         row = await asyncio.to_thread(store.job, number)
         if row is None:
             raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
-        found = await self._forecast() if not Status(row["status"]).is_over else None
+        if Status(row["status"]).is_over:
+            found = None
+        else:
+            found = await self._forecast() if renews else self.promises.latest
         runs, quotes = await asyncio.gather(
             asyncio.to_thread(store.runs, number), asyncio.to_thread(store.quotes, number)
         )

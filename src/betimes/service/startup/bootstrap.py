@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from betimes.cluster import read_cluster
 from betimes.errors import Conflict, InputError, ServiceError
@@ -202,7 +203,8 @@ async def _serving(
     backend = ServiceBackend(
         controller, promises, run_tokens, LiveTuner(controller, config.state, retune), uploads
     )
-    app = create_app(backend, tokens, hosts=[config.listen] if config.listen else [])
+    page = partial(config.page, backend) if config.page is not None else None
+    app = create_app(backend, tokens, hosts=[config.listen] if config.listen else [], page=page)
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(
         serve(

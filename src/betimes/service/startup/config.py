@@ -20,10 +20,14 @@ from betimes.service.spec.spelling import with_full_names
 from betimes.units import parse_duration, parse_gib
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from betimes.service.api.context import Context
     from betimes.service.compiling.kernels import Kernels
     from betimes.service.machines.machine import Machine
     from betimes.service.machines.provider import OpenCloud
     from betimes.service.runtime.replay import Arrivals
+    from betimes.service.runtime.service_backend import ServiceBackend
 
 FILE = "config.toml"  # in the state directory
 PREFIX = "BETIMES_UP_"
@@ -342,6 +346,7 @@ class ServiceConfig:
     rents_from: OpenCloud | None = None  # in place of `cloud`
     kernels: Kernels | None = None
     arrivals: Arrivals | None = None  # of a replayed trace
+    page: Callable[[ServiceBackend, Context], ASGIApp] | None = None  # makes the pages; null: there are none
     speed: float = 3600.0  # of a replay; infinity: as fast as it goes
     promises: int | None = None  # to so many of its jobs, evenly spread; by default to all
 

@@ -423,6 +423,12 @@ class FleetPlanView(View):
     usd_per_h_change: float  # of the whole fleet once all is done
 
 
+class PageLink(View):
+    """A link that signs a browser in once."""
+
+    path: str  # below the service's URL
+
+
 class Page(View, Generic[T]):
     """Some of many; `following` asks for the next ones (as `after`), null: there are no more."""
 

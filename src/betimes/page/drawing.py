@@ -1,0 +1,194 @@
+"""Geometry of the pictures: time axes, bars that fade out, dots, and rows of a timeline. Lengths are in percent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+_STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000)
+_TICKS = 6  # at most, on an axis
+PIXELS = 1000  # that a timeline is taken to be wide
+LEAST_PIXELS = 3  # of a bar of its own; narrower ones within `MERGED_PIXELS` are one
+MERGED_PIXELS = 18  # wide enough for their number
+MOST_LANES = 6  # of a row
+WORST = ("failed", "lost", "cancelled", "preempted", "resized", "running", "queued", "finished")
+
+
+class Tick(NamedTuple):
+    """A mark on an axis."""
+
+    x: float
+    at: float
+
+
+class Axis(NamedTuple):
+    """A stretch of time."""
+
+    from_at: float
+    to_at: float
+
+    def x(self, at: float) -> float:
+        """The place of an instant, percent, within the axis."""
+        share = (at - self.from_at) / max(self.to_at - self.from_at, 1e-9)
+        return round(100.0 * min(1.0, max(0.0, share)), 2)
+
+    @property
+    def ticks(self) -> list[Tick]:
+        """Marks at round instants."""
+        span_s = self.to_at - self.from_at
+        step_s = next((step for step in _STEPS_S if span_s / step <= _TICKS), span_s / _TICKS)
+        first = math.ceil(self.from_at / step_s)
+        found = [Tick(self.x(n * step_s), n * step_s) for n in range(first, first + _TICKS + 1)]
+        return [tick for tick in found if self.from_at <= tick.at <= self.to_at and 2.0 <= tick.x <= 97.0]
+
+
+class Bar(NamedTuple):
+    """A job from its start to its end: what has run, what is sure, what may still be; widths are 0 where there is none.
+
+    tick: the expected end; promise: the first promised end; null: none.
+    """
+
+    ran: float
+    ran_width: float
+    sure: float
+    sure_width: float
+    fade: float
+    fade_width: float
+    tick: float | None
+    promise: float | None
+
+
+def bar(
+    axis: Axis,
+    now_at: float,
+    start_at: float | None,
+    ends: tuple[float, float, float] | None,
+    promised_at: float | None,
+    is_running: bool,
+) -> Bar:
+    """ends: the low end, the median and the high end of the interval; three times the point where there is none."""
+    begin = start_at if start_at is not None else now_at
+    low, median, high = ends if ends is not None else (begin, begin, begin)
+    begin_x, now_x = axis.x(begin), axis.x(now_at)
+    sure_x = now_x if is_running else axis.x(max(begin, now_at))
+    low_x, high_x = max(axis.x(low), sure_x), axis.x(high)
+    return Bar(
+        ran=begin_x,
+        ran_width=round(max(0.0, now_x - begin_x), 2) if is_running else 0.0,
+        sure=sure_x,
+        sure_width=round(max(0.0, low_x - sure_x), 2),
+        fade=low_x,
+        fade_width=round(max(0.0, high_x - low_x), 2),
+        tick=axis.x(median) if ends is not None else None,
+        promise=axis.x(promised_at) if promised_at is not None else None,
+    )
+
+
+class Piece(NamedTuple):
+    """A bar of a timeline: one run, or several that touch."""
+
+    x: float
+    width: float
+    lane: int
+    job: int  # of the first
+    jobs: int
+    status: str  # the worst
+    label: str
+    goes_on: float  # percent of the width that is still to come
+
+
+class Stretch(NamedTuple):
+    """Something to be drawn in a row: from, to, and until when it is over."""
+
+    from_at: float
+    to_at: float
+    job: int
+    status: str
+    label: str
+
+
+def lanes(axis: Axis, now_at: float, stretches: Iterable[Stretch]) -> tuple[list[Piece], int]:
+    """The bars of a row and its number of lanes: what overlaps stands in lanes, what touches in pixels is one bar."""
+    shown = sorted(each for each in stretches if each.to_at > axis.from_at and each.from_at < axis.to_at)
+    least, merged = LEAST_PIXELS * 100.0 / PIXELS, MERGED_PIXELS * 100.0 / PIXELS
+    ends: list[float] = []
+    narrow: dict[int, list[Stretch]] = {}
+    wide: list[tuple[int, Stretch]] = []
+    for each in shown:
+        x, to = axis.x(each.from_at), axis.x(each.to_at)
+        lane = next((number for number, end in enumerate(ends) if end <= x), len(ends))
+        if to - x < least or lane >= MOST_LANES:
+            narrow.setdefault(int(x / merged), []).append(each)
+            continue
+        if lane == len(ends):
+            ends.append(to)
+        ends[lane] = to
+        wide.append((lane, each))
+    pieces = [_piece(axis, now_at, lane, [each]) for lane, each in wide]
+    last = len(ends)
+    pieces += [_piece(axis, now_at, last, some) for some in narrow.values()]
+    return pieces, last + bool(narrow)
+
+
+def _piece(axis: Axis, now_at: float, lane: int, some: Sequence[Stretch]) -> Piece:
+    x = axis.x(some[0].from_at)
+    if len(some) > 1:  # all within one place
+        merged = MERGED_PIXELS * 100.0 / PIXELS
+        x = round(int(x / merged) * merged, 2)
+    to = axis.x(some[0].to_at) if len(some) == 1 else x
+    least = LEAST_PIXELS if len(some) == 1 else MERGED_PIXELS - 1
+    width = max(to - x, least * 100.0 / PIXELS)
+    worst = min(
+        (each.status for each in some), key=lambda status: WORST.index(status) if status in WORST else 9
+    )
+    now_x = axis.x(now_at)
+    coming = min(1.0, max(0.0, (x + width - now_x) / width)) if some[0].to_at > now_at else 0.0
+    label = some[0].label if len(some) == 1 else f"{len(some)} jobs: {some[0].label}, ..."
+    return Piece(x, round(width, 2), lane, some[0].job, len(some), worst, label, round(100.0 * coming, 1))
+
+
+class Dot(NamedTuple):
+    """One of twenty equally likely ends."""
+
+    x: float
+    y: int  # 0: at the bottom
+
+
+def dots(axis: Axis, ends_at: Sequence[float], bins: int = 24) -> list[Dot]:
+    """Equally likely ends as a heap of dots."""
+    heaps: dict[int, int] = {}
+    found: list[Dot] = []
+    for at in ends_at:
+        place = min(bins - 1, int(axis.x(at) / 100.0 * bins))
+        found.append(Dot(round((place + 0.5) * 100.0 / bins, 2), heaps.get(place, 0)))
+        heaps[place] = heaps.get(place, 0) + 1
+    return found
+
+
+def equally_likely(ends: tuple[float, float, float], tail: float = 0.1, count: int = 20) -> list[float]:
+    """Equally likely ends of which `tail` come before the low end and as many after the high one.
+
+    Between these and the median, and beyond, the quantiles of two halves of a normal distribution.
+    """
+    from statistics import NormalDist
+
+    low, median, high = ends
+    normal = NormalDist()
+    unit = normal.inv_cdf(1.0 - tail)
+    scores = [normal.inv_cdf((n + 0.5) / count) / unit for n in range(count)]
+    return [median + score * ((high - median) if score > 0 else (median - low)) for score in scores]
+
+
+def usage(axis: Axis, held: Iterable[tuple[float, float, float]], most: float, bins: int) -> list[float]:
+    """How much of `most` was held in each of so many equal parts of an axis, percent; held: from, to, amount."""
+    parts = [0.0] * bins
+    step_s = (axis.to_at - axis.from_at) / bins
+    for from_at, to_at, amount in held:
+        first = max(0, int((from_at - axis.from_at) / step_s))
+        last = min(bins - 1, int((to_at - axis.from_at) / step_s))
+        for part in range(first, last + 1):
+            begin = axis.from_at + part * step_s
+            overlap = min(to_at, begin + step_s) - max(from_at, begin)
+            parts[part] += max(0.0, overlap) / step_s * amount
+    return [round(min(100.0, 100.0 * part / most), 1) if most else 0.0 for part in parts]

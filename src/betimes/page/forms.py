@@ -1,0 +1,119 @@
+"""What is done from the pages: act on jobs, submit and quote, change the policy."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import tempfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+
+from betimes.errors import BetimesError, InputError, Refused
+from betimes.page.session import Session
+from betimes.page.views import safe_target
+from betimes.service.api.bodies import read_pieces
+from betimes.service.api.failures import Rejected
+from betimes.service.api.limits import MOST_JOB_NUMBER, Limits
+from betimes.service.runtime.page_reads import PageReads
+from betimes.service.spec.job_file import read_drafts, specs_of
+from betimes.service.spec.job_spec import JobSpec
+
+Given = dict[str, list[str]]
+MOST_OF_ARRAY = 10_000  # jobs to act on at once
+_AMOUNTS = ("units", "estimate", "cpu", "memory", "gpu", "name", "array")  # fields of a job file
+
+
+async def fields(request: Request, limits: Limits) -> Given:
+    """The fields of a form. Raises Rejected: 408, 413, 415."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    if kind != "application/x-www-form-urlencoded":
+        raise Rejected(415, "unsupported-media-type", "Send the form as application/x-www-form-urlencoded.")
+    body = b"".join([piece async for piece in read_pieces(request, limits.job_bytes, limits.pause_s)])
+    return parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20_000)
+
+
+async def act(reads: PageReads, request: Request, session: Session, given: Given) -> str:
+    """Cancel, hold or release jobs, `job=3`, or all live jobs of arrays, `job=array:3`. Raises Unknown, Conflict."""
+    verb = _one(given, "verb")
+    if verb not in ("cancel", "hold", "release"):
+        raise InputError("Choose cancel, hold or release.")
+    numbers: list[int] = []
+    for text in given.get("job", []):
+        number = text.removeprefix("array:")
+        if not (number.isascii() and number.isdigit() and int(number) <= MOST_JOB_NUMBER):
+            raise InputError(f"{text[:40]!r} is no job's number.")
+        is_array = number != text
+        numbers += await reads.live_of_array(int(number), MOST_OF_ARRAY) if is_array else [int(number)]
+    if not numbers:
+        raise InputError("No job is chosen. Tick the jobs first.")
+    await getattr(reads.backend, verb)(list(dict.fromkeys(numbers)), session.user, len(numbers) > 1)
+    return safe_target(_one(given, "back"))
+
+
+async def submit(reads: PageReads, request: Request, session: Session, given: Given) -> str:
+    """Submit a command or a job file. Raises InputError."""
+    submitted = await reads.backend.submit(_specs(given), session.user)
+    return f"job/{submitted[0].job_id}"
+
+
+async def quote(reads: PageReads, session: Session, given: Given) -> dict[str, Any]:
+    """The promise to what the form holds, or why there is none."""
+    if not _one(given, "command").strip():
+        return {"quote": None, "problem": None, "jobs": 0}
+    try:
+        specs = _specs(given)
+        promise = await reads.backend.quote(specs[0], session.user) if len(specs) == 1 else None
+    except BetimesError as error:
+        return {"quote": None, "problem": str(error), "jobs": 0}
+    return {"quote": promise, "problem": None, "jobs": len(specs)}
+
+
+async def set_policy(reads: PageReads, request: Request, session: Session, given: Given) -> str:
+    """Put another policy in force, for operators. Raises PolicyError, Conflict."""
+    if session.role != "operator":
+        raise Rejected(403, "not-allowed", "Only an operator changes the policy.")
+    await reads.backend.set_policy(_one(given, "policy"), session.user)
+    return "policy"
+
+
+def _specs(given: Given) -> list[JobSpec]:
+    """The jobs of the form: a command with its fields, or the text of a job file. Raises InputError."""
+    text, kind = _one(given, "command"), _one(given, "kind")
+    over: dict[str, Any] = {}
+    if folder := _one(given, "workdir").strip():
+        over["workdir"] = folder
+    if kind not in ("toml", "yaml"):
+        kind, text = "yaml", _as_file(text, given)
+    with tempfile.TemporaryDirectory(prefix="betimes-page-") as at:
+        path = Path(at) / f"job.{kind}"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            drafts = read_drafts(path)
+            if any(draft.directory() is not None for draft in drafts):
+                raise Refused("upload: a directory is sent by `betimes submit`; leave it out here")
+            return specs_of(drafts, **over)
+        except InputError as error:
+            raise InputError(str(error).replace(f"{path}", "the job")) from None
+
+
+def _as_file(command: str, given: Given) -> str:
+    """A command and its fields as a job file."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"the command: {str(error).lower()}; close it") from None
+    if not words:
+        raise InputError("There is no command. Type one, as in: python train.py")
+    told: dict[str, Any] = {name: value for name in _AMOUNTS if (value := _one(given, name).strip())}
+    for name in ("cpu", "gpu"):
+        with contextlib.suppress(ValueError):  # what is no number is refused by the name of its field
+            told |= {name: float(told[name])} if name in told else {}
+    return json.dumps({"command": words, **told})
+
+
+def _one(given: Given, name: str) -> str:
+    return given.get(name, [""])[0]

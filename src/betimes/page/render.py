@@ -1,0 +1,104 @@
+"""Templates, and how values look in them: instants for the browser's zone, states as icon, word and colour."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from betimes import __version__
+from betimes.units import amount, gib, length, usd
+
+_INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z")
+_REPLAYED_S = 1e8  # instants before 1973 are those of a replayed trace, which counts from 0
+
+STATES = {
+    "running": ("▶", "runs"),
+    "stopping": ("■", "stopping"),
+    "queued": ("◌", "waits"),
+    "blocked": ("⊟", "waits for others"),
+    "held": ("Ⅱ", "held"),
+    "finished": ("✓", "finished"),
+    "failed": ("✗", "failed"),
+    "cancelled": ("⊘", "cancelled"),
+    "up": ("✓", "up"),
+    "booting": ("◌", "booting"),
+    "draining": ("◐", "draining"),
+    "drained": ("Ⅱ", "drained"),
+    "lost": ("✗", "lost"),
+    "gone": ("⊘", "gone"),
+}
+"""Icon and word of a state; its colour is that of its class in the stylesheet."""
+
+
+def when(at: float | None, alone: bool = False) -> Markup:
+    """An instant, in UTC, which the script shows in the browser's zone; alone: without its distance from now."""
+    if at is None:
+        return Markup("&ndash;")
+    if 0.0 <= at < _REPLAYED_S:
+        days, seconds = divmod(int(at), 86_400)
+        text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        return escape(f"{days} d {text}" if days else text)
+    try:
+        utc = time.gmtime(at)
+    except (OverflowError, OSError, ValueError):
+        return Markup("&ndash;")
+    machine, people = time.strftime("%Y-%m-%dT%H:%M:%SZ", utc), time.strftime("%Y-%m-%d %H:%M UTC", utc)
+    kind = Markup(' class="alone"') if alone else ""
+    return Markup('<time datetime="{}"{}>{}</time>').format(machine, kind, people)
+
+
+def sentence(text: str) -> Markup:
+    """A sentence of the service with its instants made such elements."""
+    return Markup(_INSTANT.sub(lambda found: _instant(found[1]), str(escape(text))))
+
+
+def _instant(utc: str) -> str:
+    return f'<time class="alone" datetime="{utc}Z">{utc[:10]} {utc[11:16]} UTC</time>'
+
+
+def state(status: str) -> Markup:
+    """A state as icon, word and colour."""
+    icon, word = STATES.get(status, ("?", status))
+    return Markup('<span class="state {}"><span aria-hidden="true">{}</span> {}</span>').format(
+        status, icon, word
+    )
+
+
+def query(given: dict[str, Any], **changed: Any) -> str:
+    """A query string with some of its fields changed; null and empty ones are left out."""
+    kept = {name: value for name, value in {**given, **changed}.items() if value not in (None, "")}
+    return "?" + urlencode(kept)
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("betimes.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "when": when,
+        "sentence": sentence,
+        "state": state,
+        "length": length,
+        "usd": usd,
+        "gib": gib,
+    }
+    made.filters |= {"amount": amount}
+    made.globals |= {"query": query, "version": __version__, "states": STATES}
+    return made
+
+
+_ENVIRONMENT = _environment()
+
+
+def render(template: str, **told: Any) -> bytes:
+    """A page."""
+    return _ENVIRONMENT.get_template(f"{template}.html").render(told).encode()

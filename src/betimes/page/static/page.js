@@ -1,0 +1,216 @@
+// Keeps a page up to date without losing scroll, focus, selection or what is open; and shows instants in the browser's zone.
+"use strict";
+
+const base = document.body.dataset.base;
+const main = document.getElementById("main");
+const notice = document.getElementById("notice");
+const REPLAYED_MS = 1e11; // instants before 1973 are those of a replayed trace, which counts from 0
+
+// --- instants
+
+function relative(seconds) {
+  const size = Math.abs(seconds);
+  if (size < 1) return "now";
+  const [unit, many] = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]].find(([, each]) => size >= each);
+  const text = `${Math.round(size / many)} ${unit}`;
+  return seconds > 0 ? `in ${text}` : `${text} ago`;
+}
+
+function clock(at, spanS) {
+  const now = new Date();
+  const near = spanS === undefined ? Math.abs(at - now) < 600e3 : spanS < 600;
+  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: near ? "2-digit" : undefined, hour12: false });
+  if (at.toDateString() === now.toDateString()) return time;
+  const date = Math.abs(at - now) < 6 * 86400e3
+    ? at.toLocaleDateString([], { weekday: "short" })
+    : at.toLocaleDateString([], { day: "numeric", month: "short" });
+  return spanS > 6 * 86400 ? date : `${date} ${time}`;
+}
+
+function sinceStart(seconds) {
+  const two = (number) => String(Math.floor(number)).padStart(2, "0");
+  const days = Math.floor(seconds / 86400);
+  return `${days ? `${days} d ` : ""}${two((seconds / 3600) % 24)}:${two((seconds / 60) % 60)}`;
+}
+
+function showInstants(within) {
+  for (const each of within.querySelectorAll("time[datetime]")) {
+    const at = new Date(each.dateTime);
+    const text = clock(at) + (each.className === "alone" ? "" : `, ${relative((at - Date.now()) / 1000)}`);
+    if (each.textContent !== text) each.textContent = text;
+    each.title = at.toString();
+  }
+  for (const each of within.querySelectorAll("text[data-at]")) {
+    const at = Number(each.dataset.at);
+    const text = at * 1000 < REPLAYED_MS ? sinceStart(at) : clock(new Date(at * 1000), Number(each.dataset.span));
+    if (each.textContent !== text) each.textContent = text;
+  }
+}
+
+// --- putting a fragment in place: what is the same stays the same element
+
+function keyOf(node) {
+  return node.nodeType === 1 && node.id ? `#${node.id}` : null;
+}
+
+function morph(old, fresh) {
+  const byKey = new Map();
+  for (const child of old.childNodes) if (keyOf(child)) byKey.set(keyOf(child), child);
+  let at = old.firstChild;
+  for (const wanted of [...fresh.childNodes]) {
+    const key = keyOf(wanted);
+    let match = key ? byKey.get(key) : at;
+    if (match && !key && keyOf(match)) match = null;
+    if (!match || match.nodeType !== wanted.nodeType || match.nodeName !== wanted.nodeName) {
+      old.insertBefore(wanted, at);
+      continue;
+    }
+    if (match === at) at = at.nextSibling;
+    else old.insertBefore(match, at);
+    update(match, wanted);
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+function update(old, fresh) {
+  if (old.nodeType !== 1) {
+    if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
+    return;
+  }
+  const isEdited = old === document.activeElement && /^(INPUT|TEXTAREA|SELECT)$/.test(old.nodeName);
+  if (isEdited || (old.dataset && "keep" in old.dataset)) return;
+  for (const { name } of [...old.attributes]) {
+    if (!fresh.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS") && name !== "title") old.removeAttribute(name);
+  }
+  for (const { name, value } of fresh.attributes) {
+    if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  if (old.nodeName === "TIME" && old.dateTime === fresh.dateTime) return;
+  morph(old, fresh);
+}
+
+function put(html) {
+  const fresh = new DOMParser().parseFromString(`<main>${html}</main>`, "text/html").querySelector("main");
+  showInstants(fresh);
+  morph(main, fresh);
+  followOutput();
+}
+
+// --- being up to date
+
+let refreshing = false;
+let again = false;
+
+async function refresh() {
+  if (refreshing) { again = true; return; }
+  if (document.querySelector("#job[data-quote]")) return; // a form that is being filled in
+  refreshing = true;
+  try {
+    const answer = await fetch(location.href, { headers: { "X-Fragment": "main" } });
+    if (answer.status === 401) return say("You are signed out.", true);
+    if (answer.ok || answer.status === 404) put(await answer.text());
+    if (!answer.ok) say(`The service answers with an error (${answer.status}). What is shown may be out of date.`);
+    else say("");
+  } catch {
+    say("The service does not answer. What is shown may be out of date; it goes on by itself when the service is back.");
+  } finally {
+    refreshing = false;
+    if (again) { again = false; refresh(); }
+  }
+}
+
+function say(text, signIn = false) {
+  notice.hidden = !text;
+  if (notice.textContent !== text) notice.textContent = text;
+  if (signIn) {
+    const link = document.createElement("a");
+    link.href = location.href;
+    link.textContent = " Sign in again";
+    notice.append(link);
+  }
+}
+
+let stream = null;
+
+function listen() {
+  if (stream || document.hidden || !("live" in document.body.dataset)) return;
+  let told = null;
+  stream = new EventSource(`${base}events`);
+  stream.onmessage = ({ data }) => { if (data !== told) { told = data; refresh(); } };
+  stream.onerror = () => {
+    say("The service does not answer. What is shown may be out of date; it goes on by itself when the service is back.");
+    if (stream.readyState === EventSource.CLOSED) { stream = null; setTimeout(listen, 2000); refresh(); }
+  };
+}
+
+// A browser opens six connections to a service at most: a page that nobody sees needs none.
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) { listen(); return; }
+  stream?.close();
+  stream = null;
+});
+setInterval(() => showInstants(document), 5000);
+
+// --- output that follows
+
+async function followOutput() {
+  for (const pre of document.querySelectorAll("pre[data-log]:not([data-followed])")) {
+    pre.dataset.followed = "";
+    try {
+      const answer = await fetch(pre.dataset.log);
+      if (!answer.ok) { pre.textContent = "No output can be read."; continue; }
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (let piece = await reader.read(); !piece.done && pre.isConnected; piece = await reader.read()) {
+        const isAtEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
+        pre.append(piece.value);
+        while (pre.childNodes.length > 2000) pre.firstChild.remove();
+        if (isAtEnd) pre.scrollTop = pre.scrollHeight;
+      }
+      if (!pre.isConnected) reader.cancel();
+    } catch {
+      delete pre.dataset.followed; // tried again with the next refresh
+      pre.textContent = "";
+    }
+  }
+}
+
+// --- forms
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target, button = event.submitter;
+  if (button?.dataset.confirm && !confirm(button.dataset.confirm)) { event.preventDefault(); return; }
+  if (form.id !== "act") return;
+  event.preventDefault();
+  const fields = new URLSearchParams(new FormData(form, button));
+  for (const box of document.querySelectorAll("input[form=act]:checked")) box.checked = false;
+  try {
+    const answer = await fetch(form.action, { method: "POST", body: fields, headers: { "X-Fragment": "main" } });
+    if (answer.ok) put(await answer.text());
+    else say(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".note")?.textContent || "That was refused.");
+  } catch {
+    say("The service does not answer. Nothing was changed.");
+  }
+});
+
+let asked = 0;
+document.addEventListener("input", (event) => {
+  const form = event.target.closest("form[data-quote]");
+  if (!form) return;
+  const mine = ++asked;
+  setTimeout(async () => {
+    if (mine !== asked) return;
+    const answer = await fetch(form.dataset.quote, { method: "POST", body: new URLSearchParams(new FormData(form)) }).catch(() => null);
+    if (mine !== asked || !answer?.ok) return;
+    const quote = document.getElementById("quote");
+    quote.innerHTML = await answer.text(); // written by the service's templates, which escape what was typed
+    showInstants(quote);
+  }, 400);
+});
+
+showInstants(document);
+followOutput();
+listen();

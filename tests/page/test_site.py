@@ -1,0 +1,339 @@
+"""The pages as a browser gets them: signing in, views, actions, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from betimes.errors import StoreUnreachable
+from betimes.page import session
+from betimes.service.spec.job_spec import JobSpec
+from tests.page.conftest import BEGIN_AT, Paged
+
+OnPages = Callable[[Callable[[Paged], Awaitable[None]]], None]
+HOSTILE = "<img src=x onerror=alert(1)>\"'&"
+
+
+async def submitted(pages: Paged, *specs: dict[str, Any]) -> list[int]:
+    """Jobs of these fields; by default of an hour on one of the four cores."""
+    given = [JobSpec(**{"command": ["x"], "workdir": "/", "estimate_s": 3600.0, **each}) for each in specs]
+    return [taken.job_id for taken in await pages.service.backend.submit(given, "ada")]
+
+
+def shown(html: str) -> list[str]:
+    """The rows of the queue."""
+    return re.findall(r'<tr id="row-([^"]+)"', html)
+
+
+def test_a_stranger_signs_in_by_token_and_the_cookie_is_closed_to_scripts(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        first = await pages.stranger.get("/?user=ada")
+        assert first.status_code == 401
+        assert 'name="back" value="?user=ada"' in first.text
+        wrong = await pages.stranger.post("/sign-in", data={"token": "guess"})
+        assert wrong.status_code == 401
+        assert "This token is unknown" in wrong.text
+        right = await pages.stranger.post("/sign-in", data={"token": pages.token, "back": "?user=ada"})
+        assert 'url=./?user=ada"' in right.text
+        assert all(word in right.headers["set-cookie"] for word in ("HttpOnly", "SameSite=strict"))
+        assert "Path" not in right.headers["set-cookie"]
+        assert (await pages.stranger.get("/?user=ada")).status_code == 200
+        await pages.stranger.post("/sign-out")
+        assert (await pages.stranger.get("/")).status_code == 401
+
+    on_pages(story)
+
+
+@pytest.mark.parametrize(
+    "back", ["//elsewhere.example", "https://elsewhere.example", "/\\x", "javascript:x", "../x"]
+)
+def test_signing_in_leads_nowhere_else(on_pages: OnPages, back: str) -> None:
+    async def story(pages: Paged) -> None:
+        answer = await pages.stranger.post("/sign-in", data={"token": pages.token, "back": back})
+        assert 'url=./"' in answer.text
+
+    on_pages(story)
+
+
+def test_a_link_signs_in_once_and_for_a_minute(on_pages: OnPages, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(pages: Paged) -> None:
+        assert (await pages.stranger.post("/link")).status_code == 401
+        bearer = {"Authorization": f"Bearer {pages.token}"}
+        path = (await pages.stranger.post("/link", headers=bearer)).json()["path"]
+        assert "You are signed in" in (await pages.stranger.get(path)).text
+        assert (await pages.stranger.get("/")).status_code == 200
+        assert "has expired or was used" in (await pages.browser.get(path)).text
+        late = (await pages.stranger.post("/link", headers=bearer)).json()["path"]
+        monkeypatch.setattr(session.time, "monotonic", lambda: 1e9)
+        assert "has expired or was used" in (await pages.browser.get(late)).text
+
+    on_pages(story)
+
+
+def test_every_answer_forbids_other_sources_and_the_api_stays_as_it_is(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        await submitted(pages, {})
+        for path in (
+            "/",
+            "/time",
+            "/machines",
+            "/policy",
+            "/submit",
+            "/job/1",
+            "/nothing",
+            "/static/page.js",
+        ):
+            answer = await pages.at(path)
+            assert answer.headers["content-security-policy"].startswith("default-src 'self'"), path
+            assert not re.search(r"<script(?! src)|\sstyle=|\son\w+=|https?://(?!www.w3.org)", answer.text), (
+                path
+            )
+        assert (await pages.at("/api/v1/nothing")).json()["error"]["code"] == "unknown"
+        assert (await pages.at("/healthz")).json() == {"status": "alive"}
+        assert (await pages.at("/", Host="elsewhere.example")).status_code == 403
+        assert (await pages.at("/events", Origin="https://elsewhere.example")).status_code == 403
+
+    on_pages(story)
+
+
+def test_another_site_changes_nothing(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        (number,) = await submitted(pages, {})
+        for path, form in (
+            ("/act", {"verb": "cancel", "job": str(number)}),
+            ("/submit", {"kind": "command", "command": "true"}),
+            ("/policy", {"policy": "srsf"}),
+            ("/sign-out", {}),
+        ):
+            answer = await pages.browser.post(path, data=form, headers={"Sec-Fetch-Site": "cross-site"})
+            assert answer.status_code == 403, path
+        assert (await pages.service.backend.job(number)).job.status == "running"
+        assert (await pages.service.backend.policy()).policy == "fifo"
+
+    on_pages(story)
+
+
+def test_the_queue_is_in_the_order_of_promised_ends_and_nothing_typed_is_html(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        await submitted(
+            pages,
+            {"name": "long", "estimate_s": 9000.0},
+            {"name": HOSTILE, "estimate_s": 60.0, "command": [HOSTILE], "labels": {"team": HOSTILE}},
+            {"name": "sweep", "array": "1-30%2", "estimate_s": 600.0},
+            {"name": "held", "hold": True},
+        )
+        page = await pages.at("/")
+        assert shown(page.text) == ["2", "array-3", "1", "33"]
+        assert "<img" not in page.text
+        assert "&lt;img src=x onerror=alert(1)&gt;" in page.text
+        assert "array 3, 30 left" in page.text
+        assert "<img" not in (await pages.at("/job/2")).text
+        assert "<img" not in (await pages.at("/")).text
+
+    on_pages(story)
+
+
+def test_pages_go_on_where_the_last_one_ended(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        specs = [{"name": f"n{number % 3}", "hold": number > 120} for number in range(130)]
+        await submitted(pages, *specs)
+        rows, path, pages_seen = list[str](), "/", 0
+        while path:
+            text = (await pages.at(path)).text
+            rows += shown(text)
+            following = re.search(r'<a href="(\?[^"]+)" rel="next"', text)
+            path = f"/{following[1].replace('&amp;', '&')}" if following else ""
+            pages_seen += 1
+        assert pages_seen == 3
+        assert sorted(map(int, rows)) == list(range(1, 131))
+        named = shown((await pages.at("/?name=n1&state=held")).text)
+        assert sorted(map(int, named)) == [number + 1 for number in range(121, 130) if number % 3 == 1]
+
+    on_pages(story)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("state=nonsense", "state: expected one of"),
+        ("label=team", "NAME=VALUE"),
+        ("after=x,y", "after: expected"),
+        ("array=one", "array: expected a whole number"),
+    ],
+)
+def test_a_query_that_makes_no_sense_is_named(on_pages: OnPages, query: str, said: str) -> None:
+    async def story(pages: Paged) -> None:
+        answer = await pages.at(f"/?{query}")
+        assert answer.status_code == 422
+        assert said in answer.text
+
+    on_pages(story)
+
+
+def test_a_fragment_is_sent_without_the_rest_and_only_if_something_has_changed(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        first = await pages.at("/", **{"X-Fragment": "main"})
+        assert "<h1>Queue</h1>" in first.text
+        assert "<nav" not in first.text
+        again = first
+        while again.status_code == 200:  # until the first forecast is there
+            again = await pages.at("/", **{"X-Fragment": "main", "If-None-Match": again.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        assert "<nav" in (await pages.at("/", **{"If-None-Match": first.headers["etag"]})).text
+
+    on_pages(story)
+
+
+def test_jobs_are_cancelled_held_and_released(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        job, later = await submitted(pages, {}, {"hold": True})
+        (array,) = await submitted(pages, {"array": "1-5%1"})
+        held = await pages.browser.post(
+            "/act", data={"verb": "release", "job": str(later), "back": "?state=held"}
+        )
+        assert (held.status_code, held.headers["location"]) == (303, "./?state=held")
+        await pages.browser.post("/act", data={"verb": "cancel", "job": [str(job), f"array:{array}"]})
+        statuses = {j.job_id: j.status.value for j in (await pages.service.backend.jobs(_all())).items}
+        assert statuses[later] == "running"
+        assert {statuses[number] for number in range(array, array + 5)} <= {"cancelled", "stopping"}
+        refused = await pages.browser.post("/act", data={"verb": "hold", "job": str(later)})
+        assert refused.status_code == 409
+        assert f"job {later}" in refused.text
+        for form in ({"verb": "eat", "job": "1"}, {"verb": "cancel"}, {"verb": "cancel", "job": "1e9"}):
+            assert (await pages.browser.post("/act", data=form)).status_code == 422
+
+    on_pages(story)
+
+
+def _all() -> Any:
+    from betimes.service.views.models import JobFilter
+
+    return JobFilter(limit=100)
+
+
+def test_a_job_is_quoted_while_it_is_typed_and_submitted(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        form = {
+            "kind": "command",
+            "command": "python train.py --lr '0.1'",
+            "estimate": "30m",
+            "cpu": "2",
+            "workdir": "/",
+        }
+        quote = await pages.browser.post("/quote", data=form)
+        assert "30 min" in quote.text
+        assert '<time datetime="2026-01-01T12:30:00Z"' in quote.text
+        assert (
+            "the command: no closing quotation"
+            in (await pages.browser.post("/quote", data={**form, "command": "'"})).text
+        )
+        taken = await pages.browser.post("/submit", data=form)
+        assert taken.headers["location"] == "./job/1"
+        spec = (await pages.service.backend.job(1)).spec
+        assert (spec.command, spec.cpu, spec.estimate_s) == (
+            ["python", "train.py", "--lr", "0.1"],
+            2.0,
+            1800.0,
+        )
+        file = {
+            "kind": "toml",
+            "command": '[[jobs]]\nname = "a"\ncommand = "true"\n[[jobs]]\nname = "b"\ncommand = "x"\nafter = ["a"]',
+        }
+        assert "2 jobs" in (await pages.browser.post("/quote", data=file)).text
+        assert (await pages.browser.post("/submit", data=file)).headers["location"] == "./job/2"
+        wrong = await pages.browser.post("/submit", data={**form, "cpu": "many"})
+        assert wrong.status_code == 422
+        assert "cpu" in wrong.text
+        too_large = await pages.browser.post("/submit", data={**form, "cpu": "96"})
+        assert too_large.status_code == 422
+
+    on_pages(story)
+
+
+def test_a_jobs_page_has_its_promise_beside_the_truth(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        (number,) = await submitted(pages, {})
+        page = await pages.at(f"/job/{number}")
+        assert re.search("(promised|expected) to end", page.text)
+        assert "Promised to end at" in page.text
+        await pages.service.advance_to(BEGIN_AT + 4000.0)
+        await asyncio.sleep(0)
+        over = await pages.at(f"/job/{number}")
+        assert "finished" in over.text
+        assert "59 min earlier than promised" in over.text
+        gone = await pages.at("/job/77")
+        assert gone.status_code == 404
+        assert "there is no job 77" in gone.text
+
+    on_pages(story)
+
+
+def test_time_machines_and_policy_show_what_is_there(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        await submitted(pages, *[{"name": f"j{number}"} for number in range(10)])
+        await pages.at("/")  # the first look has the forecast made
+        await asyncio.sleep(0.2)
+        time = await pages.at("/time?span=6h")
+        assert len(re.findall(r'<rect class="piece running', time.text)) == 4
+        assert len(re.findall(r'<rect class="piece queued coming', time.text)) == 6
+        assert (await pages.at("/time?span=year")).status_code == 422
+        assert "4 of 4" in (await pages.at("/machines")).text
+        assert "<strong>fifo</strong>" in (await pages.at("/policy")).text
+        await pages.browser.post("/policy", data={"policy": "srsf"})
+        assert "<strong>srsf</strong>" in (await pages.at("/policy")).text
+        refused = await pages.browser.post("/policy", data={"policy": "nonsense"})
+        assert refused.status_code == 422
+
+    on_pages(story)
+
+
+def test_however_many_look_the_forecast_is_made_rarely(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        promises, made = pages.service.backend.promises, 0
+        forecast = promises.forecast
+
+        async def counted() -> Any:
+            nonlocal made
+            made += 1
+            return await forecast()
+
+        await submitted(pages, *[{} for _ in range(5)])
+        promises.forecast = counted
+        for number in range(40):
+            assert (await pages.at(f"/job/{1 + number % 5}?run=1&x={number}")).status_code == 200
+            assert (await pages.at(f"/?x={number}")).status_code == 200
+        assert made <= 1
+
+    on_pages(story)
+
+
+def test_a_database_that_is_away_is_a_page_and_no_traceback(
+    on_pages: OnPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(pages: Paged) -> None:
+        def away(*_: object) -> Any:
+            raise StoreUnreachable("the database does not answer; start it again")
+
+        monkeypatch.setattr(pages.service.store, "queue", away)
+        answer = await pages.at("/")
+        assert answer.status_code == 503
+        assert "the database does not answer" in answer.text
+        assert "Traceback" not in answer.text
+        monkeypatch.undo()
+        assert (await pages.at("/")).status_code == 200
+
+    on_pages(story)
+
+
+def test_the_pages_are_imported_when_they_are_first_asked_for() -> None:
+    code = (
+        "import sys, betimes.cli.live.up, betimes.service.startup.bootstrap\n"
+        "assert not {'jinja2', 'betimes.page.site'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
