@@ -173,7 +173,7 @@ def _foresee_outrun(state: Accounts, slot: int) -> None:
 
 @kernel
 def expected_left_s(expected: FloatTable, row: int, age_s: float) -> float:
-    """Median of the time left of a job that has run for `age_s`, s; expected[row] are evenly spaced quantiles of all of it.
+    """Median of the time left of a job that has run for `age_s`, s; expected[row] are quantiles of its run time.
 
     A job that has outlived them all is expected to take twice as long as it has.
     """

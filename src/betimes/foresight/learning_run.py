@@ -13,7 +13,7 @@ import numpy as np
 
 from betimes.core.nodes.rules import SKIP
 from betimes.core.status import DONE
-from betimes.foresight.promise_model import PromiseModel, Queue
+from betimes.foresight.promise_model import Played, PromiseModel, Queue
 from betimes.foresight.run_times import GRID, Described
 from betimes.kernels import Floats, FloatTable, Ints, as_array
 from betimes.outcome import IntervalColumns, Result
@@ -23,9 +23,7 @@ from betimes.twin.pool.simulation import Simulation
 from betimes.workload import Workload
 
 LEVEL = 0.8  # of intervals, where none is asked for
-ROLLING = 1000  # finished jobs of the baseline of constant ratios
 HALF = GRID // 2  # of the quantiles of a believed run time
-UNTIL_KNOWN = (0.02, 1.0, 3.0)  # the baseline's ratios before anything has finished
 
 
 class LearningRun:
@@ -56,12 +54,12 @@ class LearningRun:
         self.is_rigid: np.ndarray = (jobs.min_units == jobs.max_units) | isinstance(run, NodesSimulation)
         self.expected: FloatTable = np.ones((count, GRID))
         self.starts: Floats = np.full(count, np.nan)  # in the play-outs
+        self.believed: Floats = np.full(count, np.nan)  # finishes in those in which all beliefs come true
         self.intervals: FloatTable = np.full((count, 8), np.nan)
         self._prepared = 0  # rows whose beliefs are known
         self._seen = 0  # outcomes that the model knows (nodes)
         self._active: Ints = np.zeros(0, dtype=np.int64)  # submitted rows that have not finished (a pool)
         self._running = np.zeros(count, dtype=bool)
-        self._ratios: list[float] = []
         self._queues: dict[int, Queue] = {}
 
     def step(self, inner: Callable[[int], int]) -> Callable[[int], int]:
@@ -152,10 +150,6 @@ class LearningRun:
 
     def _ended(self, row: int, finish_s: float) -> None:
         self.model.ended(str(row), float(self.run_s[row]), finish_s)
-        promised_s = self.intervals[row, 0]
-        if promised_s > self.submit_s[row]:
-            jct_s = max(finish_s - float(self.submit_s[row]), 1.0)
-            self._ratios.append(jct_s / max(promised_s - self.submit_s[row], 1.0))
 
     def _promise(self, first: int) -> None:
         """Turn the play-outs of the rows submitted last into promises."""
@@ -168,9 +162,10 @@ class LearningRun:
             start_s = float(self.starts[row])
             if not at_s <= start_s <= finish_s:
                 start_s = at_s
-            made = self.model.promise(str(row), at_s, start_s, finish_s, self.expected[row], queue)
+            played = Played(start_s, finish_s, float(self.believed[row]))
+            made = self.model.promise(str(row), at_s, played, self.expected[row], queue)
             point_s = max(finish_s - at_s, 1.0)
-            low, middle, high = self._rolling()
+            low, middle, high = [math.exp(each) for each in self.model.intervals.rolling()]
             estimate_s = self.estimate_s[row]
             self.intervals[row] = (
                 finish_s,
@@ -183,14 +178,6 @@ class LearningRun:
                 at_s + point_s * high,
             )
             predicted[row] = at_s + made.median_s
-
-    def _rolling(self) -> tuple[float, float, float]:
-        """Quantiles of the latest ratios of true to promised JCT: the baseline."""
-        if not self._ratios:
-            return UNTIL_KNOWN
-        tail = (1.0 - self.model.intervals.level) / 2.0
-        low, middle, high = np.quantile(self._ratios[-ROLLING:], (tail, 0.5, 1.0 - tail)).tolist()
-        return low, middle, high
 
     def with_intervals(self, result: Result, kept: Ints) -> Result:
         """The result with the promises of the jobs, of which those in rows `kept` ran."""
@@ -212,11 +199,13 @@ def learning_run(
     )
 
 
-def playouts_of(learning: LearningRun | None, jobs: int, believing: bool) -> tuple[FloatTable, Floats]:
-    """The expected run times of a run's play-outs (none: as believed), and the column of starts in them."""
+def playouts_of(
+    learning: LearningRun | None, jobs: int, believing: bool
+) -> tuple[Floats, Floats, FloatTable]:
+    """Columns for the starts in play-outs and the finishes as believed; and expected run times, none: as believed."""
     if learning is None:
-        return np.zeros((0, GRID)), np.full(jobs, np.nan)
-    return learning.expected if believing else np.zeros((0, GRID)), learning.starts
+        return np.full(jobs, np.nan), np.full(jobs, np.nan), np.zeros((0, GRID))
+    return learning.starts, learning.believed, learning.expected if believing else np.zeros((0, GRID))
 
 
 def described(jobs: Workload) -> list[Described]:

@@ -82,13 +82,14 @@ def run_rows_predicting(
     wanted: Ints,
     predicted: Floats,
     starts: Floats,
+    believed: Floats,
     expected: FloatTable,
     way: int,
 ) -> int:
     """As `loop.run_rows`, and predicted[r] is the promised finish of row r, for the rows with wanted[r] > 0.
 
-    starts[r] is when the job starts in that play-out. expected: as of `snapshot.expect_ends`; of length 0 where jobs
-    are expected to take what the scheduler believes.
+    starts[r] is when the job starts in that play-out. expected: as of `snapshot.expect_ends`, and believed[r] is the
+    finish if all beliefs come true; of length 0 where that is what is promised.
     """
     while row[0] < stop:
         at = row[0]
@@ -97,13 +98,16 @@ def run_rows_predicting(
             return status
         row[0] += 1
         if wanted[at] > 0:
-            copy_into(state, copy, believing)
-            if len(expected) > 0:
-                expect_ends(copy, expected)
-            finish_at = play_out(copy, rules, trace, newest(state), way)
-            if finish_at < 0.0:
-                state.pool[0].offender = copy.pool[0].offender
-                return int(-finish_at)
+            finish_at = math.nan
+            for expecting in range(2 if len(expected) > 0 else 1):
+                believed[at] = finish_at
+                copy_into(state, copy, believing)
+                if expecting == 1:
+                    expect_ends(copy, expected)
+                finish_at = play_out(copy, rules, trace, newest(state), way)
+                if finish_at < 0.0:
+                    state.pool[0].offender = copy.pool[0].offender
+                    return int(-finish_at)
             predicted[at] = finish_at
             starts[at] = copy.progress[newest(state)].started_s
     return run_out(state, rules, trace, stop)

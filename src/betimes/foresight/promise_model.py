@@ -10,17 +10,19 @@ import io
 import json
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from betimes.foresight.intervals import UNKNOWN, Interval, Intervals, fit
+from betimes.foresight.intervals import UNKNOWN, Interval, Intervals, Point, fit
 from betimes.foresight.run_times import Described, RunTimes
 from betimes.kernels import Floats
 
 RECENT = 20  # of a user
 OF_ALL = 100
+QUANTILES = (1, 4, 7, 10, 13)  # of the believed run time (`run_times.AT`)
 
 
 class Queue(NamedTuple):
@@ -29,6 +31,18 @@ class Queue(NamedTuple):
     waiting: int
     running: int
     busy_frac: float
+
+
+class Played(NamedTuple):
+    """The start and finish of a job in a play-out in which jobs end when they are expected to, s.
+
+    believed_s: its finish in one in which all beliefs of the policy come true; NaN: not played. Under a policy that
+    backfills against limits that is a bound.
+    """
+
+    start_s: float
+    finish_s: float
+    believed_s: float = math.nan
 
 
 @dataclass
@@ -90,68 +104,51 @@ class PromiseModel:
         self.run_times.forget(job_id)
         self.intervals.forget(job_id)
 
-    def promise(
-        self, job_id: str, at_s: float, start_s: float, finish_s: float, believed_s: Floats, queue: Queue
-    ) -> Interval:
+    def promise(self, job_id: str, at_s: float, played: Played, run_s: Floats, queue: Queue) -> Interval:
         """The interval of a job's first promise, which will be judged.
 
-        start_s and finish_s: of the play-out, on the clock of `at_s`, which is when the job was submitted.
+        at_s: when the job was submitted. run_s: its believed run time, from `submitted`.
         """
         job = self.run_times.active[job_id].job
-        point_s, wait_s = max(finish_s - at_s, 1.0), max(start_s - at_s, 0.0)
-        made = self.intervals.issue(
-            job_id, at_s, point_s, wait_s, self.features(job, at_s, point_s, wait_s, believed_s, queue)
-        )
+        made = self.intervals.issue(job_id, at_s, self._point(job, at_s, played, run_s, queue))
         self.users[job.user].submitted_s = at_s
         return made
 
-    def quote(
-        self, job: Described, at_s: float, start_s: float, finish_s: float, believed_s: Floats, queue: Queue
-    ) -> Interval:
+    def quote(self, job: Described, at_s: float, played: Played, run_s: Floats, queue: Queue) -> Interval:
         """The interval of a promise that is not judged: of a job that has not been submitted, or a later one."""
-        point_s, wait_s = max(finish_s - at_s, 1.0), max(start_s - at_s, 0.0)
-        return self.intervals.interval(
-            point_s, wait_s, self.features(job, at_s, point_s, wait_s, believed_s, queue)
-        )
+        return self.intervals.interval(self._point(job, at_s, played, run_s, queue))
 
-    def features(
-        self,
-        job: Described,
-        at_s: float,
-        point_s: float,
-        wait_s: float,
-        believed_s: Floats,
-        queue: Queue,
-    ) -> list[float]:
-        """Known at the promise: times are logarithms, those of this job relative to its limit (else the play-out)."""
+    def _point(self, job: Described, at_s: float, played: Played, run_s: Floats, queue: Queue) -> Point:
+        """What the promise rests on; times among the features are logarithms, most relative to anchor or limit."""
+        point_s, wait_s = max(played.finish_s - at_s, 1.0), max(played.start_s - at_s, 0.0)
+        anchor_s = point_s if math.isnan(played.believed_s) else max(played.believed_s - at_s, 1.0)
+        anchor = math.log(anchor_s)
         user = self.users.get(job.user) or _User()
         group = self.run_times.groups.get(job.groups()[0])
         alike = list(group.logs) if group is not None else []
-        point = math.log(point_s)
-        limit = point if math.isnan(job.limit_s) else math.log(max(job.limit_s, 1.0))
-        eighth, half, most = (math.log(max(float(believed_s[at]), 1.0)) for at in (1, 7, 13))
-        logs, ratios, errors = list(user.logs), list(user.ratios), list(user.errors)
+        limit = anchor if math.isnan(job.limit_s) else math.log(max(job.limit_s, 1.0))
+        errors, ratios, logs = user.errors, list(user.ratios), list(user.logs)
         running = [at_s - since for since in group.running.values()] if group is not None else []
-        return [
-            point,
+        features = [
+            anchor,
+            math.log(point_s) - anchor,
             limit,
+            math.log(max(anchor_s - math.exp(limit), 1.0)),
             math.log(max(wait_s, 1.0)),
             wait_s / point_s,
             math.log(job.width),
-            eighth - point,
-            half - point,
-            most - point,
-            _last(ratios, 1),
+            *(math.log(max(wait_s + float(run_s[at]), 1.0)) - anchor for at in QUANTILES),
+            _last(ratios),
             _mean(ratios[-2:]),
             _mean(ratios),
             _spread(ratios),
             _mean(logs[-2:]),
-            _last(alike, 1, limit),
+            _last(alike, limit),
             _mean(alike[-3:], limit),
             float(len(alike)),
             _mean(self.ratios),
-            _last(errors, 1),
-            _mean(errors[-3:]),
+            _last(errors),
+            _mean(list(errors)[-3:]),
             _mean(self.errors),
             float(user.active),
             math.log(max(at_s - user.submitted_s, 1.0)) if user.submitted_s <= at_s else UNKNOWN,
@@ -160,6 +157,7 @@ class PromiseModel:
             queue.busy_frac,
             (at_s / 3600.0) % 24.0,
         ]
+        return Point(anchor_s, math.log(point_s) - anchor, wait_s, features)
 
     def refit(self) -> None:
         """Fit anew if that is due, at once; to do it aside, see `Intervals.is_due`."""
@@ -207,15 +205,15 @@ class PromiseModel:
         return new
 
 
-def _last(values: list[float], back: int, less: float = 0.0) -> float:
-    return values[-back] - less if len(values) >= back else UNKNOWN
+def _last(values: Sequence[float], less: float = 0.0) -> float:
+    return values[-1] - less if values else UNKNOWN
 
 
-def _mean(values: list[float] | deque[float], less: float = 0.0) -> float:
+def _mean(values: Sequence[float], less: float = 0.0) -> float:
     return math.fsum(values) / len(values) - less if values else UNKNOWN
 
 
-def _spread(values: list[float]) -> float:
+def _spread(values: Sequence[float]) -> float:
     if len(values) < 2:
         return UNKNOWN
     mean = math.fsum(values) / len(values)

@@ -64,10 +64,10 @@ def simulate(
     cluster is given or the workload was generated for one (`pool:fifo`, `nodes:fifo` say which). Where no cluster is
     given it is the one that the workload was generated for, or one pool of `units` without walls; without units either,
     the trace's own machine. predict: promise a finish at
-    every submission, or at `predict_sample` of them drawn by `seed`. interval: with an interval in which this share of the
-    jobs is done, and the median as its point (docs/notes/promises.md). sizes: what the scheduler believes; by default
-    the truth, on nodes the users' estimates where the trace has any. warn is told, in one line each, what was
-    assumed or left out; progress the number of jobs submitted so far.
+    every submission, or at `predict_sample` of them drawn by `seed`. interval: each with an interval in which this
+    share of the jobs is done, and the median as its point (docs/notes/promises.md). sizes: what the scheduler believes;
+    by default the truth, on nodes the users' estimates where the trace has any. warn is told, in one line each, what
+    was assumed or left out; progress the number of jobs submitted so far.
 
     On a pool: fractional grants fractions of a unit. fair: also run max-min shares in the same pool, without
     restarts, and record their finish times. restart_s: lost whenever a running job's grant changes.
@@ -87,6 +87,8 @@ def simulate(
         raise InputError(
             f"predict {predict!r}: give True or False; predict_sample=N promises to some of the jobs"
         )
+    if interval is not None and not predict:
+        raise InputError(f"interval {interval:g}: an interval is part of a promise; give predict=True too")
     if isinstance(cluster, str | os.PathLike):
         cluster = read_cluster(cluster)
     common: dict[str, Any] = {
@@ -231,6 +233,10 @@ def simulate_pool(
     if as_trials and (cluster is not None or fractional):
         what = "a pool without nodes" if cluster is not None else "whole units"
         raise InputError(f"as trials: trials are simulated on {what} only; leave one of them out")
+    if as_trials and interval is not None:
+        raise InputError(
+            f"interval {interval:g}: trials are promised without intervals; leave one of them out"
+        )
     choice = sizes if isinstance(sizes, Sizes) else parse_sizes(sizes)
     started = time.perf_counter()
     (run_rows_predicting if predict else run_rows).load()
@@ -286,7 +292,8 @@ def predicting(
 ) -> Callable[[int], int]:
     """A step for `Simulation.run` that also promises a finish to the rows with wanted[row] > 0.
 
-    With `learning`, jobs of a play-out end when they are expected to. Without `shortcuts` the policy decides at every event of a play-out, whatever it declares.
+    With `learning`, jobs of a play-out end when they are expected to. Without `shortcuts` the policy decides at every
+    event of a play-out, whatever it declares.
     """
     believing = run.sizes.kind != "true"
     policy = run.policy.policy
@@ -295,7 +302,7 @@ def predicting(
         way = ASK
     copy = room_to_play(run.state)
     source = run.state
-    expected, starts = playouts_of(learning, len(run.workload), believing)
+    starts, believed, expected = playouts_of(learning, len(run.workload), believing)
 
     def step(stop: int) -> int:
         nonlocal copy, source
@@ -303,7 +310,7 @@ def predicting(
             copy, source = room_to_play(run.state), run.state
         return run_rows_predicting(
             *(run.state, run.rules, run.trace, run.row, stop, copy, believing, wanted, run.predicted),
-            *(starts, expected, way),
+            *(starts, believed, expected, way),
         )
 
     return step

@@ -13,10 +13,10 @@ LEAST_S = 1.0  # a JCT counts as at least that, in ratios
 def judge(result: Result, rows: Array) -> dict[str, float]:
     """The figures of the promises made to the finished jobs among `rows`, and of both baselines; {} without intervals.
 
-    `pred_cover_frac` is the share of jobs done within their interval, `pred_width_p50_frac` the median of its width over
-    the promised JCT, `pred_err_p50_frac` the median of |JCT / promised JCT - 1|, `pred_score` the mean interval score
-    (`interval_score`). The same with `_estimate`: by the users' own estimates, and with `_ratio`: by the quantiles of
-    the latest ratios of true to played JCT.
+    `pred_cover_frac` is the share of jobs done within their interval, `pred_width_p50_frac` the median of its width
+    over the promised JCT, `pred_err_p50_frac` the median of |JCT / promised JCT - 1|, `pred_score` the mean interval
+    score (`interval_score`). The same with `_estimate`: by the users' own estimates, and with `_ratio`: by quantiles of
+    the latest ratios of JCT to that in the play-out.
     """
     intervals, level = result.intervals, result.interval_frac
     if intervals is None or level is None:

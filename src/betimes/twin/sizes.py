@@ -17,7 +17,7 @@ USUAL_S = 3600.0  # believed of a user's first job where no job has an estimate
 
 @dataclass(frozen=True)
 class Sizes:
-    """A choice of `--sizes`: ``true``, ``estimate``, ``last-two``, ``learned``, or ``noise`` with the error as a fraction."""
+    """A choice of `--sizes`: `true`, `estimate`, `last-two`, `learned`, or `noise` with the error as a fraction."""
 
     kind: str
     error_frac: float = 0.0

@@ -42,8 +42,8 @@ def play_out(
 ) -> int:
     """Play the copy forward until the finishes of rows `first` up to `last` are known: predicted[first:last].
 
-    starts: their starts. nothing: the next row to submit, past the last. Returns DONE, or why the loop cannot go on; after FORESEE the same
-    call goes on from there.
+    starts: their starts. nothing: the next row to submit, past the last. Returns DONE, or why the loop cannot go on;
+    after FORESEE the same call goes on from there.
     """
     row, seen, status = first, 0, PAUSED
     while True:
@@ -97,14 +97,16 @@ def run_rows_predicting(
     wanted: Ints,
     predicted: Floats,
     starts: Floats,
+    believed: Floats,
     expected: FloatTable,
     done: Ints,
 ) -> int:
     """As `loop.run_rows`, and predicted[r] is the promised finish of row r, for the rows with wanted[r] > 0.
 
-    starts and expected: as of `foresight.predict.run_rows_predicting`.
+    starts, believed and expected: as of `foresight.predict.run_rows_predicting`.
     Rows submitted at one instant are promised together, after the pass that decides on all of them. done[0] is the
-    next row to promise, and done[1] is 1 in the middle of a play-out, which the next call goes on with.
+    next row to promise, and done[1] is 1 in the middle of a play-out, which the next call goes on with;
+    done[2] is 1 if that is the one in which jobs end when they are expected to.
     """
     while True:
         # Called again in the middle of an instant: finish the instant first.
@@ -117,7 +119,7 @@ def run_rows_predicting(
         if done[0] < row[0]:
             if done[1] == 0:
                 copy_into(state, copy, believing)
-                if len(expected) > 0:
+                if done[2] == 1:
                     expect_ends(copy, expected)
                 copy.cluster[0].select_s = math.inf  # the policy in force stays in force
                 predicted[done[0] : row[0]] = math.nan
@@ -129,6 +131,12 @@ def run_rows_predicting(
                 return status - REFUSED + FORESEEN
             if status != DONE:
                 return status
+            if len(expected) > 0:
+                done[2] = 1 - done[2]
+                if done[2] == 1:
+                    for at in range(done[0], row[0]):
+                        believed[at] = predicted[at]
+                    continue
             while done[0] < row[0]:
                 if wanted[done[0]] == 0:
                     predicted[done[0]] = math.nan
@@ -152,8 +160,8 @@ def predicting(
     aside = _aside(run)
     copy, source = room_to_play(run.state), run.state
     nothing: Ints = np.array([len(run.jobs)], dtype=np.int64)
-    done: Ints = np.zeros(2, dtype=np.int64)
-    expected, starts = playouts_of(learning, len(run.jobs), believing)
+    done: Ints = np.zeros(3, dtype=np.int64)
+    starts, believed, expected = playouts_of(learning, len(run.jobs), believing)
 
     def step(stop: int) -> int:
         nonlocal copy, source, ahead, rules
@@ -165,7 +173,19 @@ def predicting(
             status = run_rows_predicting(
                 compiled_loop(),
                 *(run.state, run.rules, run.trace, run.row, stop),
-                *(copy, ahead, aside, nothing, believing, wanted, run.predicted, starts, expected, done),
+                *(
+                    copy,
+                    ahead,
+                    aside,
+                    nothing,
+                    believing,
+                    wanted,
+                    run.predicted,
+                    starts,
+                    believed,
+                    expected,
+                    done,
+                ),
             )
             if done[1] == 0:
                 return status

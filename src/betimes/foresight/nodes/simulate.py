@@ -47,8 +47,8 @@ def simulate_nodes(
     sizes: the scheduler's beliefs, by default the users' estimates if the trace has any, else the truth.
     overrun: jobs that outrun their estimate are believed to take twice as long (`extend`), or are ended (`kill`).
     restart_s: lost by a preempted job when it resumes. predict: promise a finish at every submission, or at
-    `predict_sample` of them drawn by `seed`. interval: as of `betimes.simulate`. warn receives, in one line each, assumptions and refused jobs; progress
-    the number of jobs submitted so far.
+    `predict_sample` of them drawn by `seed`. interval: as of `betimes.simulate`. warn receives, in one line each,
+    assumptions and refused jobs; progress the number of jobs submitted so far.
     Raises InputError (and its children) for bad input, PolicyViolation for a policy's bad answer.
     """
     chosen = policy if isinstance(policy, ChosenPolicy) else parse_nodes_policy(policy)

@@ -83,6 +83,7 @@ def boosted_quantile(quantile: float, x: FloatTable, y: Floats) -> Predictor:
     )
     with limits.threadpool_limits(limits=1):
         made = make.fit(x, y)
+        theirs = made.predict(x[:20])
     constant, trees = boosted_trees(made)
     roots, splits = joined(trees)
     features = x.shape[1]
@@ -92,9 +93,9 @@ def boosted_quantile(quantile: float, x: FloatTable, y: Floats) -> Predictor:
         weights=np.concatenate([[constant], np.zeros(features)]),
         seen=np.repeat([[-math.inf], [math.inf]], features, axis=1),
     )
-    some, ours = np.ascontiguousarray(x[:20]), np.zeros(min(20, len(x)))
-    predict_rows(predictor, some, ours)
-    if not np.allclose(ours, made.predict(some)):
+    ours = np.zeros(len(theirs))
+    predict_rows(predictor, np.ascontiguousarray(x[:20]), ours)
+    if not np.allclose(ours, theirs):
         raise BetimesError("scikit-learn keeps its trees in another form than expected; install an older one")
     return predictor
 
