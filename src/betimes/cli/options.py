@@ -200,13 +200,24 @@ PredictSample = Annotated[
         show_default=False,
     ),
 ]
+PredictInterval = Annotated[
+    float | None,
+    Option(
+        "--interval",
+        metavar="LEVEL",
+        help="Promise with an interval in which this share of the jobs is done, such as 0.8, learned from the jobs "
+        "that have finished. Needs --predict.",
+        show_default=False,
+    ),
+]
 Sizes = Annotated[
     str | None,
     Option(
         "--sizes",
-        metavar="true|estimate|last-two|noise:F",
-        help="Sizes the scheduler sees: true, the users' estimates, the mean of their last two jobs, or wrong "
-        "by up to a fraction F. By default true; on nodes the estimates, where there are any.",
+        metavar="true|estimate|last-two|learned|noise:F",
+        help="Sizes the scheduler sees: true, the users' estimates, the mean of their last two jobs, learned from "
+        "all jobs that have finished (estimates under policies that backfill), or wrong by up to a fraction F. By "
+        "default true; on nodes the estimates, where there are any.",
         show_default=False,
     ),
 ]

@@ -169,3 +169,25 @@ def _foresee_outrun(state: Accounts, slot: int) -> None:
     # With beliefs that shrink at their own pace (an error in proportion) belief and work run out together.
     if progress.believed_per_work == 1.0 and progress.believed_left < progress.work_left:
         progress.outrun_at = progress.since + progress.stall + progress.believed_left / progress.rate
+
+
+@kernel
+def expected_left_s(expected: FloatTable, row: int, age_s: float) -> float:
+    """Median of the time left of a job that has run for `age_s`, s; expected[row] are quantiles of its run time.
+
+    A job that has outlived them all is expected to take twice as long as it has.
+    """
+    grid = expected.shape[1]
+    outlived = 0
+    while outlived < grid and expected[row, outlived] <= age_s:
+        outlived += 1
+    if outlived == grid:
+        return max(age_s, 1.0)
+    # Of the `grid - outlived + 1` intervals between quantiles that are left, half lie before the middle one.
+    middle = outlived + (grid - outlived) / 2.0 - 0.5
+    below = int(middle)
+    if below < outlived:
+        return expected[row, outlived] - age_s
+    above = min(below + 1, grid - 1)
+    share = middle - below
+    return (1.0 - share) * expected[row, below] + share * expected[row, above] - age_s

@@ -1,7 +1,7 @@
 """A promise at every arrival: the state is copied and played forward under the same policy (PCS, section 4).
 
-A play-out has no further submissions, takes the scheduler's beliefs about sizes as true, and stops as soon as the
-newly submitted job is done.
+A play-out has no further submissions, takes the scheduler's beliefs about sizes as true or lets jobs end when they
+are expected to (`snapshot.expect_ends`), and stops as soon as the newly submitted job is done.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 
 from betimes.core.pool.columns import PoolRules, State
-from betimes.core.pool.snapshot import copy_into
+from betimes.core.pool.snapshot import copy_into, expect_ends
 from betimes.core.pool.transitions import newest
 from betimes.core.status import DONE, FORESEEN, PAUSED, REFUSED, WATCHED
 from betimes.foresight.class_queues import NOT_NOW, drain
 from betimes.foresight.shortcuts import applies, hand_down, share_equally
-from betimes.kernels import Floats, Ints, entry, kernel
+from betimes.kernels import Floats, FloatTable, Ints, entry, kernel
 from betimes.policies.hooks import BY_CLASS, EQUAL_SHARES, ONE_EACH_IN_ORDER
 from betimes.twin.pool.event_loop import Trace, advance, decide
 from betimes.twin.pool.trace_loop import next_arrival, run_out
@@ -81,9 +81,16 @@ def run_rows_predicting(
     believing: bool,
     wanted: Ints,
     predicted: Floats,
+    starts: Floats,
+    believed: Floats,
+    expected: FloatTable,
     way: int,
 ) -> int:
-    """As `loop.run_rows`, and predicted[r] is the promised finish of row r, for the rows with wanted[r] > 0."""
+    """As `loop.run_rows`, and predicted[r] is the promised finish of row r, for the rows with wanted[r] > 0.
+
+    starts[r] is when the job starts in that play-out. expected: as of `snapshot.expect_ends`, and believed[r] is the
+    finish if all beliefs come true; of length 0 where that is what is promised.
+    """
     while row[0] < stop:
         at = row[0]
         status = next_arrival(state, rules, trace, at)
@@ -91,10 +98,16 @@ def run_rows_predicting(
             return status
         row[0] += 1
         if wanted[at] > 0:
-            copy_into(state, copy, believing)
-            finish_at = play_out(copy, rules, trace, newest(state), way)
-            if finish_at < 0.0:
-                state.pool[0].offender = copy.pool[0].offender
-                return int(-finish_at)
+            finish_at = math.nan
+            for expecting in range(2 if len(expected) > 0 else 1):
+                believed[at] = finish_at
+                copy_into(state, copy, believing)
+                if expecting == 1:
+                    expect_ends(copy, expected)
+                finish_at = play_out(copy, rules, trace, newest(state), way)
+                if finish_at < 0.0:
+                    state.pool[0].offender = copy.pool[0].offender
+                    return int(-finish_at)
             predicted[at] = finish_at
+            starts[at] = copy.progress[newest(state)].started_s
     return run_out(state, rules, trace, stop)

@@ -15,6 +15,7 @@ from betimes.cluster import Cluster, read_cluster
 from betimes.core.pool.columns import room_to_play
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.engines import POOL, AnyChosen, engine_for
+from betimes.foresight.learning_run import LearningRun, learning_run, playouts_of
 from betimes.foresight.predict import run_rows_predicting
 from betimes.foresight.sampling import drawn
 from betimes.kernels import Floats, Ints
@@ -43,6 +44,7 @@ def simulate(
     curves: SpeedupTable | None = None,
     predict: bool = False,
     predict_sample: int | None = None,
+    interval: float | None = None,
     sizes: str | Sizes | None = None,
     overrun: str | None = None,
     seed: int = 0,
@@ -62,9 +64,10 @@ def simulate(
     cluster is given or the workload was generated for one (`pool:fifo`, `nodes:fifo` say which). Where no cluster is
     given it is the one that the workload was generated for, or one pool of `units` without walls; without units either,
     the trace's own machine. predict: promise a finish at
-    every submission, or at `predict_sample` of them drawn by `seed`. sizes: what the scheduler believes; by default
-    the truth, on nodes the users' estimates where the trace has any. warn is told, in one line each, what was
-    assumed or left out; progress the number of jobs submitted so far.
+    every submission, or at `predict_sample` of them drawn by `seed`. interval: each with an interval in which this
+    share of the jobs is done, and the median as its point (docs/notes/promises.md). sizes: what the scheduler believes;
+    by default the truth, on nodes the users' estimates where the trace has any. warn is told, in one line each, what
+    was assumed or left out; progress the number of jobs submitted so far.
 
     On a pool: fractional grants fractions of a unit. fair: also run max-min shares in the same pool, without
     restarts, and record their finish times. restart_s: lost whenever a running job's grant changes.
@@ -84,12 +87,15 @@ def simulate(
         raise InputError(
             f"predict {predict!r}: give True or False; predict_sample=N promises to some of the jobs"
         )
+    if interval is not None and not predict:
+        raise InputError(f"interval {interval:g}: an interval is part of a promise; give predict=True too")
     if isinstance(cluster, str | os.PathLike):
         cluster = read_cluster(cluster)
     common: dict[str, Any] = {
         "curves": curves,
         "predict": predict,
         "predict_sample": predict_sample,
+        "interval": interval,
         "seed": seed,
         "restart_s": restart_s,
         "timeline": timeline,
@@ -184,6 +190,7 @@ def simulate_pool(
     curves: SpeedupTable | None = None,
     predict: bool = False,
     predict_sample: int | None = None,
+    interval: float | None = None,
     sizes: str | Sizes = "true",
     seed: int = 0,
     restart_s: float = 0.0,
@@ -226,6 +233,10 @@ def simulate_pool(
     if as_trials and (cluster is not None or fractional):
         what = "a pool without nodes" if cluster is not None else "whole units"
         raise InputError(f"as trials: trials are simulated on {what} only; leave one of them out")
+    if as_trials and interval is not None:
+        raise InputError(
+            f"interval {interval:g}: trials are promised without intervals; leave one of them out"
+        )
     choice = sizes if isinstance(sizes, Sizes) else parse_sizes(sizes)
     started = time.perf_counter()
     (run_rows_predicting if predict else run_rows).load()
@@ -251,11 +262,16 @@ def simulate_pool(
     if isinstance(run, TrialSimulation):
         run.promised = drawn(len(run.workload), predict_sample, seed) if predict else None
         run.run(progress=progress)
-    elif predict:
-        run.run(predicting(run, drawn(len(run.workload), predict_sample, seed)), progress)
+        result = run.result(compile_s=compile_s)
     else:
-        run.run(progress=progress)
-    result = run.result(compile_s=compile_s)
+        w = run.workload
+        learning = learning_run(run, w, w.work_s / run.full_speed, interval)
+        wanted = drawn(len(w), predict_sample, seed) if predict else None
+        step = run.submit_rows if wanted is None else predicting(run, wanted, learning=learning)
+        run.run(step if learning is None else learning.step(step), progress)
+        result = run.result(compile_s=compile_s)
+        if learning is not None and interval is not None:
+            result = learning.with_intervals(result, np.arange(len(w)))
     if fair:
         shares = simulate_pool(
             fitted.workload,
@@ -271,10 +287,13 @@ def simulate_pool(
     return _with_refused(result, workload, fitted.dropped) if fitted.dropped.any() else result
 
 
-def predicting(run: Simulation, wanted: Ints, shortcuts: bool = True) -> Callable[[int], int]:
+def predicting(
+    run: Simulation, wanted: Ints, shortcuts: bool = True, learning: LearningRun | None = None
+) -> Callable[[int], int]:
     """A step for `Simulation.run` that also promises a finish to the rows with wanted[row] > 0.
 
-    Without `shortcuts` the policy decides at every event of a play-out, whatever it declares.
+    With `learning`, jobs of a play-out end when they are expected to. Without `shortcuts` the policy decides at every
+    event of a play-out, whatever it declares.
     """
     believing = run.sizes.kind != "true"
     policy = run.policy.policy
@@ -283,13 +302,15 @@ def predicting(run: Simulation, wanted: Ints, shortcuts: bool = True) -> Callabl
         way = ASK
     copy = room_to_play(run.state)
     source = run.state
+    starts, believed, expected = playouts_of(learning, len(run.workload), believing)
 
     def step(stop: int) -> int:
         nonlocal copy, source
         if source is not run.state:  # the columns have grown
             copy, source = room_to_play(run.state), run.state
         return run_rows_predicting(
-            *(run.state, run.rules, run.trace, run.row, stop, copy, believing, wanted, run.predicted, way)
+            *(run.state, run.rules, run.trace, run.row, stop, copy, believing, wanted, run.predicted),
+            *(starts, believed, expected, way),
         )
 
     return step

@@ -5,6 +5,7 @@ from betimes.outcome.plots import plot_allocations, plot_cdf, plot_timeline
 from betimes.outcome.result import (
     AbsenceColumns,
     DecisionColumns,
+    IntervalColumns,
     JobColumns,
     JobState,
     LeaseColumns,
@@ -23,6 +24,7 @@ __all__ = [
     "AbsenceColumns",
     "DecisionColumns",
     "Interval",
+    "IntervalColumns",
     "JobColumns",
     "JobState",
     "LeaseColumns",

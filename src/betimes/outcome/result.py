@@ -134,6 +134,30 @@ _CODES = ("qos", "status", "state")
 
 
 @dataclass(frozen=True, eq=False)
+class IntervalColumns(_Columns):
+    """One row a job, in submit order: its promise with an interval, and those of two baselines; NaN: none was made.
+
+    `played_finish_s` is the finish in the play-out, `predicted_low_s` and `predicted_high_s` bound the finish; the
+    median is `predicted_finish_s` of the job. By the user's own estimate the job is done between `played_start_s` and
+    `estimate_finish_s`; with constant ratios to the play-out, between `ratio_low_s` and `ratio_high_s`, at
+    `ratio_finish_s` in the median.
+    """
+
+    played_finish_s: Array
+    predicted_low_s: Array
+    predicted_high_s: Array
+    played_start_s: Array
+    estimate_finish_s: Array
+    ratio_low_s: Array
+    ratio_finish_s: Array
+    ratio_high_s: Array
+
+    @classmethod
+    def _kinds(cls) -> dict[str, type[np.generic] | None]:
+        return {f.name: np.float64 for f in fields(cls)}
+
+
+@dataclass(frozen=True, eq=False)
 class SegmentColumns(_Columns):
     """One row a stretch of constant allocation: `row` is an index into the jobs, `units` are held from
     `start_s` to `end_s`. Ordered by start, then row.
@@ -279,7 +303,7 @@ class Result:
     that the cluster has, `absences` the preemptions, and `units` counts the first of its resources; `decisions` is the
     log of what was decided, where it was recorded, `leases` are the machines that were rented, `fixed_usd` what its own
     cost over the run, where prices are known, `migrations` the times that a job was moved, and
-    `selections` what a portfolio of policies chose.
+    `selections` what a portfolio of policies chose. `intervals` are promised at the level `interval_frac`.
 
     Two results are equal when everything but their timing is. Raises ValueError where lengths disagree.
     """
@@ -302,6 +326,8 @@ class Result:
     fixed_usd: float | None = None
     migrations: int = 0
     selections: SelectionColumns | None = None
+    intervals: IntervalColumns | None = None
+    interval_frac: float | None = None
 
     def __post_init__(self) -> None:
         if self.segments is not None and len(self.segments):

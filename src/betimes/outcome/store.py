@@ -23,6 +23,7 @@ from betimes.outcome.result import (
     AbsenceColumns,
     Array,
     DecisionColumns,
+    IntervalColumns,
     JobColumns,
     LeaseColumns,
     ResourceUse,
@@ -95,6 +96,7 @@ def load(directory: str | Path) -> Result:
         tables[name] = _read_parquet(path)
     columns = tables[JOBS]
     fair = columns.pop(_FAIR, None)
+    promises = {name: columns.pop(name) for name in IntervalColumns._kinds() if name in columns}
     segments, absences = tables.get(TIMELINE), tables.get(ABSENCES)
     for table in (segments, absences):
         if table is not None:
@@ -119,6 +121,8 @@ def load(directory: str | Path) -> Result:
         fixed_usd=run.get("fixed_usd"),
         migrations=run.get("migrations", 0),
         selections=None if PORTFOLIO not in tables else SelectionColumns(**tables[PORTFOLIO]),
+        intervals=IntervalColumns(**promises) if promises else None,
+        interval_frac=run.get("interval_frac"),
     )
 
 
@@ -182,6 +186,8 @@ def _write(
             "migrations": result.migrations,
             "files": {name: _sha256(stage / name) for name in names},
         }
+        if result.interval_frac is not None:
+            summary["run"]["interval_frac"] = result.interval_frac
         (stage / SUMMARY).write_text(to_json(summary) + "\n", encoding="utf-8")
         for name in [*names, SUMMARY]:
             sync(stage / name)  # before the rename: a power failure must not leave an empty file
@@ -201,6 +207,8 @@ def _jobs_table(result: Result) -> pa.Table:
     ordered = {name: columns[name] for name in (*_FIRST, *columns)}
     if result.fair_finish_s is not None:
         ordered[_FAIR] = result.fair_finish_s
+    if result.intervals is not None:
+        ordered |= result.intervals.columns()
     return _table(ordered)
 
 

@@ -17,7 +17,7 @@ USUAL_S = 3600.0  # believed of a user's first job where no job has an estimate
 
 @dataclass(frozen=True)
 class Sizes:
-    """A choice of `--sizes`: ``true``, ``estimate``, ``last-two``, or ``noise`` with the error as a fraction."""
+    """A choice of `--sizes`: `true`, `estimate`, `last-two`, `learned`, or `noise` with the error as a fraction."""
 
     kind: str
     error_frac: float = 0.0
@@ -38,9 +38,9 @@ class Beliefs:
 
 
 def parse_sizes(text: str) -> Sizes:
-    """`true`, `estimate`, `last-two` or `noise:F` with F from 0 to 1; raises InputError."""
+    """`true`, `estimate`, `last-two`, `learned` or `noise:F` with F from 0 to 1; raises InputError."""
     kind, _, rest = text.partition(":")
-    if kind in ("true", "estimate", "last-two") and not rest:
+    if kind in ("true", "estimate", "last-two", "learned") and not rest:
         return Sizes(kind)
     if kind == "noise":
         try:
@@ -50,14 +50,14 @@ def parse_sizes(text: str) -> Sizes:
         if 0.0 <= error < 1.0:
             return Sizes(kind, error)
         raise InputError(f"--sizes {text}: noise takes a fraction of at least 0 and below 1, as in noise:0.2")
-    raise InputError(f"--sizes {text}: choose true, estimate, last-two or noise:F")
+    raise InputError(f"--sizes {text}: choose true, estimate, last-two, learned or noise:F")
 
 
 def beliefs(sizes: Sizes, workload: Workload, full_speed: Floats, seed: int) -> Beliefs:
     """The scheduler's beliefs about each job when it is submitted.
 
     full_speed: (jobs,) speed-up at max_units. A job without an estimate is believed to take as long as the
-    median job that has one; where no job has any, `last-two` believes an hour until it knows better, and
+    median job that has one; where no job has any, `last-two` and `learned` believe an hour until they know better, and
     `estimate` raises InputError.
     """
     work = workload.work_s
@@ -71,7 +71,7 @@ def beliefs(sizes: Sizes, workload: Workload, full_speed: Floats, seed: int) -> 
         )
         return Beliefs(work * factor, factor, never)
     known = ~np.isnan(workload.estimate_s)
-    if sizes.kind == "last-two" and not known.any():
+    if sizes.kind in ("last-two", "learned") and not known.any():
         usual_s = np.full(len(workload), USUAL_S)
         return Beliefs(usual_s * full_speed, np.ones(len(workload)), never, len(workload), USUAL_S)
     if not known.any():

@@ -58,6 +58,16 @@ def study(
         raise InputError(
             f"--resize-interval {interval_s:g}: the time between resizes is a number of seconds from 0"
         )
+    level = options.interval
+    if level is not None:
+        if not 0.0 < level < 1.0:
+            raise InputError(
+                f"--interval {level:g}: the share of jobs that are done within it, above 0 and below 1, such as 0.8"
+            )
+        if not options.predict and options.predict_sample is None:
+            raise InputError(f"--interval {level:g}: an interval is part of a promise; give --predict too")
+        if options.as_trials:
+            raise InputError(f"--interval {level:g}: trials are promised without intervals; leave one out")
     wanted = Study(
         options=options,
         engines=used,

@@ -33,6 +33,7 @@ class SimulationOptions:
     overrun: options.Overrun = None
     predict: options.Predict = False
     predict_sample: options.PredictSample = None
+    interval: options.PredictInterval = None
     sizes: options.Sizes = None
     seed: options.Seed = 0
     seeds: options.Seeds = None

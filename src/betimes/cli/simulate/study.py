@@ -185,6 +185,7 @@ def simulate(
         run.policy,
         predict=study.predicts,
         predict_sample=study.options.predict_sample,
+        interval=study.options.interval,
         sizes=study.sizes,
         overrun=study.options.overrun,
         restart_s=study.options.restart_s,

@@ -7,8 +7,8 @@ import math
 from betimes.core.nodes.columns import BLOCK, CLASSES, FEATURE_COLUMNS, NodesState
 from betimes.core.nodes.directory import block_at, forget_groups
 from betimes.core.nodes.timers import SPECULATED, set_job_timer
-from betimes.core.work import SMALLEST_BELIEF_S, attained, believed_left
-from betimes.kernels import kernel
+from betimes.core.work import SMALLEST_BELIEF_S, attained, believed_left, expected_left_s, set_to_work
+from betimes.kernels import FloatTable, kernel
 
 
 @kernel
@@ -75,6 +75,23 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
         for slot in range(len(state.progress)):
             if state.progress[slot].served_by >= 0:
                 _take_belief_for_truth(state, copy, slot)
+
+
+@kernel
+def expect_ends(copy: NodesState, expected: FloatTable) -> None:
+    """Let the jobs of a copy that was made `believing` end when they are expected to; beliefs stay as they are.
+
+    expected: (jobs, quantiles) of each job's run time, s.
+    """
+    for slot in range(len(copy.progress)):
+        progress = copy.progress[slot]
+        if progress.served_by < 0:
+            continue
+        age_s = copy.jobs[slot].size_s - progress.believed_left
+        progress.work_left = expected_left_s(expected, progress.row, max(0.0, age_s))
+        if copy.needs[slot].holder >= 0 and copy.needs[slot].vacate_at == math.inf:
+            set_to_work(copy, slot, progress.rate, copy.pool[0].now)
+            set_job_timer(copy, slot)
 
 
 @kernel

@@ -6,8 +6,8 @@ import math
 
 from betimes.core.pool.columns import State
 from betimes.core.pool.transitions import find_next
-from betimes.core.work import SMALLEST_BELIEF_S, attained, believed_left
-from betimes.kernels import kernel
+from betimes.core.work import SMALLEST_BELIEF_S, attained, believed_left, expected_left_s, set_to_work
+from betimes.kernels import FloatTable, kernel
 
 
 @kernel
@@ -33,6 +33,24 @@ def copy_into(state: State, copy: State, believing: bool) -> None:
         _copy_nodes(state, copy)
     if believing:
         find_next(copy)
+
+
+@kernel
+def expect_ends(copy: State, expected: FloatTable) -> None:
+    """Let the jobs of a copy that was made `believing` end when they are expected to; beliefs stay as they are.
+
+    expected: (jobs, quantiles) of each job's run time at its full width, s.
+    """
+    now = copy.pool[0].now
+    for number in range(len(copy.groups)):
+        for place in range(copy.groups[number].head, copy.groups[number].tail):
+            slot = copy.order[number, place]
+            job, progress = copy.jobs[slot], copy.progress[slot]
+            age_s = (job.size_s - progress.believed_left) / job.full_speed
+            progress.work_left = expected_left_s(expected, progress.row, max(0.0, age_s)) * job.full_speed
+            if job.units > 0.0:
+                set_to_work(copy, slot, progress.rate, now)
+    find_next(copy)
 
 
 @kernel

@@ -1,6 +1,7 @@
 """Starts and finishes of jobs on nodes: the state is copied and played forward under the same policy.
 
-A play-out has no further submissions, and takes the scheduler's beliefs about sizes as true.
+A play-out has no further submissions, and takes the scheduler's beliefs about sizes as true, or lets jobs end when they
+are expected to (`snapshot.expect_ends`).
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import numpy as np
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.growth import room_to_play
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.snapshot import copy_into
+from betimes.core.nodes.snapshot import copy_into, expect_ends
 from betimes.core.status import DONE, FORESEE, FORESEEN, PAUSED, REFUSED
-from betimes.kernels import Floats, Ints, blank, entry, kernel
+from betimes.foresight.learning_run import LearningRun, playouts_of
+from betimes.kernels import Floats, FloatTable, Ints, blank, entry, kernel
 from betimes.twin.nodes.event_loop import NOTHING, Outcome, Trace
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.trace_loop import Loop, compiled_loop
@@ -36,11 +38,12 @@ def play_out(
     first: int,
     last: int,
     predicted: Floats,
+    starts: Floats,
 ) -> int:
     """Play the copy forward until the finishes of rows `first` up to `last` are known: predicted[first:last].
 
-    nothing: the next row to submit, past the last. Returns DONE, or why the loop cannot go on; after FORESEE the same
-    call goes on from there.
+    starts: their starts. nothing: the next row to submit, past the last. Returns DONE, or why the loop cannot go on;
+    after FORESEE the same call goes on from there.
     """
     row, seen, status = first, 0, PAUSED
     while True:
@@ -48,8 +51,9 @@ def play_out(
             outcome = aside.outcomes[at]
             if first <= outcome.row < last:
                 predicted[outcome.row] = outcome.finish_s
+                starts[outcome.row] = outcome.start_s
         seen = aside.finished[0]
-        while row < last and _is_known(copy, rules, predicted, row):
+        while row < last and _is_known(copy, rules, predicted, starts, row):
             row += 1
         if row == last:
             return DONE
@@ -60,7 +64,7 @@ def play_out(
 
 
 @kernel
-def _is_known(copy: NodesState, rules: NodesRules, predicted: Floats, row: int) -> bool:
+def _is_known(copy: NodesState, rules: NodesRules, predicted: Floats, starts: Floats, row: int) -> bool:
     """Whether the finish of `row` is known; notes the finish of a running job that nothing can stop before."""
     if not math.isnan(predicted[row]):
         return True
@@ -71,6 +75,7 @@ def _is_known(copy: NodesState, rules: NodesRules, predicted: Floats, row: int) 
         progress = copy.progress[slot]
         if progress.row == row and progress.finish_at <= copy.needs[slot].alarm_s:
             predicted[row] = progress.finish_at
+            starts[row] = progress.started_s
             return True
     return False
 
@@ -91,12 +96,17 @@ def run_rows_predicting(
     believing: bool,
     wanted: Ints,
     predicted: Floats,
+    starts: Floats,
+    believed: Floats,
+    expected: FloatTable,
     done: Ints,
 ) -> int:
     """As `loop.run_rows`, and predicted[r] is the promised finish of row r, for the rows with wanted[r] > 0.
 
+    starts, believed and expected: as of `foresight.predict.run_rows_predicting`.
     Rows submitted at one instant are promised together, after the pass that decides on all of them. done[0] is the
-    next row to promise, and done[1] is 1 in the middle of a play-out, which the next call goes on with.
+    next row to promise, and done[1] is 1 in the middle of a play-out, which the next call goes on with;
+    done[2] is 1 if that is the one in which jobs end when they are expected to.
     """
     while True:
         # Called again in the middle of an instant: finish the instant first.
@@ -109,16 +119,24 @@ def run_rows_predicting(
         if done[0] < row[0]:
             if done[1] == 0:
                 copy_into(state, copy, believing)
+                if done[2] == 1:
+                    expect_ends(copy, expected)
                 copy.cluster[0].select_s = math.inf  # the policy in force stays in force
                 predicted[done[0] : row[0]] = math.nan
                 aside.finished[0] = 0
-            status = play_out(loop, copy, ahead, aside, nothing, done[0], row[0], predicted)
+            status = play_out(loop, copy, ahead, aside, nothing, done[0], row[0], predicted, starts)
             done[1] = int(status == FORESEE)
             if status > REFUSED:
                 state.pool[0].offender = copy.pool[0].offender
                 return status - REFUSED + FORESEEN
             if status != DONE:
                 return status
+            if len(expected) > 0:
+                done[2] = 1 - done[2]
+                if done[2] == 1:
+                    for at in range(done[0], row[0]):
+                        believed[at] = predicted[at]
+                    continue
             while done[0] < row[0]:
                 if wanted[done[0]] == 0:
                     predicted[done[0]] = math.nan
@@ -130,14 +148,20 @@ def run_rows_predicting(
             return status
 
 
-def predicting(run: NodesSimulation, wanted: Ints) -> Callable[[int], int]:
-    """A step for `NodesSimulation.run` that also promises a finish to the rows with wanted[row] > 0."""
+def predicting(
+    run: NodesSimulation, wanted: Ints, learning: LearningRun | None = None
+) -> Callable[[int], int]:
+    """A step for `NodesSimulation.run` that also promises a finish to the rows with wanted[row] > 0.
+
+    With `learning`, jobs of a play-out end when they are expected to.
+    """
     believing = run.sizes.kind != "true"
     ahead, rules = run.rules.replaced(learns=False), run.rules
     aside = _aside(run)
     copy, source = room_to_play(run.state), run.state
     nothing: Ints = np.array([len(run.jobs)], dtype=np.int64)
-    done: Ints = np.zeros(2, dtype=np.int64)
+    done: Ints = np.zeros(3, dtype=np.int64)
+    starts, believed, expected = playouts_of(learning, len(run.jobs), believing)
 
     def step(stop: int) -> int:
         nonlocal copy, source, ahead, rules
@@ -149,7 +173,19 @@ def predicting(run: NodesSimulation, wanted: Ints) -> Callable[[int], int]:
             status = run_rows_predicting(
                 compiled_loop(),
                 *(run.state, run.rules, run.trace, run.row, stop),
-                *(copy, ahead, aside, nothing, believing, wanted, run.predicted, done),
+                *(
+                    copy,
+                    ahead,
+                    aside,
+                    nothing,
+                    believing,
+                    wanted,
+                    run.predicted,
+                    starts,
+                    believed,
+                    expected,
+                    done,
+                ),
             )
             if done[1] == 0:
                 return status

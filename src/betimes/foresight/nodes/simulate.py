@@ -9,6 +9,7 @@ import numpy as np
 
 from betimes.cluster import Cluster
 from betimes.errors import ClusterError, InputError
+from betimes.foresight.learning_run import learning_run
 from betimes.foresight.nodes.predict import predicting, run_rows_predicting
 from betimes.foresight.portfolio import shadow
 from betimes.foresight.portfolio.driver import Portfolio, Settings
@@ -32,6 +33,7 @@ def simulate_nodes(
     curves: SpeedupTable | None = None,
     predict: bool = False,
     predict_sample: int | None = None,
+    interval: float | None = None,
     sizes: str | Sizes | None = None,
     overrun: str = "extend",
     seed: int = 0,
@@ -45,8 +47,8 @@ def simulate_nodes(
     sizes: the scheduler's beliefs, by default the users' estimates if the trace has any, else the truth.
     overrun: jobs that outrun their estimate are believed to take twice as long (`extend`), or are ended (`kill`).
     restart_s: lost by a preempted job when it resumes. predict: promise a finish at every submission, or at
-    `predict_sample` of them drawn by `seed`. warn receives, in one line each, assumptions and refused jobs; progress
-    the number of jobs submitted so far.
+    `predict_sample` of them drawn by `seed`. interval: as of `betimes.simulate`. warn receives, in one line each,
+    assumptions and refused jobs; progress the number of jobs submitted so far.
     Raises InputError (and its children) for bad input, PolicyViolation for a policy's bad answer.
     """
     chosen = policy if isinstance(policy, ChosenPolicy) else parse_nodes_policy(policy)
@@ -90,8 +92,10 @@ def simulate_nodes(
         jobs = "1 job" if run.without_estimate == 1 else f"{run.without_estimate} jobs"
         told(f"{jobs} without an estimate: {run.assumed_s:g} s was assumed")
     portfolio = _selecting(run, told)
-    step = predicting(run, drawn(len(run.jobs), predict_sample, seed)) if predict else None
-    run.run(step, progress)
+    learning = learning_run(run, run.jobs, run.run_s, interval)
+    wanted = drawn(len(run.jobs), predict_sample, seed) if predict else None
+    step = run.submit_rows if wanted is None else predicting(run, wanted, learning)
+    run.run(step if learning is None else learning.step(step), progress)
     decided, abstained = int(run.state.cluster[0].predicted), int(run.state.cluster[0].abstained)
     if abstained:
         told(
@@ -103,6 +107,8 @@ def simulate_nodes(
         if refused := rounds.warning():
             told(refused)
     result = run.result(compile_s=compile_s)
+    if learning is not None and interval is not None:
+        result = learning.with_intervals(result, run.kept)
     if portfolio is not None and portfolio.is_shadow:
         decided = simulate_nodes(
             workload,

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from betimes.errors import InputError
-from betimes.kernels import Floats
+from betimes.core.nodes.wait_predictor import Predictor, Split, predict_rows
+from betimes.errors import BetimesError, InputError
+from betimes.kernels import Floats, FloatTable, as_array, blank
 
 DEPTH, SEED = 114, 137  # as published
 NET = 32  # neurons in the hidden layer; not published
 SCALED = ("svr", "net")  # estimators that need features and targets of one scale
 MOST_SCALED = 5_000  # rows that these are fitted to: the cost of support vectors is quadratic
+QUANTILE_TREES = {
+    "max_iter": 50,
+    "learning_rate": 0.15,
+    "max_leaf_nodes": 15,
+    "min_samples_leaf": 30,
+    "max_bins": 64,
+}
 LEAF = 20  # jobs in a leaf of the forest, at least; the library's default of one makes trees as large as the trace
 
 
@@ -59,3 +69,61 @@ def fitted(kind: str, x: Floats, y: Floats) -> Any:
             transformer=scaling.StandardScaler(),
         )
         return scaled.fit(x[rows], y[rows])
+
+
+def boosted_quantile(quantile: float, x: FloatTable, y: Floats) -> Predictor:
+    """A predictor of a quantile of y (n,) given features x (n, features), none of them NaN.
+
+    Raises BetimesError if this version of the library keeps its trees in another form.
+    """
+    ensemble: Any = import_module("sklearn.ensemble")
+    limits: Any = import_module("threadpoolctl")
+    make = ensemble.HistGradientBoostingRegressor(
+        loss="quantile", quantile=quantile, early_stopping=False, random_state=SEED, **QUANTILE_TREES
+    )
+    with limits.threadpool_limits(limits=1):
+        made = make.fit(x, y)
+        theirs = made.predict(x[:20])
+    constant, trees = boosted_trees(made)
+    roots, splits = joined(trees)
+    features = x.shape[1]
+    predictor = Predictor(
+        trees=splits,
+        roots=roots,
+        weights=np.concatenate([[constant], np.zeros(features)]),
+        seen=np.repeat([[-math.inf], [math.inf]], features, axis=1),
+    )
+    ours = np.zeros(len(theirs))
+    predict_rows(predictor, np.ascontiguousarray(x[:20]), ours)
+    if not np.allclose(ours, theirs):
+        raise BetimesError("scikit-learn keeps its trees in another form than expected; install an older one")
+    return predictor
+
+
+Tree = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
+"""Feature, threshold, left, right and value of every node; left is -1 in a leaf."""
+
+
+def boosted_trees(made: Any) -> tuple[float, list[Tree]]:
+    """The constant and the trees of a fitted HistGradientBoostingRegressor, which add up to its prediction."""
+    trees = list[Tree]()
+    for (predictor,) in made._predictors:
+        nodes, leaf = predictor.nodes, predictor.nodes["is_leaf"] == 1
+        left = np.where(leaf, -1, nodes["left"].astype(np.int64))
+        right = np.where(leaf, -1, nodes["right"].astype(np.int64))
+        trees.append((nodes["feature_idx"], nodes["num_threshold"], left, right, nodes["value"]))
+    return float(np.ravel(made._baseline_prediction)[0]), trees
+
+
+def joined(trees: list[Tree]) -> tuple[NDArray[np.int64], Any]:
+    """All trees in one array, and the offset of each."""
+    roots = np.cumsum([0, *(len(tree[0]) for tree in trees)])
+    splits = blank(Split, int(roots[-1]))
+    columns: Any = as_array(splits)
+    for begin, (feature, threshold, left, right, value) in zip(roots.tolist(), trees, strict=False):
+        part = columns[begin : begin + len(feature)]
+        inner = left >= 0
+        part["feature"], part["threshold"] = feature, np.where(inner, threshold, 0.0)
+        part["left"], part["right"] = np.where(inner, left + begin, -1), np.where(inner, right + begin, -1)
+        part["value"] = np.where(inner, 0.0, value)
+    return roots[:-1].astype(np.int64), splits

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from betimes.cluster import Cluster
 from betimes.core.nodes.wait_features import DECIDED_S, FEATURES
-from betimes.core.nodes.wait_predictor import Predictor, Split
+from betimes.core.nodes.wait_predictor import Predictor
 from betimes.errors import InputError, PolicyError
-from betimes.foresight.waits.estimators import fitted
-from betimes.kernels import Floats, as_array, blank
+from betimes.foresight.waits.estimators import Tree, boosted_trees, fitted, joined
+from betimes.kernels import Floats, as_array
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.wait_model import WaitModel
@@ -138,7 +138,7 @@ def _fit(kind: str, observed: Observed, censored: float, most: int) -> WaitModel
     y = np.where(observed.vain, censored * observed.b_s, observed.wait_s)[rows]
     made = fitted(kind, x, y)
     weights, trees = {"linear": _linear, "forest": _forest, "boosting": _boosting}[kind](made)
-    roots, splits = _joined(trees)
+    roots, splits = joined(trees)
     seen = np.stack([x.min(axis=0), x.max(axis=0)])
     model = WaitModel(kind, Predictor(trees=splits, roots=roots, weights=weights, seen=seen))
     sample = slice(None, None, max(1, len(x) // 1000))
@@ -195,10 +195,6 @@ def mcc(said: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
     return (tp * tn - fp * fn) / product**0.5 if product > 0.0 else 0.0
 
 
-Tree = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
-"""Feature, threshold, left, right and value of every node; left is -1 in a leaf."""
-
-
 def _linear(made: Any) -> tuple[Floats, list[Tree]]:
     return np.concatenate([[made.intercept_], made.coef_]), []
 
@@ -218,26 +214,5 @@ def _forest(made: Any) -> tuple[Floats, list[Tree]]:
 
 
 def _boosting(made: Any) -> tuple[Floats, list[Tree]]:
-    trees = list[Tree]()
-    for (predictor,) in made._predictors:
-        nodes, leaf = predictor.nodes, predictor.nodes["is_leaf"] == 1
-        left = np.where(leaf, -1, nodes["left"].astype(np.int64))
-        right = np.where(leaf, -1, nodes["right"].astype(np.int64))
-        trees.append((nodes["feature_idx"], nodes["num_threshold"], left, right, nodes["value"]))
-    weights = np.zeros(1 + len(FEATURES))
-    weights[0] = float(np.ravel(made._baseline_prediction)[0])
-    return weights, trees
-
-
-def _joined(trees: list[Tree]) -> tuple[NDArray[np.int64], Any]:
-    """All trees in one array, and the offset of each."""
-    roots = np.cumsum([0, *(len(tree[0]) for tree in trees)])
-    splits = blank(Split, int(roots[-1]))
-    columns: Any = as_array(splits)
-    for begin, (feature, threshold, left, right, value) in zip(roots.tolist(), trees, strict=False):
-        part = columns[begin : begin + len(feature)]
-        inner = left >= 0
-        part["feature"], part["threshold"] = feature, np.where(inner, threshold, 0.0)
-        part["left"], part["right"] = np.where(inner, left + begin, -1), np.where(inner, right + begin, -1)
-        part["value"] = np.where(inner, 0.0, value)
-    return roots[:-1].astype(np.int64), splits
+    constant, trees = boosted_trees(made)
+    return np.concatenate([[constant], np.zeros(len(FEATURES))]), trees

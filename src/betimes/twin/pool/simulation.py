@@ -195,7 +195,7 @@ class Simulation:
                 raise PolicyViolation(
                     f"policy {self.policy} at {self.state.pool[0].now:g} s: {type(error).__name__}: {error}"
                 ) from error
-            self._heed(status)
+            self.heed(status)
             return status in (NEED_SLOTS, NEED_SEGMENTS, PAUSED)
 
         self.wall_s = drive(self.row, len(self.workload), call, progress)
@@ -245,7 +245,8 @@ class Simulation:
             timing=timing,
         )
 
-    def _heed(self, status: int) -> None:
+    def heed(self, status: int) -> None:
+        """Make the room that the loop asks for, or raise what it could not go on for."""
         if status == NEED_SLOTS:
             self.state = grown(self.state)
             slots = len(self.state.free)

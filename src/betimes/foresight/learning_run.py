@@ -1,0 +1,220 @@
+"""A simulation that learns on its way: beliefs from finished jobs, and promises with intervals.
+
+Before each submission the model is told what has started and finished by then, and nothing else of the trace.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from betimes.core.nodes.rules import SKIP
+from betimes.core.status import DONE
+from betimes.foresight.promise_model import Played, PromiseModel, Queue
+from betimes.foresight.run_times import GRID, Described
+from betimes.kernels import Floats, FloatTable, Ints, as_array
+from betimes.outcome import IntervalColumns, Result
+from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.pool import entries
+from betimes.twin.pool.simulation import Simulation
+from betimes.workload import Workload
+
+LEVEL = 0.8  # of intervals, where none is asked for
+HALF = GRID // 2  # of the quantiles of a believed run time
+
+
+class LearningRun:
+    """Takes a simulation from submission to submission, and keeps its promise model up to date.
+
+    level: of the intervals. own_beliefs: the policy's beliefs are the model's, too (`--sizes learned`); under
+    `limits`, they stay the users' estimates where there are any.
+    """
+
+    def __init__(
+        self,
+        run: Simulation | NodesSimulation,
+        jobs: Workload,
+        run_s: Floats,
+        *,
+        level: float,
+        own_beliefs: bool = False,
+        limits: bool = False,
+    ) -> None:
+        count = len(jobs)
+        self.run, self.run_s = run, run_s
+        self.submit_s: Floats = np.array(jobs.submit_s)
+        self.estimate_s: Floats = np.array(jobs.estimate_s)
+        self.own_beliefs = own_beliefs
+        self.keeps_limit: np.ndarray = ~np.isnan(jobs.estimate_s) if limits else np.zeros(count, dtype=bool)
+        self.model = PromiseModel(level)
+        self.described = described(jobs)
+        self.is_rigid: np.ndarray = (jobs.min_units == jobs.max_units) | isinstance(run, NodesSimulation)
+        self.expected: FloatTable = np.ones((count, GRID))
+        self.starts: Floats = np.full(count, np.nan)  # in the play-outs
+        self.believed: Floats = np.full(count, np.nan)  # finishes in those in which all beliefs come true
+        self.intervals: FloatTable = np.full((count, 8), np.nan)
+        self._prepared = 0  # rows whose beliefs are known
+        self._seen = 0  # outcomes that the model knows (nodes)
+        self._active: Ints = np.zeros(0, dtype=np.int64)  # submitted rows that have not finished (a pool)
+        self._running = np.zeros(count, dtype=bool)
+        self._queues: dict[int, Queue] = {}
+
+    def step(self, inner: Callable[[int], int]) -> Callable[[int], int]:
+        """A step for the simulation's `run`: as `inner`, with what is learned before each submission."""
+        run = self.run
+
+        def step(stop: int) -> int:
+            while (row := int(run.row[0])) < stop or self._prepared > row:
+                if self._prepared <= row:
+                    self._prepare(row)
+                status = inner(self._prepared)
+                if status != DONE:
+                    return status
+                self._promise(row)
+            return inner(stop)
+
+        return step
+
+    def _prepare(self, row: int) -> None:
+        """Learn what has happened by the submission of `row`, and believe something of the jobs submitted then."""
+        at_s, last = float(self.submit_s[row]), row + 1
+        if isinstance(self.run, NodesSimulation):
+            while last < len(self.submit_s) and self.submit_s[last] == at_s:
+                last += 1  # one pass decides on all of them
+            before_s = math.nextafter(at_s, -math.inf)
+            if before_s > self.run.now_s:
+                self.run.advance_to(before_s)
+            self._learn_on_nodes(self.run)
+        else:
+            self._catch_up(self.run, at_s)
+            self._learn_on_pool(self.run)
+        self.model.refit()
+        state = self.run.state
+        pool = state.pool[0]
+        queue = Queue(int(pool.active - pool.holders), int(pool.holders), float(pool.used / pool.units))
+        for each in range(row, last):
+            believed_s = self.model.submitted(str(each), self.described[each], at_s)
+            self.expected[each] = believed_s
+            self._queues[each] = queue
+            if self.own_beliefs and not self.keeps_limit[each]:
+                self._believe(each, float(believed_s[HALF]))
+        self._prepared = last
+
+    def _believe(self, row: int, believed_s: float) -> None:
+        """The policy believes this of the job, s at its full width."""
+        if isinstance(self.run, NodesSimulation):
+            self.run.trace.arrivals[row].believed_s = believed_s
+        else:
+            self.run.trace.arrivals[row].believed = believed_s * self.run.full_speed[row]
+
+    def _catch_up(self, run: Simulation, at_s: float) -> None:
+        while (status := entries.advance(run.state, run.rules, run.trace, at_s, -1)) != DONE:
+            run.heed(status)
+
+    def _learn_on_nodes(self, run: NodesSimulation) -> None:
+        finished = int(run.trace.finished[0])
+        new = as_array(run.trace.outcomes)[self._seen : finished]
+        self._seen = finished
+        self._note_running(run, new["row"])
+        for row, finish_s in zip(new["row"].tolist(), new["finish_s"].tolist(), strict=True):
+            self._ended(row, finish_s)
+
+    def _learn_on_pool(self, run: Simulation) -> None:
+        finish_s = as_array(run.trace.outcome)["finish_s"][self._active]
+        ended = ~np.isnan(finish_s)
+        rows = self._active[ended]
+        self._note_running(run, rows)
+        for at in np.argsort(finish_s[ended], kind="stable").tolist():
+            self._ended(int(rows[at]), float(finish_s[ended][at]))
+        self._active = np.append(self._active[~ended], run.row[0])
+
+    def _note_running(self, run: Simulation | NodesSimulation, ended: Ints) -> None:
+        """Tell the model which jobs began to run, and which of them were preempted."""
+        state = run.state
+        holders = state.holders[: state.pool[0].holders]
+        progress = as_array(state.progress)
+        rows = progress["row"][holders]
+        new = ~self._running[rows] & self.is_rigid[rows] & (progress["preemptions"][holders] == 0)
+        for row, at_s in zip(rows[new].tolist(), progress["started_s"][holders][new].tolist(), strict=True):
+            self.model.started(str(row), at_s)
+            self._running[row] = True
+        self._running[ended] = False
+        if run.state.pool[0].holders < self._running.sum():
+            gone = np.setdiff1d(np.flatnonzero(self._running), rows)
+            for row in gone.tolist():
+                self.model.stopped(str(row))
+                self._running[row] = False
+
+    def _ended(self, row: int, finish_s: float) -> None:
+        self.model.ended(str(row), float(self.run_s[row]), finish_s)
+
+    def _promise(self, first: int) -> None:
+        """Turn the play-outs of the rows submitted last into promises."""
+        predicted = self.run.predicted
+        for row in range(first, self._prepared):
+            at_s, queue = float(self.submit_s[row]), self._queues.pop(row)
+            finish_s = float(predicted[row])
+            if math.isnan(finish_s):
+                continue
+            start_s = float(self.starts[row])
+            if not at_s <= start_s <= finish_s:
+                start_s = at_s
+            played = Played(start_s, finish_s, float(self.believed[row]))
+            made = self.model.promise(str(row), at_s, played, self.expected[row], queue)
+            point_s = max(finish_s - at_s, 1.0)
+            low, middle, high = [math.exp(each) for each in self.model.intervals.rolling()]
+            estimate_s = self.estimate_s[row]
+            self.intervals[row] = (
+                finish_s,
+                at_s + made.low_s,
+                at_s + made.high_s,
+                start_s,
+                start_s + max(estimate_s, 1.0) if not math.isnan(estimate_s) else math.nan,
+                at_s + point_s * low,
+                at_s + point_s * middle,
+                at_s + point_s * high,
+            )
+            predicted[row] = at_s + made.median_s
+
+    def with_intervals(self, result: Result, kept: Ints) -> Result:
+        """The result with the promises of the jobs, of which those in rows `kept` ran."""
+        whole = np.full((len(result.jobs), self.intervals.shape[1]), np.nan)
+        whole[kept] = self.intervals
+        return replace(result, intervals=IntervalColumns(*whole.T), interval_frac=self.model.intervals.level)
+
+
+def learning_run(
+    run: Simulation | NodesSimulation, jobs: Workload, run_s: Floats, interval: float | None
+) -> LearningRun | None:
+    """What learns during the run, if it is to: for intervals at a level, or `--sizes learned`."""
+    learned = run.sizes.kind == "learned"
+    if interval is None and not learned:
+        return None
+    limits = isinstance(run, NodesSimulation) and run.rules.backfill != SKIP
+    return LearningRun(
+        run, jobs, run_s, level=LEVEL if interval is None else interval, own_beliefs=learned, limits=limits
+    )
+
+
+def playouts_of(
+    learning: LearningRun | None, jobs: int, believing: bool
+) -> tuple[Floats, Floats, FloatTable]:
+    """Columns for the starts in play-outs and the finishes as believed; and expected run times, none: as believed."""
+    if learning is None:
+        return np.full(jobs, np.nan), np.full(jobs, np.nan), np.zeros((0, GRID))
+    return learning.starts, learning.believed, learning.expected if believing else np.zeros((0, GRID))
+
+
+def described(jobs: Workload) -> list[Described]:
+    """What the trace tells of each job at its submission; its application, where there is one, is its command."""
+    command = jobs.extra.get("application")
+    commands = [""] * len(jobs) if command is None else [str(each) for each in command.tolist()]
+    return [
+        Described(str(user), name, limit_s, float(width))
+        for user, name, limit_s, width in zip(
+            jobs.user.tolist(), commands, jobs.estimate_s.tolist(), jobs.max_units.tolist(), strict=True
+        )
+    ]

@@ -1,0 +1,220 @@
+"""What is learned from jobs that have finished, and turns the point of a play-out into a promise with its interval.
+
+One model serves the twin and the live service. It has no clock and no store: it is called as jobs are submitted,
+started and ended, in that order in time, and its state can be written and read back.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from betimes.foresight.intervals import UNKNOWN, Interval, Intervals, Point, fit
+from betimes.foresight.run_times import Described, RunTimes
+from betimes.kernels import Floats
+
+RECENT = 20  # of a user
+OF_ALL = 100
+QUANTILES = (1, 4, 7, 10, 13)  # of the believed run time (`run_times.AT`)
+
+
+class Queue(NamedTuple):
+    """The cluster at the moment of a promise: jobs that wait and run, and the share of it that is busy."""
+
+    waiting: int
+    running: int
+    busy_frac: float
+
+
+class Played(NamedTuple):
+    """The start and finish of a job in a play-out in which jobs end when they are expected to, s.
+
+    believed_s: its finish in one in which all beliefs of the policy come true; NaN: not played. Under a policy that
+    backfills against limits that is a bound.
+    """
+
+    start_s: float
+    finish_s: float
+    believed_s: float = math.nan
+
+
+@dataclass
+class _User:
+    """The latest finished jobs of a user: run times, run times over limits, errors of promises; all logarithms."""
+
+    logs: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    ratios: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    errors: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    submitted_s: float = math.nan
+    active: int = 0
+
+
+class PromiseModel:
+    """Beliefs about run times, and intervals at one level."""
+
+    def __init__(self, level: float) -> None:
+        self.intervals = Intervals(level)
+        self.run_times = RunTimes()
+        self.users: dict[str, _User] = {}
+        self.ratios: deque[float] = deque(maxlen=OF_ALL)  # of all jobs, as of a user
+        self.errors: deque[float] = deque(maxlen=OF_ALL)
+
+    def submitted(self, job_id: str, job: Described, at_s: float) -> Floats:
+        """A job waits from now on: its believed run time, as quantiles (`run_times.AT`), s."""
+        self.run_times.submitted(job_id, job)
+        user = self.users.setdefault(job.user, _User())
+        user.active += 1
+        return self.run_times.quantiles(job, at_s)
+
+    def started(self, job_id: str, at_s: float) -> None:
+        """The job runs from `at_s` on."""
+        self.run_times.started(job_id, at_s)
+
+    def stopped(self, job_id: str) -> None:
+        """The job runs no more, and has not ended: it waits again."""
+        self.run_times.stopped(job_id)
+
+    def ended(self, job_id: str, run_s: float, at_s: float) -> None:
+        """The job has finished at `at_s`; it took `run_s` at its full width."""
+        job = self.run_times.active[job_id].job
+        self.run_times.ended(job_id, run_s)
+        user = self.users[job.user]
+        user.active -= 1
+        log = math.log(max(run_s, 1.0))
+        user.logs.append(log)
+        if not math.isnan(job.limit_s):
+            ratio = log - math.log(max(job.limit_s, 1.0))
+            user.ratios.append(ratio)
+            self.ratios.append(ratio)
+        error = self.intervals.ended(job_id, at_s)
+        if error is not None:
+            user.errors.append(error)
+            self.errors.append(error)
+
+    def forget(self, job_id: str) -> None:
+        """The job will never finish: it was cancelled or refused."""
+        self.users[self.run_times.active[job_id].job.user].active -= 1
+        self.run_times.forget(job_id)
+        self.intervals.forget(job_id)
+
+    def promise(self, job_id: str, at_s: float, played: Played, run_s: Floats, queue: Queue) -> Interval:
+        """The interval of a job's first promise, which will be judged.
+
+        at_s: when the job was submitted. run_s: its believed run time, from `submitted`.
+        """
+        job = self.run_times.active[job_id].job
+        made = self.intervals.issue(job_id, at_s, self._point(job, at_s, played, run_s, queue))
+        self.users[job.user].submitted_s = at_s
+        return made
+
+    def quote(self, job: Described, at_s: float, played: Played, run_s: Floats, queue: Queue) -> Interval:
+        """The interval of a promise that is not judged: of a job that has not been submitted, or a later one."""
+        return self.intervals.interval(self._point(job, at_s, played, run_s, queue))
+
+    def _point(self, job: Described, at_s: float, played: Played, run_s: Floats, queue: Queue) -> Point:
+        """What the promise rests on; times among the features are logarithms, most relative to anchor or limit."""
+        point_s, wait_s = max(played.finish_s - at_s, 1.0), max(played.start_s - at_s, 0.0)
+        anchor_s = point_s if math.isnan(played.believed_s) else max(played.believed_s - at_s, 1.0)
+        anchor = math.log(anchor_s)
+        user = self.users.get(job.user) or _User()
+        group = self.run_times.groups.get(job.groups()[0])
+        alike = list(group.logs) if group is not None else []
+        limit = anchor if math.isnan(job.limit_s) else math.log(max(job.limit_s, 1.0))
+        errors, ratios, logs = user.errors, list(user.ratios), list(user.logs)
+        running = [at_s - since for since in group.running.values()] if group is not None else []
+        features = [
+            anchor,
+            math.log(point_s) - anchor,
+            limit,
+            math.log(max(anchor_s - math.exp(limit), 1.0)),
+            math.log(max(wait_s, 1.0)),
+            wait_s / point_s,
+            math.log(job.width),
+            *(math.log(max(wait_s + float(run_s[at]), 1.0)) - anchor for at in QUANTILES),
+            _last(ratios),
+            _mean(ratios[-2:]),
+            _mean(ratios),
+            _spread(ratios),
+            _mean(logs[-2:]),
+            _last(alike, limit),
+            _mean(alike[-3:], limit),
+            float(len(alike)),
+            _mean(self.ratios),
+            _last(errors),
+            _mean(list(errors)[-3:]),
+            _mean(self.errors),
+            float(user.active),
+            math.log(max(at_s - user.submitted_s, 1.0)) if user.submitted_s <= at_s else UNKNOWN,
+            math.log(max(*running, 1.0)) - limit if running else UNKNOWN,
+            math.log(queue.waiting + 1.0),
+            queue.busy_frac,
+            (at_s / 3600.0) % 24.0,
+        ]
+        return Point(anchor_s, math.log(point_s) - anchor, wait_s, features)
+
+    def refit(self) -> None:
+        """Fit anew if that is due, at once; to do it aside, see `Intervals.is_due`."""
+        if self.intervals.is_due:
+            self.intervals.take(fit(*self.intervals.training(), self.intervals.level))
+
+    def to_bytes(self) -> bytes:
+        """All that was learned."""
+        plain, arrays = self.intervals.state()
+        text = json.dumps(
+            {
+                "intervals": plain,
+                "run_times": self.run_times.state(),
+                "users": {
+                    name: [
+                        list(user.logs),
+                        list(user.ratios),
+                        list(user.errors),
+                        user.submitted_s,
+                        user.active,
+                    ]
+                    for name, user in self.users.items()
+                },
+                "ratios": list(self.ratios),
+                "errors": list(self.errors),
+            }
+        )
+        out = io.BytesIO()
+        np.savez(out, plain=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
+        return out.getvalue()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """The same as when `to_bytes` was called: it gives the same promises from then on."""
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            plain: dict[str, Any] = json.loads(arrays["plain"].tobytes().decode())
+            intervals = Intervals.from_state(plain["intervals"], arrays)
+        new = cls(intervals.level)
+        new.intervals, new.run_times = intervals, RunTimes.from_state(plain["run_times"])
+        for name, (logs, ratios, errors, submitted_s, active) in plain["users"].items():
+            recent = (deque(values, maxlen=RECENT) for values in (logs, ratios, errors))
+            new.users[name] = _User(*recent, submitted_s, active)
+        new.ratios.extend(plain["ratios"])
+        new.errors.extend(plain["errors"])
+        return new
+
+
+def _last(values: Sequence[float], less: float = 0.0) -> float:
+    return values[-1] - less if values else UNKNOWN
+
+
+def _mean(values: Sequence[float], less: float = 0.0) -> float:
+    return math.fsum(values) / len(values) - less if values else UNKNOWN
+
+
+def _spread(values: Sequence[float]) -> float:
+    if len(values) < 2:
+        return UNKNOWN
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))

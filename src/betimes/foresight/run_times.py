@@ -1,0 +1,203 @@
+"""Run times as distributions, learned from the jobs that have finished.
+
+A job is compared with those before it: the same user, command, requested time and width; the user with the same
+request; the user; all jobs. A thin group leaves a part of the weight to the next coarser one, and recent jobs count
+more. Jobs that still run are censored observations: a sibling that has run for an hour takes more than an hour
+(Kaplan and Meier's estimate). No clock, and no data of jobs that have not finished: `submitted`, `started` and `ended`
+are called as that happens, and the same calls give the same beliefs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from betimes.kernels import Floats
+
+GRID = 15
+"""Quantiles of a believed run time: at 1/16, 2/16, ... 15/16."""
+AT: Floats = np.arange(1, GRID + 1) / (GRID + 1)
+
+KEPT = 24  # latest run times of a group
+ALL_KEPT = 96  # and of all jobs
+TRUST = 2.0  # a group with so many jobs gets as much weight as all coarser ones
+FADES = 0.9  # weight of a run time relative to the one after it
+USUAL_S = 3600.0  # believed where nothing has finished and no limit is known
+SHORTEST_S = 1.0
+
+_FADED: Floats = FADES ** np.arange(ALL_KEPT - 1, -1, -1)
+
+
+@dataclass(frozen=True)
+class Described:
+    """What is known of a job when it is submitted.
+
+    command: what tells it from other jobs of its user: command line or script, or a name where one is given; "" where
+    not known. limit_s: the time that the user asked for, NaN: none.
+    """
+
+    user: str
+    command: str
+    limit_s: float
+    width: float
+
+    def groups(self) -> tuple[str, ...]:
+        """The keys of its groups, from the finest to the coarsest but one; the last is that of all jobs."""
+        limit = "-" if math.isnan(self.limit_s) else f"{self.limit_s:g}"
+        return (
+            f"{self.user}|{self.command}|{limit}|{self.width:g}",
+            f"{self.user}|{limit}",
+            self.user,
+        )
+
+
+@dataclass
+class Group:
+    """Logarithms of the latest run times of jobs that are alike, and when those that run now were started."""
+
+    logs: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
+    running: dict[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass
+class _Active:
+    job: Described
+    keys: tuple[str, ...]
+    started_s: float = math.nan
+
+
+class RunTimes:
+    """Believed run times; times are seconds on the caller's clock, and calls come in the order of events."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Group] = {}
+        self.all: deque[float] = deque(maxlen=ALL_KEPT)  # of run times over limits where there is one
+        self.all_s: deque[float] = deque(maxlen=ALL_KEPT)  # of run times
+        self.active: dict[str, _Active] = {}
+
+    def submitted(self, job_id: str, job: Described) -> None:
+        """A job waits from now on."""
+        self.active[job_id] = _Active(job, job.groups())
+
+    def started(self, job_id: str, at_s: float) -> None:
+        """The job runs from `at_s` on."""
+        active = self.active[job_id]
+        active.started_s = at_s
+        for key in active.keys[:2]:
+            self.groups.setdefault(key, Group()).running[job_id] = at_s
+
+    def stopped(self, job_id: str) -> None:
+        """The job runs no more, and has not finished: it was preempted, cancelled or lost."""
+        active = self.active[job_id]
+        active.started_s = math.nan
+        for key in active.keys[:2]:
+            if key in self.groups:
+                self.groups[key].running.pop(job_id, None)
+
+    def forget(self, job_id: str) -> None:
+        """The job will never finish."""
+        self.stopped(job_id)
+        del self.active[job_id]
+
+    def ended(self, job_id: str, run_s: float) -> None:
+        """The job has finished, and took `run_s` at its full width."""
+        self.stopped(job_id)
+        active = self.active.pop(job_id)
+        log = math.log(max(run_s, SHORTEST_S))
+        for key in active.keys:
+            self.groups.setdefault(key, Group()).logs.append(log)
+        self.all_s.append(log)
+        if not math.isnan(active.job.limit_s):
+            self.all.append(log - math.log(max(active.job.limit_s, SHORTEST_S)))
+
+    def alike(self, job: Described) -> int:
+        """How many jobs of its finest group are known, up to `KEPT`."""
+        group = self.groups.get(job.groups()[0])
+        return len(group.logs) if group is not None else 0
+
+    def quantiles(self, job: Described, now_s: float, age_s: float = 0.0) -> Floats:
+        """(GRID,) believed run time at the levels `AT`, in seconds, of a job that has run for `age_s` already.
+
+        At most its limit, unless it has outrun that; never less than `age_s`.
+        """
+        parts, weights, censored = list[float](), list[Floats](), list[float]()
+        left = 1.0
+        for level, key in enumerate(job.groups()):
+            group = self.groups.get(key)
+            if group is None:
+                continue
+            if level < 2:
+                censored += [max(now_s - at_s, SHORTEST_S) for at_s in group.running.values()]
+            if count := len(group.logs):
+                share = left * count / (count + TRUST)
+                faded = _FADED[-count:]
+                parts += group.logs
+                weights.append(faded * (share / faded.sum()))
+                left -= share
+        limit = math.log(max(job.limit_s, SHORTEST_S)) if not math.isnan(job.limit_s) else math.inf
+        coarsest = [limit + log for log in self.all] if self.all and limit < math.inf else list(self.all_s)
+        if not coarsest:
+            coarsest = [limit if limit < math.inf else math.log(USUAL_S)]
+        faded = _FADED[-len(coarsest) :]
+        parts += coarsest
+        weights.append(faded * (left / faded.sum()))
+        logs, weight = np.array(parts), np.concatenate(weights)
+        if age_s > 0.0:
+            beyond = logs > math.log(max(age_s, SHORTEST_S))
+            logs, weight = logs[beyond], weight[beyond]
+            censored = [each for each in censored if each > age_s]
+        grid = np.exp(_kaplan_meier(logs, weight, np.log(censored[-KEPT:]) if censored else None))
+        most = job.limit_s if job.limit_s > age_s else math.inf  # NaN: no limit
+        grid[np.isinf(grid)] = most if most < math.inf else 2.0 * max(age_s, *censored, USUAL_S)
+        return np.maximum(np.minimum(grid, most), age_s)
+
+    def state(self) -> dict[str, Any]:
+        """Everything learned, as JSON has it."""
+        return {
+            "groups": {key: [list(group.logs), dict(group.running)] for key, group in self.groups.items()},
+            "all": list(self.all),
+            "all_s": list(self.all_s),
+            "active": {
+                job_id: [*vars(active.job).values(), active.started_s]
+                for job_id, active in self.active.items()
+            },
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> RunTimes:
+        """The same as when `state` was called."""
+        new = cls()
+        for key, (logs, running) in state["groups"].items():
+            new.groups[key] = Group(deque(logs, maxlen=KEPT), dict(running))
+        new.all.extend(state["all"])
+        new.all_s.extend(state["all_s"])
+        for job_id, (user, command, limit_s, width, started_s) in state["active"].items():
+            job = Described(user, command, limit_s, width)
+            new.active[job_id] = _Active(job, job.groups(), started_s)
+        return new
+
+
+def _kaplan_meier(logs: Floats, weight: Floats, censored: Floats | None) -> Floats:
+    """(GRID,) quantiles of weighted observations, of which `censored` are known to be larger; infinity: beyond all.
+
+    A censored one weighs as much as the average of the others. Source: Kaplan and Meier, 1958.
+    """
+    if censored is not None:
+        each = weight.sum() / max(len(weight), 1) if len(weight) else 1.0
+        logs = np.concatenate([logs, censored])
+        weight = np.concatenate([weight, np.full(len(censored), each)])
+        ends = np.arange(len(logs)) < len(logs) - len(censored)
+    else:
+        ends = np.ones(len(logs), dtype=bool)
+    if not len(logs):
+        return np.full(GRID, math.inf)
+    order = np.lexsort((~ends, logs))
+    logs, weight, ends = logs[order], weight[order], ends[order]
+    at_risk = np.cumsum(weight[::-1])[::-1]
+    lasting = np.cumprod(np.where(ends, 1.0 - weight / at_risk, 1.0))
+    at = np.searchsorted(-lasting, AT - 1.0 - 1e-9)
+    return np.where(at < len(logs), logs[np.minimum(at, len(logs) - 1)], math.inf)
