@@ -61,7 +61,11 @@ class Quote(View):
     made_at: float
     policy: str
     start_at: float | None  # null: the policy never starts it as things stand
-    finish_at: float | None
+    finish_at: float | None  # as played out, before what past promises were off by
+    finish_low_at: float | None = None  # null, as the next three: few jobs like it have finished yet
+    finish_median_at: float | None = None  # by when it is done as likely as not
+    finish_high_at: float | None = None
+    level: float | None = None  # probability of an end between low and high
     cost_usd: float | None = None  # null: no price is known
     run_s: float  # the run time on max_units that the quote rests on
     basis: str
@@ -163,6 +167,10 @@ class JobView(View):
     reason: Reason | None = None  # why it waits, or why it failed
     estimate: Estimate | None = None  # null where none holds now
     promised_finish_at: float | None = None  # by the first quote, or the first since it was last held
+    promised_low_at: float | None = None  # of that quote; null, as the next three: it had no interval
+    promised_median_at: float | None = None
+    promised_high_at: float | None = None
+    promised_level: float | None = None  # probability of an end between low and high
     labels: dict[str, str] = {}
 
 
