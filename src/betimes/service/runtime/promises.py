@@ -136,6 +136,7 @@ class Promises:
         self.usual_s = math.inf  # processor time of the last play-out
         # Unless something happens before: a grace period ends then, or a node is up.
         self.holds_until_at = math.inf
+        self.late = 0  # promises that are being made again, or later than the job was submitted
         self.is_behind = False  # jobs may have been left without a promise
         self.playing = asyncio.Lock()
         controller.listeners.append(self._heed)
@@ -295,6 +296,7 @@ class Promises:
         if numbers:
             held = ExitStack()
             held.enter_context(self.controller.clock.hold())  # a promise must not know what comes next
+            self.late += 1
             self.controller.background.go(self._make_holding(numbers, held))
 
     def _late(self, events: Sequence[Event]) -> list[int]:
@@ -322,3 +324,5 @@ class Promises:
             ):  # nothing could be stored, or played out; it is tried again after the next event
                 self.is_behind = True
                 raise
+            finally:
+                self.late -= 1
