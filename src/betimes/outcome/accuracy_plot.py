@@ -32,7 +32,7 @@ def plot_accuracy(promises: Promises, path: str | Path) -> None:
         left, middle, right = figure.subplots(1, 3)
         tenths = [accuracy(shown.take(rows)) for rows in np.array_split(np.arange(len(shown)), TENTHS)]
         at = np.arange(1, TENTHS + 1)
-        left.bar(at, [100 * one["cover_frac"] for one in tenths], color=COLOURS[0], label="observed")
+        left.plot(at, [100 * one["cover_frac"] for one in tenths], "o-", color=COLOURS[0], label="observed")
         left.plot(
             at, [100 * one["level"] for one in tenths], color=COLOURS[1], linestyle=DASHES[1], label="stated"
         )

@@ -83,7 +83,7 @@ def _groups(promises: Promises, rows: Sequence[Row], by: By) -> list[AccuracyGro
 
 
 def _figures(promises: Promises) -> AccuracyFigures:
-    found = accuracy(promises)
+    found: dict[str, Any] = {**accuracy(promises)}
     return AccuracyFigures(
         **{
             name: None if isinstance(value, float) and math.isnan(value) else value
