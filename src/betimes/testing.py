@@ -31,6 +31,8 @@ from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import Assembly, assembled
 from betimes.service.uploads.archive import pack
 from betimes.service.views.models import (
+    AccuracyView,
+    By,
     EventView,
     FleetPlanView,
     FleetView,
@@ -195,6 +197,17 @@ class InMemoryService:
     def fleet_plan(self) -> FleetPlanView:
         """What the policy would change now. Raises Conflict for one that does not plan in rounds."""
         return self._ask(self._parts.backend.fleet_plan())
+
+    def accuracy(
+        self,
+        since_s: float | None = None,
+        until_s: float = 0.0,
+        *,
+        by: By | None = None,
+        promises: bool = False,
+    ) -> AccuracyView:
+        """How well promises held. Raises Refused for a period that ends before it begins."""
+        return self._ask(self._parts.backend.accuracy(since_s, until_s, by, promises))
 
     def set_policy(self, policy: str) -> PolicyView:
         """Decide by another policy from now on. Raises PolicyError, Conflict."""

@@ -10,12 +10,13 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from betimes.errors import Conflict, Refused, Unknown
-from betimes.service.api.examples import FLEET, FLEET_PLAN, PORTFOLIO
+from betimes.service.api.examples import ACCURACY, FLEET, FLEET_PLAN, PORTFOLIO
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.spec_errors import faults
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
+    AccuracyView,
     EventView,
     FleetPlanView,
     FleetView,
@@ -123,6 +124,7 @@ class Service:
         self.machines = [node()]
         self.log = [event()]
         self.selections = PORTFOLIO.selections
+        self.account = ACCURACY
         self.in_force = PolicyView(policy="fifo", engine="pool", since_at=NOW - 3600.0)
         self.looks: list[TuningView | BaseException] = []  # what `tuning` finds, in turn; at last the front
         self.printed: list[bytes | str | BaseException] = [b"one\n", b"two\n"]
@@ -250,6 +252,10 @@ class Service:
         self.asked.append(("portfolio", last))
         policy = PORTFOLIO.policy if self.selections else self.in_force.policy
         return PORTFOLIO.model_copy(update={"policy": policy, "selections": self.selections[:last]})
+
+    def accuracy(self, since_s: float | None, until_s: float, **which: Any) -> AccuracyView:
+        self._ask("accuracy", (since_s, until_s, which))
+        return self.account
 
     def set_policy(self, text: str) -> PolicyView:
         self._ask("set_policy", text)

@@ -11,12 +11,14 @@ from typing import Any
 from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
 from betimes.foresight.objectives import parse_objectives
 from betimes.service.access.auth import RunTokens
-from betimes.service.api.examples import FLEET, FLEET_PLAN, PORTFOLIO
+from betimes.service.api.examples import ACCURACY, FLEET, FLEET_PLAN, PORTFOLIO
 from betimes.service.executors.log_files import LocalLog, LogReader
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
+    AccuracyView,
+    By,
     EventView,
     FleetPlanView,
     FleetView,
@@ -231,6 +233,14 @@ class FakeBackend:
     async def portfolio(self, last: int) -> PortfolioView:
         self._may_fail()
         return PORTFOLIO.model_copy(update={"selections": PORTFOLIO.selections[:last]})
+
+    async def accuracy(
+        self, since_s: float | None, until_s: float, by: By | None, listed: bool
+    ) -> AccuracyView:
+        self._may_fail()
+        if since_s is not None and since_s <= until_s:
+            raise Refused("the period ends before it begins", "since_s")
+        return ACCURACY.model_copy(update={"by": by})
 
     async def tune(self, spec: TuneSpec, user: str) -> TuningView:
         self._may_fail()

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from betimes.service.spec.job_spec import JobSpec
     from betimes.service.tuning.view import TuningView
     from betimes.service.views.models import (
+        AccuracyView,
+        By,
         EventView,
         FleetPlanView,
         FleetView,
@@ -311,6 +313,23 @@ class AsyncClient:
     async def portfolio(self, last: int = 20) -> PortfolioView:
         """The newest selections of portfolios, newest first: what was chosen and expected, and what came of it."""
         return await self._ask(Call("GET", f"{API}/portfolio?last={last}", "PortfolioView"))
+
+    async def accuracy(
+        self,
+        since_s: float | None = None,
+        until_s: float = 0.0,
+        *,
+        by: By | None = None,
+        promises: bool = False,
+    ) -> AccuracyView:
+        """How well the promises of jobs held that finished from `since_s` ago (None: ever) until `until_s` ago.
+
+        by: figures of each user, name, policy or horizon, too. promises: list the promises, too. Raises Refused for a
+        period that ends before it begins.
+        """
+        asked = {"since_s": since_s, "until_s": until_s, "by": by, "promises": promises or None}
+        params = [(name, str(value).lower()) for name, value in asked.items() if value is not None]
+        return await self._ask(Call("GET", f"{API}/accuracy", "AccuracyView", params=params))
 
     async def set_policy(self, policy: str) -> PolicyView:
         """Put another policy in force, while jobs run; `front:3`, `front:PCS-balanced`: a point of the latest front.

@@ -261,6 +261,36 @@ def test_the_truth_stands_beside_what_was_promised(betimes: Call, service: Servi
     assert "2 min later than promised" in out.partition("Promises")[2]
 
 
+@pytest.mark.parametrize(
+    ("finished_at", "words"),
+    [
+        (NOW - 60, "; was done 07:59:00: kept"),
+        (NOW - 1500, "; was done 07:35: earlier than that"),
+        (NOW - 30, "; was done 07:59:30: later than that"),
+        (None, ""),
+    ],
+)
+def test_a_promise_with_its_interval_was_kept_or_not(
+    betimes: Call, service: Service, finished_at: float | None, words: str
+) -> None:
+    status = Status.FINISHED if finished_at is not None else Status.RUNNING
+    within = {"promised_low_at": NOW - 1200, "promised_median_at": NOW - 900, "promised_high_at": NOW - 45}
+    one = job(
+        42, status=status, finished_at=finished_at, promised_finish_at=NOW - 960, promised_level=0.8, **within
+    )
+    ends = {
+        "finish_low_at": NOW - 1200,
+        "finish_median_at": NOW - 900,
+        "finish_high_at": NOW - 45,
+        "level": 0.8,
+    }
+    service.stories[42] = story(job=one, quotes=[quote(finish_at=NOW - 960, **ends)])
+    service.listed = [one]
+    out = betimes("job", "42").out
+    assert f"  promised   07:45 (07:40 to 07:59:15){words}\n" in out
+    assert "07:45 (07:40 to 07:59:15)" in out.partition("Promises")[2]
+
+
 def test_a_promise_of_before_a_hold_is_void(betimes: Call, service: Service) -> None:
     done = job(42, status=Status.FINISHED, finished_at=NOW - 60, promised_finish_at=NOW - 60)
     service.stories[42] = story(

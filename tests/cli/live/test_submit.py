@@ -14,6 +14,12 @@ from betimes.service.views.models import Quote, Reason
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, job, quote
 
+INTERVAL = {
+    "finish_low_at": NOW + 3600.0,
+    "finish_median_at": NOW + 4800.0,
+    "finish_high_at": NOW + 7200.0,
+    "level": 0.8,
+}
 WAITS = Reason(code="resources", text="needs 2 GPUs; expected 2027-01-15T08:12:00Z, when job 40 ends")
 
 
@@ -107,7 +113,7 @@ def test_the_promise_in_words(betimes: Call, service: Service) -> None:
         "Job 42, python\n"
         "  starts    08:12, in 12 min\n"
         "  why       needs 2 GPUs; expected 08:12, when job 40 ends\n"
-        "  done      09:15, in 75 min\n"
+        "  done      09:15, in 75 min (few jobs like this one yet)\n"
         "  run time  75 min on 4 units: as you estimated\n"
         "  cost      $1.20\n"
     )
@@ -122,6 +128,7 @@ def test_the_promise_in_words(betimes: Call, service: Service) -> None:
             ["never under fifo, unless the load or the nodes change", "done      not known"],
         ),
         (None, ["no promise yet: it is held, or depends on another job"]),
+        (quote(**INTERVAL), ["done      09:20, in 80 min (09:00 to 10:00)"]),
         (quote(basis="last-two"), ["the mean of its last two runs"]),
         (
             quote(basis="default", cost_usd=0.0123),

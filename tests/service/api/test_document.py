@@ -44,6 +44,7 @@ RELATIONS = (
     "a table never falls",
     "upload and workdir exclude each other",
     "the SHA-256 of what came is",
+    "the period ends before it begins",
 )
 """What a schema cannot say; all else that is refused, it says beforehand."""
 

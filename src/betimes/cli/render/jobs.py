@@ -30,6 +30,8 @@ _STANDING = {
     "blocked": "waiting",
     "held": "held",
 }
+SAME_S = 1e-3  # instants that are no further apart are one
+FEW = "few jobs like this one yet"
 NO_QUOTE = "no promise yet: it is held, or depends on another job"
 
 
@@ -69,14 +71,51 @@ def quote_pairs(quote: Quote, widest: int, at_now: float) -> list[tuple[str, str
     pairs = [("starts", starts(quote, at_now))]
     if quote.reason is not None:
         pairs.append(("why", sentence(quote.reason.text, at_now)))
-    done = both(quote.finish_at, at_now) if quote.finish_at is not None else "not known"
-    pairs.append(("done", done + _of_elements(quote)))
+    pairs.append(("done", done(quote, at_now) + _of_elements(quote)))
     pairs += option_pairs(quote, at_now)
     basis = BASES.get(quote.basis, quote.basis)
     pairs.append(("run time", f"{length(quote.run_s)} on {units(widest, widest)}: {basis}"))
     if quote.cost_usd is not None:
         pairs.append(("cost", usd(quote.cost_usd)))
     return pairs
+
+
+def done(quote: Quote, at_now: float) -> str:
+    """The promised end and its interval: `14:05, in 2 h (13:50 to 14:40)`."""
+    if quote.finish_at is None:
+        return "not known"
+    if quote.level is None:
+        return f"{both(quote.finish_at, at_now)} ({FEW})"
+    ends = between(quote.finish_low_at, quote.finish_high_at, at_now)
+    return f"{both(quote.finish_median_at, at_now)} {ends}"
+
+
+def between(low_at: float | None, high_at: float | None, at_now: float) -> str:
+    """The ends of an interval: `(13:50 to 14:40)`; empty where there is none."""
+    return (
+        "" if low_at is None or high_at is None else f"({clock(low_at, at_now)} to {clock(high_at, at_now)})"
+    )
+
+
+def promised(job: JobView, at_now: float) -> str:
+    """A job's first promise, and whether it was kept: `14:05 (13:50 to 14:40); was done 14:12: kept`."""
+    if job.promised_finish_at is None:
+        return ""
+    finished_at = job.finished_at if job.status == "finished" else None
+    if job.promised_median_at is None or job.promised_low_at is None or job.promised_high_at is None:
+        text = clock(job.promised_finish_at, at_now)
+        late_s = None if finished_at is None else finished_at - job.promised_finish_at
+        return text if late_s is None else f"{text}; it was done {off_by(late_s)}"
+    ends = between(job.promised_low_at, job.promised_high_at, at_now)
+    text = f"{clock(job.promised_median_at, at_now)} {ends}"
+    if finished_at is None:
+        return text
+    was = "kept"
+    if finished_at < job.promised_low_at - SAME_S:
+        was = "earlier than that"
+    elif finished_at > job.promised_high_at + SAME_S:
+        was = "later than that"
+    return f"{text}; was done {clock(finished_at, at_now)}: {was}"
 
 
 def option_pairs(quote: Quote, at_now: float) -> list[tuple[str, str]]:

@@ -9,6 +9,8 @@ from betimes.service.executors.log_files import LogReader
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
 from betimes.service.views.models import (
+    AccuracyView,
+    By,
     EventView,
     FleetPlanView,
     FleetView,
@@ -129,6 +131,15 @@ class Backend(Protocol):
 
     async def portfolio(self, last: int) -> PortfolioView:
         """The newest selections of portfolios, newest first."""
+        ...
+
+    async def accuracy(
+        self, since_s: float | None, until_s: float, by: By | None, listed: bool
+    ) -> AccuracyView:
+        """How well the promises of a period held, from so long ago (null: from the first) until so long ago.
+
+        Raises Refused for a period that ends before it begins.
+        """
         ...
 
     async def tune(self, spec: TuneSpec, user: str) -> TuningView:

@@ -11,6 +11,9 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
+    AccuracyFigures,
+    AccuracyGroup,
+    AccuracyView,
     Estimate,
     EventView,
     FleetMachine,
@@ -48,6 +51,15 @@ REASON = Reason(
 QUOTE = Quote(
     quote_id=7, job_id=42, made_at=_NOON, policy="srsf", start_at=_NOON + 300, finish_at=_NOON + 7500, run_s=7200,
     basis="estimate", reason=REASON,
+)  # fmt: skip
+_FIGURES = AccuracyFigures(
+    promises=120, kept=79, early=9, late=12, cover_frac=0.79, level=0.8, width_p50_frac=0.4, score=1.1,
+    err_mean_frac=0.3, err_p50_frac=0.12, err_p90_frac=0.7, err_p99_frac=2.5, bias_mean_frac=0.05, bias_p50_frac=0.0,
+    within_1min_frac=0.3, within_10min_frac=0.8, off_twice_frac=0.1,
+)  # fmt: skip
+ACCURACY = AccuracyView(
+    since_at=_NOON - 604_800, until_at=_NOON, level=0.8, first=_FIGURES, latest=_FIGURES, estimate=_FIGURES,
+    ratio=_FIGURES, by="user", groups=[AccuracyGroup(name="ada", figures=_FIGURES)],
 )  # fmt: skip
 SUBMITTED = Submitted(job_id=42, job_ids=[42], quote=QUOTE)
 JOB = JobView(

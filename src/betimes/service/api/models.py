@@ -16,10 +16,11 @@ from betimes.service.api.limits import (
 )
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import WHOLE, JobSpec, in_schema
-from betimes.service.views.models import JobFilter, JobView, NodeView, Submitted, View
+from betimes.service.views.models import By, JobFilter, JobView, NodeView, Submitted, View
 
 JobNumber = Annotated[int, Field(ge=1, le=MOST_JOB_NUMBER), WHOLE]
 EventNumber = Annotated[int, Field(ge=0, le=MOST_EVENT_NUMBER)]
+Age = Annotated[float, Field(ge=0, le=1e10, allow_inf_nan=False)]
 Word = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -88,6 +89,15 @@ class JobQuery(Asked):
         pairs = (one.partition("=") for one in self.label)
         told = self.model_dump(exclude={"label"})
         return JobFilter(**told, label={name: value for name, _, value in pairs})
+
+
+class AccuracyQuery(Asked):
+    """Which promises to judge: those of jobs that finished in a period."""
+
+    since_s: Age | None = Field(default=None, description="from so many seconds ago; null: from the first")
+    until_s: Age = Field(default=0.0, description="until so many seconds ago")
+    by: By | None = Field(default=None, description="figures of groups, too")
+    promises: bool = Field(default=False, description="list the promises, too")
 
 
 class WaitQuery(Asked):

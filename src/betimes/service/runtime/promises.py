@@ -20,7 +20,7 @@ from betimes.service.executors.protocol import FORCE_AFTER_S
 from betimes.service.runtime.commands import PromiseJobs
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.inbox import Newcomers
-from betimes.service.runtime.quotes import AT_ONCE_S, find_options, promise
+from betimes.service.runtime.quotes import AT_ONCE_S, find_options, interval, promise
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast, cost_usd, forecast
 from betimes.service.scheduling.job import Job
@@ -136,6 +136,7 @@ class Promises:
         self.usual_s = math.inf  # processor time of the last play-out
         # Unless something happens before: a grace period ends then, or a node is up.
         self.holds_until_at = math.inf
+        self.late = 0  # promises that are being made again, or later than the job was submitted
         self.is_behind = False  # jobs may have been left without a promise
         self.playing = asyncio.Lock()
         controller.listeners.append(self._heed)
@@ -258,6 +259,7 @@ class Promises:
             policy=scheduler.ledger.policy,
             start_at=start_at,
             finish_at=finish_at,
+            **interval(scheduler, job, finish_at),  # pyright: ignore[reportArgumentType] (floats, none optional)
             cost_usd=cost_usd(spec, run_s, scheduler.ledger.nodes.values())
             if taken is None
             else taken.cost_usd,
@@ -294,6 +296,7 @@ class Promises:
         if numbers:
             held = ExitStack()
             held.enter_context(self.controller.clock.hold())  # a promise must not know what comes next
+            self.late += 1
             self.controller.background.go(self._make_holding(numbers, held))
 
     def _late(self, events: Sequence[Event]) -> list[int]:
@@ -321,3 +324,5 @@ class Promises:
             ):  # nothing could be stored, or played out; it is tried again after the next event
                 self.is_behind = True
                 raise
+            finally:
+                self.late -= 1

@@ -14,6 +14,7 @@ from betimes.service.scheduling.admission import rented_usd
 from betimes.service.scheduling.forecasts import cost_usd
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.promise_errors import INTERVAL
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
@@ -42,6 +43,7 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
         "policy": scheduler.ledger.policy,
         "start_at": start_at,
         "finish_at": finish_at,
+        **interval(scheduler, job, finish_at),
         "cost_usd": cost_usd(job.spec, job.believed_s, scheduler.ledger.nodes.values())
         if taken is None
         else taken.cost_usd,
@@ -51,6 +53,13 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
     }
     number = scheduler.quoted(row)
     return quote_view({**row, "quote_id": number})
+
+
+def interval(scheduler: Scheduler, job: Job, finish_at: float | None) -> dict[str, float]:
+    """The fields of a quote that say how sure an end promised now is; none: few jobs like this one are known yet."""
+    level = scheduler.settings.level
+    found = scheduler.ledger.promise_errors.around(job.user, job.basis, scheduler.now_at, finish_at, level)
+    return {} if found is None else dict(zip(INTERVAL, (*found, level), strict=True))
 
 
 AT_ONCE_S = 1.0  # a start that is no further away is shown as "now"

@@ -22,6 +22,7 @@ from betimes.errors import (
 from betimes.service.access.auth import RunTokens
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.executors.log_files import LocalLog, LogReader
+from betimes.service.runtime.account import account
 from betimes.service.runtime.admission import can_be_known, check_launchable, check_sent, rounding_note
 from betimes.service.runtime.commands import (
     AddNodes,
@@ -62,6 +63,8 @@ from betimes.service.spec.pipelines import check_names
 from betimes.service.tuning.view import TuningView
 from betimes.service.uploads.kept import Uploads
 from betimes.service.views.models import (
+    AccuracyView,
+    By,
     EventView,
     FleetPlanView,
     FleetView,
@@ -83,6 +86,7 @@ from betimes.service.views.models import (
     UploadLimits,
     UploadView,
 )
+from betimes.units import humanise_s
 
 K = TypeVar("K", bound=Hashable)
 
@@ -457,6 +461,25 @@ class ServiceBackend:
         found = await asyncio.to_thread(selections, self.controller.store, last)
         ledger = self.scheduler.ledger
         return PortfolioView(policy=ledger.policy, member=ledger.member, selections=found)
+
+    async def accuracy(
+        self, since_s: float | None, until_s: float, by: By | None, listed: bool
+    ) -> AccuracyView:
+        """How well promises held."""
+        now_at = self.controller.clock.now_s()
+        since_at, until_at = 0.0 if since_s is None else now_at - since_s, now_at - until_s
+        if since_s is not None and since_s <= until_s:
+            raise Refused(
+                f"the period ends before it begins: it is from {humanise_s(since_s)} ago to {humanise_s(until_s)} ago",
+                "since_s",
+            )
+        level = self.scheduler.settings.level
+
+        def read() -> AccuracyView:
+            rows = self.controller.store.promises(since_at, until_at)
+            return account(rows, since_at, until_at, level, by, listed)
+
+        return await asyncio.to_thread(read)
 
     async def tune(self, spec: TuneSpec, user: str) -> TuningView:
         """Begin a search for a front."""

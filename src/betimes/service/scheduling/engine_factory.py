@@ -43,6 +43,7 @@ class Settings:
     resize_interval_s: float = 0.0  # a job's width does not change again within so many seconds
     resize_gain: bool = False  # a resize must pay, restart included
     seed: int = 0  # of random decisions
+    level: float = 0.8  # probability with which a job is done within the interval that it is promised
     offers: tuple[Offer, ...] = ()  # of machines that policies may rent
     quota: int | None = None  # of these at once; null: any number
     plans_aside: bool = False  # planners answer in a thread, in a later turn, and not at the instant itself

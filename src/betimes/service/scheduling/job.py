@@ -216,6 +216,7 @@ class Job:
     progress_frac: float | None = None
     alone_per_s: float | None = None  # reported throughput with its machines to itself, steps a second
     promised_finish_at: float | None = None
+    promised_within: dict[str, float] | None = None  # its interval: `promise_errors.INTERVAL`; null: none
     reason: dict[str, Any] | None = None
     account: Account | None = None  # while an engine has it
     run: Run | None = None
@@ -244,6 +245,7 @@ class Job:
 
     def row(self) -> dict[str, Any]:
         """The row of table `jobs`."""
+        within = self.promised_within or {}
         return {
             "job_id": self.job_id,
             "array_id": self.array_id,
@@ -264,6 +266,10 @@ class Job:
             "progress_frac": self.progress_frac,
             "reason": self.reason,
             "promised_finish_at": self.promised_finish_at,
+            "promised_low_at": within.get("finish_low_at"),
+            "promised_median_at": within.get("finish_median_at"),
+            "promised_high_at": within.get("finish_high_at"),
+            "promised_level": within.get("level"),
             "labels": self.spec.labels,
             "spec": self.spec.model_dump(mode="json", exclude_defaults=True),
         }

@@ -18,6 +18,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, MoveRecord, Preemption, Rental, Run, TrialSet
 from betimes.service.scheduling.job_states import Status, Transition, next_status
 from betimes.service.scheduling.node import UP, Node
+from betimes.service.scheduling.promise_errors import INTERVAL, PromiseErrors
 from betimes.service.spec.job_spec import JobSpec
 
 LEAST_RUN_S = 10.0
@@ -55,6 +56,7 @@ class Ledger:
     def __init__(self, default_run_s: float = USUAL_S) -> None:
         self.runtime_estimates = RuntimeEstimates(default_run_s)
         self.restart_cost = RestartCost()
+        self.promise_errors = PromiseErrors()
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
@@ -82,6 +84,7 @@ class Ledger:
             )
         self.next_event += 1
         self.last_at = max(self.last_at, event.at_s)
+        self.promise_errors.passed(event.at_s)
         change = _CHANGES.get(event.kind)
         job = self.jobs.get(event.job) if event.job is not None else None
         if event.job is not None and job is None and event.kind != "submitted":
@@ -107,6 +110,7 @@ class Ledger:
                 "over": sorted(self.over.items()),
                 "run_times": self.runtime_estimates.to_json(),
                 "restarts": asdict(self.restart_cost),
+                "promise_errors": self.promise_errors.to_json(),
                 "epoch_at": self.epoch_at,
                 "policy": self.policy,
                 "policy_since_at": self.policy_since_at,
@@ -132,6 +136,8 @@ class Ledger:
         ledger.moved = {job.job_id for job in ledger.jobs.values() if job.move is not None}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
+        if "promise_errors" in found:  # earlier versions gave no intervals
+            ledger.promise_errors = PromiseErrors.from_json(found["promise_errors"])
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
         ledger.spent_usd = found.get("spent_usd", {})
         ledger.member, ledger.record = found.get("member"), PolicyRecord(**found.get("record", {}))
@@ -212,11 +218,12 @@ def _queued(_: Ledger, event: Event, job: Job) -> None:
     job.believed_s, job.basis = event.data["believed_s"], event.data["basis"]
 
 
-def _held(_: Ledger, event: Event, job: Job) -> None:
+def _held(ledger: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Transition.HOLD)
     job.reason, job.account, job.binding, job.rental = event.data["reason"], None, None, None
     job.units, job.places, job.run = 0, [], None
-    job.promised_finish_at = None  # void: its user holds it, and it is promised anew when it queues
+    job.promised_finish_at = job.promised_within = None  # void: it is promised anew when it queues
+    ledger.promise_errors.dropped(job.job_id)
 
 
 def _granted(_: Ledger, event: Event, job: Job) -> None:
@@ -385,6 +392,10 @@ def _over(step: Transition) -> Change:
         if step is Transition.FINISH and job.trials is None:  # in a set, each trial has reported
             key, run_s = job.spec.history_key, event.data["run_s"]
             ledger.runtime_estimates.finished(job.user, key, job.spec.title, run_s)
+        if step is Transition.FINISH:
+            ledger.promise_errors.finished(job.job_id, job.finished_at)
+        else:
+            ledger.promise_errors.dropped(job.job_id)
         if (whole := set_of(ledger.jobs, job)) is not None:
             whole.trials.finished += step is Transition.FINISH
             whole.trials.failed += step is Transition.FAIL
@@ -406,9 +417,13 @@ def _cancel_asked(_: Ledger, event: Event, job: Job) -> None:
     job.cancelled_by = event.cause
 
 
-def _quoted(_: Ledger, event: Event, job: Job) -> None:
+def _quoted(ledger: Ledger, event: Event, job: Job) -> None:
+    quote = event.data["quote"]
     if job.promised_finish_at is None:
         job.promised_finish_at = event.data["finish_at"]
+        if quote.get("level") is not None:
+            job.promised_within = {name: quote[name] for name in INTERVAL}
+    ledger.promise_errors.promised(job.job_id, job.user, quote)
 
 
 def _rents(_: Ledger, event: Event, job: Job) -> None:

@@ -116,6 +116,7 @@ def _engine_settings(config: ServiceConfig) -> Settings:
         measures_restarts=config.restart_s is None,
         resize_interval_s=config.resize_interval_s,
         resize_gain=config.resize_gain,
+        level=config.level,
         budgets=parse_budgets(config.budget),
         plans_aside=config.arrivals is None,  # a replay has the same result each time
     )

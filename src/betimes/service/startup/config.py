@@ -89,6 +89,16 @@ def _frac(value: Any) -> float:
     return share
 
 
+def _inner_frac(value: Any) -> float:
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        share = -1.0
+    if not 0.0 < share < 1.0:
+        raise ValueError("give a fraction above 0 and below 1, such as 0.8")
+    return share
+
+
 def _seconds(value: Any) -> float:
     return parse_duration(_written(value))
 
@@ -224,6 +234,16 @@ class ServiceConfig:
         default=3600.0,
         metadata=_told(
             "usual", "Default run-time estimate for jobs without one.", _some_seconds, "TIME", "1h"
+        ),
+    )
+    level: float = field(
+        default=0.8,
+        metadata=_told(
+            "interval",
+            "The share of jobs that are to be done within the interval that they are promised.",
+            _inner_frac,
+            "FRACTION",
+            "0.8",
         ),
     )
     restart_s: float | None = field(

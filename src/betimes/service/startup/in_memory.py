@@ -47,17 +47,21 @@ class Assembly:
     deciding: asyncio.Future[None]  # done when the controller has ended
 
     async def settle(self) -> None:
-        """Return once everything due by now has been decided, stored and carried out.
+        """Return once everything due by now has been decided, stored and carried out, late promises included.
 
         Raises the error that ended the controller.
         """
-        self.controller.at_rest.clear()
-        self.controller.inbox.woken.set()
-        resting = asyncio.ensure_future(self.controller.at_rest.wait())
-        try:
-            await asyncio.wait((resting, self.deciding), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            resting.cancel()
+        while True:
+            self.controller.at_rest.clear()
+            self.controller.inbox.woken.set()
+            resting = asyncio.ensure_future(self.controller.at_rest.wait())
+            try:
+                await asyncio.wait((resting, self.deciding), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                resting.cancel()
+            if self.deciding.done() or not self.backend.promises.late:
+                break
+            await asyncio.sleep(0.001)
         if self.deciding.done():
             self.deciding.result()
             raise ServiceError("the service has ended; nothing can happen in it any more")

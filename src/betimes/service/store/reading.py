@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
+from itertools import dropwhile, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Select, Text, cast, func, select, true
@@ -169,6 +171,34 @@ class Reader:
     def quotes(self, job_id: int) -> list[Row]:
         """The quotes of a job, first one first."""
         return self._rows(select(_QUOTES).where(_QUOTES.c.job_id == job_id).order_by(_QUOTES.c.quote_id))
+
+    def promises(self, since_at: float, until_at: float) -> list[Row]:
+        """The first and the latest promise of each job that finished in a period, by the job's end.
+
+        A row is the quote's, with `user`, `name`, `finished_at` and `spec` of its job, `is_first` and `is_latest`.
+        Promises that a hold has made void count for nothing.
+        """
+        jobs = (_JOBS.c.user, _JOBS.c.name, _JOBS.c.finished_at, _JOBS.c.promised_finish_at, _JOBS.c.spec)
+        query = (
+            select(_QUOTES, *jobs)
+            .join(_JOBS, _JOBS.c.job_id == _QUOTES.c.job_id)
+            .where(
+                _JOBS.c.finished_at.between(since_at, until_at),
+                _JOBS.c.status == "finished",
+                _QUOTES.c.finish_at.is_not(None),
+            )
+            .order_by(_JOBS.c.finished_at, _QUOTES.c.job_id, _QUOTES.c.quote_id)
+        )
+        found: list[Row] = []
+        for _, rows in groupby(self._rows(query), key=itemgetter("job_id")):
+            valid = [*dropwhile(lambda row: row["finish_at"] != row["promised_finish_at"], rows)]
+            last = len(valid) - 1
+            found += [
+                {**row, "is_first": at == 0, "is_latest": at == last}
+                for at, row in enumerate(valid)
+                if at in (0, last)
+            ]
+        return found
 
     # --- the rest
 

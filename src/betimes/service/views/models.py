@@ -61,7 +61,11 @@ class Quote(View):
     made_at: float
     policy: str
     start_at: float | None  # null: the policy never starts it as things stand
-    finish_at: float | None
+    finish_at: float | None  # as played out, before what past promises were off by
+    finish_low_at: float | None = None  # null, as the next three: few jobs like it have finished yet
+    finish_median_at: float | None = None  # by when it is done as likely as not
+    finish_high_at: float | None = None
+    level: float | None = None  # probability of an end between low and high
     cost_usd: float | None = None  # null: no price is known
     run_s: float  # the run time on max_units that the quote rests on
     basis: str
@@ -163,7 +167,80 @@ class JobView(View):
     reason: Reason | None = None  # why it waits, or why it failed
     estimate: Estimate | None = None  # null where none holds now
     promised_finish_at: float | None = None  # by the first quote, or the first since it was last held
+    promised_low_at: float | None = None  # of that quote; null, as the next three: it had no interval
+    promised_median_at: float | None = None
+    promised_high_at: float | None = None
+    promised_level: float | None = None  # probability of an end between low and high
     labels: dict[str, str] = {}
+
+
+By = Literal["user", "name", "policy", "horizon"]
+
+
+class AccuracyFigures(View):
+    """How well some promises held; null: not known. Errors are of the JCT, counted from the promise, over the promised.
+
+    Kept, early and late are promises with an interval, by where the truth fell.
+    """
+
+    promises: int
+    kept: int
+    early: int
+    late: int
+    cover_frac: float | None  # kept, of those with an interval
+    level: float | None  # what that should be
+    width_p50_frac: float | None  # of intervals, over the promised JCT
+    score: float | None  # mean interval score of log JCT over promised JCT; smaller is better
+    err_mean_frac: float | None  # of the absolute error, as the next three
+    err_p50_frac: float | None
+    err_p90_frac: float | None
+    err_p99_frac: float | None
+    bias_mean_frac: float | None  # of the signed error: positive where jobs came late
+    bias_p50_frac: float | None
+    within_1min_frac: float | None  # done no further than this from what was promised
+    within_10min_frac: float | None
+    off_twice_frac: float | None  # that took twice as long as promised, or less than half
+
+
+class AccuracyGroup(View):
+    """The first promises of one user, name, policy or class of horizons."""
+
+    name: str
+    figures: AccuracyFigures
+
+
+class JudgedPromise(View):
+    """A job's first promise, and when it was done."""
+
+    job_id: int
+    user: str
+    name: str
+    policy: str
+    basis: str
+    made_at: float
+    finish_at: float  # as played out
+    finish_low_at: float | None
+    finish_median_at: float | None
+    finish_high_at: float | None
+    level: float | None
+    finished_at: float
+
+
+class AccuracyView(View):
+    """How well the promises of jobs that finished in a period held, next to users' estimates and a simple baseline."""
+
+    since_at: float
+    until_at: float
+    level: float  # probability of intervals that are given now
+    first: AccuracyFigures  # promises made at submission
+    latest: AccuracyFigures  # of each job the last one: made again where it outran its estimate
+    estimate: (
+        AccuracyFigures  # the promised start, and the user's own estimate or time limit, where one was given
+    )
+    ratio: AccuracyFigures  # the end as played out, times one ratio for all: the median so far
+    by: By | None = None
+    groups: list[AccuracyGroup] = []
+    promises: list[JudgedPromise] = []  # where asked for: those of the last 10,000 jobs, oldest first
 
 
 class EventView(View):

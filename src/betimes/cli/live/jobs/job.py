@@ -104,8 +104,8 @@ def _where_it_stands(one: JobView, at_now: float) -> str:
 
 
 def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]]:
-    from betimes.cli.render.jobs import BASES, off_by
-    from betimes.cli.render.times import both, clock, sentence
+    from betimes.cli.render.jobs import BASES, promised
+    from betimes.cli.render.times import both, sentence
 
     pairs = []
     if one.reason is not None:
@@ -117,10 +117,7 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
         end_at = one.estimate.finish_at
         pairs.append(("done", "not known" if end_at is None else f"{both(end_at, at_now)} ({basis})"))
     if one.promised_finish_at is not None:
-        text = clock(one.promised_finish_at, at_now)
-        if story.quote_error_s is not None:
-            text += f"; it was done {off_by(story.quote_error_s)}"
-        pairs.append(("promised", text))
+        pairs.append(("promised", promised(one, at_now)))
     elif story.no_quote is not None:
         pairs.append(("promised", f"nothing: {story.no_quote.text}"))
     pairs.append(("submitted", f"{both(one.submitted_at, at_now)}, by {one.user}"))
@@ -209,13 +206,22 @@ def _quote_row(quote: Quote, one: JobView, at_now: float, held_at: float) -> lis
     return [
         clock(quote.made_at, at_now),
         "never" if quote.start_at is None else clock(quote.start_at, at_now),
-        "never" if quote.finish_at is None else clock(quote.finish_at, at_now),
+        "never" if quote.finish_at is None else _done(quote, at_now),
         truth,
         length(quote.run_s),
         quote.basis,
         usd(quote.cost_usd),
         quote.policy,
     ]
+
+
+def _done(quote: Quote, at_now: float) -> str:
+    """The promised end and its interval: `14:05 (13:50 to 14:40)`."""
+    from betimes.cli.render.jobs import between
+    from betimes.cli.render.times import clock
+
+    ends = between(quote.finish_low_at, quote.finish_high_at, at_now)
+    return f"{clock(quote.finish_median_at or quote.finish_at or 0.0, at_now)} {ends}".rstrip()
 
 
 def _run_row(run: RunView, at_now: float) -> list[str]:

@@ -39,6 +39,7 @@ COLUMNS = (
     Column("Units", rank=3, right=True),
     Column("For", rank=4, right=True),
     Column("Done", rank=1),
+    Column("Promised", rank=7),
     Column("Why", rank=2, flexible=True),
 )
 
@@ -231,10 +232,18 @@ def rows(found: Sequence[JobView], at_now: float) -> list[list[str]]:
                 _units(job),
                 length(_age(job, at_now)),
                 both(done, at_now),
+                _promised(job, at_now),
                 sentence(job.reason.text, at_now) if job.reason is not None else "",
             ]
         )
     return table
+
+
+def _promised(job: JobView, at_now: float) -> str:
+    """The interval promised at first: `13:50 to 14:40`."""
+    from betimes.cli.render.jobs import between
+
+    return between(job.promised_low_at, job.promised_high_at, at_now).strip("()")
 
 
 def _status(job: JobView) -> str:

@@ -358,9 +358,9 @@ def _last(submitted: Sequence[Submitted]) -> Quote | None:
 
 
 def _show(specs: Sequence[Fields], submitted: Sequence[Submitted]) -> None:
-    from betimes.cli.render.jobs import no_promise, note_pairs, promise_pairs, starts, title
+    from betimes.cli.render.jobs import done, no_promise, note_pairs, promise_pairs, starts, title
     from betimes.cli.render.tables import Column, say, show, show_pairs
-    from betimes.cli.render.times import both, now, sentence
+    from betimes.cli.render.times import now, sentence
     from betimes.units import length, usd
 
     at_now = now(max((one.quote.made_at for one in submitted if one.quote is not None), default=None))
@@ -386,7 +386,7 @@ def _show(specs: Sequence[Fields], submitted: Sequence[Submitted]) -> None:
         promise = one.quote
         why = sentence(promise.reason.text, at_now) if promise.reason is not None else ""
         begin = "never" if promise.start_at is None else starts(promise, at_now)
-        end = both(promise.finish_at, at_now)
+        end = done(promise, at_now) if promise.finish_at is not None else "-"
         rows.append([number, _title(spec), begin, end, length(promise.run_s), usd(promise.cost_usd), why])
     show(columns, rows)
     say(*dict.fromkeys(text for one in submitted for _, text in note_pairs(one)))

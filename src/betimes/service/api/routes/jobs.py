@@ -15,6 +15,7 @@ from betimes.service.api.document import PREFIX, JobId, body, failing
 from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import MOST_KEY_CHARACTERS
 from betimes.service.api.models import (
+    AccuracyQuery,
     JobBatch,
     JobList,
     JobNumbers,
@@ -25,7 +26,7 @@ from betimes.service.api.models import (
 )
 from betimes.service.api.streams import wait_until_over
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import JobStory, JobView, Page, Quote, Submitted
+from betimes.service.views.models import AccuracyView, JobStory, JobView, Page, Quote, Submitted
 
 router = APIRouter(prefix=PREFIX, tags=["jobs"])
 
@@ -82,6 +83,20 @@ async def quote(request: Request, here: Here, user: User) -> Quote:
     """Play the present state forward with the job in it, without submitting it."""
     spec = await read_model(request, JobSpec, here.limits)
     return await here.backend.quote(spec, user.user)
+
+
+@router.get(
+    "/accuracy",
+    summary="How well promises held",
+    operation_id="get_accuracy",
+    responses={
+        200: examples.shown(examples.ACCURACY, "The figures."),
+        **failing(400, 401, 403, 422, 503),
+    },
+)
+async def get_accuracy(here: Here, _: User, asked: Annotated[AccuracyQuery, Query()]) -> AccuracyView:
+    """The promises of jobs that finished in a period beside the truth, users' estimates and a simple baseline."""
+    return await here.backend.accuracy(asked.since_s, asked.until_s, asked.by, asked.promises)
 
 
 @router.get(

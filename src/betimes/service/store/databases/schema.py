@@ -32,7 +32,7 @@ from sqlalchemy.types import UserDefinedType
 
 from betimes.errors import StoreDamaged
 
-VERSION = "0004"  # of the tables
+VERSION = "0005"  # of the tables
 LIVE = (
     "held",
     "blocked",
@@ -215,6 +215,10 @@ jobs = _table(
     _may("progress_frac", NUMBER),
     _may("reason", DOCUMENT),
     _may("promised_finish_at", NUMBER),
+    _may("promised_low_at", NUMBER),
+    _may("promised_median_at", NUMBER),
+    _may("promised_high_at", NUMBER),
+    _may("promised_level", NUMBER),
     _must("labels", DOCUMENT, "{}"),
     _must("spec", DOCUMENT),
 )
@@ -257,6 +261,10 @@ quotes = _table(
     _must("policy", TEXT),
     _may("start_at", NUMBER),
     _may("finish_at", NUMBER),
+    _may("finish_low_at", NUMBER),
+    _may("finish_median_at", NUMBER),
+    _may("finish_high_at", NUMBER),
+    _may("level", NUMBER),
     _may("cost_usd", NUMBER),
     _must("run_s", NUMBER),
     _must("basis", TEXT),

@@ -1,0 +1,147 @@
+"""`betimes accuracy`: how well promises held."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from betimes.cli.render.tables import Column
+from betimes.cli.verbs import Json, Option, Output, State
+from betimes.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from betimes.service.views.models import AccuracyFigures, AccuracyView
+
+_COLUMNS = (
+    Column("Promise", flexible=True),
+    Column("Jobs", right=True),
+    Column("Kept", right=True),
+    Column("Early", rank=4, right=True),
+    Column("Late", rank=4, right=True),
+    Column("Width", rank=3, right=True),
+    Column("Error\nmedian", right=True),
+    Column("Error\nmean", rank=5, right=True),
+    Column("Error\np90", rank=1, right=True),
+    Column("Error\np99", rank=6, right=True),
+    Column("Bias", rank=2, right=True),
+    Column("Off\ntwice", rank=7, right=True),
+)
+
+
+def accuracy(
+    since: Annotated[
+        str | None,
+        Option(
+            "--since",
+            metavar="TIME",
+            help="Jobs that finished since so long ago, as in 7d; by default all.",
+            show_default=False,
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        Option(
+            "--until",
+            metavar="TIME",
+            help="Jobs that finished until so long ago; by default until now.",
+            show_default=False,
+        ),
+    ] = None,
+    by: Annotated[
+        Literal["user", "name", "policy", "horizon"] | None,
+        Option("--by", help="Also the figures of each of them.", show_default=False),
+    ] = None,
+    plot: Annotated[
+        str | None,
+        Option("--plot", metavar="FILE", help="Draw it (.svg or .png), too.", show_default=False),
+    ] = None,
+    output: Output = None,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Show how well promises held: how many jobs were done within their interval, and what the others were off by.
+
+    Errors are (true - promised time) / promised time, both from the promise to the end; widths are those of the
+    intervals over the promised time. Beside the first and the latest promise of each job stand its user's own estimate,
+    from the promised start on, and a simple baseline: the end as played out, times one ratio for all.
+    """
+    from betimes.cli.duration_options import parse_option
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+
+    since_s = None if since is None else parse_option("--since", since)
+    until_s = 0.0 if until is None else parse_option("--until", until)
+    if since_s is not None and since_s <= until_s:
+        end = "now" if until is None else f"{until} ago"
+        raise InputError(f"--since {since}: the period ends ({end}) before it begins; give a longer time")
+    with connect(state) as service:
+        found = service.accuracy(since_s, until_s, by=by, promises=plot is not None)
+    if plot is not None:
+        _plot(found, plot)
+    if as_json:
+        print_json(found)
+    else:
+        _print(found, wide=output is not None)
+
+
+def _print(found: AccuracyView, *, wide: bool) -> None:
+    from betimes.cli.render.tables import say, show
+
+    if not found.first.promises:
+        say("No promised job has finished in this time.")
+        return
+    rows = [
+        _row("first", found.first),
+        _row("latest", found.latest),
+        _row("users' estimates", found.estimate),
+        _row("one ratio for all", found.ratio),
+    ]
+    show(_COLUMNS, rows, wide=wide)
+    if found.groups:
+        say("", f"First promises by {found.by}")
+        show(_COLUMNS, [_row(group.name, group.figures) for group in found.groups], wide=wide)
+
+
+def _row(name: str, figures: AccuracyFigures) -> list[str]:
+    with_interval = figures.kept + figures.early + figures.late
+    return [
+        name,
+        f"{figures.promises:,}",
+        "" if not with_interval else f"{figures.cover_frac:.0%} of {with_interval:,}",
+        f"{figures.early:,}" if with_interval else "",
+        f"{figures.late:,}" if with_interval else "",
+        _percent(figures.width_p50_frac),
+        _percent(figures.err_p50_frac),
+        _percent(figures.err_mean_frac),
+        _percent(figures.err_p90_frac),
+        _percent(figures.err_p99_frac),
+        _percent(figures.bias_mean_frac, signed=True),
+        _percent(figures.off_twice_frac),
+    ]
+
+
+def _percent(frac: float | None, *, signed: bool = False) -> str:
+    if frac is None:
+        return ""
+    return f"{frac:+,.0%}" if signed else f"{frac:,.0%}"
+
+
+def _plot(found: AccuracyView, path: str | Path) -> None:
+    import numpy as np
+
+    from betimes.outcome.accuracy import Promises
+    from betimes.outcome.accuracy_plot import plot_accuracy
+
+    rows = [
+        (
+            one.made_at,
+            one.finish_at if one.finish_median_at is None else one.finish_median_at,
+            one.finished_at,
+            one.finish_low_at,
+            one.finish_high_at,
+            one.level,
+        )
+        for one in found.promises
+    ]
+    plot_accuracy(Promises(*np.array(rows, dtype=np.float64).reshape(-1, 6).T), path)
