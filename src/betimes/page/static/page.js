@@ -50,17 +50,26 @@ function showInstants(within) {
 // --- putting a fragment in place: what is the same stays the same element
 
 function keyOf(node) {
-  return node.nodeType === 1 && node.id ? `#${node.id}` : null;
+  return node.nodeType === 1 ? node.id || node.getAttribute("aria-labelledby") : null;
+}
+
+function isBlank(node) {
+  return node.nodeType === 3 && !node.nodeValue.trim();
 }
 
 function morph(old, fresh) {
-  const byKey = new Map();
-  for (const child of old.childNodes) if (keyOf(child)) byKey.set(keyOf(child), child);
+  const byKey = new Map([...old.childNodes].filter(keyOf).map((node) => [keyOf(node), node]));
+  const kept = new Set([...fresh.childNodes].map(keyOf));
   let at = old.firstChild;
   for (const wanted of [...fresh.childNodes]) {
+    // What is gone goes first: an element that is moved loses the focus.
+    while (at && ((isBlank(at) && !isBlank(wanted)) || (keyOf(at) && !kept.has(keyOf(at))))) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
     const key = keyOf(wanted);
-    let match = key ? byKey.get(key) : at;
-    if (match && !key && keyOf(match)) match = null;
+    const match = key ? byKey.get(key) : at && !keyOf(at) ? at : null;
     if (!match || match.nodeType !== wanted.nodeType || match.nodeName !== wanted.nodeName) {
       old.insertBefore(wanted, at);
       continue;
@@ -140,6 +149,7 @@ function listen() {
   if (stream || document.hidden || !("live" in document.body.dataset)) return;
   let told = null;
   stream = new EventSource(`${base}events`);
+  stream.onopen = () => { told = null; }; // the first event refreshes the page, also where nothing has happened meanwhile
   stream.onmessage = ({ data }) => { if (data !== told) { told = data; refresh(); } };
   stream.onerror = () => {
     say("The service does not answer. What is shown may be out of date; it goes on by itself when the service is back.");

@@ -1,0 +1,212 @@
+"""The pages in a real browser: Debian's Chromium, driven by selenium, on a real service."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from betimes.client import Client
+from tools.page_pictures import CHROMIUM, DRIVER, browser, look, service
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None or DRIVER is None, reason="chromium and chromium-driver are not installed"
+    ),
+]
+PATIENCE_S = 60.0
+HOSTILE = "<script>document.title='taken'</script>"
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Chrome]:
+    with browser() as found:
+        look(found, 1280, 900, "light")
+        yield found
+
+
+class House:
+    """A service whose state outlives it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.state = folder / "state"
+        self.nodes = folder / "nodes.toml"
+        self.nodes.write_text('[[nodes]]\ntype = "n"\ncount = 1\ncpu = 2\nmemory_gib = 8\n')
+        self.url = ""
+
+    def open(self, *words: str) -> Any:
+        return service(self.state, *words)
+
+    def sign_in(self, chrome: Chrome, url: str) -> None:
+        self.url = url
+        with self.client() as client:
+            until(lambda: client.health().ready)
+            chrome.get(url + client.page_link().path)
+        until(lambda: chrome.title.startswith("Queue"))
+        chrome.get_log("browser")  # those of the service before
+
+    def client(self) -> Client:
+        return Client(state=self.state)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """What the condition gives once it is true; elements may be replaced while it looks."""
+    from selenium.common.exceptions import WebDriverException
+
+    give_up_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            if found := condition():
+                return found
+        except WebDriverException:
+            if time.monotonic() > give_up_s:
+                raise
+        if time.monotonic() > give_up_s:
+            pytest.fail("what is waited for has not happened")
+        time.sleep(0.05)
+
+
+def text(chrome: Chrome, selector: str) -> str:
+    return " ".join(each.text for each in chrome.find_elements("css selector", selector))
+
+
+def mark(chrome: Chrome) -> None:
+    """A page that was loaded again has lost this."""
+    chrome.execute_script("window.unchanged = true")
+
+
+def is_unchanged(chrome: Chrome) -> bool:
+    return bool(chrome.execute_script("return window.unchanged === true"))
+
+
+def errors(chrome: Chrome) -> list[str]:
+    """What the browser complained about, such as sources that the policy of contents forbids."""
+    return [entry["message"] for entry in chrome.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def test_a_job_is_seen_to_come_run_and_end_without_a_reload(chrome: Chrome, house: House) -> None:
+    with house.open("--usual", "5s") as ready, house.client() as client:
+        chrome.get(ready["url"])
+        chrome.find_element("css selector", "input[name=token]").send_keys("guess\n")
+        until(lambda: "This token is unknown" in text(chrome, "main"))
+        chrome.find_element("css selector", "input[name=token]").send_keys(
+            (house.state / "token").read_text().strip() + "\n"
+        )
+        until(lambda: "No job is here" in text(chrome, "main"))
+        chrome.get_log("browser")  # the refused token is one
+        mark(chrome)
+        go = house.state / "go"
+        command = ["sh", "-c", f"echo begun; while [ ! -e {go} ]; do sleep 0.1; done; echo over"]
+        number = client.submit(command=command, name=HOSTILE, estimate_s=2.0).job_id
+        until(lambda: "runs" in text(chrome, f"#row-{number}"))
+        assert HOSTILE in text(chrome, f"#row-{number}")
+        go.touch()
+        until(lambda: "No job is here" in text(chrome, "main"))
+        assert is_unchanged(chrome)
+        chrome.get(f"{ready['url']}/job/{number}")
+        until(lambda: "begun\nover" in text(chrome, "pre"))
+        assert "finished" in text(chrome, ".lead")
+        assert chrome.title.startswith(f"Job {number}, <script>")
+        assert errors(chrome) == []
+
+
+def test_output_follows_and_what_is_open_ticked_and_scrolled_stays(chrome: Chrome, house: House) -> None:
+    with house.open("--usual", "60s") as ready, house.client() as client:
+        number = client.submit(
+            command=["sh", "-c", "for i in 1 2 3 4 5 6; do echo line $i; sleep 0.5; done"]
+        ).job_id
+        others = client.submit(command=["true"], name="later", hold=True, array="1-3").job_ids
+        house.sign_in(chrome, ready["url"])
+        chrome.get(f"{ready['url']}/?array={others[0]}")
+        box = chrome.find_element("css selector", f"#row-{others[1]} input")
+        box.click()
+        chrome.execute_script("window.scrollTo(0, 40)")
+        mark(chrome)
+        client.release(others[0])
+        until(lambda: not text(chrome, f"#row-{others[0]}"))
+        assert box.is_selected()
+        assert chrome.switch_to.active_element == box
+        assert is_unchanged(chrome)
+        chrome.get(f"{ready['url']}/job/{number}")
+        until(lambda: "line 6" in text(chrome, "pre"))
+        assert [f"line {n}" for n in range(1, 7)] == text(chrome, "pre").splitlines()
+
+
+def test_a_job_is_submitted_with_its_quote_and_cancelled(chrome: Chrome, house: House) -> None:
+    with house.open() as ready, house.client() as client:
+        house.sign_in(chrome, ready["url"])
+        chrome.get(f"{ready['url']}/submit")
+        chrome.find_element("css selector", "textarea").send_keys("sleep 600")
+        chrome.find_element("css selector", "input[name=estimate]").send_keys("10m")
+        until(lambda: "10 min" in text(chrome, "#quote"))
+        chrome.find_element("css selector", "#job button").click()
+        until(lambda: "job/1" in chrome.current_url and "runs" in text(chrome, ".lead"))
+        mark(chrome)
+        chrome.find_element("css selector", "button[value=cancel]").click()
+        until(lambda: chrome.switch_to.alert).accept()
+        until(lambda: "⊘ cancelled" in text(chrome, ".lead"))
+        assert is_unchanged(chrome)
+        assert client.job(1).job.status == "cancelled"
+        assert errors(chrome) == []
+
+
+def test_a_service_that_goes_away_is_named_and_followed_when_it_is_back(chrome: Chrome, house: House) -> None:
+    with house.open("--usual", "5s") as ready:
+        house.sign_in(chrome, ready["url"])
+        mark(chrome)
+    until(lambda: "The service does not answer" in text(chrome, "#notice"))
+    with house.open("--usual", "5s") as again, house.client() as client:
+        assert again["url"] == ready["url"]
+        number = client.submit(command=["sleep", "600"], name="after").job_id
+        until(lambda: "after" in text(chrome, f"#row-{number}"))
+        until(lambda: not text(chrome, "#notice"))
+        assert is_unchanged(chrome)
+        client.cancel(number)
+
+
+def test_five_thousand_jobs_are_pages_of_fifty(chrome: Chrome, house: House) -> None:
+    with house.open("--cluster", str(house.nodes)) as ready, house.client() as client:
+        spec = client.submit(command=["x"], name="first", estimate_s=60.0)
+        assert spec.job_id == 1
+        for _ in range(5):
+            client.submit(_thousand())
+        house.sign_in(chrome, ready["url"])
+        assert len(chrome.find_elements("css selector", "tbody tr")) == 50
+        assert "5,0" in text(chrome, ".counts") or "4,9" in text(chrome, ".counts")
+        chrome.find_element("link text", "Next page").click()
+        until(lambda: "First page" in text(chrome, ".pages"))
+        assert len(chrome.find_elements("css selector", "tbody tr")) == 50
+        chrome.get(f"{ready['url']}/time?span=1w")
+        assert 0 < len(chrome.find_elements("css selector", ".piece")) < 500
+        assert errors(chrome) == []
+
+
+def _thousand() -> Any:
+    from betimes.service.spec.job_spec import JobSpec
+
+    return [JobSpec(command=["x"], name=f"job-{n}", workdir="/", estimate_s=60.0 + n) for n in range(1000)]
+
+
+def test_two_tokens_at_once_are_two_browsers(chrome: Chrome, house: House) -> None:
+    with house.open() as ready, house.client() as client, browser() as other:
+        house.sign_in(chrome, ready["url"])
+        other.get(ready["url"])
+        assert "Sign in" in other.title
+        other.get(ready["url"] + client.page_link().path)
+        until(lambda: other.title.startswith("Queue"))
+        other.find_element("css selector", ".out button").click()
+        until(lambda: "Sign in" in other.title)
+        chrome.refresh()
+        assert chrome.title.startswith("Queue")
