@@ -32,6 +32,7 @@ GROWTH = 0.5  # fitted again after so many more, as a share of those known
 MOST_BETWEEN = 5_000  # but at the latest after so many
 LATEST = 10_000  # finished jobs used in a fit
 AVERAGED = 2  # latest fits, of which the mean counts
+ROUND_S = 0.5  # a promise is good to the second: an exact one must not miss by the last bit
 FEW = 30  # below that the interval is the default one
 
 DEFAULT = (math.log(0.02), math.log(0.8), math.log(3.0))
@@ -158,7 +159,7 @@ class Intervals:
         low_s, median_s, high_s = (
             point.anchor_s * math.exp(each) for each in (low, min(max(raw[1], low), high), high)
         )
-        return Interval(low_s, median_s, high_s, few=not self.models)
+        return Interval(max(low_s - ROUND_S, 0.0), median_s, high_s + ROUND_S, few=not self.models)
 
     def passed(self, at_s: float) -> None:
         """It is `at_s`: promises whose upper bound has passed have missed."""
