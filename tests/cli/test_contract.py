@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.conftest import Call, program
@@ -15,6 +16,7 @@ ALWAYS = (
     *("slowdown_mean", "slowdown_p50", "slowdown_p95", "utilisation_frac", "preemptions", "timing"),
 )
 PREDICTED = ("pred_err_mean_frac", "pred_err_p90_frac", "pred_err_p99_frac", "pred_bias_mean_frac")
+OF_INTERVALS = ("pred_cover_frac", "pred_width_p50_frac", "pred_err_p50_frac", "pred_score")
 UNFAIR = ("unfairness_mean_frac", "unfairness_p99_frac", "unfairness_fair_run_max_frac")
 
 
@@ -32,6 +34,32 @@ def test_simulate_prints_the_keys_of_the_contract_in_order(betimes: Call) -> Non
     predicted = betimes("simulate", "sample:tiny", "--policy", "srsf", "--predict", "--json").json()
     assert tuple(predicted) == (*ALWAYS, *PREDICTED, *UNFAIR)
     assert predicted["predicted"] == 40
+
+
+def test_promises_with_intervals_add_keys_and_columns(betimes: Call, tmp_path: Path) -> None:
+    words = (
+        "simulate",
+        "sample:tiny",
+        "--policy",
+        "srsf",
+        "--predict",
+        "--interval",
+        "0.8",
+        "--sizes",
+        "learned",
+    )
+    judged = betimes(*words, "--out", tmp_path / "out", "--json").json()
+    keys = [f"{key}{of}" for of in ("", "_estimate", "_ratio") for key in OF_INTERVALS]
+    assert tuple(judged) == (*ALWAYS, *PREDICTED, *keys, *UNFAIR)
+    assert 0.5 <= judged["pred_cover_frac"] <= 1.0
+    table = pq.read_table(tmp_path / "out" / "jobs.parquet")
+    low, median, high = (
+        table[name].to_numpy() for name in ("predicted_low_s", "predicted_finish_s", "predicted_high_s")
+    )
+    assert ((low <= median) & (median <= high)).all()
+    text = betimes(*words).out
+    assert "Done within interval" in text
+    assert "Interval over promise p50" in text
 
 
 def test_figures_by_class_come_where_there_are_several(betimes: Call, tmp_path: Path) -> None:

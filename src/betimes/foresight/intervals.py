@@ -27,11 +27,12 @@ from betimes.errors import InputError
 from betimes.foresight.waits.estimators import boosted_quantile
 from betimes.kernels import Floats, FloatTable, Records, as_array, blank
 
-FIRST = 200  # finished jobs before the first fit
+FIRST = 100  # finished jobs before the first fit
 GROWTH = 0.5  # fitted again after so many more, as a share of those known
 MOST_BETWEEN = 5_000  # but at the latest after so many
 LATEST = 10_000  # finished jobs used in a fit
 AVERAGED = 2  # latest fits, of which the mean counts
+ROUND_S = 0.5  # a promise is good to the second: an exact one must not miss by the last bit
 FEW = 30  # below that the interval is the default one
 
 DEFAULT = (math.log(0.02), math.log(0.8), math.log(3.0))
@@ -133,6 +134,7 @@ class Intervals:
         self.models: deque[tuple[Predictor, ...]] = deque(maxlen=AVERAGED)
         self.known: deque[tuple[list[float], float]] = deque(maxlen=LATEST)  # features and log ratio
         self.finished = 0
+        self.now_s = -math.inf  # of the last call
         self.fit_at = FIRST  # finished jobs at which the next fit is due
 
     def interval(self, point: Point) -> Interval:
@@ -158,10 +160,11 @@ class Intervals:
         low_s, median_s, high_s = (
             point.anchor_s * math.exp(each) for each in (low, min(max(raw[1], low), high), high)
         )
-        return Interval(low_s, median_s, high_s, few=not self.models)
+        return Interval(max(low_s - ROUND_S, 0.0), median_s, high_s + ROUND_S, few=not self.models)
 
     def passed(self, at_s: float) -> None:
         """It is `at_s`: promises whose upper bound has passed have missed."""
+        self.now_s = at_s
         while self.bounds and self.bounds[0][0] < at_s:
             _, job_id = heapq.heappop(self.bounds)
             promise = self.issued.get(job_id)
@@ -198,8 +201,18 @@ class Intervals:
         return self.finished >= self.fit_at
 
     def training(self) -> tuple[FloatTable, Floats]:
-        """Features (n, features) and log ratios (n,) of the latest finished jobs, for `fit`."""
-        return np.array([row for row, _ in self.known]), np.array([ratio for _, ratio in self.known])
+        """Features (n, features) and log(JCT / anchor) (n,) of the latest finished jobs, for `fit`.
+
+        Promises that are already broken count, too, with the time that has passed: less than that it will not be, and
+        without them long jobs, which finish late, would be missing.
+        """
+        rows = list(self.known)
+        rows += [
+            (promise.features, math.log((self.now_s - promise.at_s) / promise.anchor_s))
+            for promise in self.issued.values()
+            if promise.missed
+        ]
+        return np.array([row for row, _ in rows]), np.array([ratio for _, ratio in rows])
 
     def take(self, model: tuple[Predictor, ...]) -> None:
         """Use a fitted model from now on."""
@@ -248,11 +261,14 @@ class Intervals:
             "issued": {job_id: list(vars(promise).values()) for job_id, promise in self.issued.items()},
             "bounds": self.bounds,
             "finished": self.finished,
+            "now_s": self.now_s,
             "fit_at": self.fit_at,
             "models": len(self.models),
         }
-        x, y = self.training()
-        arrays: dict[str, Any] = {"x": x, "y": y}
+        arrays: dict[str, Any] = {
+            "x": np.array([row for row, _ in self.known]),
+            "y": np.array([ratio for _, ratio in self.known]),
+        }
         for number, model in enumerate(self.models):
             for at, predictor in enumerate(model):
                 for name, value in predictor.values().items():
@@ -264,6 +280,7 @@ class Intervals:
         """The same as when `state` was called."""
         new = cls(plain["level"])
         new.rate, new.finished, new.fit_at = plain["rate"], plain["finished"], plain["fit_at"]
+        new.now_s = plain["now_s"]
         for kind, values in plain["residuals"]:
             new.residuals[kind] = Window(RESIDUALS, values)
         new.recent = Window(2 * RESIDUALS, plain["recent"])

@@ -59,8 +59,11 @@ class LearningRun:
         self._prepared = 0  # rows whose beliefs are known
         self._seen = 0  # outcomes that the model knows (nodes)
         self._active: Ints = np.zeros(0, dtype=np.int64)  # submitted rows that have not finished (a pool)
-        self._running = np.zeros(count, dtype=bool)
+        self._running = np.zeros(count, dtype=bool)  # of which the model knows that they run
+        self._count = 0  # of them
         self._queues: dict[int, Queue] = {}
+        self._state: object = None  # whose columns these are:
+        self._progress = self._pool = np.zeros(0)
 
     def step(self, inner: Callable[[int], int]) -> Callable[[int], int]:
         """A step for the simulation's `run`: as `inner`, with what is learned before each submission."""
@@ -92,9 +95,9 @@ class LearningRun:
             self._catch_up(self.run, at_s)
             self._learn_on_pool(self.run)
         self.model.refit()
-        state = self.run.state
-        pool = state.pool[0]
-        queue = Queue(int(pool.active - pool.holders), int(pool.holders), float(pool.used / pool.units))
+        pool = self._pool[0]
+        running = int(pool["holders"])
+        queue = Queue(int(pool["active"]) - running, running, float(pool["used"] / pool["units"]))
         for each in range(row, last):
             believed_s = self.model.submitted(str(each), self.described[each], at_s)
             self.expected[each] = believed_s
@@ -133,20 +136,27 @@ class LearningRun:
 
     def _note_running(self, run: Simulation | NodesSimulation, ended: Ints) -> None:
         """Tell the model which jobs began to run, and which of them were preempted."""
-        state = run.state
-        holders = state.holders[: state.pool[0].holders]
-        progress = as_array(state.progress)
+        if run.state is not self._state:  # the columns have grown
+            self._state = run.state
+            self._progress, self._pool = as_array(run.state.progress), as_array(run.state.pool)
+        progress = self._progress
+        holders = run.state.holders[: self._pool["holders"][0]]
         rows = progress["row"][holders]
-        new = ~self._running[rows] & self.is_rigid[rows] & (progress["preemptions"][holders] == 0)
-        for row, at_s in zip(rows[new].tolist(), progress["started_s"][holders][new].tolist(), strict=True):
-            self.model.started(str(row), at_s)
-            self._running[row] = True
+        new = np.flatnonzero(~self._running[rows] & self.is_rigid[rows])
+        for at in new.tolist():
+            slot = holders[at]
+            if progress["preemptions"][slot] == 0:
+                self.model.started(str(rows[at]), float(progress["started_s"][slot]))
+                self._running[rows[at]] = True
+                self._count += 1
+        self._count -= int(self._running[ended].sum())
         self._running[ended] = False
-        if run.state.pool[0].holders < self._running.sum():
+        if self._count > np.count_nonzero(self._running[rows]):
             gone = np.setdiff1d(np.flatnonzero(self._running), rows)
             for row in gone.tolist():
                 self.model.stopped(str(row))
-                self._running[row] = False
+            self._running[gone] = False
+            self._count -= len(gone)
 
     def _ended(self, row: int, finish_s: float) -> None:
         self.model.ended(str(row), float(self.run_s[row]), finish_s)

@@ -22,14 +22,19 @@ GRID = 15
 """Quantiles of a believed run time: at 1/16, 2/16, ... 15/16."""
 AT: Floats = np.arange(1, GRID + 1) / (GRID + 1)
 
+MOST_GROUPS = 50_000  # those that were used last
 KEPT = 24  # latest run times of a group
-ALL_KEPT = 96  # and of all jobs
+ALL_KEPT = 64  # and of all jobs
 TRUST = 2.0  # a group with so many jobs gets as much weight as all coarser ones
 FADES = 0.9  # weight of a run time relative to the one after it
 USUAL_S = 3600.0  # believed where nothing has finished and no limit is known
 SHORTEST_S = 1.0
 
-_FADED: Floats = FADES ** np.arange(ALL_KEPT - 1, -1, -1)
+_ALL_FADED: Floats = FADES ** np.arange(ALL_KEPT - 1, -1, -1)
+_FADED = [
+    _ALL_FADED[ALL_KEPT - count :] / _ALL_FADED[ALL_KEPT - count :].sum() for count in range(ALL_KEPT + 1)
+]
+"""Weights of so many run times, the latest last: they add up to 1."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,11 @@ class RunTimes:
         active = self.active.pop(job_id)
         log = math.log(max(run_s, SHORTEST_S))
         for key in active.keys:
-            self.groups.setdefault(key, Group()).logs.append(log)
+            group = self.groups.pop(key, None) or Group()
+            group.logs.append(log)
+            self.groups[key] = group  # the last
+        while len(self.groups) > MOST_GROUPS:
+            del self.groups[next(iter(self.groups))]
         self.all_s.append(log)
         if not math.isnan(active.job.limit_s):
             self.all.append(log - math.log(max(active.job.limit_s, SHORTEST_S)))
@@ -124,7 +133,7 @@ class RunTimes:
 
         At most its limit, unless it has outrun that; never less than `age_s`.
         """
-        parts, weights, censored = list[float](), list[Floats](), list[float]()
+        parts, weights, censored = list[Floats](), list[Floats](), list[float]()
         left = 1.0
         for level, key in enumerate(job.groups()):
             group = self.groups.get(key)
@@ -134,18 +143,17 @@ class RunTimes:
                 censored += [max(now_s - at_s, SHORTEST_S) for at_s in group.running.values()]
             if count := len(group.logs):
                 share = left * count / (count + TRUST)
-                faded = _FADED[-count:]
-                parts += group.logs
-                weights.append(faded * (share / faded.sum()))
+                parts.append(np.array(group.logs))
+                weights.append(share * _FADED[count])
                 left -= share
         limit = math.log(max(job.limit_s, SHORTEST_S)) if not math.isnan(job.limit_s) else math.inf
-        coarsest = [limit + log for log in self.all] if self.all and limit < math.inf else list(self.all_s)
-        if not coarsest:
-            coarsest = [limit if limit < math.inf else math.log(USUAL_S)]
-        faded = _FADED[-len(coarsest) :]
-        parts += coarsest
-        weights.append(faded * (left / faded.sum()))
-        logs, weight = np.array(parts), np.concatenate(weights)
+        if self.all and limit < math.inf:
+            coarsest = np.array(self.all) + limit
+        else:
+            coarsest = np.array(self.all_s or (min(limit, math.log(USUAL_S)),))
+        parts.append(coarsest)
+        weights.append(left * _FADED[len(coarsest)])
+        logs, weight = np.concatenate(parts), np.concatenate(weights)
         if age_s > 0.0:
             beyond = logs > math.log(max(age_s, SHORTEST_S))
             logs, weight = logs[beyond], weight[beyond]
@@ -186,15 +194,17 @@ def _kaplan_meier(logs: Floats, weight: Floats, censored: Floats | None) -> Floa
 
     A censored one weighs as much as the average of the others. Source: Kaplan and Meier, 1958.
     """
-    if censored is not None:
-        each = weight.sum() / max(len(weight), 1) if len(weight) else 1.0
-        logs = np.concatenate([logs, censored])
-        weight = np.concatenate([weight, np.full(len(censored), each)])
-        ends = np.arange(len(logs)) < len(logs) - len(censored)
-    else:
-        ends = np.ones(len(logs), dtype=bool)
-    if not len(logs):
-        return np.full(GRID, math.inf)
+    if censored is None:
+        if not len(logs):
+            return np.full(GRID, math.inf)
+        order = np.argsort(logs, kind="stable")
+        passed = np.cumsum(weight[order])
+        at = np.searchsorted(passed, AT * passed[-1] - 1e-9)
+        return logs[order[at]]
+    each = weight.sum() / len(weight) if len(weight) else 1.0
+    logs = np.concatenate([logs, censored])
+    weight = np.concatenate([weight, np.full(len(censored), each)])
+    ends = np.arange(len(logs)) < len(logs) - len(censored)
     order = np.lexsort((~ends, logs))
     logs, weight, ends = logs[order], weight[order], ends[order]
     at_risk = np.cumsum(weight[::-1])[::-1]

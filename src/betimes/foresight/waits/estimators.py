@@ -18,9 +18,9 @@ NET = 32  # neurons in the hidden layer; not published
 SCALED = ("svr", "net")  # estimators that need features and targets of one scale
 MOST_SCALED = 5_000  # rows that these are fitted to: the cost of support vectors is quadratic
 QUANTILE_TREES = {
-    "max_iter": 50,
-    "learning_rate": 0.15,
-    "max_leaf_nodes": 15,
+    "max_iter": 30,
+    "learning_rate": 0.2,
+    "max_leaf_nodes": 8,
     "min_samples_leaf": 30,
     "max_bins": 64,
 }

@@ -245,12 +245,12 @@ class TrialSimulation(Simulation):
 
     def _arrive(self, row: int) -> None:
         if self.state.pool[0].free == 0:
-            self._heed(NEED_SLOTS)
+            self.heed(NEED_SLOTS)
         restart_s = float(self.state.pool[0].restart_s)
         trials = [_Trial(VirtualJob(float(work), _SPEED, restart_s)) for work in self._works(row)]
         self.state.pool[0].now = float(self.trace.arrivals[row].submit_s)
         slot = entries.take_slot(self.state, self.rules, self.trace, row)
-        self._heed(entries.queue_up(self.state, self.rules, self.trace, slot))
+        self.heed(entries.queue_up(self.state, self.rules, self.trace, slot))
         self.sets[row] = _Set(slot, float(self.told_s[row]), int(self.workload.max_units[row]), trials)
         self._ask()
         if len(trials) > 1:
@@ -283,7 +283,7 @@ class TrialSimulation(Simulation):
             outcome=outcome, keys=np.zeros(slots), asked=np.zeros(slots, dtype=np.int64)
         )
         copy.pool[0].budget = EVENTS_A_CALL
-        self._heed(entries.advance(copy, self.rules, aside, math.inf, -1))
+        self.heed(entries.advance(copy, self.rules, aside, math.inf, -1))
         return float(outcome[row].finish_s)
 
     def _ask(self) -> None:
@@ -295,7 +295,7 @@ class TrialSimulation(Simulation):
         """Let the events due up to an instant happen, as far as the budget goes."""
         status = entries.advance(self.state, self.rules, self.trace, until_s, -1)
         if status not in (DONE, PAUSED, STUCK):
-            self._heed(status)
+            self.heed(status)
         return status
 
 
