@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from fastapi import FastAPI
 
@@ -25,11 +25,14 @@ def create_app(
     hosts: Iterable[str] = (),
     limits: Limits | None = None,
     closing: asyncio.Event | None = None,
+    metrics: Callable[[], Awaitable[bytes]] | None = None,
+    local_metrics: bool = False,
 ) -> FastAPI:
     """The HTTP API over a controller.
 
     `hosts` are names and addresses under which it may be called besides loopback ones; setting `closing` ends the
-    streams (`serve` does so through `app.state.context.closing`).
+    streams (`serve` does so through `app.state.context.closing`). metrics: makes the text of `/metrics`; with
+    `local_metrics` callers on this machine need no token for it.
     """
     app = FastAPI(
         **about(__version__),
@@ -38,7 +41,9 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.context = Context(controller, tokens, limits or Limits(), closing or asyncio.Event())
+    app.state.context = Context(
+        controller, tokens, limits or Limits(), closing or asyncio.Event(), metrics, local_metrics
+    )
     routers = (
         jobs.router,
         uploads.router,
