@@ -25,6 +25,7 @@ from betimes.outcome import Result, job_metric
 from betimes.policies import parse_nodes_policy
 from betimes.policies.nodes.portfolio import CANDIDATES
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.workload import Workload, read_trace
 
 TRACE = "swf/KTH-SP2-1996-2.swf.gz"
@@ -65,7 +66,7 @@ def queue(jobs: int) -> Workload:
 def selection_ms(jobs: int, repeats: int) -> tuple[float, float]:
     """CPU milliseconds of the snapshot, and of simulating all 60 policies, on a queue without any machine yet."""
     chosen = parse_nodes_policy("portfolio")
-    run = NodesSimulation(queue(jobs), chosen, VMS)
+    run = NodesSimulation(queue(jobs), chosen, SimulationOptions(cluster=VMS))
     members = chosen.policy.in_turn(chosen.values)
     groups = Groups(
         members,

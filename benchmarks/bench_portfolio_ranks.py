@@ -23,6 +23,7 @@ from betimes.policies import parse_nodes_policy
 from betimes.policies.nodes.portfolio import CANDIDATES
 from betimes.processes import Do
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.twin.sizes import Sizes
 from betimes.workload import Workload
 
@@ -59,7 +60,7 @@ class Known:
 def knowing(workload: Workload) -> float:
     """The utility of the portfolio that knows the next hour."""
     chosen = parse_nodes_policy("portfolio:period=8")
-    run = NodesSimulation(workload, chosen, machines(), sizes=Sizes("true"))
+    run = NodesSimulation(workload, chosen, SimulationOptions(cluster=machines(), sizes=Sizes("true")))
     members = list(chosen.policy.in_turn(chosen.values))
     Portfolio(run, members, Settings.of(chosen), print, arrivals=Known(run)).start()
     run.run()

@@ -18,6 +18,7 @@ from measuring import CURVES, Table, arguments, introduce, traces_at
 
 from betimes.foresight.tuning import Evaluator, Front, Problem, Search, parse_objectives, tune
 from betimes.foresight.tuning.search import Box, front_of
+from betimes.twin.options import SimulationOptions
 from betimes.workload import Workload, read_trace
 from betimes.workload.speedup import SpeedupTable
 
@@ -82,7 +83,14 @@ def _single(trace: Workload, curves: SpeedupTable, repeats: int, quick: bool) ->
         part = trace.head(jobs)
         part = part.scale_load(part.offered_load(UNITS), units)
         plain, promised = (
-            _cost_s(Problem(part, units, parse_objectives(wanted), fractional=True, curves=curves), repeats)
+            _cost_s(
+                Problem(
+                    part,
+                    parse_objectives(wanted),
+                    SimulationOptions(units=units, fractional=True, curves=curves),
+                ),
+                repeats,
+            )
             for wanted in (("jct:avg",), WANTED)
         )
         table.line("", jobs, units, 1e3 * plain, 1e3 * promised, 1e6 * plain / jobs, 1e6 * promised / jobs)

@@ -17,6 +17,7 @@ from measuring import arguments, introduce
 from betimes.papers.waiting.traces import owned
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.streaming import StreamedSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.workload import Workload
 from betimes.workload.generators.year import JOBS, year, year_in_chunks
 
@@ -50,13 +51,13 @@ def main() -> None:
     introduce(__doc__)
     jobs = JOBS // 12 if asked.quick else JOBS
     chosen, cluster = parse_nodes_policy(POLICY), owned(MACHINES)
-    warm = StreamedSimulation([year(jobs=2000)], chosen, cluster)
+    warm = StreamedSimulation([year(jobs=2000)], chosen, SimulationOptions(cluster=cluster))
     warm.run()
     warm.result().summary()
     print(f"{jobs:,} jobs, {MACHINES} machines, {POLICY}; the process before: {peak_mib():,.0f} MiB")
     started, cpu = time.perf_counter(), time.process_time()
     chunks = Timed(year_in_chunks(seed=1, jobs=jobs))
-    run = StreamedSimulation(chunks, chosen, cluster)
+    run = StreamedSimulation(chunks, chosen, SimulationOptions(cluster=cluster))
     run.run()
     result = run.result()
     figures = result.summary()

@@ -11,6 +11,7 @@ from betimes.cluster import Cluster
 from betimes.policies import NODES_POLICIES, parse_nodes_policy
 from betimes.twin.nodes.closed_loop import keep_loaded
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.twin.sizes import Sizes
 from betimes.workload import Workload
 from betimes.workload.generators import generate
@@ -48,7 +49,9 @@ def built(
 ) -> Callable[[], NodesSimulation]:
     """Sets a simulation up whenever it is called."""
     chosen = parse_nodes_policy(policy)
-    return lambda: NodesSimulation(workload, chosen, cluster, sizes=Sizes(sizes), seed=seed)
+    return lambda: NodesSimulation(
+        workload, chosen, SimulationOptions(cluster=cluster, sizes=Sizes(sizes), seed=seed)
+    )
 
 
 def nodes_of_fitgpp(count: int) -> Cluster:

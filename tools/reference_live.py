@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
+from prometheus_client.metrics import MetricWrapperBase
+
+from betimes.service.access.auth import RunTokens
 from betimes.service.executors.ray.gang import VARIABLES as ON_A_CLUSTER
 from betimes.service.machines import cloud_file
-from betimes.service.runtime.launches import KEPT, VARIABLES
+from betimes.service.runtime.clock import Clock
+from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.launches import KEPT, VARIABLES, Launches
+from betimes.service.runtime.metrics import Metrics
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import KINDS
 from betimes.service.scheduling.job_states import Status, diagram
 from betimes.service.scheduling.reasons import CODES
+from betimes.service.store.store import Store
 
 Table = Callable[[tuple[str, ...], Iterable[tuple[str, ...]]], str]
 
@@ -49,6 +59,32 @@ def life_of_a_live_job_page(table: Table) -> str:
             "Why a job waits, stopped or failed. `betimes job ID` and `betimes jobs` show the sentence; "
             "`--json` has the code, and the evidence beside it.",
             table(("code", "meaning"), ((f"`{code}`", text) for code, text in CODES.items())),
+        )
+    )
+
+
+def metrics_page(table: Table) -> str:
+    """The metrics, and how Prometheus gets them."""
+    with tempfile.TemporaryDirectory() as folder:
+        launches = Launches(Path(folder), "", RunTokens(b"").issue)
+        controller = Controller(Store.in_memory(folder), Clock(0.0), launches, Settings(), 3600.0)
+        declared = [
+            each for each in vars(Metrics(controller)).values() if isinstance(each, MetricWrapperBase)
+        ]
+    rows: list[tuple[str, ...]] = []
+    for each in declared:
+        (family,) = each.describe()
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = ", ".join(f"`{label}`" for label in each._labelnames)
+        rows.append((f"`{name}`", family.type, labels, family.documentation))
+    return "\n\n".join(
+        (
+            "# Metrics",
+            "`GET /metrics` gives these figures in Prometheus's text format. Counters and histograms begin at 0 when "
+            "the service starts. No metric has a label for a job, a user or a node, so that their number stays the "
+            "same. [How to have Prometheus read them](../how-to/run-the-service.md#metrics); "
+            "[a dashboard for Grafana](../dashboards/grafana.json) shows them.",
+            table(("metric", "type", "labels", "meaning"), rows),
         )
     )
 
@@ -148,6 +184,7 @@ def cloud_files_page(table: Table) -> str:
 
 
 PAGES: dict[str, Callable[[Table], str]] = {
+    "metrics.md": metrics_page,
     "life-of-a-live-job.md": life_of_a_live_job_page,
     "events.md": events_page,
     "job-environment.md": job_environment_page,

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import inspect
 import io
+import itertools
 import re
 import textwrap
 import tokenize
@@ -258,7 +259,7 @@ def _model(model: type[BaseModel], table: Table) -> list[str]:
 
 
 def _comments(found: type) -> dict[str, str]:
-    """The comment beside each field of a class, from its source."""
+    """The comment beside each field of a class, or the text below it, from its source."""
     source = textwrap.dedent(inspect.getsource(found))
     comments: dict[int, str] = {
         token.start[0]: token.string.lstrip("# ")
@@ -266,13 +267,16 @@ def _comments(found: type) -> dict[str, str]:
         if token.type == tokenize.COMMENT and not token.string.startswith(("# type", "# noqa", "# pyright"))
     }
     (body,) = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
-    return {
-        node.target.id: " ".join(
-            comments[line] for line in range(node.lineno, (node.end_lineno or 0) + 1) if line in comments
-        )
-        for node in body.body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    }
+    meanings: dict[str, str] = {}
+    for node, below in itertools.pairwise([*body.body, ast.Pass()]):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            beside = [
+                comments[line] for line in range(node.lineno, (node.end_lineno or 0) + 1) if line in comments
+            ]
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                beside.append(" ".join(str(below.value.value).split()))
+            meanings[node.target.id] = " ".join(beside)
+    return meanings
 
 
 def _fields_of_dict(found: Any) -> Iterator[tuple[str, str]]:

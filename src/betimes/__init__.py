@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from betimes.reporting import progress
     from betimes.resizing import on_resize
     from betimes.twin.generate import generate
+    from betimes.twin.options import SimulationOptions
     from betimes.workload import Job, Workload, mark_trials, read_trace
     from betimes.workload.speedup import SpeedupTable
 
@@ -35,6 +36,7 @@ _HOME = {
     "JobSpec": "betimes.client",
     "Result": "betimes.outcome",
     "Search": "betimes.foresight.tuning",
+    "SimulationOptions": "betimes.twin.options",
     "SpeedupTable": "betimes.workload.speedup",
     "Tuner": "betimes.foresight.tuning",
     "Workload": "betimes.workload",
@@ -62,6 +64,7 @@ __all__ = [
     "JobSpec",
     "Result",
     "Search",
+    "SimulationOptions",
     "SpeedupTable",
     "Tuner",
     "Workload",

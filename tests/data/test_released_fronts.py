@@ -9,6 +9,7 @@ import pytest
 
 from betimes import Result, SpeedupTable, Workload
 from betimes.foresight.tuning import Evaluator, HeuristicSpace, Problem, parse_objectives
+from betimes.twin.options import SimulationOptions
 from tests.data.test_published_figures import error_percent, jct
 
 # T, W, zeta_min, delta -> average completion time (s), average prediction error (percent)
@@ -42,7 +43,9 @@ def test_the_search_finds_them_at_the_same_place(
 ) -> None:
     variables, average_jct_s, average_error = POINTS[point]
     objectives = parse_objectives(["jct:avg", "pred_err:avg"])
-    evaluator = Evaluator(Problem(trace("2869ce"), 64, objectives, fractional=True, curves=curves))
+    evaluator = Evaluator(
+        Problem(trace("2869ce"), objectives, SimulationOptions(units=64, fractional=True, curves=curves))
+    )
     space = HeuristicSpace(evaluator.sizes(), published=True)
     config = space.config(np.array(list(map(float, variables))))
     assert config is not None

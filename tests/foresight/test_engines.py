@@ -90,17 +90,20 @@ def test_where_jobs_run_from_python() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"policy": "easy", "fractional": True}, "fractional: means nothing on nodes"),
-        ({"policy": "easy", "fair": True}, "fair: means nothing on nodes"),
-        ({"policy": "easy", "units": 2, "cluster": CLUSTER}, "units 2: the cluster two is given too"),
-        ({"policy": "easy", "on_wide": "clip"}, "--on-wide clip: on nodes choose drop"),
+        ({"policy": "easy", "fractional": True}, "--fractional: jobs on nodes are never resized"),
+        ({"policy": "easy", "fair": True}, "--fair: there is no max-min run on nodes"),
+        ({"policy": "easy", "units": 2, "cluster": CLUSTER}, "--cluster two: --units 2 is given too"),
+        (
+            {"policy": "easy", "on_wide": "clip"},
+            "--on-wide clip: jobs on nodes are never narrowed; choose drop",
+        ),
         ({"policy": "easy", "overrun": "forgive"}, "--overrun forgive: choose extend or kill"),
-        ({"policy": "easy", "resize_gain": True}, "resize_gain: means nothing on nodes"),
-        ({"policy": "easy", "resize_interval_s": 3.0}, "resize_interval_s: means nothing on nodes"),
-        ({"policy": "srsf", "overrun": "kill"}, "overrun kill: .* on nodes only"),
+        ({"policy": "easy", "resize_gain": True}, "--resize-gain: jobs on nodes are never resized"),
+        ({"policy": "easy", "resize_interval_s": 3.0}, "--resize-interval: jobs on nodes are never resized"),
+        ({"policy": "srsf", "overrun": "kill"}, "--overrun kill: on a pool estimates do not end jobs"),
         (
             {"policy": "srsf", "cluster": CLUSTER, "engine": "pool", "units": 2},
-            "units 2: the cluster two is given too",
+            "--cluster two: --units 2 is given too",
         ),
         (
             {"policy": "srsf", "cluster": CLUSTER, "engine": "pool", "fractional": True},
@@ -112,7 +115,7 @@ def test_where_jobs_run_from_python() -> None:
         ),
         (
             {"policy": "srsf", "resize_interval_s": -1.0},
-            "--resize-interval -1.0: must be a number of seconds",
+            "--resize-interval -1: the time between resizes is a number of seconds",
         ),
     ],
 )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from betimes.foresight.simulate import predicting
 from betimes.policies import parse_policy
+from betimes.twin.options import SimulationOptions
 from betimes.twin.pool.simulation import Simulation
 from betimes.twin.sizes import parse_sizes
 from betimes.workload import Workload
@@ -18,7 +19,7 @@ JOBS = 60
 
 def promises(workload: Workload, policy: str, *, shortcuts: bool, **options: object) -> np.ndarray:
     """The promised finish of every job."""
-    run = Simulation(workload, parse_policy(policy), **options)  # pyright: ignore[reportArgumentType]
+    run = Simulation(workload, parse_policy(policy), SimulationOptions(**options))  # pyright: ignore[reportArgumentType]
     run.run(predicting(run, np.ones(len(workload), dtype=np.int64), shortcuts))
     return run.predicted
 

@@ -13,6 +13,7 @@ from betimes.core.pool.columns import PoolRules, State
 from betimes.core.status import DONE
 from betimes.kernels import entry, kernel
 from betimes.policies import parse_policy
+from betimes.twin.options import SimulationOptions
 from betimes.twin.pool.event_loop import Trace, advance
 from betimes.twin.pool.simulation import Simulation
 from betimes.twin.sizes import parse_sizes
@@ -55,7 +56,7 @@ def workload(jobs: int, seed: int, *, rigid: bool = False) -> Workload:
 
 def simulation(jobs: Workload, policy: str, **options: Any) -> Simulation:
     sizes = parse_sizes(options.pop("sizes", "true"))
-    return Simulation(jobs, parse_policy(policy), units=UNITS, sizes=sizes, **options)
+    return Simulation(jobs, parse_policy(policy), SimulationOptions(units=UNITS, sizes=sizes, **options))
 
 
 def after_every_event(run: Simulation) -> Iterator[State]:

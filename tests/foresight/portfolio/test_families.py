@@ -16,6 +16,7 @@ from betimes.foresight.portfolio.lookahead import Foreseen, Lookahead, Simulatio
 from betimes.policies import NODES_POLICIES, parse_nodes_policy
 from betimes.policies.nodes.portfolio import CANDIDATES
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.twin.sizes import parse_sizes
 from tests.foresight.portfolio.clusters import HOURLY, VMS, bursts
 
@@ -30,7 +31,9 @@ def at(seed: int, member: str, job: int, sizes: str, cluster: Cluster = VMS) -> 
     """A run under one of the 60 up to when a job has been submitted, which waits for the next tick."""
     provisioning, order, placement = member.split("/")
     policy = parse_nodes_policy(f"{provisioning}:order={order},placement={placement}")
-    run = NodesSimulation(bursts(seed, 120), policy, cluster, sizes=parse_sizes(sizes))
+    run = NodesSimulation(
+        bursts(seed, 120), policy, SimulationOptions(cluster=cluster, sizes=parse_sizes(sizes))
+    )
     run.advance_to(float(run.jobs.submit_s[job]))
     assert run.state.cluster[0].waiting > 0
     return run

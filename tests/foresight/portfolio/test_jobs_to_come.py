@@ -24,6 +24,7 @@ from betimes.policies import NODES_POLICIES, parse_nodes_policy
 from betimes.policies.nodes.portfolio import CANDIDATES
 from betimes.twin.nodes.event_loop import Arrival
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from tests.foresight.portfolio.clusters import VMS, bursts
 from tests.foresight.portfolio.test_families import at, groups
 
@@ -87,7 +88,7 @@ def test_members_of_a_family_hand_over_as_each_does_by_itself() -> None:
 
 def test_stretches_are_of_the_past_and_begin_now() -> None:
     plain = parse_nodes_policy("oda:order=fifo")
-    run = NodesSimulation(bursts(2, 200), plain, VMS)
+    run = NodesSimulation(bursts(2, 200), plain, SimulationOptions(cluster=VMS))
     now_s = float(run.jobs.submit_s[150])
     so_far = SubmittedSoFar(run)
     run.advance_to(now_s)
@@ -180,7 +181,7 @@ class Told:
 def overruled(told: Told) -> dict[float, str]:
     """When, and by whom, a member with the best score was overruled."""
     chosen = parse_nodes_policy("portfolio:period=4")
-    run = NodesSimulation(bursts(5, 70), chosen, VMS)
+    run = NodesSimulation(bursts(5, 70), chosen, SimulationOptions(cluster=VMS))
     members = list(chosen.policy.in_turn(chosen.values))
     portfolio = Portfolio(run, members, Settings.of(chosen), print, arrivals=told)
     portfolio.start()
@@ -214,7 +215,7 @@ def test_the_best_so_far_is_the_best_when_run_by_itself() -> None:
     chosen = parse_nodes_policy("portfolio:members=od[bx]/*/best+oda/fifo/first")
     members = list(NODES_POLICIES["portfolio"].in_turn(chosen.values))
     jobs = bursts(9, FIRST_JOBS)
-    run = NodesSimulation(jobs, chosen, VMS)
+    run = NodesSimulation(jobs, chosen, SimulationOptions(cluster=VMS))
     so_far = SubmittedSoFar(run)
     names = [member.name for member in members]
     rules = [member.policy.rules(member.values) for member in members]
@@ -296,7 +297,7 @@ def test_the_best_so_far_takes_over_with_given_draws_too() -> None:
     settings = Settings.of(chosen)
 
     def selections(arrivals: Draws | None) -> SelectionColumns:
-        run = NodesSimulation(bursts(5, 200), chosen, VMS)
+        run = NodesSimulation(bursts(5, 200), chosen, SimulationOptions(cluster=VMS))
         members = list(chosen.policy.in_turn(chosen.values))
         portfolio = Portfolio(run, members, settings, print, arrivals=arrivals)
         portfolio.start()

@@ -17,6 +17,7 @@ from betimes.outcome import metrics
 from betimes.policies import NODES_POLICIES, parse_nodes_policy
 from betimes.policies.nodes.provisioning import TICK_S
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.workload import Workload
 from tests.foresight.portfolio.clusters import VMS, bursts, compare_around_selections
 
@@ -153,7 +154,7 @@ def test_cost_alone_rents_as_little_as_it_can() -> None:
 @given(st.integers(0, 1000), st.sampled_from(("fifo+conservative+easy", "fitgpp+rand+fifo")))
 def test_a_selection_never_changes_the_state_of_the_run(seed: int, members: str) -> None:
     chosen = parse_nodes_policy(f"portfolio:members={members},period=1,objective=jct:avg")
-    run = NodesSimulation(jobs(seed), chosen, OWN)
+    run = NodesSimulation(jobs(seed), chosen, SimulationOptions(cluster=OWN))
     portfolio = Portfolio(run, list(chosen.policy.in_turn(chosen.values)), Settings.of(chosen), pytest.fail)
     portfolio.start()
     compared = compare_around_selections(run, portfolio)

@@ -23,6 +23,7 @@ from betimes.policies.nodes.hooks import Member
 from betimes.policies.nodes.portfolio import CANDIDATES
 from betimes.policies.nodes.provisioning import PROVISIONING
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.twin.sizes import parse_sizes
 from tests.foresight.portfolio.clusters import VMS, bursts, compare_around_selections, workload
 
@@ -108,7 +109,7 @@ def test_a_counted_budget_gives_the_same_choices_again() -> None:
 @given(st.integers(0, 1000), st.sampled_from(("true", "estimate", "last-two", "noise:0.3")))
 def test_a_selection_never_changes_the_state_of_the_run(seed: int, sizes: str) -> None:
     chosen = parse_nodes_policy("portfolio:period=1,budget=20")
-    run = NodesSimulation(bursts(seed), chosen, VMS, sizes=parse_sizes(sizes))
+    run = NodesSimulation(bursts(seed), chosen, SimulationOptions(cluster=VMS, sizes=parse_sizes(sizes)))
     portfolio = Portfolio(run, list(members(chosen.values)), Settings.of(chosen), pytest.fail)
     portfolio.start()
     compared = compare_around_selections(run, portfolio)
@@ -130,7 +131,7 @@ def broken(name: str) -> Member:
 
 def with_members(names: list[Member], warned: list[str]) -> tuple[NodesSimulation, Portfolio]:
     chosen = parse_nodes_policy("portfolio:period=1")
-    run = NodesSimulation(bursts(2), chosen, VMS)
+    run = NodesSimulation(bursts(2), chosen, SimulationOptions(cluster=VMS))
     portfolio = Portfolio(run, names, Settings.of(chosen), warned.append)
     portfolio.start()
     return run, portfolio
@@ -228,7 +229,7 @@ def test_a_shadow_portfolio_runs_as_its_first_member_and_reports_what_it_would_c
 
 def test_an_empty_queue_has_no_utility() -> None:
     chosen = parse_nodes_policy("portfolio:members=oda/fifo/first")
-    run = NodesSimulation(bursts(2), chosen, VMS)
+    run = NodesSimulation(bursts(2), chosen, SimulationOptions(cluster=VMS))
     member = members(chosen.values)[0]
     lookahead = Lookahead(run)
     assert lookahead.look() == 0.0

@@ -11,6 +11,7 @@ from betimes.foresight.portfolio.utility import Utility
 from betimes.outcome import job_metric
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from tests.foresight.portfolio.clusters import VMS, bursts
 
 FORESEEN = Foreseen(jobs=2, slowdown=1.5, machine_s=7200.0, used_s=3000.0, used_usd=0.5)
@@ -33,7 +34,7 @@ def test_before_a_few_jobs_have_finished_there_is_no_run_to_go_by() -> None:
 
 def test_the_totals_of_a_run_are_those_of_its_result() -> None:
     chosen = parse_nodes_policy("portfolio:members=oda/fifo/first")
-    run = NodesSimulation(bursts(1), chosen, VMS)
+    run = NodesSimulation(bursts(1), chosen, SimulationOptions(cluster=VMS))
     ledger = Ledger(run)
     seen: list[Totals] = []
 

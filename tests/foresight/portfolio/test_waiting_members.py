@@ -19,6 +19,7 @@ from betimes.outcome import Result, metrics
 from betimes.policies import parse_nodes_policy
 from betimes.policies.nodes.hooks import rules_in_turn
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.workload import Workload
 from tests.core.nodes.invariants import check
 from tests.foresight.portfolio.clusters import compare_around_selections
@@ -128,7 +129,7 @@ def test_the_cost_that_is_foreseen_is_what_is_paid(step_s: float) -> None:
 def switched(at_s: float, policy: str, cluster: Cluster, work: Workload) -> NodesSimulation:
     """A run of a portfolio's first member under which, at `at_s`, the second takes over."""
     chosen = parse_nodes_policy(f"portfolio:members={policy}")
-    run = NodesSimulation(work, chosen, cluster)
+    run = NodesSimulation(work, chosen, SimulationOptions(cluster=cluster))
     members = chosen.policy.in_turn(chosen.values)
     run.advance_to(at_s)
     run.rules = rules_in_turn(members)[1]
@@ -197,7 +198,7 @@ def test_what_fits_no_machine_of_ones_own_is_rented_for_under_every_member() -> 
 )
 def test_selections_leave_the_run_as_it_is_and_sound(seed: int, members: str, objective: str) -> None:
     chosen = parse_nodes_policy(f"portfolio:members={members},period=1,objective={objective}")
-    run = NodesSimulation(jobs(seed), chosen, BOTH)
+    run = NodesSimulation(jobs(seed), chosen, SimulationOptions(cluster=BOTH))
     portfolio = Portfolio(run, list(chosen.policy.in_turn(chosen.values)), Settings.of(chosen), pytest.fail)
     portfolio.start()
     compared = compare_around_selections(run, portfolio)

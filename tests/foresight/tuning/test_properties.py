@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from betimes import Result, Workload, simulate
 from betimes.foresight.tuning import Evaluator, HeuristicSpace, Problem, parse_objectives
 from betimes.outcome.levels import units_in_use
+from betimes.twin.options import SimulationOptions
 
 JOBS = 25
 
@@ -38,7 +39,11 @@ def test_one_class_without_a_cap_is_first_come_first_served(
     seed: int, units: int, widest: int, fractional: bool
 ) -> None:
     jobs = crowd(seed, widest)
-    problem = Problem(jobs, units, parse_objectives(["jct:avg", "pred_err:max"]), fractional=fractional)
+    problem = Problem(
+        jobs,
+        parse_objectives(["jct:avg", "pred_err:max"]),
+        SimulationOptions(units=units, fractional=fractional),
+    )
     evaluator = Evaluator(problem)
     space = HeuristicSpace(evaluator.sizes())
     config = space.config(np.array([space.high[0], 1.0, 0.0, 0.1]))

@@ -15,6 +15,7 @@ from betimes.kernels import as_array
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.tasks import Tasks
+from betimes.twin.options import SimulationOptions
 from betimes.twin.sizes import parse_sizes
 
 Vector = tuple[int, int, int]  # thousandths of a GPU, thousandths of a core, MiB
@@ -63,12 +64,10 @@ def watch(
     run = NodesSimulation(
         workload,
         parse_nodes_policy(policy),
-        cluster,
+        SimulationOptions(
+            cluster=cluster, sizes=parse_sizes(sizes), restart_s=restart_s, seed=seed, timeline=True
+        ),
         tasks=tasks,
-        sizes=parse_sizes(sizes),
-        restart_s=restart_s,
-        seed=seed,
-        timeline=True,
     )
 
     def step(stop: int) -> int:

@@ -20,6 +20,7 @@ from betimes.policies.nodes.lots import lot
 from betimes.twin.nodes import simulation
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.tasks import Tasks
+from betimes.twin.options import SimulationOptions
 from betimes.twin.sizes import parse_sizes
 from betimes.workload import Workload
 from tests.core.nodes.invariants import check
@@ -138,13 +139,15 @@ def simulation_of(case: Case, sizes: str = "estimate", **options: Any) -> NodesS
     return NodesSimulation(
         workload,
         specification(case.policy),
-        cluster,
-        sizes=parse_sizes(sizes),
-        overrun=case.policy.overrun,
-        seed=SEED,
-        restart_s=float(case.policy.restart_s),
+        SimulationOptions(
+            cluster=cluster,
+            sizes=parse_sizes(sizes),
+            overrun=case.policy.overrun,
+            seed=SEED,
+            restart_s=float(case.policy.restart_s),
+            **options,
+        ),
         tasks=tasks,
-        **options,
     )
 
 

@@ -12,6 +12,7 @@ from betimes.outcome import Result
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.workload import Workload
 from tests.core.nodes.invariants import check
 
@@ -56,7 +57,7 @@ def run(
     workload: Workload, policy: ChosenPolicy[NodesPolicy], cluster: Cluster
 ) -> tuple[NodesSimulation, Result]:
     """Run it all, with the invariants looked at whenever the planner is asked."""
-    simulation = NodesSimulation(workload, policy, cluster)
+    simulation = NodesSimulation(workload, policy, SimulationOptions(cluster=cluster))
     heed = simulation.heed
 
     def checked(status: int) -> None:

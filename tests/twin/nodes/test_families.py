@@ -22,6 +22,7 @@ from betimes.twin.nodes.offered import offered_load
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.streaming import StreamedSimulation
 from betimes.twin.nodes.tasks import tasks_of, tasks_on_owned_first
+from betimes.twin.options import SimulationOptions
 from betimes.workload import Workload
 from tests.core.nodes.invariants import check
 from tests.twin.nodes.driving import small_columns, step_through
@@ -71,7 +72,7 @@ class Watched:
 
     def __init__(self, workload: Workload, policy: str, cluster: Cluster) -> None:
         self.cluster, self.workload = cluster, workload
-        self.run = NodesSimulation(workload, parse_nodes_policy(policy), cluster)
+        self.run = NodesSimulation(workload, parse_nodes_policy(policy), SimulationOptions(cluster=cluster))
         self.held_s: dict[str, float] = defaultdict(float)
         self._rate = {"cpu": 0.0, "memory_gib": 0.0}
         self._since = 0.0
@@ -161,7 +162,7 @@ def test_growing_columns_change_nothing(workload: Workload, policy: str) -> None
         return
 
     def result() -> Any:
-        run = NodesSimulation(workload, chosen, cluster)
+        run = NodesSimulation(workload, chosen, SimulationOptions(cluster=cluster))
         run.run()
         return run.result()
 
@@ -194,7 +195,9 @@ def most_needed(view: Any, nodes: Any, slot: int, fitting: Any, score: Any) -> N
 @pytest.mark.parametrize(("on_x", "on_y", "node"), [(2.0, 1.0, 0), (1.0, 2.0, 1)])
 def test_a_users_hook_sees_what_a_task_needs_on_a_node(on_x: float, on_y: float, node: int) -> None:
     chosen = ChosenPolicy(most_needed, {each.name: each.default for each in most_needed.parameters}, (), "")
-    run = NodesSimulation(one(cpu_on_x=on_x, cpu_on_y=on_y), chosen, replace(CLUSTER, offers=()))
+    run = NodesSimulation(
+        one(cpu_on_x=on_x, cpu_on_y=on_y), chosen, SimulationOptions(cluster=replace(CLUSTER, offers=()))
+    )
     assert step_through(run).starts == [[(0.0, ((node, 1),))]]
 
 
@@ -254,7 +257,9 @@ def test_a_pool_knows_no_families() -> None:
 def test_jobs_in_chunks_have_one_demand() -> None:
     chunks = iter([one(cpu_on_x=1.0)])
     with pytest.raises(InputError, match=r"job 0, demand on family x: .* run it on a whole trace"):
-        StreamedSimulation(chunks, parse_nodes_policy("fifo"), replace(CLUSTER, offers=()))
+        StreamedSimulation(
+            chunks, parse_nodes_policy("fifo"), SimulationOptions(cluster=replace(CLUSTER, offers=()))
+        )
 
 
 def test_a_replayed_trace_keeps_its_demands_by_family_under_a_policy_for_nodes() -> None:

@@ -19,6 +19,7 @@ from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.streaming import StreamedSimulation
 from betimes.twin.nodes.tasks import requirements_of, tasks_of, tasks_on_owned_first
+from betimes.twin.options import SimulationOptions
 from betimes.workload import Workload
 from tests.core.nodes.invariants import check
 from tests.twin.nodes.driving import step_through
@@ -76,7 +77,7 @@ def run_checked(workload: Workload, policy: str, cluster: Cluster) -> NodesSimul
                 assert suits(has, labels), (policy, number, has, labels)
                 at = int(state.placements[at].follows)
 
-    run = NodesSimulation(workload, parse_nodes_policy(policy), cluster)
+    run = NodesSimulation(workload, parse_nodes_policy(policy), SimulationOptions(cluster=cluster))
     step_through(run, look)
     return run
 
@@ -156,13 +157,17 @@ def test_what_is_no_label_is_refused_with_its_job() -> None:
     with pytest.raises(
         InputError, match="job 1, field require: expected a label such as zone=a, found 'zone'"
     ):
-        NodesSimulation(jobs, parse_nodes_policy("fifo"), cluster_of([ZONES[2]] * 4))
+        NodesSimulation(
+            jobs, parse_nodes_policy("fifo"), SimulationOptions(cluster=cluster_of([ZONES[2]] * 4))
+        )
 
 
 def test_jobs_in_chunks_require_no_labels() -> None:
     jobs = Workload.from_columns(submit_s=[0.0, 1.0], work_s=4.0, cpu=1.0, require=["", "zone=b"])
     with pytest.raises(InputError, match=r"job 1, field require: .* run it on a whole trace"):
-        StreamedSimulation([jobs], parse_nodes_policy("fifo"), cluster_of([ZONES[2]] * 4))
+        StreamedSimulation(
+            [jobs], parse_nodes_policy("fifo"), SimulationOptions(cluster=cluster_of([ZONES[2]] * 4))
+        )
 
 
 def test_so_many_different_labels_may_be_required() -> None:
@@ -172,8 +177,8 @@ def test_so_many_different_labels_may_be_required() -> None:
     with pytest.raises(
         InputError, match="field require: jobs require 63 different labels; expected at most 62"
     ):
-        NodesSimulation(jobs, parse_nodes_policy("fifo"), cluster)
-    run = NodesSimulation(jobs[:62], parse_nodes_policy("fifo"), cluster)
+        NodesSimulation(jobs, parse_nodes_policy("fifo"), SimulationOptions(cluster=cluster))
+    run = NodesSimulation(jobs[:62], parse_nodes_policy("fifo"), SimulationOptions(cluster=cluster))
     run.run()
     assert not np.isnan(run.result().jobs.finish_s).any()
 

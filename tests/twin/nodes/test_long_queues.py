@@ -18,6 +18,7 @@ from betimes.kernels import as_array, entry
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.trace_loop import run_rows
+from betimes.twin.options import SimulationOptions
 from betimes.twin.sizes import parse_sizes
 from tests.core.nodes.invariants import check
 
@@ -43,7 +44,9 @@ def crowd(keys: str, seed: int) -> Workload:
 
 
 def run_of(workload: Workload) -> NodesSimulation:
-    return NodesSimulation(workload, parse_nodes_policy("sjf"), CLUSTER, sizes=parse_sizes("estimate"))
+    return NodesSimulation(
+        workload, parse_nodes_policy("sjf"), SimulationOptions(cluster=CLUSTER, sizes=parse_sizes("estimate"))
+    )
 
 
 def one_after_another(workload: Workload) -> list[float]:
@@ -112,7 +115,11 @@ def test_what_a_pass_steps_over_could_not_have_started(backfill: str) -> None:
     came = list[list[float]]()
     for policy in (f"{backfill}:order=widest", f"{backfill}:order=widest,window=100000"):
         cluster = Cluster.uniform(3, cpu=64)
-        run = NodesSimulation(workload, parse_nodes_policy(policy), cluster, sizes=parse_sizes("estimate"))
+        run = NodesSimulation(
+            workload,
+            parse_nodes_policy(policy),
+            SimulationOptions(cluster=cluster, sizes=parse_sizes("estimate")),
+        )
         run.advance_rows(8500)
         check(run.state)
         assert run.state.cluster[0].blocks > 2 * GROUP

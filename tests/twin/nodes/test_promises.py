@@ -22,6 +22,7 @@ from betimes.policies import parse_nodes_policy
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.trace_loop import run_rows
+from betimes.twin.options import SimulationOptions
 from betimes.twin.sizes import parse_sizes
 from tests.core.nodes.invariants import check
 from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused, with_families
@@ -158,7 +159,9 @@ def test_noise_never_lets_nodes_be_taken_twice() -> None:
     workload = mixture(300, 6)
     for policy in ("conservative", "easy", "conservative:order=sjf"):
         run = NodesSimulation(
-            workload, parse_nodes_policy(policy), CLUSTER, sizes=parse_sizes("noise:0.9"), seed=1
+            workload,
+            parse_nodes_policy(policy),
+            SimulationOptions(cluster=CLUSTER, sizes=parse_sizes("noise:0.9"), seed=1),
         )
 
         def step(stop: int, run: NodesSimulation = run) -> int:
@@ -176,6 +179,8 @@ def test_noise_never_lets_nodes_be_taken_twice() -> None:
 
 def test_jobs_shorter_than_the_clock_can_tell_do_not_share_a_core() -> None:
     jobs = Workload.from_columns(submit_s=np.full(3, 1e15), work_s=1e-3, cpu=1.0, gpu=0.0, memory_gib=0.0)
-    run = NodesSimulation(jobs, parse_nodes_policy("conservative"), Cluster.uniform(1, cpu=1))
+    run = NodesSimulation(
+        jobs, parse_nodes_policy("conservative"), SimulationOptions(cluster=Cluster.uniform(1, cpu=1))
+    )
     run.run(lambda stop: (run.submit_rows(stop), check(run.state))[0])
     assert not np.isnan(run.result().jobs.finish_s).any()

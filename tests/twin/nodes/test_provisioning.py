@@ -13,6 +13,7 @@ from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result, summarise
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.workload import Workload
 
 HOURLY = Offer(
@@ -117,7 +118,11 @@ def test_machines_that_come_up_in_turn_under_a_short_minimum_are_used_before_the
     """Their paid time is over when they are up; odm rents the rest of the second job's later than the first ones."""
     jobs = jobs_of((0.0, 1, 130.0), (20.0, 3, 60.0))
     by_the_second = replace(HOURLY, bill_step_s=1.0, min_bill_s=60.0)
-    run = NodesSimulation(jobs, parse_nodes_policy(policy), Cluster("vms", (), offers=(by_the_second,)))
+    run = NodesSimulation(
+        jobs,
+        parse_nodes_policy(policy),
+        SimulationOptions(cluster=Cluster("vms", (), offers=(by_the_second,))),
+    )
     run.advance_to(3600.0)
     result = run.result()
     assert np.isfinite(result.jobs.finish_s).all()

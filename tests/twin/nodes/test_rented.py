@@ -24,6 +24,7 @@ from betimes.errors import PolicyViolation
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import summarise
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from tests.twin.nodes.driving import small_columns
 from tests.twin.nodes.planned import jobs_of, planned, rented, run
 
@@ -229,7 +230,9 @@ def test_a_bill_follows_the_price_as_it_changes() -> None:
 
 
 def test_the_log_says_what_was_decided_when_and_where() -> None:
-    simulation = NodesSimulation(jobs_of((0.0, 100.0)), planned(300.0, one_each), rented(P3), timeline=True)
+    simulation = NodesSimulation(
+        jobs_of((0.0, 100.0)), planned(300.0, one_each), SimulationOptions(cluster=rented(P3), timeline=True)
+    )
     simulation.run()
     decisions = simulation.result().decisions
     assert decisions is not None

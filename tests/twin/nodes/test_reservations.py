@@ -11,6 +11,7 @@ from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.kernels import as_array
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from tests.core.nodes.invariants import check
 
 
@@ -35,7 +36,9 @@ def test_whoever_waits_for_a_node_that_is_closed_keeps_its_place() -> None:
         memory_gib=0.0,
     )
     run = NodesSimulation(
-        workload, parse_nodes_policy("conservative:placement=first"), Cluster.uniform(2, cpu=1)
+        workload,
+        parse_nodes_policy("conservative:placement=first"),
+        SimulationOptions(cluster=Cluster.uniform(2, cpu=1)),
     )
     while run.row[0] < 5:
         run.heed(run.submit_rows(5))
@@ -52,7 +55,9 @@ def test_whoever_waits_for_a_node_that_is_closed_keeps_its_place() -> None:
 def test_nobody_is_planned_for_where_everybody_fits() -> None:
     """A newcomer that fits while nobody waits needs no plan, however many nodes there are."""
     workload = Workload.from_columns(submit_s=np.arange(50.0), work_s=20.0, cpu=1.0, gpu=0.0, memory_gib=0.0)
-    run = NodesSimulation(workload, parse_nodes_policy("conservative"), Cluster.uniform(30, cpu=1))
+    run = NodesSimulation(
+        workload, parse_nodes_policy("conservative"), SimulationOptions(cluster=Cluster.uniform(30, cpu=1))
+    )
     run.run()
     assert run.state.cluster[0].steps == 0
     assert run.result().jobs.start_s.tolist() == workload.submit_s.tolist()

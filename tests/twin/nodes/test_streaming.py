@@ -13,6 +13,7 @@ from betimes.outcome import Result, summarise
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.streaming import StreamedSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.twin.sizes import Sizes
 from betimes.workload import Workload
 
@@ -48,12 +49,16 @@ def in_chunks(workload: Workload, rows: int) -> Iterator[Workload]:
 
 
 def whole(workload: Workload, policy: str, sizes: str = "true") -> NodesSimulation:
-    return NodesSimulation(workload, parse_nodes_policy(policy), CLUSTER, sizes=Sizes(sizes))
+    return NodesSimulation(
+        workload, parse_nodes_policy(policy), SimulationOptions(cluster=CLUSTER, sizes=Sizes(sizes))
+    )
 
 
 def streamed(workload: Workload, policy: str, rows: int, sizes: str = "true") -> StreamedSimulation:
     return StreamedSimulation(
-        in_chunks(workload, rows), parse_nodes_policy(policy), CLUSTER, sizes=Sizes(sizes)
+        in_chunks(workload, rows),
+        parse_nodes_policy(policy),
+        SimulationOptions(cluster=CLUSTER, sizes=Sizes(sizes)),
     )
 
 
@@ -127,7 +132,7 @@ def test_in_pieces(policy: str) -> None:
 
 def test_chunks_out_of_order_are_refused() -> None:
     first, second = in_chunks(some_jobs(100), 50)
-    run = StreamedSimulation([second, first], parse_nodes_policy("fifo"), CLUSTER)
+    run = StreamedSimulation([second, first], parse_nodes_policy("fifo"), SimulationOptions(cluster=CLUSTER))
     with pytest.raises(InputError, match="hand the chunks in in order"):
         run.run()
 

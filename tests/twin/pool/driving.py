@@ -12,6 +12,7 @@ from betimes.foresight.simulate import predicting
 from betimes.kernels import as_array
 from betimes.outcome import Result
 from betimes.policies import parse_policy
+from betimes.twin.options import SimulationOptions
 from betimes.twin.pool.simulation import Simulation
 from betimes.twin.sizes import Sizes
 from betimes.workload import Workload
@@ -99,12 +100,14 @@ def _run_with_factors(setup: Setup) -> Result:
     run = Simulation(
         workload_of(setup.jobs),
         parse_policy(setup.policy),
-        units=setup.units,
-        fractional=setup.fractional,
-        curves=measured_curves(setup.jobs),
-        sizes=Sizes("noise", 0.5),
-        restart_s=float(setup.restart_s),
-        timeline=True,
+        SimulationOptions(
+            units=setup.units,
+            fractional=setup.fractional,
+            curves=measured_curves(setup.jobs),
+            sizes=Sizes("noise", 0.5),
+            restart_s=float(setup.restart_s),
+            timeline=True,
+        ),
     )
     arrivals = as_array(run.trace.arrivals)
     factors = [1.0 if job.factor is None else float(job.factor) for job in setup.jobs]

@@ -15,6 +15,7 @@ from betimes.foresight.simulate import predicting
 from betimes.kernels import as_array, entry
 from betimes.outcome import Result
 from betimes.policies import parse_policy
+from betimes.twin.options import SimulationOptions
 from betimes.twin.pool.simulation import Simulation
 from betimes.twin.sizes import Sizes
 from tests.core.pool.invariants import check
@@ -64,14 +65,16 @@ def simulation(setup: CutSetup) -> Simulation:
     run = Simulation(
         workload,
         parse_policy(setup.policy),
-        units=setup.units,
-        curves=measured_curves(jobs),
-        sizes=Sizes("noise", 0.5) if setup.sizes == "noise" else Sizes(setup.sizes),
-        restart_s=setup.restart_s,
-        resize_interval_s=setup.resize_interval_s,
-        resize_gain=setup.resize_gain,
-        cluster=Cluster("test", groups) if groups else None,
-        timeline=True,
+        SimulationOptions(
+            units=setup.units,
+            curves=measured_curves(jobs),
+            sizes=Sizes("noise", 0.5) if setup.sizes == "noise" else Sizes(setup.sizes),
+            restart_s=setup.restart_s,
+            resize_interval_s=setup.resize_interval_s,
+            resize_gain=setup.resize_gain,
+            cluster=Cluster("test", groups) if groups else None,
+            timeline=True,
+        ),
     )
     if setup.sizes == "noise":
         arrivals = as_array(run.trace.arrivals)

@@ -8,6 +8,7 @@ import pytest
 from betimes import Workload, simulate
 from betimes.errors import InputError
 from betimes.policies import parse_policy
+from betimes.twin.options import SimulationOptions
 from betimes.twin.pool.trials import TrialSimulation, work_left
 
 POLICIES = ("fifo", "srsf", "max-min", "afs", "wfq:thresholds=50,weights=1/2+1/2,zeta_min=0,delta=0.1")
@@ -81,7 +82,7 @@ def test_no_set_is_done_before_its_trials_could_be(policy: str) -> None:
 
 def test_trials_of_unequal_length() -> None:
     workload = sets((0, 3, 10))
-    run = TrialSimulation(workload, parse_policy("fifo"), units=2)
+    run = TrialSimulation(workload, parse_policy("fifo"), SimulationOptions(units=2))
     run.works = [[5.0, 20.0, 5.0]]
     run.run()
     result = run.result().jobs
@@ -105,7 +106,7 @@ def test_what_is_left_follows_what_trials_have_taken() -> None:
     [
         ({"fractional": True}, "whole units"),
         ({"sizes": "last-two"}, "sizes last-two"),
-        ({"engine": "nodes"}, "as_trials"),
+        ({"engine": "nodes"}, "as-trials"),
     ],
 )
 def test_what_sets_of_trials_cannot_be(options: dict[str, object], message: str) -> None:

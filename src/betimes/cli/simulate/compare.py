@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from betimes.cli import options
-from betimes.cli.simulate.simulation_options import SimulationOptions, spread_options
+from betimes.cli.simulate.flags import RunFlags, SimulationFlags, spread_flags
 from betimes.cli.verbs import Json
 
 
-@spread_options
+@spread_flags
 def compare(
     policies: options.Policies,
-    simulation: SimulationOptions,
-    out: options.Out = None,
-    plots: options.Plots = None,
-    processes: options.Processes = None,
-    ray: options.OnRay = False,
+    simulation: SimulationFlags,
+    runs: RunFlags,
     as_json: Json = False,
 ) -> None:
     """Run a workload under several policies, in parallel, and show them in one table, a row each.
@@ -25,15 +22,5 @@ def compare(
     """
     from betimes.cli.simulate.running import run, study
 
-    wanted, chosen, engines = study(policies, simulation, several=True, timeline=bool(out or plots))
-    run(
-        wanted,
-        chosen,
-        engines,
-        out=out,
-        plots=plots,
-        processes=processes,
-        ray=ray,
-        as_json=as_json,
-        compared=True,
-    )
+    wanted, chosen, engines = study(policies, simulation, several=True, timeline=bool(runs.out or runs.plots))
+    run(wanted, chosen, engines, runs, as_json=as_json, compared=True)

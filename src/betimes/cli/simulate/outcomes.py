@@ -29,7 +29,7 @@ class Outcomes:
 
     def __init__(self, study: Study, policies: Sequence[str], out: Path | None, plots: Path | None) -> None:
         self.study, self.policies, self.out, self.plots = study, list(policies), out, plots
-        self.several = len(policies) > 1 or study.options.seeds is not None
+        self.several = len(policies) > 1 or study.flags.seeds is not None
         self.folders = dict(zip(policies, names(policies), strict=True))
         self._fair: dict[int, Any] = {}
         self._early: list[tuple[Run, Result]] = []
@@ -52,7 +52,7 @@ class Outcomes:
 
     def rows(self) -> list[dict[str, Any]]:
         """The figures to print as JSON, an object a policy; over seeds the means, and their intervals beside."""
-        if self.study.options.seeds is None:
+        if self.study.flags.seeds is None:
             return [self._of(policy)[0] for policy in self.policies]
         return [_flat(self._of(policy), list(self.study.all_seeds())) for policy in self.policies]
 
@@ -60,7 +60,7 @@ class Outcomes:
         """The figures to show as a table."""
         from betimes.outcome import over_seeds
 
-        if self.study.options.seeds is None:
+        if self.study.flags.seeds is None:
             return self.rows()
         return [over_seeds(self._of(policy)) for policy in self.policies]
 
@@ -79,15 +79,15 @@ class Outcomes:
 
         study = self.study
         if self.out is None:
-            summary = summarise(result, study.measure, study.options.status)
+            summary = summarise(result, study.measure, study.flags.status)
         else:
             import json
 
-            folder = save(result, self._folder(self.out, run), study.measure, study.options.status)
+            folder = save(result, self._folder(self.out, run), study.measure, study.flags.status)
             summary = json.loads((folder / SUMMARY).read_bytes())
             del summary["run"]
         self._summaries[run.policy, run.seed] = summary
-        if self.plots is not None and run.seed == study.options.seed:
+        if self.plots is not None and run.seed == study.flags.seed:
             self._draw_timeline(self.plots, run, result)
             self._drawn[run.policy] = replace(result, segments=None)
 
@@ -102,7 +102,7 @@ class Outcomes:
 
     def _folder(self, out: Path, run: Run) -> Path:
         folder = out / self.folders[run.policy] if len(self.policies) > 1 else out
-        return folder / f"seed-{run.seed}" if self.study.options.seeds is not None else folder
+        return folder / f"seed-{run.seed}" if self.study.flags.seeds is not None else folder
 
     def _draw_timeline(self, plots: Path, run: Run, result: Result) -> None:
         from betimes.outcome import plot_allocations, plot_selections, plot_timeline
@@ -124,7 +124,7 @@ class Outcomes:
         results = [self._drawn[policy] for policy in self.policies]
         study = self.study
         for metric, name in CDFS.items():
-            if metric.startswith("prediction") and not study.predicts:
+            if metric.startswith("prediction") and not study.options.predict:
                 continue
             if metric.startswith("unfairness") and "pool" not in study.engines:
                 continue
@@ -132,13 +132,13 @@ class Outcomes:
                 result
                 for result in results
                 if np.isfinite(
-                    job_metric(result, metric)[selected(result, study.measure, study.options.status)]
+                    job_metric(result, metric)[selected(result, study.measure, study.flags.status)]
                 ).any()
             ]
             if len(known) < len(results):
                 warn(f"{name}.svg leaves out {len(results) - len(known)} policies with no value of {metric}")
             if known:
-                plot_cdf(known, metric, plots / f"{name}.svg", study.measure, study.options.status)
+                plot_cdf(known, metric, plots / f"{name}.svg", study.measure, study.flags.status)
 
 
 def _flat(summaries: Sequence[Mapping[str, Any]], seeds: list[int]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from betimes.cli import folders
 from betimes.cli.render.progress import Display
+from betimes.cli.simulate.flags import RunFlags, SimulationFlags
 from betimes.cli.simulate.outcomes import Outcomes
-from betimes.cli.simulate.simulation_options import SimulationOptions
 from betimes.cli.simulate.sources import is_for_nodes
 from betimes.cli.simulate.study import FAIR, Loaded, Run, Study, load, notes_of, wants_fair
 from betimes.cli.simulate.workers import results
@@ -28,55 +28,35 @@ MOST_JOBS_HERE = 20_000
 
 
 def study(
-    policies: str, options: SimulationOptions, *, several: bool, timeline: bool
+    policies: str, flags: SimulationFlags, *, several: bool, timeline: bool
 ) -> tuple[Study, dict[str, AnyChosen], dict[str, Engine]]:
-    """The options as a `Study`, the policies and their engines; checked as far as possible without the trace.
+    """The study that the flags describe, its policies, and the engine of each; checked as far as possible without jobs.
 
     Raises InputError and its children.
     """
-    from betimes.cluster import read_cluster
     from betimes.outcome import parse_measure
-    from betimes.twin.sizes import parse_sizes
-    from betimes.workload.speedup import SpeedupTable
 
-    load, restart_s, interval_s = options.load, options.restart_s, options.resize_interval
-    chosen, engines = chosen_policies(
-        policies, several=several, engine=options.engine, cluster=options.cluster, file=options.file
-    )
+    chosen, engines = chosen_policies(policies, flags, several=several)
     used = tuple(dict.fromkeys(engines.values()))
+    if "nodes" in used and flags.fair is not None:
+        raise InputError(
+            f"--{'' if flags.fair else 'no-'}fair: there is no max-min run on nodes; leave it out"
+        )
+    if "pool" in used and flags.grace is not None:
+        raise InputError(
+            f"--grace {flags.grace}: on a pool jobs leave at once; leave it out, or give --engine nodes"
+        )
+    if flags.load is not None and not (flags.load > 0 and math.isfinite(flags.load)):
+        raise InputError(f"--load {flags.load:g}: the offered load is a number above 0, such as 0.8")
+    options = flags.options(timeline=timeline)
     for engine in used:
-        check_engine(engine, options)
-    if options.cluster is not None and options.units is not None:
-        raise InputError(
-            f"--cluster {options.cluster}: --units {options.units} is given too; leave one of them out"
-        )
-    if load is not None and not (load > 0 and math.isfinite(load)):
-        raise InputError(f"--load {load:g}: the offered load is a number above 0, such as 0.8")
-    if not (restart_s >= 0 and math.isfinite(restart_s)):
-        raise InputError(f"--restart-s {restart_s:g}: the time of a restart is a number of seconds from 0")
-    if not (interval_s >= 0 and math.isfinite(interval_s)):
-        raise InputError(
-            f"--resize-interval {interval_s:g}: the time between resizes is a number of seconds from 0"
-        )
-    level = options.interval
-    if level is not None:
-        if not 0.0 < level < 1.0:
-            raise InputError(
-                f"--interval {level:g}: the share of jobs that are done within it, above 0 and below 1, such as 0.8"
-            )
-        if not options.predict and options.predict_sample is None:
-            raise InputError(f"--interval {level:g}: an interval is part of a promise; give --predict too")
-        if options.as_trials:
-            raise InputError(f"--interval {level:g}: trials are promised without intervals; leave one out")
+        options.check(engine)
     wanted = Study(
+        flags=flags,
         options=options,
         engines=used,
-        cluster=read_cluster(options.cluster) if options.cluster is not None else None,
-        curves=SpeedupTable.read_csv(options.curves) if options.curves is not None else None,
-        measure=parse_measure(options.measure),
-        sizes=str(parse_sizes(options.sizes)) if options.sizes is not None else None,
-        grace=parse_grace(options.grace) if options.grace is not None else None,
-        timeline=timeline,
+        measure=parse_measure(flags.measure),
+        grace=parse_grace(flags.grace) if flags.grace is not None else None,
     )
     return wanted, chosen, engines
 
@@ -85,11 +65,8 @@ def run(
     wanted: Study,
     policies: dict[str, AnyChosen],
     engines: dict[str, Engine],
+    runs: RunFlags,
     *,
-    out: str | None,
-    plots: str | None,
-    processes: int | None,
-    ray: bool,
     as_json: bool,
     compared: bool,
 ) -> None:
@@ -97,23 +74,23 @@ def run(
     from betimes.outcome import show, to_json
 
     names = list(policies)
-    if out is not None:
-        folders.check_results(out, several=len(policies) > 1 or wanted.options.seeds is not None)
-    if plots is not None:
-        folders.check("--plots", plots)
+    if runs.out is not None:
+        folders.check_results(runs.out, several=len(policies) > 1 or wanted.flags.seeds is not None)
+    if runs.plots is not None:
+        folders.check("--plots", runs.plots)
     display = Display()
     with display.shown(), ExitStack() as stack:
-        beforehand_s = compile_closed_loop(display) if is_for_nodes(wanted.options.file) else 0.0
+        beforehand_s = compile_closed_loop(display) if is_for_nodes(wanted.flags.file) else 0.0
         display.expect("reading", None)
-        loaded = load(wanted, wanted.options.seed)
+        loaded = load(wanted, wanted.flags.seed)
         display.finish("reading")
         for note in notes_of(loaded.workload):
             display.note(note)
-        if wanted.options.seeds is not None and not (
+        if wanted.flags.seeds is not None and not (
             wanted.is_random() or any(map(_may_draw, policies.values()))
         ):
             display.note(
-                f"every seed gives the same result: nothing is drawn at random with {wanted.options.file}"
+                f"every seed gives the same result: nothing is drawn at random with {wanted.flags.file}"
             )
         fair = wants_fair(wanted, len(loaded.workload))
         if compared and len(wanted.engines) > 1:
@@ -123,24 +100,27 @@ def run(
             from betimes.policies import parse_policy
 
             needed.setdefault(FAIR, parse_policy(FAIR))
-        took = compile_kernels(needed, wanted.predicts, display)
-        stages = [stack.enter_context(folders.staged(path)) if path else None for path in (out, plots)]
+        took = compile_kernels(needed, wanted.options.predict, display)
+        stages = [
+            stack.enter_context(folders.staged(path)) if path else None for path in (runs.out, runs.plots)
+        ]
         outcomes = Outcomes(wanted, names, *stages)
-        runs = [Run(FAIR, seed, "pool", fair=True) for seed in wanted.all_seeds() if fair]
-        runs += [Run(name, seed, engines[name]) for seed in wanted.all_seeds() for name in names]
-        bars = {run: _bar(run, names) for run in runs}
-        for each in runs:
+        made = [Run(FAIR, seed, "pool", fair=True) for seed in wanted.all_seeds() if fair]
+        made += [Run(name, seed, engines[name]) for seed in wanted.all_seeds() for name in names]
+        bars = {run: _bar(run, names) for run in made}
+        for each in made:
             display.expect(bars[each], len(loaded.workload))
-        if processes is None and not ray:
-            processes = cpus() if len(runs) * len(loaded.workload) > MOST_JOBS_HERE else 1
+        processes = runs.processes
+        if processes is None and not runs.ray:
+            processes = cpus() if len(made) * len(loaded.workload) > MOST_JOBS_HERE else 1
         for each, result in results(
             wanted,
             loaded,
-            runs,
+            made,
             processes,
             display.note,
             lambda run, more: display.advance(bars[run], more),
-            ray=ray,
+            ray=runs.ray,
         ):
             outcomes.take(each, _with_compilation(result, beforehand_s + took[each.policy]), fair=fair)
         outcomes.finish(display.note)
@@ -158,8 +138,8 @@ def run(
 def _widths(engines: dict[str, Engine], loaded: Loaded) -> str:
     """A note on the widths of the same jobs under the policies of the two engines."""
     pool, nodes = (", ".join(name for name in engines if engines[name] == each) for each in ("pool", "nodes"))
-    machine = loaded.placed["pool"][1]
-    where = f"{machine} units" if isinstance(machine, int) else f"the units of {machine.name}"
+    options = loaded.placed["pool"][1]
+    where = f"{options.units} units" if options.cluster is None else f"the units of {options.cluster.name}"
     return (
         f"{pool}: elastic, jobs are resized on {where}; {nodes}: rigid, jobs run at their full width on nodes"
     )
@@ -181,16 +161,16 @@ def _bar(run: Run, names: list[str]) -> str:
 
 
 def chosen_policies(
-    text: str, *, several: bool, engine: str, cluster: str | None, file: str
+    text: str, flags: SimulationFlags, *, several: bool
 ) -> tuple[dict[str, AnyChosen], dict[str, Engine]]:
     """The policies that an option names, and the engine of each, by name.
 
     Raises PolicyError for unknown ones, one named twice, or one that is for the other engine.
     """
-    from betimes.cli.simulate.sources import is_for_nodes
     from betimes.foresight.engines import NODES, engine_for, named_engine
     from betimes.policies import parse_nodes_policy, parse_policy, split_policies
 
+    engine, cluster, file = flags.engine, flags.cluster, flags.file
     for_nodes = engine == "auto" and cluster is None and is_for_nodes(file)
     because = f"{file.partition(':')[0]} makes jobs for nodes" if for_nodes else ""
     texts = split_policies(text)
@@ -210,38 +190,6 @@ def chosen_policies(
                     raise PolicyError(f"--policies: {policy} is named 2 times; name it once")
             chosen[name], engines[name] = policy, found
     return chosen, engines
-
-
-def check_engine(engine: Engine, options: SimulationOptions) -> None:
-    """Raise InputError for options that mean nothing on this engine."""
-    held_back = bool(options.resize_interval or options.resize_gain)
-    if engine == "nodes":
-        if options.fractional:
-            raise InputError("--fractional: jobs on nodes are never resized; leave it out")
-        if options.fair is not None:
-            raise InputError(
-                f"--{'' if options.fair else 'no-'}fair: there is no max-min run on nodes; leave it out"
-            )
-        if held_back:
-            option = "gain" if options.resize_gain else "interval"
-            raise InputError(f"--resize-{option}: jobs on nodes are never resized; leave it out")
-        if options.as_trials:
-            raise InputError("--as-trials: sets of trials share the units of a pool; leave it out")
-        if options.on_wide == "clip":
-            raise InputError("--on-wide clip: jobs on nodes are never narrowed; choose drop or refuse")
-        return
-    if options.fractional and (options.cluster is not None or held_back):
-        what = "resizes are held back in" if options.cluster is None else "units on nodes are"
-        raise InputError(f"--fractional: {what} whole units; leave it out")
-    if options.as_trials and (options.cluster is not None or options.fractional):
-        what = "--cluster" if options.cluster is not None else "--fractional"
-        raise InputError(f"--as-trials: trials take whole units of a pool without nodes; leave {what} out")
-    for name, value, what in (
-        ("overrun", options.overrun, "estimates do not end jobs"),
-        ("grace", options.grace, "jobs leave at once"),
-    ):
-        if value is not None:
-            raise InputError(f"--{name} {value}: on a pool {what}; leave it out, or give --engine nodes")
 
 
 def parse_grace(text: str) -> tuple[float, float | None]:

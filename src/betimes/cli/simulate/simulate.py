@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from betimes.cli import options
-from betimes.cli.simulate.simulation_options import SimulationOptions, spread_options
+from betimes.cli.simulate.flags import RunFlags, SimulationFlags, spread_flags
 from betimes.cli.verbs import Json
 
 
-@spread_options
+@spread_flags
 def simulate(
     policy: options.Policy,
-    simulation: SimulationOptions,
-    out: options.Out = None,
-    plots: options.Plots = None,
-    processes: options.Processes = None,
-    ray: options.OnRay = False,
+    simulation: SimulationFlags,
+    runs: RunFlags,
     stream: options.Stream = False,
     as_json: Json = False,
 ) -> None:
@@ -25,21 +22,11 @@ def simulate(
     """
     from betimes.cli.simulate.running import run, study
 
-    wanted, chosen, engines = study(policy, simulation, several=False, timeline=bool(out or plots))
+    wanted, chosen, engines = study(policy, simulation, several=False, timeline=bool(runs.out or runs.plots))
     if stream:
         from betimes.cli.simulate.streaming import run_in_chunks
 
         (only,) = chosen.values()
-        run_in_chunks(wanted, only, out=out, plots=plots, processes=processes, ray=ray, as_json=as_json)
+        run_in_chunks(wanted, only, runs, as_json=as_json)
         return
-    run(
-        wanted,
-        chosen,
-        engines,
-        out=out,
-        plots=plots,
-        processes=processes,
-        ray=ray,
-        as_json=as_json,
-        compared=False,
-    )
+    run(wanted, chosen, engines, runs, as_json=as_json, compared=False)

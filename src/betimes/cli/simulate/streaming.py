@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from betimes.cli.render.progress import Display
+from betimes.cli.simulate.flags import RunFlags
 from betimes.cli.simulate.sources import GENERATED_UNITS, is_generated
 from betimes.cli.simulate.study import Study, load, notes_of
 from betimes.cli.warming import compile_kernels
@@ -18,33 +20,21 @@ if TYPE_CHECKING:
     from betimes.workload import Workload
 
 
-def run_in_chunks(
-    wanted: Study,
-    policy: AnyChosen,
-    *,
-    out: str | None,
-    plots: str | None,
-    processes: int | None,
-    ray: bool,
-    as_json: bool,
-) -> None:
+def run_in_chunks(wanted: Study, policy: AnyChosen, runs: RunFlags, *, as_json: bool) -> None:
     """Run the jobs in chunks, and print the figures; raises InputError for options that need all jobs at once."""
     from betimes.outcome import show, to_json
     from betimes.policies import parse_nodes_policy
     from betimes.twin.nodes.streaming import StreamedSimulation
-    from betimes.twin.sizes import parse_sizes
+    from betimes.twin.sizes import Sizes
 
-    options = wanted.options
+    flags = wanted.flags
     if wanted.engines != ("nodes",):
         raise InputError("--stream: jobs in chunks run on nodes; give --cluster, or leave --stream out")
     for name, given in {
-        "out": out,
-        "plots": plots,
-        "processes": processes,
-        "ray": ray,
-        "seeds": options.seeds,
-        "predict": options.predict or options.predict_sample,
-        "status": options.status != "all",
+        **vars(runs),
+        "seeds": flags.seeds,
+        "predict": wanted.options.predict,
+        "status": flags.status != "all",
         "measure": wanted.measure != (0.0, 1.0),
     }.items():
         if given:
@@ -57,23 +47,15 @@ def run_in_chunks(
         display.finish("reading")
         load_s = time.perf_counter() - started
         compile_s = compile_kernels({"": policy}, False, display)[""]
-        sizes = wanted.sizes or ("estimate" if estimated else "true")
-        run = StreamedSimulation(
-            chunks,
-            parse_nodes_policy(str(policy)),
-            cluster,
-            sizes=parse_sizes(sizes),
-            curves=wanted.curves,
-            overrun=options.overrun or "extend",
-            seed=options.seed,
-            restart_s=options.restart_s,
-        )
+        sizes = wanted.options.sizes or Sizes("estimate" if estimated else "true")
+        options = replace(wanted.options, cluster=cluster, units=None, sizes=sizes)
+        run = StreamedSimulation(chunks, parse_nodes_policy(str(policy)), options)
         run.run(lambda done: display.at("jobs", str(policy), done, jobs))
         result = run.result()
         if not len(result.submit_s):
-            raise ClusterError(f"{options.file}: no job fits the cluster {cluster.name}; {result.reason}")
+            raise ClusterError(f"{flags.file}: no job fits the cluster {cluster.name}; {result.reason}")
         if result.refused:
-            display.note(f"{options.file}: {result.reason}; jobs refused in all: {result.refused:,}")
+            display.note(f"{flags.file}: {result.reason}; jobs refused in all: {result.refused:,}")
     display.say_notes()
     figures = result.summary()
     figures["timing"] = {
@@ -99,26 +81,30 @@ def _chunks(wanted: Study, note: Callable[[str], Any]) -> tuple[Iterator[Workloa
     from betimes.workload.generators import generate_in_chunks, parse_spec
     from betimes.workload.generators.year import CHUNK
 
-    options = wanted.options
+    flags, cluster = wanted.flags, wanted.options.cluster
     made = None
-    if is_generated(options.file):
-        units = options.units or (GENERATED_UNITS if wanted.cluster is None else wanted.cluster.units)
-        made = generate_in_chunks(options.file, units=units, seed=options.seed)
+    if is_generated(flags.file):
+        units = flags.units or (GENERATED_UNITS if cluster is None else cluster.units)
+        made = generate_in_chunks(flags.file, units=units, seed=flags.seed)
     if made is None:
-        loaded = load(wanted, options.seed)
-        workload, cluster = loaded.placed["nodes"]
-        assert not isinstance(cluster, int)
+        loaded = load(wanted, flags.seed)
+        workload, options = loaded.placed["nodes"]
         for each in notes_of(workload):
             note(each)
         rows = range(0, len(workload), CHUNK)
         parts = (workload[np.arange(begin, min(begin + CHUNK, len(workload)))] for begin in rows)
-        return parts, len(workload), cluster, not bool(np.isnan(workload.estimate_s).all())
-    if wanted.cluster is None:
-        raise InputError(f"--stream: {options.file} does not say what it runs on; give --cluster FILE.toml")
+        return (
+            parts,
+            len(workload),
+            options.nodes_for(workload),
+            not bool(np.isnan(workload.estimate_s).all()),
+        )
+    if cluster is None:
+        raise InputError(f"--stream: {flags.file} does not say what it runs on; give --cluster FILE.toml")
     for name in ("jobs", "load", "trial", "grace", "on_wide"):
-        if getattr(options, name) is not None:
+        if getattr(flags, name) is not None:
             raise InputError(
-                f"--{name.replace('_', '-')}: {options.file} is generated in chunks, and not known as a whole; "
+                f"--{name.replace('_', '-')}: {flags.file} is generated in chunks, and not known as a whole; "
                 "leave it out, or --stream"
             )
-    return made, int(parse_spec(options.file)[1]["jobs"]), wanted.cluster, False
+    return made, int(parse_spec(flags.file)[1]["jobs"]), cluster, False

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from betimes.cli import options
+from betimes.cli.simulate.flags import SimulationFlags, spread_flags
 from betimes.cli.verbs import Json, Output, State
 
 if TYPE_CHECKING:
@@ -94,24 +96,33 @@ Out = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PoolFlags:
+    """The flags of a simulation that a search has, too."""
+
+    units: options.Units = None
+    cluster: Cluster = None
+    fractional: options.Fractional = False
+    jobs: Jobs = None
+    load: options.Load = None
+    curves: options.Curves = None
+    restart_s: options.RestartS = 0.0
+    resize_interval_s: options.ResizeInterval = 0.0
+    resize_gain: options.ResizeGain = False
+    on_wide: options.OnWide = None
+    predict_sample: options.PredictSample = None
+    sizes: options.Sizes = None
+
+
+@spread_flags
 def tune(
     context: typer.Context,
+    *,
     file: File = None,
     live: Live = False,
     state: State = None,
     objective: Objectives = None,
-    units: options.Units = None,
-    cluster: Cluster = None,
-    fractional: options.Fractional = False,
-    jobs: Jobs = None,
-    load: options.Load = None,
-    curves: options.Curves = None,
-    restart_s: options.RestartS = 0.0,
-    resize_interval: options.ResizeInterval = 0.0,
-    resize_gain: options.ResizeGain = False,
-    on_wide: options.OnWide = None,
-    predict_sample: options.PredictSample = None,
-    sizes: options.Sizes = None,
+    pool: PoolFlags,
     evaluations: Evaluations = 1000,
     budget: Budget = None,
     solver: Solver = "spea2",
@@ -139,10 +150,10 @@ def tune(
             objective,
             evaluations,
             budget,
-            jobs,
+            pool.jobs,
             seed,
             solver,
-            sizes,
+            pool.sizes,
             out,
             state,
             as_json,
@@ -154,7 +165,6 @@ def tune(
     from betimes.cli.render.fronts import show
     from betimes.cli.render.progress import Display
     from betimes.cli.simulate.running import study
-    from betimes.cli.simulate.simulation_options import SimulationOptions
     from betimes.foresight.tuning import Search, parse_objectives
     from betimes.outcome import to_json
     from betimes.policies import split_policies
@@ -165,37 +175,23 @@ def tune(
         budget_s=None if budget is None else parse_option("--budget", budget, 1e-6),
         solver=solver,
         seed=seed,
-        jobs=jobs or 1000,
+        jobs=pool.jobs or 1000,
         processes=processes,
         ray=ray,
         baselines=() if baselines in {"", "none"} else tuple(split_policies(baselines)),
         cached=cached,
     )
-    wanted, _, _ = study(
-        "wfq",
-        SimulationOptions(
-            file=file,
-            form=form,
-            on_bad_rows=on_bad_rows,
-            units=units,
-            cluster=cluster,
-            engine="pool",
-            fractional=fractional,
-            load=load,
-            curves=curves,
-            seed=seed,
-            restart_s=restart_s,
-            resize_interval=resize_interval,
-            resize_gain=resize_gain,
-            on_wide=on_wide,
-            predict=any(each.predicts for each in asked),
-            predict_sample=predict_sample,
-            sizes=sizes,
-            fair=False,
-        ),
-        several=False,
-        timeline=False,
+    flags = SimulationFlags(
+        file=file,
+        engine="pool",
+        predict=any(each.predicts for each in asked),
+        seed=seed,
+        fair=False,
+        form=form,
+        on_bad_rows=on_bad_rows,
+        **{**vars(pool), "jobs": None},  # the search takes its parts of all jobs
     )
+    wanted, _, _ = study("wfq", flags, several=False, timeline=False)
     if out is not None:
         folders.check("--out", out)
     display = Display()
@@ -223,12 +219,12 @@ def _searched(study: Study, objectives: list[str], search: Search, display: Disp
     from betimes.processes import cpus
 
     display.expect("reading", None)
-    loaded = load(study, study.options.seed)
+    loaded = load(study, study.flags.seed)
     display.finish("reading")
     for note in notes_of(loaded.workload):
         display.note(note)
     compile_kernels(
-        {name: parse_policy(name) for name in ("wfq", *search.baselines)}, study.predicts, display
+        {name: parse_policy(name) for name in ("wfq", *search.baselines)}, study.options.predict, display
     )
     if search.processes is None and not search.ray:
         jobs = min(search.jobs or len(loaded.workload), len(loaded.workload) // 2)
@@ -241,23 +237,8 @@ def _searched(study: Study, objectives: list[str], search: Search, display: Disp
         label = f"{progress.doing}: {progress.front} on the front{volume}"
         display.at("search", label, progress.done, progress.of)
 
-    _, machine = loaded.placed["pool"]
-    front = search_front(
-        loaded.workload,
-        objectives,
-        units=machine if isinstance(machine, int) else None,
-        cluster=None if isinstance(machine, int) else machine,
-        fractional=study.options.fractional,
-        curves=study.curves,
-        sizes=study.sizes or "true",
-        predict_sample=study.options.predict_sample,
-        restart_s=study.options.restart_s,
-        resize_interval_s=study.options.resize_interval,
-        resize_gain=study.options.resize_gain,
-        on_wide=study.options.on_wide or "refuse",
-        how=search,
-        progress=told,
-    )
+    workload, options = loaded.placed["pool"]
+    front = search_front(workload, objectives, options, how=search, progress=told)
     display.finish("search")
     if front.ended != "evaluations":
         why = {

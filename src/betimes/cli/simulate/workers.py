@@ -71,7 +71,7 @@ class _Jobs:
     """Makes runs one after the other, with the workload that each needs."""
 
     def __init__(self, study: Study, loaded: Loaded) -> None:
-        self.study, self.loaded, self.seed = study, loaded, study.options.seed
+        self.study, self.loaded, self.seed = study, loaded, study.flags.seed
         self.one_for_all = not study.draws_jobs()
 
     def run(self, run: Run, warn: Callable[[str], object], progress: Progress) -> Result:
@@ -87,4 +87,4 @@ class _Jobs:
             progress(run, rows - done)
             done = rows
 
-        return simulate(self.study, run, self.loaded, warn, submitted)
+        return simulate(run, self.loaded, warn, submitted)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -19,109 +21,93 @@ from betimes.outcome import Result
 from betimes.policies import ChosenPolicy, parse_nodes_policy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.nodes.tasks import tasks_of
 from betimes.twin.nodes.trace_loop import run_rows
-from betimes.twin.sizes import Sizes, parse_sizes
+from betimes.twin.options import SimulationOptions
+from betimes.twin.sizes import Sizes
 from betimes.workload import Workload
-from betimes.workload.speedup import SpeedupTable, unknown_curves_warning
+from betimes.workload.speedup import unknown_curves_warning
 
 
 def simulate_nodes(
     workload: Workload,
     policy: str | ChosenPolicy[NodesPolicy],
+    options: SimulationOptions | None = None,
     *,
-    cluster: Cluster,
-    curves: SpeedupTable | None = None,
-    predict: bool = False,
-    predict_sample: int | None = None,
-    interval: float | None = None,
-    sizes: str | Sizes | None = None,
-    overrun: str = "extend",
-    seed: int = 0,
-    restart_s: float = 0.0,
-    timeline: bool = False,
     warn: Callable[[str], object] | None = None,
     progress: Callable[[int], object] | None = None,
+    **fields: Any,
 ) -> Result:
-    """Run `workload` under `policy` on the nodes of `cluster`; jobs run at full width, and are never resized.
+    """Run `workload` under `policy` on nodes; jobs run at full width, and are never resized. Arguments of `simulate`.
 
-    sizes: the scheduler's beliefs, by default the users' estimates if the trace has any, else the truth.
-    overrun: jobs that outrun their estimate are believed to take twice as long (`extend`), or are ended (`kill`).
-    restart_s: lost by a preempted job when it resumes. predict: promise a finish at every submission, or at
-    `predict_sample` of them drawn by `seed`. interval: as of `betimes.simulate`. warn receives, in one line each,
-    assumptions and refused jobs; progress the number of jobs submitted so far.
     Raises InputError (and its children) for bad input, PolicyViolation for a policy's bad answer.
     """
     chosen = policy if isinstance(policy, ChosenPolicy) else parse_nodes_policy(policy)
-    told = warn or _keep_quiet
+    warn = warn or _keep_quiet
+    options = SimulationOptions.of(options, **fields)
+    options.check("nodes")
+    cluster = options.nodes_for(workload)
+    check_wide(workload, cluster, options.on_wide, rents=chosen.policy.rents(chosen.values))
     if len(workload) == 0:
         raise InputError(f"{workload.name}: there is no job to simulate")
-    if predict and chosen.policy.plans(chosen.values):
+    if options.predict and chosen.policy.plans(chosen.values):
         raise InputError(
             f"--predict: policy {chosen} plans in rounds, and no end can be promised under it before they come; "
             "leave --predict out"
         )
-    if seed < 0:
-        raise InputError(f"--seed {seed}: a whole number of 0 or more")
-    if sizes is None:
-        sizes = "true" if np.isnan(workload.estimate_s).all() else "estimate"
-    choice = sizes if isinstance(sizes, Sizes) else parse_sizes(sizes)
+    if options.sizes is None:
+        known = not np.isnan(workload.estimate_s).all()
+        options = replace(options, sizes=Sizes("estimate" if known else "true"))
+    options = replace(options, cluster=cluster, units=None)
     started = time.perf_counter()
-    (run_rows_predicting if predict else run_rows).load()
-    run = NodesSimulation(
-        workload,
-        chosen,
-        cluster,
-        curves=curves,
-        sizes=choice,
-        overrun=overrun,
-        seed=seed,
-        restart_s=restart_s,
-        timeline=timeline,
-    )
+    (run_rows_predicting if options.predict else run_rows).load()
+    run = NodesSimulation(workload, chosen, options)
     if run.rules.plays:
         play_until_started.load()
         play_waits(run)
     compile_s = time.perf_counter() - started
     for reason in run.tasks.reasons:
-        told(f"{workload.name}: {reason}")
+        warn(f"{workload.name}: {reason}")
     if not len(run.jobs):
         raise ClusterError(f"{workload.name}: no job fits the cluster {cluster.name}; {run.tasks.reasons[0]}")
     if run.unknown_curves:
-        told(unknown_curves_warning(run.unknown_curves, curves))
+        warn(unknown_curves_warning(run.unknown_curves, options.curves))
     if run.without_estimate:
         jobs = "1 job" if run.without_estimate == 1 else f"{run.without_estimate} jobs"
-        told(f"{jobs} without an estimate: {run.assumed_s:g} s was assumed")
-    portfolio = _selecting(run, told)
-    learning = learning_run(run, run.jobs, run.run_s, interval)
-    wanted = drawn(len(run.jobs), predict_sample, seed) if predict else None
+        warn(f"{jobs} without an estimate: {run.assumed_s:g} s was assumed")
+    portfolio = _selecting(run, warn)
+    learning = learning_run(run, run.jobs, run.run_s, options.interval)
+    wanted = drawn(len(run.jobs), options.predict_sample, options.seed) if options.predict else None
     step = run.submit_rows if wanted is None else predicting(run, wanted, learning)
     run.run(step if learning is None else learning.step(step), progress)
     decided, abstained = int(run.state.cluster[0].predicted), int(run.state.cluster[0].abstained)
     if abstained:
-        told(
+        warn(
             f"of {decided:,} jobs whose waits were to be predicted {abstained:,} were unlike all that was learned"
         )
     if portfolio is not None:
         run.selections = portfolio.reflection.columns()
     for rounds in run.rounds_in_turn:
         if refused := rounds.warning():
-            told(refused)
+            warn(refused)
     result = run.result(compile_s=compile_s)
-    if learning is not None and interval is not None:
+    if learning is not None and options.interval is not None:
         result = learning.with_intervals(result, run.kept)
     if portfolio is not None and portfolio.is_shadow:
-        decided = simulate_nodes(
-            workload,
-            shadow.in_force(chosen),
-            cluster=cluster,
-            curves=curves,
-            sizes=choice,
-            overrun=overrun,
-            seed=seed,
-            restart_s=restart_s,
-        )
-        told(shadow.saved(result, decided))
+        plain = replace(options, predict=False, timeline=False)
+        decided = simulate_nodes(workload, shadow.in_force(chosen), plain)
+        warn(shadow.saved(result, decided))
     return result
+
+
+def check_wide(workload: Workload, cluster: Cluster, on_wide: str | None, *, rents: bool) -> None:
+    """Raise ClusterError for jobs that the empty cluster cannot run, where `on_wide` is `refuse`.
+
+    rents: machines on offer count as nodes.
+    """
+    reasons = tasks_of(workload, cluster, rents=rents).reasons if on_wide == "refuse" else ()
+    if reasons:
+        raise ClusterError(f"{workload.name}: {reasons[0]}; give it more room, or leave --on-wide refuse out")
 
 
 def _selecting(run: NodesSimulation, warn: Callable[[str], object]) -> Portfolio | None:

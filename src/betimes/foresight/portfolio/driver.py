@@ -368,7 +368,7 @@ class Portfolio:
             settings,
             warn,
             clock,
-            seed=run.seed,
+            seed=run.options.seed,
             learns=run.rules.learns,
             aim=aim,
             arrivals=arrivals,

@@ -41,9 +41,9 @@ class Evaluator:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         run_rows.load()
-        if problem.predicts:
+        if problem.options.predict:
             run_rows_predicting.load()
-        self._wanted = drawn(len(problem.workload), problem.predict_sample, problem.seed)
+        self._wanted = drawn(len(problem.workload), problem.options.predict_sample, problem.options.seed)
 
     def values(self, policy: str) -> Values | None:
         """The objectives' values, in their order; None where some job never finishes under the policy.
@@ -59,7 +59,7 @@ class Evaluator:
     def result(self, policy: str, progress: Callable[[int], object] | None = None) -> Result:
         """The whole result of one run; progress receives the number of jobs submitted so far."""
         run = self._simulation(policy)
-        run.run(predicting(run, self._wanted) if self.problem.predicts else None, progress)
+        run.run(predicting(run, self._wanted) if self.problem.options.predict else None, progress)
         return run.result()
 
     def sizes(self) -> Floats:
@@ -67,21 +67,7 @@ class Evaluator:
         return np.array(as_array(self._simulation("fifo").trace.arrivals)["believed"])
 
     def _simulation(self, policy: str) -> Simulation:
-        problem = self.problem
-        return Simulation(
-            problem.workload,
-            parse_policy(policy),
-            units=problem.units,
-            fractional=problem.fractional,
-            curves=problem.curves,
-            sizes=problem.sizes,
-            seed=problem.seed,
-            restart_s=problem.restart_s,
-            resize_interval_s=problem.resize_interval_s,
-            resize_gain=problem.resize_gain,
-            cluster=problem.cluster,
-            timeline=problem.watches,
-        )
+        return Simulation(self.problem.workload, parse_policy(policy), self.problem.options)
 
 
 Task = tuple[str, str]

@@ -3,53 +3,51 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 
 from betimes import __version__
-from betimes.cluster import Cluster
 from betimes.errors import InputError
 from betimes.foresight.objectives import Objective
 from betimes.foresight.predict import run_rows_predicting
 from betimes.kernels.fingerprint import fingerprint
 from betimes.policies import POLICIES
+from betimes.twin.options import SimulationOptions
 from betimes.twin.sizes import Sizes
 from betimes.workload import Workload
-from betimes.workload.speedup import SpeedupTable
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A workload that fits its units, the rules of granting them, and the objectives.
+    """A workload that fits its units, the objectives, and how it is simulated on a pool.
 
-    sizes: the scheduler's beliefs; seed: of their noise and of the `predict_sample` jobs that are promised a finish
-    (None: all). The other fields are those of `simulate` on a pool.
+    What the objectives need is promised and recorded, whatever the options say. Raises InputError for options that
+    mean nothing to a search.
     """
 
     workload: Workload
-    units: int
     objectives: tuple[Objective, ...]
-    cluster: Cluster | None = None
-    fractional: bool = False
-    curves: SpeedupTable | None = None
-    sizes: Sizes = field(default_factory=lambda: Sizes("true"))
-    seed: int = 0
-    predict_sample: int | None = None
-    restart_s: float = 0.0
-    resize_interval_s: float = 0.0
-    resize_gain: bool = False
+    options: SimulationOptions
+
+    def __post_init__(self) -> None:
+        """Refuse options of other simulations, and take what the objectives need."""
+        self.options.check("pool")
+        for name in ("fair", "as_trials"):
+            if getattr(self.options, name):
+                raise InputError(f"{name}: means nothing to a search; leave it out")
+        needs = replace(
+            self.options,
+            predict=any(objective.predicts for objective in self.objectives),
+            timeline=any(objective.watches for objective in self.objectives),
+        )
+        object.__setattr__(self, "options", needs)
 
     @property
-    def predicts(self) -> bool:
-        """Whether jobs must be promised a finish."""
-        return any(objective.predicts for objective in self.objectives)
-
-    @property
-    def watches(self) -> bool:
-        """Whether the units that each job holds must be recorded over time."""
-        return any(objective.watches for objective in self.objectives)
+    def units(self) -> int:
+        """The units of the pool."""
+        return self.options.pool_units(self.workload)
 
     def of(self, workload: Workload) -> Problem:
         """The same problem with other jobs."""
@@ -57,22 +55,22 @@ class Problem:
 
     def key(self) -> str:
         """SHA-256 (hexadecimal) of all that the value of a policy depends on, the version included."""
-        curves = self.curves
+        options, curves = self.options, self.options.curves
         facts = {
             "version": (__version__, _code()),
             "workload": self.workload.fingerprint(),
             "units": self.units,
-            "cluster": None if self.cluster is None else self.cluster.capacity.tolist(),
+            "cluster": None if options.cluster is None else options.cluster.capacity.tolist(),
             "objectives": [str(objective) for objective in self.objectives],
-            "fractional": self.fractional,
+            "fractional": options.fractional,
             "curves": None
             if curves is None
             else (curves.names, curves.speedup.tolist(), curves.last.tolist()),
-            "sizes": str(self.sizes),
-            "seed": self.seed,
-            "predict_sample": self.predict_sample,
-            "restart_s": self.restart_s,
-            "resize": (self.resize_interval_s, self.resize_gain),
+            "sizes": str(options.sizes or Sizes("true")),
+            "seed": options.seed,
+            "predict_sample": options.predict_sample,
+            "restart_s": options.restart_s,
+            "resize": (options.resize_interval_s, options.resize_gain),
         }
         return hashlib.sha256(repr(facts).encode()).hexdigest()
 

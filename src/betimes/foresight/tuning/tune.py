@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from types import FrameType
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from betimes import __version__
-from betimes.cluster import Cluster
 from betimes.crew import crew
 from betimes.errors import Conflict, InputError
 from betimes.foresight.objectives import Objective, Values, parse_objectives
@@ -27,10 +26,11 @@ from betimes.foresight.tuning.search import Found, Progress, search
 from betimes.foresight.tuning.solvers import solver_of
 from betimes.foresight.tuning.space import WFQConfig, space_of
 from betimes.policies import parse_policy
+from betimes.twin.options import SimulationOptions
 from betimes.twin.pool.simulation import fit
-from betimes.twin.sizes import Sizes, parse_sizes
+from betimes.twin.sizes import Sizes
 from betimes.workload import Workload
-from betimes.workload.speedup import SpeedupTable, bind
+from betimes.workload.speedup import bind
 
 EVALUATIONS = 1000
 JOBS = 1000
@@ -77,60 +77,37 @@ class Search:
 def tune(
     workload: Workload,
     objectives: Sequence[str | Objective],
+    options: SimulationOptions | None = None,
     *,
-    units: int | None = None,
-    cluster: Cluster | None = None,
-    fractional: bool = False,
-    curves: SpeedupTable | None = None,
-    sizes: str | Sizes = "true",
-    predict_sample: int | None = None,
-    restart_s: float = 0.0,
-    resize_interval_s: float = 0.0,
-    resize_gain: bool = False,
-    on_wide: str = "refuse",
     test: Workload | None = None,
     how: Search | None = None,
     stopped: Callable[[], bool] | None = None,
     progress: Callable[[Progress], object] | None = None,
+    **fields: Any,
 ) -> Front:
     """Search for the configurations of `wfq` that no other beats in every objective (PCS, section 3.3).
 
-    objectives: such as `jct:avg`, `pred_err:p99`. The pool and what the scheduler knows are as in `simulate`. The
-    workload is split in two parts, one to search on, one to report on, unless `test` gives the second. how: the search;
-    by default 1,000 evaluations with SPEA2 in this process. Once `stopped()` is true, or Ctrl-C was pressed, the search
-    ends with the front so far. The same seed gives the same front, however many processes there are.
+    objectives: such as `jct:avg`, `pred_err:p99`. options, fields: as of `simulate`, on a pool; the search sets seed,
+    promises and timeline. The workload is split in two parts, one to search on, one to report on, unless `test` gives
+    the second. how: the search; by default 1,000 evaluations with SPEA2 in this process. Once `stopped()` is true, or
+    Ctrl-C was pressed, the search ends with the front so far. The same seed gives the same front, however many
+    processes there are.
 
     Raises InputError (and its children) for bad input, PolicyViolation for a baseline's bad decision, and
     KeyboardInterrupt where there is no front yet.
     """
     how = how or Search()
     asked = parse_objectives(objectives)
-    if cluster is not None:
-        if units is not None:
-            raise InputError(f"units {units}: the cluster {cluster.name} is given too; give one of them")
-        units = cluster.units
-    units = units or workload.machine_units
-    if units is None:
-        raise InputError(f"{workload.name}: the trace does not say how large its machine is; give --units N")
+    options = replace(SimulationOptions.of(options, **fields), seed=how.seed)
+    units, cluster, on_wide = options.pool_units(workload), options.cluster, options.on_wide or "refuse"
+    if cluster is None:
+        options = replace(options, units=units)
     workload = fit(workload, units, on_wide, cluster).workload
     if test is None:
         train, test = parts(workload, how.jobs, how.seed)
     else:
         train, test = workload, fit(test, units, on_wide, cluster).workload
-    problem = Problem(
-        train,
-        units,
-        asked,
-        cluster=cluster,
-        fractional=fractional,
-        curves=curves,
-        sizes=sizes if isinstance(sizes, Sizes) else parse_sizes(sizes),
-        seed=how.seed,
-        predict_sample=predict_sample,
-        restart_s=restart_s,
-        resize_interval_s=resize_interval_s,
-        resize_gain=resize_gain,
-    )
+    problem = Problem(train, asked, options)
     problems = {TRAIN: problem} | ({TEST: problem.of(test)} if test is not None else {})
     return _Tuning(workload, problems, how, progress).front(stopped)
 
@@ -222,10 +199,10 @@ class _Tuning:
             train=_part(problem),
             test=_part(self.problems[TEST]) if TEST in self.problems else None,
             pool_units=problem.units,
-            cluster=None if problem.cluster is None else problem.cluster.name,
-            fractional=problem.fractional,
-            sizes=str(problem.sizes),
-            restart_s=problem.restart_s,
+            cluster=None if problem.options.cluster is None else problem.options.cluster.name,
+            fractional=problem.options.fractional,
+            sizes=str(problem.options.sizes or Sizes("true")),
+            restart_s=problem.options.restart_s,
             space=how.space,
             solver=how.solver,
             seed=how.seed,
@@ -250,7 +227,7 @@ def _configs(found: Found) -> list[WFQConfig]:
 def _part(problem: Problem) -> Part:
     workload = problem.workload
     widest = int(workload.max_units.max())
-    table, _ = bind(workload.curve_names, widest, problem.curves)
+    table, _ = bind(workload.curve_names, widest, problem.options.curves)
     load = workload.offered_load(problem.units, table.at(workload.curve, workload.max_units))
     low, middle, high = np.percentile(workload.work_s, (10, 50, 90)).tolist()
     return Part(

@@ -21,6 +21,7 @@ from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.wait_model import WaitModel
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.workload import Workload
 
 CENSORED = (1.1, 1.5, 2.5)
@@ -77,17 +78,15 @@ class Evaluation:
     calibration: tuple[tuple[float, float], ...]
 
 
-def observe(
-    workload: Workload, policy: ChosenPolicy[NodesPolicy], cluster: Cluster, **options: Any
-) -> Observed:
-    """Jobs and their waits under a policy whose waits are known for sure; options of `NodesSimulation`.
+def observe(workload: Workload, policy: ChosenPolicy[NodesPolicy], cluster: Cluster) -> Observed:
+    """Jobs and their waits under a policy whose waits are known for sure.
 
     Raises PolicyError for a policy that predicts no waits.
     """
     if "waits" not in policy.values:
         raise PolicyError(f"policy {policy}: under it no wait is to be predicted; choose sww or compound")
     certain = replace(policy, values={**policy.values, "waits": "oracle", "model": None})
-    run = NodesSimulation(workload, certain, cluster, observed=True, **options)
+    run = NodesSimulation(workload, certain, SimulationOptions(cluster=cluster), observed=True)
     run.run()
     outcomes = as_array(run.trace.outcomes)[: run.trace.finished[0]]
     rows = run.trace.features[: run.trace.finished[0]]
@@ -175,12 +174,11 @@ def learn(
     cluster: Cluster,
     kind: str = "forest",
     train_frac: float = 0.7,
-    **options: Any,
 ) -> tuple[WaitModel, Evaluation]:
     """A model fitted to the first `train_frac` of the jobs that waited, and its evaluation on the others."""
     if not 0.0 < train_frac < 1.0:
         raise InputError(f"--train {train_frac:g}: expected a share above 0 and below 1")
-    observed = observe(workload, policy, cluster, **options)
+    observed = observe(workload, policy, cluster)
     cut = int(train_frac * len(observed))
     model = fit(kind, observed[slice(0, cut)])
     found = evaluate(model, observed[slice(cut, None)])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from betimes.papers.experiment import Experiment, Progress, Row, Workers
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from betimes.foresight.tuning import Problem
     from betimes.outcome import Result
     from betimes.workload import Workload
-    from betimes.workload.speedup import SpeedupTable
 
 UNITS = 64  # of the study's simulations
 OBJECTIVES = ("jct:avg", "pred_err:avg")  # of the released fronts
@@ -130,32 +129,15 @@ def on_philly(
     return experiment(chosen, name)
 
 
-def problem_of(
-    workload: Workload,
-    objectives: tuple[str, ...] = OBJECTIVES,
-    *,
-    units: int = UNITS,
-    curves: SpeedupTable | None = None,
-    sizes: str = "true",
-    seed: int = 0,
-    fractional: bool = True,
-    restart_s: float = 0.0,
-) -> Problem:
-    """The problem of these jobs; seed: of the noise in `sizes`, the only random part."""
+def problem_of(workload: Workload, objectives: tuple[str, ...] = OBJECTIVES, **fields: Any) -> Problem:
+    """The problem of these jobs; fields: of `SimulationOptions`, by default fractions of the figures' units."""
     from betimes.foresight.tuning import Problem, parse_objectives
+    from betimes.twin.options import SimulationOptions
     from betimes.twin.pool.simulation import fit
-    from betimes.twin.sizes import parse_sizes
 
-    return Problem(
-        fit(workload, units).workload,
-        units,
-        parse_objectives(objectives),
-        fractional=fractional,
-        curves=curves,
-        sizes=parse_sizes(sizes),
-        seed=seed,
-        restart_s=restart_s,
-    )
+    options = SimulationOptions.of(None, **{"units": UNITS, "fractional": True, **fields})
+    fitted = fit(workload, options.pool_units(workload)).workload
+    return Problem(fitted, parse_objectives(objectives), options)
 
 
 def compared(

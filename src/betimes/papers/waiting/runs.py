@@ -50,6 +50,7 @@ class Runs:
         from betimes.outcome import summarise
         from betimes.policies import parse_nodes_policy
         from betimes.twin.nodes.streaming import StreamedSimulation
+        from betimes.twin.options import SimulationOptions
         from betimes.twin.sizes import Sizes
 
         cluster, told = self.case.owned(machines), sizes if run_times is None else "estimate"
@@ -57,7 +58,8 @@ class Runs:
             chunks = self.case.in_chunks()
             if run_times is not None:
                 chunks = map(self._estimator(run_times), chunks)
-            run = StreamedSimulation(chunks, parse_nodes_policy(policy), cluster, sizes=Sizes(told))
+            options = SimulationOptions(cluster=cluster, sizes=Sizes(told))
+            run = StreamedSimulation(chunks, parse_nodes_policy(policy), options)
             run.run()
             found = run.result().summary()
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from fastapi import FastAPI
@@ -29,12 +29,15 @@ def create_app(
     limits: Limits | None = None,
     closing: asyncio.Event | None = None,
     page: Callable[[Context], ASGIApp] | None = None,
+    metrics: Callable[[], Awaitable[bytes]] | None = None,
+    local_metrics: bool = False,
 ) -> FastAPI:
     """The HTTP API over a controller.
 
     `hosts` are names and addresses under which it may be called besides loopback ones; setting `closing` ends the
     streams (`serve` does so through `app.state.context.closing`). page: makes what answers all paths that are not the
-    API's, at the first request for one of them.
+    API's, at the first request for one of them. metrics: makes the text of `/metrics`; with `local_metrics` callers on
+    this machine need no token for it.
     """
     app = FastAPI(
         **about(__version__),
@@ -43,7 +46,9 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.context = Context(controller, tokens, limits or Limits(), closing or asyncio.Event())
+    app.state.context = Context(
+        controller, tokens, limits or Limits(), closing or asyncio.Event(), metrics, local_metrics
+    )
     routers = (
         jobs.router,
         uploads.router,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, cast
 
@@ -24,6 +25,8 @@ class Context:
     tokens: Tokens
     limits: Limits
     closing: asyncio.Event  # set: end endless streams
+    metrics: Callable[[], Awaitable[bytes]] | None = None  # in Prometheus's text format; null: there are none
+    local_metrics: bool = False  # callers on this machine need no token for them
 
 
 # The dependencies are coroutines because FastAPI runs plain functions in threads, which cost more than they do.
@@ -69,5 +72,6 @@ class _Run(_Bearer):
 
 
 Here = Annotated[Context, Depends(context)]
-User = Annotated[Caller, Depends(_Operator("operator", "The token in STATE/token."))]
+operator = _Operator("operator", "The token in STATE/token.")
+User = Annotated[Caller, Depends(operator)]
 RunToken = Annotated[str, Depends(_Run("run", "A run's own token: BETIMES_RUN_TOKEN."))]

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from betimes.errors import (
     Conflict,
@@ -52,6 +53,9 @@ from betimes.service.store.batch import Batch
 from betimes.service.store.store import Store
 from betimes.service.views.models import Lease
 from betimes.units import length
+
+if TYPE_CHECKING:
+    from betimes.service.runtime.metrics import Metrics
 
 T = TypeVar("T")
 Results = list[tuple[Input, Any]]
@@ -110,6 +114,7 @@ class Controller:
         self.promise: Callable[[Sequence[Newcomers]], Awaitable[None]] | None = None  # of those of a turn
         self.stopping = False
         self.at_rest = asyncio.Event()  # set while everything due by now is done, and `run` waits
+        self.metrics: Metrics | None = None  # null: nothing is measured
         self.problem: str | None = None
         self.failures = 0  # of turns, in a row, for an unknown reason
         self.recovery_s, self.replayed = 0.0, 0
@@ -257,6 +262,7 @@ class Controller:
         return min(now_at, self.next_due_at()) if self.effects.worlds else now_at
 
     async def _turn_once(self) -> None:
+        began_s = time.perf_counter()
         try:
             results = self._decide()
             await self._promise_newcomers(results)
@@ -269,6 +275,8 @@ class Controller:
         self.taken, self.failures = [], 0
         for waiting, result in results:
             waiting.answer(result)
+        if self.metrics is not None:
+            self.metrics.turn.observe(time.perf_counter() - began_s)
         for effect in turn.effects:
             await self.effects.carry_out(effect, self.scheduler)
         if turn.batch.events:
@@ -281,11 +289,14 @@ class Controller:
 
     async def _commit(self, batch: Batch) -> None:
         """Store a batch; meanwhile requests are read, and a virtual clock stands still."""
+        began_s = time.perf_counter()
         if self.store.is_in_memory:
             self.store.commit(batch)
         else:
             with self.clock.hold():
                 await asyncio.to_thread(self.store.commit, batch)
+        if self.metrics is not None:
+            self.metrics.commit.observe(time.perf_counter() - began_s)
 
     def _decide(self) -> Results:
         """Everything in memory: inputs, and then the policy."""
@@ -387,6 +398,8 @@ class Controller:
         else:
             self.problem = f"the service failed ({type(why).__name__}); its log says how"
             self.failures += 1
+        if self.metrics is not None and isinstance(why, StoreError):
+            self.metrics.store_errors.labels(type(why).__name__).inc()
         log.error("%s", self.problem, exc_info=None if isinstance(why, ServiceError | InputError) else why)
         if at_fault is not None:
             at_fault.answer(why if isinstance(why, InputError) else ServiceError(self.problem))

@@ -204,6 +204,8 @@ class Promises:
         began_s = time.thread_time()
         foreseen = play()
         self.usual_s = time.thread_time() - began_s
+        if self.controller.metrics is not None:
+            self.controller.metrics.play_out.observe(self.usual_s)
         return foreseen
 
     def _keep(self, foreseen: Foreseen, begun: _Begun) -> Forecast:

@@ -205,7 +205,21 @@ async def _serving(
         controller, promises, run_tokens, LiveTuner(controller, config.state, retune), uploads
     )
     page = partial(config.page, backend) if config.page is not None else None
-    app = create_app(backend, tokens, hosts=[config.listen] if config.listen else [], page=page)
+    metrics = None
+    if config.metrics != "off":
+        from betimes.service.runtime.metrics import (
+            Metrics,  # a service without them does not load the library
+        )
+
+        metrics = Metrics(controller).text
+    app = create_app(
+        backend,
+        tokens,
+        hosts=[config.listen] if config.listen else [],
+        page=page,
+        metrics=metrics,
+        local_metrics=config.metrics == "local",
+    )
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(
         serve(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from betimes.errors import InputError
 from betimes.service.access.address import default_state
@@ -99,6 +99,12 @@ def _inner_frac(value: Any) -> float:
     return share
 
 
+def _metrics(value: Any) -> str:
+    if value not in ("token", "local", "off"):
+        raise ValueError("give token, local or off")
+    return value
+
+
 def _seconds(value: Any) -> float:
     return parse_duration(_written(value))
 
@@ -160,6 +166,17 @@ class ServiceConfig:
             "Let others connect at this address; by default only this machine can.",
             _text,
             "ADDRESS",
+        ),
+    )
+    metrics: Literal["token", "local", "off"] = field(
+        default="token",
+        metadata=_told(
+            "metrics",
+            "Who may read /metrics, for Prometheus: token: who has the operator's; local: and each caller on this "
+            "machine; off: nobody, and nothing is counted.",
+            _metrics,
+            "token|local|off",
+            "token",
         ),
     )
     policy: str | None = field(

@@ -22,6 +22,7 @@ from betimes.kernels import Ints, IntTable, as_array, blank, entry, kernel
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.event_loop import Trace, arrive, next_due
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.workload import Workload
 
 LARGEST_LOAD = 1000.0
@@ -39,9 +40,9 @@ def keep_loaded(
     """
     if not 0.0 < load <= LARGEST_LOAD:
         raise InputError(f"load {load:g}: expected a number above 0, and at most {LARGEST_LOAD:g}")
-    run = NodesSimulation(
-        replace(workload, submit_s=np.zeros(len(workload))), parse_nodes_policy(policy), cluster, seed=seed
-    )
+    at_once = replace(workload, submit_s=np.zeros(len(workload)))
+    options = SimulationOptions(cluster=cluster, seed=seed)
+    run = NodesSimulation(at_once, parse_nodes_policy(policy), options)
     run.state = run.state.replaced(absences=blank(Absence, 0))  # not read here
     if run.tasks.reasons:
         raise InputError(f"{workload.name}: {run.tasks.reasons[0]}")

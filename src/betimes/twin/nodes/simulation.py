@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.cluster import Cluster
 from betimes.cluster.labels import mask
 from betimes.cluster.resources import PER_UNIT, RESOURCES, whole_capacity
 from betimes.core.instruction import NAMES, Instruction
@@ -82,16 +81,15 @@ from betimes.twin.nodes.tasks import (
     tasks_on_owned_first,
 )
 from betimes.twin.nodes.trace_loop import in_rows, new_trace, run_rows
+from betimes.twin.options import SimulationOptions
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.workload import Workload
-from betimes.workload.speedup import SpeedupTable, bind
+from betimes.workload.speedup import bind
 
 FIRST_SLOTS = 256
 FIRST_PLACEMENTS = 1024
 RECORDS = 1 << 14
 FIRST_PLAN = 1024  # steps of a plan of reservations
-
-OVERRUN = ("extend", "kill")
 
 AGAIN = (
     NEED_SLOTS,
@@ -119,23 +117,15 @@ class NodesSimulation:
         self,
         workload: Workload,
         policy: ChosenPolicy[NodesPolicy],
-        cluster: Cluster,
+        options: SimulationOptions,
         *,
-        curves: SpeedupTable | None = None,
-        sizes: Sizes | None = None,
-        overrun: str = "extend",
-        seed: int = 0,
-        restart_s: float = 0.0,
-        timeline: bool = False,
         tasks: Tasks | None = None,
         observed: bool = False,
     ) -> None:
-        if restart_s < 0 or not math.isfinite(restart_s):
-            raise ClusterError(f"--restart-s {restart_s}: must be a number of seconds, 0 or more")
-        if overrun not in OVERRUN:
-            raise InputError(f"--overrun {overrun}: choose {' or '.join(OVERRUN)}")
-        self.workload, self.policy, self.cluster, self.seed = workload, policy, cluster, seed
-        self.timeline, self.sizes = timeline, sizes or Sizes("true")
+        options.check("nodes")
+        self.workload, self.policy, self.options = workload, policy, options
+        cluster = options.nodes_for(workload)
+        self.sizes = options.sizes or Sizes("true")
         own, values = policy.policy, policy.values
         in_turn, plans = own.in_turn(values), own.plans(values)
         if plans:
@@ -151,16 +141,19 @@ class NodesSimulation:
                     "([[offers]]) in a cluster file and name it with --cluster FILE.toml"
                 )
             if values.get("spot") == "true":
-                self.cluster = cluster = with_spot(cluster)
+                cluster = with_spot(cluster)
             tasks = tasks or tasks_on_owned_first(workload, cluster)
+        self.cluster = cluster
         self.tasks: Tasks = tasks or tasks_of(workload, cluster, rents=rents)
         self.machines = cluster.shapes(rents=rents)[0]
         self.kept = np.flatnonzero(~self.tasks.refused)
         jobs = workload if len(self.kept) == len(workload) else workload[self.kept]
-        table, self.unknown_curves = bind(jobs.curve_names, int(jobs.max_units.max(initial=1)), curves)
+        table, self.unknown_curves = bind(
+            jobs.curve_names, int(jobs.max_units.max(initial=1)), options.curves
+        )
         speed = table.at(jobs.curve, jobs.max_units)
         self.killed = np.zeros(len(jobs), dtype=bool)
-        if overrun == "kill":
+        if options.overrun == "kill":
             if len(jobs) and np.isnan(jobs.estimate_s).all():
                 raise InputError(
                     f"--overrun kill: no job of {workload.name} has an estimate to be ended at; leave it out"
@@ -184,20 +177,20 @@ class NodesSimulation:
             cluster.capacity,
             cluster.types,
             units=float(self.units),
-            restart_s=float(restart_s),
-            seed=seed % (1 << 63),
+            restart_s=float(options.restart_s),
+            seed=options.seed % (1 << 63),
             by_priority=in_turn[0].policy.by_priority,
             guarded=any(each.policy.is_users for each in in_turn),
             params=policy.policy.params(policy.values),
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(cluster)),
-            segments=RECORDS if timeline else 0,
+            segments=RECORDS if options.timeline else 0,
             absences=RECORDS if self.preempts else 0,
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
             offers=terms_of(cluster, bits) if rents else None,
             fates=fates_of(cluster, most) if rents else 0,
             leases=RECORDS if rents else 0,
-            log=RECORDS if timeline else 0,
+            log=RECORDS if options.timeline else 0,
             quota=UNLIMITED if cluster.quota is None else cluster.quota,
             observed=self.rules.observes,
             largest=self.machines.max(axis=0),
@@ -344,18 +337,18 @@ class NodesSimulation:
         return Result(
             policy=str(self.policy),
             units=self.units,
-            seed=self.seed,
+            seed=self.options.seed,
             fractional=False,
             sizes=str(self.sizes),
             workload_name=w.name,
             fingerprint=w.fingerprint(),
             jobs=jobs,
-            segments=self._segments() if self.timeline else None,
+            segments=self._segments() if self.options.timeline else None,
             timing=Timing(load_s, compile_s, self.wall_s, int(self.state.pool[0].events)),
             absences=self._absences() if self.preempts else None,
             resources=self._resources(units_s, leases, metrics.makespan(self.jobs.submit_s, finish_s)),
             leases=leases,
-            decisions=self._decisions() if self.timeline else None,
+            decisions=self._decisions() if self.options.timeline else None,
             fixed_usd=self._fixed_usd(),
             migrations=int(self.state.cluster[0].migrations),
             selections=self.selections,
@@ -381,7 +374,7 @@ class NodesSimulation:
                 f"job {jobs.job_id[row]}, field priority: expected a number from "
                 f"{-LARGEST_PRIORITY:,} to {LARGEST_PRIORITY:,}, found {jobs.priority[row]:,}"
             )
-        belief = beliefs(self.sizes, jobs, speed, self.seed)
+        belief = beliefs(self.sizes, jobs, speed, self.options.seed)
         self.without_estimate, self.assumed_s = belief.without_estimate, belief.assumed_s
         users = user_rows(jobs)
         trace = new_trace(len(jobs), max(1, int(users.max(initial=-1)) + 1), observed)
@@ -472,7 +465,7 @@ class NodesSimulation:
         if len(self.state.log) and len(self.state.log) < 8 * (len(self.state.free) + len(self.state.nodes)):
             room = 16 * (len(self.state.free) + len(self.state.nodes))
             self.state = self.state.replaced(log=blank(Instruction, room))
-        if self.timeline and len(self.state.segments) < 2 * len(self.state.placements):
+        if self.options.timeline and len(self.state.segments) < 2 * len(self.state.placements):
             self.state = self.state.replaced(segments=blank(Segment, 4 * len(self.state.placements)))
         if self.preempts and len(self.state.absences) < 2 * len(self.state.free):
             self.state = self.state.replaced(absences=blank(Absence, 4 * len(self.state.free)))

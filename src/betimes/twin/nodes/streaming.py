@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.cluster import Cluster
 from betimes.errors import ClusterError, InputError, PolicyError
 from betimes.kernels import Floats, as_array, blank
 from betimes.outcome import metrics
@@ -25,6 +24,7 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.twin.nodes.event_loop import Arrival, Outcome
 from betimes.twin.nodes.renting import billed, present
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 from betimes.twin.sizes import Sizes
 from betimes.workload import Workload
 from betimes.workload.family_demands import refuse_family_demands
@@ -94,30 +94,26 @@ class StreamedResult:
 class StreamedSimulation:
     """The twin of a cluster of nodes for more jobs than fit in memory as columns: `run`, then `result`.
 
-    chunks: workloads, each of which begins when the one before it ends, or later. Options are those of
-    `NodesSimulation`. Policies that look at the whole trace, or decide outside of the loop, are refused (PolicyError),
-    as are beliefs drawn from it (InputError).
+    chunks: workloads, each of which begins when the one before it ends, or later. Policies that look at the whole
+    trace, or decide outside of the loop, are refused (PolicyError), as are beliefs drawn from it (InputError).
     """
 
     def __init__(
         self,
         chunks: Iterable[Workload],
         policy: ChosenPolicy[NodesPolicy],
-        cluster: Cluster,
-        *,
-        sizes: Sizes | None = None,
-        **options: Any,
+        options: SimulationOptions,
     ) -> None:
         if policy.policy.planner is not None or policy.policy.members is not None:
             raise PolicyError(
                 f"policy {policy}: cannot run on jobs in chunks; run it on a whole trace (without --stream)"
             )
-        self.sizes = sizes or Sizes("true")
+        self.sizes = options.sizes or Sizes("true")
         if self.sizes.kind not in ("true", "estimate"):
             raise InputError(f"--sizes {self.sizes}: with jobs in chunks choose true or estimate")
         self._chunks = (chunk for chunk in chunks if len(chunk))
         self._options = options
-        self._policy, self._offered = policy, cluster
+        self._policy = policy
         first = next(self._chunks, None)
         if first is None:
             raise InputError("there is no job to simulate")
@@ -197,7 +193,7 @@ class StreamedSimulation:
             chunk,
             "what all jobs need by family is not known where they come in chunks; run it on a whole trace",
         )
-        return NodesSimulation(chunk, self._policy, self._offered, sizes=self.sizes, **self._options)
+        return NodesSimulation(chunk, self._policy, self._options)
 
     def _enter(self, more: NodesSimulation) -> None:
         """Make rows for the jobs of a chunk."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,15 +21,14 @@ from betimes.policies.violations import violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.history import user_rows
 from betimes.twin.nodes.tasks import held, refuse_requirements, unit_demand
+from betimes.twin.options import SimulationOptions
 from betimes.twin.pool.trace_loop import new_trace, run_rows
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.workload import Workload
-from betimes.workload.speedup import SpeedupTable, bind
+from betimes.workload.speedup import bind
 
 FIRST_SLOTS = 256
 SEGMENT_ROWS = 1 << 16
-
-ON_WIDE = ("refuse", "clip", "drop")
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,6 @@ def fit(workload: Workload, units: int, on_wide: str = "refuse", cluster: Cluste
     if cluster is not None:
         most = np.minimum(most, held(unit_demand(workload, cluster), *cluster.shapes(rents=False), units))
     wide = workload.min_units > most
-    if on_wide not in ON_WIDE:
-        raise ClusterError(f"--on-wide {on_wide}: choose {', '.join(ON_WIDE)}")
     none = np.zeros(len(workload), dtype=bool)
     if not wide.any():
         return _narrowed(workload, most, cluster, 0, none)
@@ -95,39 +91,22 @@ def _narrowed(
 
 
 class Simulation:
-    """The twin of a pool: `run` takes it through a workload; `result` returns the outcome."""
+    """The twin of a pool: `run` takes it through a workload; `result` returns the outcome.
 
-    def __init__(
-        self,
-        workload: Workload,
-        policy: ChosenPolicy[Policy],
-        *,
-        units: int,
-        fractional: bool = False,
-        curves: SpeedupTable | None = None,
-        sizes: Sizes | None = None,
-        seed: int = 0,
-        restart_s: float = 0.0,
-        resize_interval_s: float = 0.0,
-        resize_gain: bool = False,
-        cluster: Cluster | None = None,
-        timeline: bool = False,
-    ) -> None:
-        for option, seconds in (("restart-s", restart_s), ("resize-interval", resize_interval_s)):
-            if seconds < 0 or not math.isfinite(seconds):
-                raise ClusterError(f"--{option} {seconds}: must be a number of seconds, 0 or more")
-        if fractional and (cluster is not None or resize_interval_s > 0 or resize_gain):
-            what = "units on nodes are" if cluster is not None else "resizes are held back in"
-            raise ClusterError(f"--fractional: {what} whole units; leave it out")
+    Raises InputError for options that mean nothing on a pool.
+    """
+
+    def __init__(self, workload: Workload, policy: ChosenPolicy[Policy], options: SimulationOptions) -> None:
+        options.check("pool")
+        self.options, units, cluster = options, options.pool_units(workload), options.cluster
         refuse_requirements(workload, str(policy))
-        self.workload, self.policy, self.units, self.seed = workload, policy, units, seed
-        self.fractional, self.timeline = fractional, timeline
-        self.sizes = sizes or Sizes("true")
+        self.workload, self.policy, self.units = workload, policy, units
+        self.sizes = options.sizes or Sizes("true")
         widest = int(workload.max_units.max(initial=1))
-        table, self.unknown_curves = bind(workload.curve_names, widest, curves)
+        table, self.unknown_curves = bind(workload.curve_names, widest, options.curves)
         self.full_speed = table.at(workload.curve, workload.max_units)
         self.alone_speed = table.at(workload.curve, np.minimum(workload.max_units, units))
-        belief = beliefs(self.sizes, workload, self.full_speed, seed)
+        belief = beliefs(self.sizes, workload, self.full_speed, options.seed)
         self.without_estimate, self.assumed_s = belief.without_estimate, belief.assumed_s
         users = user_rows(workload)
         self.trace = new_trace(len(workload), max(1, int(users.max(initial=-1)) + 1), FIRST_SLOTS)
@@ -149,10 +128,10 @@ class Simulation:
             policy.values,
             Setting(
                 float(units),
-                fractional,
+                options.fractional,
                 table.speedup,
                 _floats(belief.size),
-                float(restart_s),
+                float(options.restart_s),
             ),
         )
         self.rules = policy.policy.rules(learns=self.sizes.kind == "last-two")
@@ -160,14 +139,14 @@ class Simulation:
             FIRST_SLOTS,
             prepared.groups,
             units=float(units),
-            fractional=fractional,
-            restart_s=float(restart_s),
+            fractional=options.fractional,
+            restart_s=float(options.restart_s),
             speedup=table.speedup,
             params=prepared.params,
             table=prepared.table,
-            segments=SEGMENT_ROWS if timeline else 0,
-            resize_interval_s=float(resize_interval_s),
-            resize_gain=resize_gain,
+            segments=SEGMENT_ROWS if options.timeline else 0,
+            resize_interval_s=float(options.resize_interval_s),
+            resize_gain=options.resize_gain,
             capacity=None if cluster is None else cluster.capacity,
         )
         self.row: Ints = np.zeros(1, dtype=np.int64)
@@ -235,13 +214,13 @@ class Simulation:
         return Result(
             policy=str(self.policy),
             units=self.units,
-            seed=self.seed,
-            fractional=self.fractional,
+            seed=self.options.seed,
+            fractional=self.options.fractional,
             sizes=str(self.sizes),
             workload_name=w.name,
             fingerprint=w.fingerprint(),
             jobs=jobs,
-            segments=self._segments() if self.timeline else None,
+            segments=self._segments() if self.options.timeline else None,
             timing=timing,
         )
 

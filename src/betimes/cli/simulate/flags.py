@@ -1,4 +1,4 @@
-"""The options of a simulation on the command line, each once, with its default."""
+"""The flags of a simulation on the command line, each once, with its default."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from betimes.cli import options
 
+if TYPE_CHECKING:
+    from betimes.twin.options import SimulationOptions
+
 
 @dataclass(frozen=True, kw_only=True)
-class SimulationOptions:
-    """Options as given: `spread_options` turns them into options of a verb, `Study` has the parsed values."""
+class SimulationFlags:
+    """Flags as given: `spread_flags` makes them those of a verb, `options` what the engines take."""
 
     file: options.File
     units: options.Units = None
@@ -26,7 +29,7 @@ class SimulationOptions:
     trial: options.Trial = None
     grace: options.Grace = None
     restart_s: options.RestartS = 0.0
-    resize_interval: options.ResizeInterval = 0.0
+    resize_interval_s: options.ResizeInterval = 0.0
     resize_gain: options.ResizeGain = False
     as_trials: options.AsTrials = False
     on_wide: options.OnWide = None
@@ -43,8 +46,32 @@ class SimulationOptions:
     form: options.Format = "auto"
     on_bad_rows: options.OnBadRows = "fail"
 
+    def options(self, *, timeline: bool) -> SimulationOptions:
+        """The options of the same names, with files read and texts parsed; raises InputError.
 
-def spread_options(verb: Callable[..., None]) -> Callable[..., None]:
+        timeline: what jobs hold over time is to be recorded. A max-min run to compare with is a run of its own.
+        """
+        from betimes.twin.options import SimulationOptions
+
+        named = {each.name for each in fields(self)} & {each.name for each in fields(SimulationOptions)}
+        given = {name: getattr(self, name) for name in named}
+        predict = self.predict or self.predict_sample is not None
+        return SimulationOptions.of(
+            None, **{**given, "predict": predict, "timeline": timeline, "fair": False}
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFlags:
+    """Where runs are made, and the files that are kept of them."""
+
+    out: options.Out = None
+    plots: options.Plots = None
+    processes: options.Processes = None
+    ray: options.OnRay = False
+
+
+def spread_flags(verb: Callable[..., None]) -> Callable[..., None]:
     """The verb with each dataclass parameter replaced by its fields as separate options."""
     hints = get_type_hints(verb, include_extras=True)
     records = {name: hints[name] for name in inspect.signature(verb).parameters if is_dataclass(hints[name])}
