@@ -14,7 +14,7 @@ import pytest
 
 from betimes.page import site
 from betimes.page.site import create_page
-from betimes.service.access.auth import MemoryTokens, Tokens
+from betimes.service.access.auth import Tokens
 from betimes.service.api import Limits, create_app
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
@@ -22,6 +22,7 @@ from betimes.service.startup.in_memory import Assembly, assembled
 
 BEGIN_AT = 1_767_268_800.0
 NODE = Machine("here", "virtual", "n", 4.0, 16.0, 0.0)
+from tests.service.serving import MemoryTokens
 
 
 @dataclass

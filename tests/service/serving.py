@@ -6,19 +6,32 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 from fastapi import FastAPI
 
-from betimes.service.access.auth import MemoryTokens, Tokens
+from betimes.service.access.auth import Tokens
 from betimes.service.api import Limits, create_app
 from betimes.service.startup.server import serve
 from tests.service.fake_backend import FakeBackend
 
 PATIENCE_S = 60  # of a test, for what takes a moment
+
+
+@dataclass
+class MemoryTokens:
+    """Tokens in memory."""
+
+    rows: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+
+    def add_token(self, hashed: str, user: str, role: str) -> None:
+        self.rows[hashed] = (user, role)
+
+    def token(self, hashed: str) -> tuple[str, str] | None:
+        return self.rows.get(hashed)
 
 
 @dataclass

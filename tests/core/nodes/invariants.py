@@ -115,7 +115,7 @@ def _check_queue(state: NodesState) -> set[int]:
     fences = state.directory
     if sorted(fence.block for fence in fences) != list(range(len(fences))):
         raise _broken("directory", "it does not name every block once")
-    place_of = {fence.block: place for place, fence in enumerate(fences)}
+    place_of = {fences[place].block: place for place in range(len(fences))}
     bounds: list[tuple[float, int]] = []
     for at in range(cluster.front, cluster.front + cluster.blocks):
         key, number = fences[at].key, fences[at].block

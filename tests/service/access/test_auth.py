@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -22,19 +21,7 @@ from betimes.service.access.auth import (
     bearer,
     operator_token,
 )
-
-
-@dataclass
-class MemoryTokens:
-    """Tokens in memory."""
-
-    rows: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-
-    def add_token(self, hashed: str, user: str, role: str) -> None:
-        self.rows[hashed] = (user, role)
-
-    def token(self, hashed: str) -> tuple[str, str] | None:
-        return self.rows.get(hashed)
+from tests.service.serving import MemoryTokens
 
 
 def test_the_first_start_makes_a_token_and_later_ones_find_it(tmp_path: Path) -> None:
