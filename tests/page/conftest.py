@@ -19,10 +19,10 @@ from betimes.service.api import Limits, create_app
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.startup.in_memory import Assembly, assembled
+from tests.service.serving import MemoryTokens
 
 BEGIN_AT = 1_767_268_800.0
 NODE = Machine("here", "virtual", "n", 4.0, 16.0, 0.0)
-from tests.service.serving import MemoryTokens
 
 
 @dataclass

@@ -20,7 +20,7 @@ from betimes.kernels import Floats, Ints
 from betimes.outcome import JobState, Result
 from betimes.policies import ChosenPolicy, Policy, parse_policy
 from betimes.policies.hooks import ASK
-from betimes.twin.generate import noted_cluster
+from betimes.twin.noted_cluster import noted_cluster
 from betimes.twin.options import SimulationOptions
 from betimes.twin.pool.simulation import Simulation, fit
 from betimes.twin.pool.trace_loop import run_rows

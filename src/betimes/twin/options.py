@@ -11,7 +11,7 @@ import numpy as np
 
 from betimes.cluster import Cluster, read_cluster
 from betimes.errors import ClusterError, InputError
-from betimes.twin.generate import noted_cluster
+from betimes.twin.noted_cluster import noted_cluster
 from betimes.twin.sizes import Sizes, parse_sizes
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable

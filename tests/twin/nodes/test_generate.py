@@ -9,8 +9,8 @@ import pytest
 
 import betimes
 from betimes.errors import InputError
-from betimes.twin.generate import described_cluster, noted_cluster
 from betimes.twin.nodes.offered import offered_load, scaled_to
+from betimes.twin.noted_cluster import described_cluster, noted_cluster
 from betimes.workload import Workload
 from betimes.workload import generators as plain
 

@@ -28,7 +28,7 @@ def is_for_nodes(text: str) -> bool:
     """Whether `text` names a generator that keeps a load on nodes; raises InputError for a wrong parameter."""
     if not is_generated(text):
         return False
-    from betimes.twin.generate import described_cluster
+    from betimes.twin.noted_cluster import described_cluster
 
     return described_cluster(text) is not None
 
@@ -65,7 +65,8 @@ def read(
 
 def generated(spec: str, units: int | None, cluster: Cluster | None, seed: int) -> Workload:
     """The workload of a generator; by default for a pool of 64 units. Raises InputError."""
-    from betimes.twin.generate import described_cluster, generate
+    from betimes.twin.generate import generate
+    from betimes.twin.noted_cluster import described_cluster
 
     if units is not None and cluster is None and described_cluster(spec) is not None:
         from betimes.cluster import Cluster

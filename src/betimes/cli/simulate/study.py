@@ -124,7 +124,7 @@ def _on_nodes(
 
 
 def _on_pool(study: Study, workload: Workload, load_frac: float | None) -> tuple[Workload, SimulationOptions]:
-    from betimes.twin.generate import noted_cluster
+    from betimes.twin.noted_cluster import noted_cluster
     from betimes.twin.pool.simulation import fit
 
     flags, options = study.flags, study.options

@@ -148,7 +148,7 @@ def contents(workload: Workload, units: int | None, cluster: Cluster | None) -> 
     """
     import numpy as np
 
-    from betimes.twin.generate import noted_cluster
+    from betimes.twin.noted_cluster import noted_cluster
     from betimes.workload.speedup import bind
 
     nodes = cluster or (noted_cluster(workload) if units is None else None)
