@@ -17,8 +17,10 @@ from betimes.page import session
 from betimes.page.views import ends_of
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.tuning.view import TuningView
 from betimes.service.views.models import JobView
 from tests.page.conftest import BEGIN_AT, Paged
+from tests.service.tuning.fronts import front
 
 OnPages = Callable[[Callable[[Paged], Awaitable[None]]], None]
 HOSTILE = "<img src=x onerror=alert(1)>\"'&"
@@ -375,3 +377,30 @@ def test_a_bar_has_the_promised_interval_unless_something_else_is_expected_by_no
     point = SimpleNamespace(estimate=None, promised_finish_at=95.0)
     assert ends_of(cast(JobView, point)) == (95.0, 95.0, 95.0)
     assert ends_of(cast(JobView, SimpleNamespace(estimate=None, promised_finish_at=None))) is None
+
+
+def test_a_point_of_the_front_shows_its_figures_and_is_put_in_force(
+    on_pages: OnPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(pages: Paged) -> None:
+        assert "There is no front yet" in (await pages.at("/policy")).text
+        found, chosen = TuningView(at=BEGIN_AT, front=front()), list[str]()
+
+        async def tuning() -> TuningView:
+            return found
+
+        async def set_policy(text: str, user: str) -> None:
+            chosen.append(f"{user} {text}")
+
+        monkeypatch.setattr(pages.service.backend, "tuning", tuning)
+        monkeypatch.setattr(pages.service.backend, "set_policy", set_policy)
+        page = await pages.at("/policy?point=1")
+        assert page.text.count("<circle") == 3
+        assert "Point 1: PCS-balanced" in page.text
+        assert "120 s" in page.text or "2 min" in page.text
+        assert 'name="policy" value="front:1"' in page.text
+        answer = await pages.browser.post("/policy", data={"policy": "front:1"})
+        assert (answer.headers["location"], chosen) == ("./policy", ["ada front:1"])
+        assert (await pages.at("/policy?point=9")).status_code == 422
+
+    on_pages(story)

@@ -108,7 +108,6 @@ class Site:
     def _view(self, template: str, view: View) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
             session = Session.of(request, self.context.tokens)
-            self.reads.renew()
             is_part = "x-fragment" in request.headers
             version = self._version()
             key = request.url.path, request.url.query, is_part, session
@@ -128,6 +127,7 @@ class Site:
             except Exception:
                 self._drawn.pop(key, None)  # the next request tries again
                 raise
+            self.reads.renew()  # for the next ones: this one does not wait for it
             return Response(body, media_type="text/html", headers=headers)
 
         return handle

@@ -385,7 +385,26 @@ def _front(front: Any, in_force: Any) -> dict[str, Any]:
         }
         for each, found in known
     ]
-    return {"across": across, "up": up, "points": points}
+    dots = [point for point in points if point["number"] is not None]
+    return {
+        "across": across,
+        "up": up,
+        "points": [*dots, *_apart([p for p in points if p["number"] is None])],
+    }
+
+
+def _apart(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Policies to compare with; those whose names would overlap share one."""
+    found: list[dict[str, Any]] = []
+    for point in sorted(points, key=lambda point: point["x"]):
+        near = next(
+            (one for one in found if abs(one["x"] - point["x"]) < 10 and abs(one["y"] - point["y"]) < 6), None
+        )
+        if near is None:
+            found.append(point)
+        elif point["label"] not in near["label"].split(", "):
+            near["label"] += f", {point['label']}"
+    return found
 
 
 def _scale(values: Sequence[float]) -> Any:

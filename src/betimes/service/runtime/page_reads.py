@@ -147,7 +147,8 @@ class PageReads:
 
     async def accuracy(self, by: str) -> Any:
         """How well promises held, also by user, name, policy or horizon. Raises StoreError."""
-        return await self.backend.accuracy(None, 0.0, by, False)
+        backend: Any = self.backend
+        return await backend.accuracy(None, 0.0, by, False)
 
     def is_running(self, number: int, run: int) -> bool:
         """Whether a run goes on."""
