@@ -112,12 +112,16 @@ def test_a_job_is_seen_to_come_run_and_end_without_a_reload(chrome: Chrome, hous
         number = client.submit(command=command, name=HOSTILE, estimate_s=2.0).job_id
         until(lambda: "runs" in text(chrome, f"#row-{number}"))
         assert HOSTILE in text(chrome, f"#row-{number}")
+        until(
+            lambda: len(client.job(number).quotes) > 1
+        )  # it has outrun its estimate, and is promised another end
         go.touch()
         until(lambda: "No job is here" in text(chrome, "main"))
         assert is_unchanged(chrome)
         chrome.get(f"{ready['url']}/job/{number}")
         until(lambda: "begun\nover" in text(chrome, "pre"))
         assert "finished" in text(chrome, ".lead")
+        assert "later than promised" in text(chrome, ".lead")
         assert chrome.title.startswith(f"Job {number}, <script>")
         assert errors(chrome) == []
 

@@ -7,14 +7,20 @@ import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from betimes.errors import StoreUnreachable
 from betimes.page import session
+from betimes.page.views import ends_of
+from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.tuning.view import TuningView
+from betimes.service.views.models import JobView
 from tests.page.conftest import BEGIN_AT, Paged
+from tests.service.tuning.fronts import front
 
 OnPages = Callable[[Callable[[Paged], Awaitable[None]]], None]
 HOSTILE = "<img src=x onerror=alert(1)>\"'&"
@@ -337,3 +343,64 @@ def test_the_pages_are_imported_when_they_are_first_asked_for() -> None:
         "assert not {'jinja2', 'betimes.page.site'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_account_of_promises_is_a_page_where_it_is_kept(
+    on_pages: OnPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("early", "late", "cover_frac", "level", "err_p50_frac", "err_p90_frac", "bias_p50_frac")
+    figures = SimpleNamespace(promises=20, within_10min_frac=None, **dict.fromkeys(names, 0.25))
+    groups = [SimpleNamespace(name=HOSTILE, figures=figures)]
+
+    async def accuracy(_: object, since: float | None, until: float, by: str, listed: bool) -> Any:
+        assert (since, until, listed) == (None, 0.0, False)
+        given = dict.fromkeys(("first", "latest", "estimate", "ratio"), figures)
+        return SimpleNamespace(groups=groups if by == "user" else [], **given)
+
+    monkeypatch.setattr(ServiceBackend, "accuracy", accuracy, raising=False)
+
+    async def story(pages: Paged) -> None:
+        page = await pages.at("/promises?by=user")
+        assert page.text.count("25 %") > 10
+        assert "<img" not in page.text
+        assert (await pages.at("/promises?by=moon")).status_code == 422
+
+    on_pages(story)
+
+
+def test_a_bar_has_the_promised_interval_unless_something_else_is_expected_by_now() -> None:
+    ends = {"promised_low_at": 80.0, "promised_median_at": 100.0, "promised_high_at": 150.0}
+    promised = SimpleNamespace(estimate=None, promised_finish_at=95.0, **ends)
+    assert ends_of(cast(JobView, promised)) == (80.0, 100.0, 150.0)
+    late = SimpleNamespace(estimate=SimpleNamespace(finish_at=200.0), promised_finish_at=95.0, **ends)
+    assert ends_of(cast(JobView, late)) == (200.0, 200.0, 200.0)
+    point = SimpleNamespace(estimate=None, promised_finish_at=95.0)
+    assert ends_of(cast(JobView, point)) == (95.0, 95.0, 95.0)
+    assert ends_of(cast(JobView, SimpleNamespace(estimate=None, promised_finish_at=None))) is None
+
+
+def test_a_point_of_the_front_shows_its_figures_and_is_put_in_force(
+    on_pages: OnPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(pages: Paged) -> None:
+        assert "There is no front yet" in (await pages.at("/policy")).text
+        found, chosen = TuningView(at=BEGIN_AT, front=front()), list[str]()
+
+        async def tuning() -> TuningView:
+            return found
+
+        async def set_policy(text: str, user: str) -> None:
+            chosen.append(f"{user} {text}")
+
+        monkeypatch.setattr(pages.service.backend, "tuning", tuning)
+        monkeypatch.setattr(pages.service.backend, "set_policy", set_policy)
+        page = await pages.at("/policy?point=1")
+        assert page.text.count("<circle") == 3
+        assert "Point 1: PCS-balanced" in page.text
+        assert "120 s" in page.text or "2 min" in page.text
+        assert 'name="policy" value="front:1"' in page.text
+        answer = await pages.browser.post("/policy", data={"policy": "front:1"})
+        assert (answer.headers["location"], chosen) == ("./policy", ["ada front:1"])
+        assert (await pages.at("/policy?point=9")).status_code == 422
+
+    on_pages(story)

@@ -75,6 +75,11 @@ class Site:
                 Route("/time", self._view("time", views.timeline)),
                 Route("/machines", self._view("machines", views.machines)),
                 Route("/policy", self._view("policy", views.policy)),
+                *(
+                    [Route("/promises", self._view("promises", views.promises))]
+                    if reads.keeps_account
+                    else []
+                ),
                 Route("/submit", self._view("submit", views.submission)),
                 Route("/job/{number:job}", self._view("job", views.job)),
                 Route("/job/{number:job}/log", self._log_of),
@@ -103,7 +108,6 @@ class Site:
     def _view(self, template: str, view: View) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
             session = Session.of(request, self.context.tokens)
-            self.reads.renew()
             is_part = "x-fragment" in request.headers
             version = self._version()
             key = request.url.path, request.url.query, is_part, session
@@ -123,6 +127,7 @@ class Site:
             except Exception:
                 self._drawn.pop(key, None)  # the next request tries again
                 raise
+            self.reads.renew()  # for the next ones: this one does not wait for it
             return Response(body, media_type="text/html", headers=headers)
 
         return handle
@@ -140,6 +145,7 @@ class Site:
             layout="part.html" if is_part else "whole.html",
             base=_base(request),
             here=template,
+            keeps_account=self.reads.keeps_account,
             now_at=self.reads.now_at,
             compiling=scheduler.ledger.policy if scheduler.stands_by else None,
             **told,

@@ -27,6 +27,8 @@ MOST_USERS = 12  # rows of waiting jobs there
 PAST_FRAC = 0.12  # of the queue's axis
 SPANS_S = {"1h": 3600.0, "6h": 21_600.0, "1d": 86_400.0, "1w": 604_800.0}
 SELECTIONS = 20
+ACCOUNTS = ("user", "name", "policy", "horizon")
+LEVEL = 0.8  # of an interval of which it is not known
 STATES = {
     "live": [*LIVE],
     "running": ["running", "stopping"],
@@ -78,16 +80,18 @@ def safe_target(back: str) -> str:
 
 
 def ends_of(job: JobView) -> tuple[float, float, float] | None:
-    """The expected end of a job with its interval; three times the point where there is none; null: not known."""
-    finish_at = job.estimate.finish_at if job.estimate is not None else job.promised_finish_at
-    if finish_at is None:
+    """The low end, the median and the high end of when a job ends: the interval that it was promised, or three times
+    the point that is expected, where that is out of the interval or there is none; null: not known.
+    """
+    expected_at = job.estimate.finish_at if job.estimate is not None else job.promised_finish_at
+    if expected_at is None:
         return None
-    low_at, high_at = getattr(job.estimate, "low_at", None), getattr(job.estimate, "high_at", None)
-    return (
-        low_at if low_at is not None else finish_at,
-        finish_at,
-        high_at if high_at is not None else finish_at,
+    low_at, median_at, high_at = (
+        getattr(job, f"promised_{end}_at", None) for end in ("low", "median", "high")
     )
+    if low_at is None or median_at is None or high_at is None or not low_at <= expected_at <= high_at:
+        return expected_at, expected_at, expected_at
+    return low_at, median_at, high_at
 
 
 # --- the queue
@@ -182,6 +186,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
     ends = ends_of(shown) if not shown.status.is_over else None
     run = story.runs[-1].number if story.runs else None
     wanted = request.query_params.get("run")
+    level = getattr(shown, "promised_level", None) or LEVEL
     return {
         "title": f"Job {shown.job_id}, {shown.name}",
         "job": shown,
@@ -189,7 +194,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
         "command": shlex.join(story.spec.command),
         "told": [(event.at, told_of(event)) for event in story.events if told_of(event)],
         "picture": _promises(story.quotes, shown, now_at),
-        "dots": _dots(ends, now_at) if ends is not None and ends[0] < ends[2] else None,
+        "dots": _dots(ends, now_at, level) if ends is not None and ends[0] < ends[2] else None,
         "run": whole(wanted, "run", 1) if wanted else run,
         "back": local_path(request),
     }
@@ -204,18 +209,33 @@ def _promises(quotes: Sequence[Quote], shown: JobView, now_at: float) -> dict[st
     if estimate is not None and estimate.finish_at is not None and not shown.status.is_over:
         made.append((estimate.as_of_at, estimate.finish_at))
     until_at = shown.finished_at or now_at
-    ends = [at for _, at in made] + ([shown.finished_at] if shown.finished_at is not None else [])
+    intervals = [(quote, ends) for quote in quotes if (ends := _interval(quote)) is not None]
+    ends = [at for _, at in made] + [at for _, interval in intervals for at in interval]
+    ends += [shown.finished_at] if shown.finished_at is not None else []
     margin_s = max(5.0, 0.15 * (max(ends) - min(ends)))
     first_at, last_at = made[0][0], max(until_at, made[-1][0] + 1.0)
     across = Axis(first_at - 0.04 * (last_at - first_at), last_at + 0.04 * (last_at - first_at))
     up = Axis(min(ends) - margin_s, max(ends) + margin_s)
-    points = [(across.x(at), round(100.0 - up.x(end_at), 2), end_at) for at, end_at in made]
-    truth = round(100.0 - up.x(shown.finished_at), 2) if shown.finished_at is not None else None
-    return {"points": points, "truth": truth, "across": across, "up": up}
+    points = [(across.x(at), _down(up, end_at), end_at) for at, end_at in made]
+    whiskers = [
+        (across.x(quote.made_at), *(_down(up, at) for at in interval)) for quote, interval in intervals
+    ]
+    truth = _down(up, shown.finished_at) if shown.finished_at is not None else None
+    return {"points": points, "truth": truth, "whiskers": whiskers}
 
 
-def _dots(ends: tuple[float, float, float], now_at: float) -> dict[str, Any]:
-    likely = [max(now_at, at) for at in equally_likely(ends)]
+def _interval(quote: Quote) -> tuple[float, float] | None:
+    low_at, high_at = getattr(quote, "finish_low_at", None), getattr(quote, "finish_high_at", None)
+    return (low_at, high_at) if low_at is not None and high_at is not None else None
+
+
+def _down(axis: Axis, at: float) -> float:
+    """The place of an instant on an upright axis, percent from the top."""
+    return round(100.0 - axis.x(at), 2)
+
+
+def _dots(ends: tuple[float, float, float], now_at: float, level: float) -> dict[str, Any]:
+    likely = [max(now_at, at) for at in equally_likely(ends, (1.0 - level) / 2.0)]
     axis = Axis(min(now_at, likely[0]), likely[-1] + 0.05 * (likely[-1] - now_at))
     return {"axis": axis, "dots": dots(axis, likely), "by_at": likely[-2], "now": axis.x(now_at)}
 
@@ -297,6 +317,28 @@ async def machines(reads: PageReads, request: Request, session: Session) -> dict
     }
 
 
+# --- the account of promises
+
+
+async def promises(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
+    """How well promises held. Raises InputError."""
+    by = request.query_params.get("by", "user")
+    if by not in ACCOUNTS:
+        raise InputError(f"by: expected one of {', '.join(ACCOUNTS)}, not {by[:40]!r}")
+    account = await reads.accuracy(by)
+    figures = [("Promises at submission", account.first), ("The last of each job", account.latest)]
+    figures += [("Users' own estimates", account.estimate), ("As played out, times one ratio", account.ratio)]
+    groups = [(group.name, group.figures) for group in account.groups]
+    return {
+        "title": "Promises",
+        "account": account,
+        "figures": figures,
+        "groups": groups,
+        "by": by,
+        "ways": ACCOUNTS,
+    }
+
+
 # --- the policy
 
 
@@ -343,7 +385,26 @@ def _front(front: Any, in_force: Any) -> dict[str, Any]:
         }
         for each, found in known
     ]
-    return {"across": across, "up": up, "points": points}
+    dots = [point for point in points if point["number"] is not None]
+    return {
+        "across": across,
+        "up": up,
+        "points": [*dots, *_apart([p for p in points if p["number"] is None])],
+    }
+
+
+def _apart(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Policies to compare with; those whose names would overlap share one."""
+    found: list[dict[str, Any]] = []
+    for point in sorted(points, key=lambda point: point["x"]):
+        near = next(
+            (one for one in found if abs(one["x"] - point["x"]) < 10 and abs(one["y"] - point["y"]) < 6), None
+        )
+        if near is None:
+            found.append(point)
+        elif point["label"] not in near["label"].split(", "):
+            near["label"] += f", {point['label']}"
+    return found
 
 
 def _scale(values: Sequence[float]) -> Any:

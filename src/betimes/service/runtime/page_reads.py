@@ -140,6 +140,16 @@ class PageReads:
         """Everything about a job. Raises Unknown, StoreError."""
         return await self.backend.job(number, renews=False)
 
+    @property
+    def keeps_account(self) -> bool:
+        """Whether this service accounts for its promises."""
+        return hasattr(self.backend, "accuracy")
+
+    async def accuracy(self, by: str) -> Any:
+        """How well promises held, also by user, name, policy or horizon. Raises StoreError."""
+        backend: Any = self.backend
+        return await backend.accuracy(None, 0.0, by, False)
+
     def is_running(self, number: int, run: int) -> bool:
         """Whether a run goes on."""
         job = self.backend.scheduler.ledger.jobs.get(number)

@@ -108,7 +108,7 @@ def queue(wanted: JobFilter, after: Place | None, promised: bool) -> Select[Any]
 
 
 def _first_of_array(wanted: JobFilter) -> Any:
-    """The job of the same array that comes first in the queue."""
+    """The job of the same array, all of which are of one user, name and labels, that comes first in the queue."""
     other = jobs.alias()
     found = select(other.c.job_id).where(
         other.c.array_id == jobs.c.array_id,
