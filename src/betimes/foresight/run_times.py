@@ -30,7 +30,7 @@ FADES = 0.9  # weight of a run time relative to the one after it
 USUAL_S = 3600.0  # believed where nothing has finished and no limit is known
 SHORTEST_S = 1.0
 
-_ALL_FADED: Floats = FADES ** np.arange(ALL_KEPT - 1, -1, -1)
+_ALL_FADED: Floats = np.array([FADES**age for age in range(ALL_KEPT - 1, -1, -1)])
 _FADED = [
     _ALL_FADED[ALL_KEPT - count :] / _ALL_FADED[ALL_KEPT - count :].sum() for count in range(ALL_KEPT + 1)
 ]

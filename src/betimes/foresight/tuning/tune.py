@@ -105,6 +105,8 @@ def tune(
     """
     how = how or Search()
     asked = parse_objectives(objectives)
+    if str(sizes) == "learned":
+        raise InputError("--sizes learned: a search learns no run times; choose true, estimate or last-two")
     if cluster is not None:
         if units is not None:
             raise InputError(f"units {units}: the cluster {cluster.name} is given too; give one of them")
