@@ -48,8 +48,8 @@ LOGS = (
     Log("SDSC-SP2", "swf/SDSC-SP2-1998-4.2-cln.swf.gz", "easy", None, (3.67, 0.455, 9.9)),
     Log("CTC-SP2", "swf/CTC-SP2-1996-derived.swf.gz", "easy"),
     Log("HPC2N", "swf/HPC2N-2002-first3170.swf.gz", "easy"),
-    Log("CEA-Curie", "swf/CEA-Curie-2011-2.1-cln.swf.gz", "easy", 60_000),
-    Log("RICC", "swf/RICC-2010-2.swf.gz", "easy", 60_000),
+    Log("CEA-Curie", "swf/CEA-Curie-2011-2.1-cln.swf.gz", "easy", 30_000),
+    Log("RICC", "swf/RICC-2010-2.swf.gz", "easy", 30_000),
     Log("0e4a51", "gpu/philly_pcs/trace_0e4a51.csv.gz", WFQ),
     Log("2869ce", "gpu/philly_pcs/trace_2869ce.csv.gz", WFQ),
     Log("FitGpp mixture", "", "fitgpp", 30_000),
@@ -199,7 +199,7 @@ class Judged:
 
 def _read(log: Log, folder: Path | None) -> Workload:
     if not log.file:
-        return generate("fitgpp", jobs=log.jobs)
+        return generate(f"fitgpp:jobs={log.jobs}")
     assert folder is not None
     workload = read_trace(folder / log.file)
     return workload.head(log.jobs) if log.jobs is not None else workload

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from betimes import simulate
+from betimes import simulate, tune
 from betimes.errors import InputError
 from betimes.outcome import Result, load, save, summarise
 from betimes.workload import Workload
@@ -111,5 +111,16 @@ def test_what_makes_no_sense_is_refused() -> None:
         simulate(jobs(5), "easy", units=8, interval=0.8)
     with pytest.raises(InputError, match="above 0 and below 1"):
         run(jobs(5), "easy", interval=1.0)
-    with pytest.raises(InputError, match="trials"):
+    with pytest.raises(InputError, match="trials are promised without"):
         simulate(jobs(5), "fifo", units=8, predict=True, interval=0.8, as_trials=True)
+    with pytest.raises(InputError, match="trials are not learned"):
+        simulate(jobs(5), "fifo", units=8, sizes="learned", as_trials=True)
+    with pytest.raises(InputError, match="learns no run times"):
+        tune(jobs(50), ["jct:avg"], units=8, sizes="learned")
+
+
+def test_jobs_that_are_left_out_have_no_interval() -> None:
+    workload = replace(jobs(20), min_units=np.where(np.arange(20) == 7, 8, 1), max_units=np.full(20, 8))
+    result = simulate(workload, "fifo", units=4, predict=True, interval=0.8, sizes="estimate", on_wide="drop")
+    assert result.intervals is not None
+    assert np.flatnonzero(np.isnan(result.intervals.predicted_low_s)).tolist() == [7]

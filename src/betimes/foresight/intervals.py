@@ -38,6 +38,9 @@ FEW = 30  # below that the interval is the default one
 DEFAULT = (math.log(0.02), math.log(0.8), math.log(3.0))
 """Low, median and high of log(JCT / JCT in the play-out) where nothing is known."""
 
+SHARES = (0.0, 0.5, 1.0)
+"""Of the play-out in the median, the rest is learned: the share is promised that had the smallest error lately."""
+
 RATE = 0.005  # step of the shared error rate
 ROLLING = 1000  # latest log ratios: intervals before the first fit
 RESIDUALS = 500  # latest of a class
@@ -132,6 +135,7 @@ class Intervals:
         self.issued: dict[str, _Issued] = {}
         self.bounds: list[tuple[float, str]] = []  # a heap of (instant at which an upper bound passes, job)
         self.models: deque[tuple[Predictor, ...]] = deque(maxlen=AVERAGED)
+        self.errors = [0.0] * len(SHARES)  # mean |log(JCT / median)| of the latest, for each of them
         self.known: deque[tuple[list[float], float]] = deque(maxlen=LATEST)  # features and log ratio
         self.finished = 0
         self.now_s = -math.inf  # of the last call
@@ -157,8 +161,9 @@ class Intervals:
         low, high = raw[0] - margin, raw[2] + margin
         if low > high:  # a negative margin of more than half the width
             low = high = 0.5 * (low + high)
+        median = _blended(SHARES[self.errors.index(min(self.errors))], point.played, raw[1])
         low_s, median_s, high_s = (
-            point.anchor_s * math.exp(each) for each in (low, min(max(raw[1], low), high), high)
+            point.anchor_s * math.exp(each) for each in (low, min(max(median, low), high), high)
         )
         return Interval(max(low_s - ROUND_S, 0.0), median_s, high_s + ROUND_S, few=not self.models)
 
@@ -189,6 +194,9 @@ class Intervals:
         self.ratios.add(ratio - promise.played)
         self.known.append((promise.features, ratio))
         self.finished += 1
+        for at, share in enumerate(SHARES):
+            error = abs(ratio - _blended(share, promise.played, promise.raw[1]))
+            self.errors[at] += (error - self.errors[at]) / min(self.finished, ROLLING)
         return ratio - promise.played
 
     def forget(self, job_id: str) -> None:
@@ -261,6 +269,7 @@ class Intervals:
             "issued": {job_id: list(vars(promise).values()) for job_id, promise in self.issued.items()},
             "bounds": self.bounds,
             "finished": self.finished,
+            "errors": self.errors,
             "now_s": self.now_s,
             "fit_at": self.fit_at,
             "models": len(self.models),
@@ -280,7 +289,7 @@ class Intervals:
         """The same as when `state` was called."""
         new = cls(plain["level"])
         new.rate, new.finished, new.fit_at = plain["rate"], plain["finished"], plain["fit_at"]
-        new.now_s = plain["now_s"]
+        new.now_s, new.errors = plain["now_s"], list(plain["errors"])
         for kind, values in plain["residuals"]:
             new.residuals[kind] = Window(RESIDUALS, values)
         new.recent = Window(2 * RESIDUALS, plain["recent"])
@@ -312,6 +321,10 @@ def fit(x: FloatTable, y: Floats, level: float) -> tuple[Predictor, ...]:
     """Models of the low, median and high quantile of y (n,) given features x (n, features); takes a second."""
     tail = (1.0 - level) / 2.0
     return tuple(boosted_quantile(quantile, x, y) for quantile in (tail, 0.5, 1.0 - tail))
+
+
+def _blended(share: float, played: float, learned: float) -> float:
+    return share * played + (1.0 - share) * learned
 
 
 def _kind(point: Point) -> int:

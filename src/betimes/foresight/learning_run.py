@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from betimes.core.nodes.rules import SKIP
 from betimes.core.status import DONE
@@ -63,7 +65,8 @@ class LearningRun:
         self._count = 0  # of them
         self._queues: dict[int, Queue] = {}
         self._state: object = None  # whose columns these are:
-        self._progress = self._pool = np.zeros(0)
+        self._progress: NDArray[Any] = np.zeros(0)
+        self._pool: NDArray[Any] = np.zeros(0)
 
     def step(self, inner: Callable[[int], int]) -> Callable[[int], int]:
         """A step for the simulation's `run`: as `inner`, with what is learned before each submission."""

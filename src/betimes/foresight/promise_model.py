@@ -186,7 +186,8 @@ class PromiseModel:
             }
         )
         out = io.BytesIO()
-        np.savez(out, plain=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
+        whole: dict[str, Any] = {"plain": np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
+        np.savez(out, **whole)
         return out.getvalue()
 
     @classmethod
@@ -198,8 +199,13 @@ class PromiseModel:
         new = cls(intervals.level)
         new.intervals, new.run_times = intervals, RunTimes.from_state(plain["run_times"])
         for name, (logs, ratios, errors, submitted_s, active) in plain["users"].items():
-            recent = (deque(values, maxlen=RECENT) for values in (logs, ratios, errors))
-            new.users[name] = _User(*recent, submitted_s, active)
+            new.users[name] = _User(
+                deque(logs, maxlen=RECENT),
+                deque(ratios, maxlen=RECENT),
+                deque(errors, maxlen=RECENT),
+                submitted_s,
+                active,
+            )
         new.ratios.extend(plain["ratios"])
         new.errors.extend(plain["errors"])
         return new

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from betimes.kernels import Floats
+from betimes.kernels import Floats, Ints
 
 GRID = 15
 """Quantiles of a believed run time: at 1/16, 2/16, ... 15/16."""
-AT: Floats = np.arange(1, GRID + 1) / (GRID + 1)
+AT: Floats = np.array([at / (GRID + 1) for at in range(1, GRID + 1)])
 
 MOST_GROUPS = 50_000  # those that were used last
 KEPT = 24  # latest run times of a group
@@ -30,7 +30,7 @@ FADES = 0.9  # weight of a run time relative to the one after it
 USUAL_S = 3600.0  # believed where nothing has finished and no limit is known
 SHORTEST_S = 1.0
 
-_ALL_FADED: Floats = FADES ** np.arange(ALL_KEPT - 1, -1, -1)
+_ALL_FADED: Floats = np.array([FADES**age for age in range(ALL_KEPT - 1, -1, -1)])
 _FADED = [
     _ALL_FADED[ALL_KEPT - count :] / _ALL_FADED[ALL_KEPT - count :].sum() for count in range(ALL_KEPT + 1)
 ]
@@ -199,8 +199,7 @@ def _kaplan_meier(logs: Floats, weight: Floats, censored: Floats | None) -> Floa
             return np.full(GRID, math.inf)
         order = np.argsort(logs, kind="stable")
         passed = np.cumsum(weight[order])
-        at = np.searchsorted(passed, AT * passed[-1] - 1e-9)
-        return logs[order[at]]
+        return logs[order[np.searchsorted(passed, AT * passed[-1] - 1e-9)]]
     each = weight.sum() / len(weight) if len(weight) else 1.0
     logs = np.concatenate([logs, censored])
     weight = np.concatenate([weight, np.full(len(censored), each)])
@@ -209,5 +208,5 @@ def _kaplan_meier(logs: Floats, weight: Floats, censored: Floats | None) -> Floa
     logs, weight, ends = logs[order], weight[order], ends[order]
     at_risk = np.cumsum(weight[::-1])[::-1]
     lasting = np.cumprod(np.where(ends, 1.0 - weight / at_risk, 1.0))
-    at = np.searchsorted(-lasting, AT - 1.0 - 1e-9)
+    at: Ints = np.searchsorted(-lasting, AT - 1.0 - 1e-9)
     return np.where(at < len(logs), logs[np.minimum(at, len(logs) - 1)], math.inf)

@@ -17,7 +17,7 @@ from betimes.foresight.learning_run import LearningRun, learning_run, playouts_o
 from betimes.foresight.predict import run_rows_predicting
 from betimes.foresight.sampling import drawn
 from betimes.kernels import Floats, Ints
-from betimes.outcome import JobState, Result
+from betimes.outcome import IntervalColumns, JobState, Result
 from betimes.policies import ChosenPolicy, Policy, parse_policy
 from betimes.policies.hooks import ASK
 from betimes.twin.noted_cluster import noted_cluster
@@ -167,8 +167,14 @@ def _with_refused(result: Result, workload: Workload, dropped: np.ndarray[Any, A
     if result.fair_finish_s is not None:
         fair = np.full(len(workload), np.nan)
         fair[kept] = result.fair_finish_s
+    intervals = result.intervals
+    if intervals is not None:
+        whole = np.full((len(intervals.columns()), len(workload)), np.nan)
+        whole[:, kept] = list(intervals.columns().values())
+        intervals = IntervalColumns(*whole)
     return replace(
         result,
+        intervals=intervals,
         jobs=replace(result.jobs, **columns),
         segments=segments,
         fair_finish_s=fair,

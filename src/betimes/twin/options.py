@@ -190,6 +190,10 @@ class SimulationOptions:
             raise InputError(
                 f"--interval {self.interval:g}: trials are promised without intervals; leave one of them out"
             )
+        if self.as_trials and str(self.sizes) == "learned":
+            raise InputError(
+                "--sizes learned: the run times of trials are not learned; choose estimate or last-two"
+            )
         if self.overrun is not None:
             raise InputError(
                 f"--overrun {self.overrun}: on a pool estimates do not end jobs; leave it out, or give --engine nodes"

@@ -40,6 +40,7 @@ def test_a_table_and_a_note_on_what_was_refused(betimes: Call, cluster: Path) ->
     [
         (("--predict",), "--predict: with --stream only the figures of all jobs are kept"),
         (("--seeds", "2"), "--seeds: with --stream"),
+        (("--sizes", "learned"), "--sizes learned: with --stream run times are not learned"),
         (("--measure", "10%..90%"), "--measure: with --stream"),
         (("--load", "0.8"), "--load: year:jobs=300 is generated in chunks"),
         (("--jobs", "100"), "--jobs: year:jobs=300 is generated in chunks"),

@@ -99,6 +99,8 @@ def tune(
     how = how or Search()
     asked = parse_objectives(objectives)
     options = replace(SimulationOptions.of(options, **fields), seed=how.seed)
+    if str(options.sizes) == "learned":
+        raise InputError("--sizes learned: a search learns no run times; choose true, estimate or last-two")
     units, cluster, on_wide = options.pool_units(workload), options.cluster, options.on_wide or "refuse"
     if cluster is None:
         options = replace(options, units=units)

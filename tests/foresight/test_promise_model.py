@@ -1,0 +1,67 @@
+"""The model of promises as a service calls it: submitted, promised, started, ended, and kept over a restart."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from betimes.foresight.intervals import Interval
+from betimes.foresight.promise_model import Played, PromiseModel, Queue
+from betimes.foresight.run_times import Described
+
+IDLE = Queue(waiting=0, running=0, busy_frac=0.0)
+
+
+def day(model: PromiseModel, first: int, last: int) -> list[Interval]:
+    """Two users, whose jobs take about a tenth and a half of their limit of 1000 s, one after the other."""
+    made = list[Interval]()
+    for at in range(first, last):
+        at_s, job_id, user = 2000.0 * at, str(at), ("ann", "bob")[at % 2]
+        job = Described(user, "train.py", 1000.0, 1.0)
+        believed_s = model.submitted(job_id, job, at_s)
+        played = Played(at_s, at_s + float(believed_s[7]), at_s + 1000.0)
+        quoted = model.quote(job, at_s, played, believed_s, IDLE)
+        made.append(model.promise(job_id, at_s, played, believed_s, IDLE))
+        assert quoted == made[-1]
+        model.started(job_id, at_s)
+        run_s = (100.0, 500.0)[at % 2] * math.exp(0.1 * np.random.default_rng(at).normal())
+        model.ended(job_id, run_s, at_s + run_s)
+        model.refit()
+    return made
+
+
+def test_promises_follow_what_each_user_s_jobs_took() -> None:
+    model = PromiseModel(0.8)
+    made = day(model, 0, 260)
+    assert made[0].few
+    assert not made[-1].few
+    for each, usual_s in ((made[-2], 100.0), (made[-1], 500.0)):
+        assert each.median_s == pytest.approx(usual_s, rel=0.15)
+        assert 0.5 * usual_s < each.low_s < each.median_s < each.high_s < 2.0 * usual_s
+
+
+def test_a_restart_changes_no_promise() -> None:
+    model = PromiseModel(0.8)
+    day(model, 0, 120)
+    job = Described("ann", "train.py", math.nan, 2.0)
+    believed_s = model.submitted("open", job, 3e5)
+    model.promise("open", 3e5, Played(3e5, 3e5 + 50.0), believed_s, IDLE)
+    model.started("open", 3e5)
+    again = PromiseModel.from_bytes(model.to_bytes())
+    for each in (model, again):
+        each.ended("open", 400.0, 3e5 + 400.0)
+    assert day(again, 200, 240) == day(model, 200, 240)
+    assert again.to_bytes() == model.to_bytes()
+
+
+def test_a_job_that_is_cancelled_leaves_nothing_behind() -> None:
+    model = PromiseModel(0.8)
+    day(model, 0, 10)
+    before = model.to_bytes()
+    believed_s = model.submitted("x", Described("ann", "train.py", 1000.0, 1.0), 2e4)
+    model.started("x", 2e4)
+    model.forget("x")
+    assert len(believed_s)
+    assert model.to_bytes() == before
