@@ -32,7 +32,7 @@ from tools.job_fields import OPTIONS, SPELT, meaning
 Table = Callable[[tuple[str, ...], Iterable[tuple[str, ...]]], str]
 
 WIDTH = 100  # of a signature on one line
-GIVEN = (JobSpec, Curve, models.NodeSpec, models.TuneSpec)
+GIVEN = (JobSpec, Curve, models.NodeSpec, models.TuneSpec, models.WhatIfSpec)
 """Models that a caller makes; all others are answers."""
 EXTRA = (TuningView, SearchView)
 """Answers that are not in `views`."""

@@ -44,6 +44,8 @@ from betimes.service.views.models import (
     Quote,
     Submitted,
     Uploaded,
+    WhatIfSpec,
+    WhatIfView,
 )
 
 T = TypeVar("T")
@@ -197,6 +199,11 @@ class InMemoryService:
     def fleet_plan(self) -> FleetPlanView:
         """What the policy would change now. Raises Conflict for one that does not plan in rounds."""
         return self._ask(self._parts.backend.fleet_plan())
+
+    def what_if(self, asked: WhatIfSpec | None = None, /, **fields: Any) -> WhatIfView:
+        """Who would finish when after changes, given as a WhatIfSpec or by its fields; nothing is changed."""
+        spec = asked if asked is not None else WhatIfSpec(**fields)
+        return self._ask(self._parts.backend.what_if(spec, self._user))
 
     def accuracy(
         self,

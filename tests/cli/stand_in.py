@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from betimes.errors import Conflict, Refused, Unknown
-from betimes.service.api.examples import ACCURACY, FLEET, FLEET_PLAN, PORTFOLIO
+from betimes.service.api.examples import ACCURACY, FLEET, FLEET_PLAN, PORTFOLIO, WHAT_IF
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.spec_errors import faults
@@ -34,6 +34,7 @@ from betimes.service.views.models import (
     Submitted,
     TuneSpec,
     Uploaded,
+    WhatIfView,
 )
 from tests.service.tuning.fronts import front
 
@@ -125,6 +126,7 @@ class Service:
         self.log = [event()]
         self.selections = PORTFOLIO.selections
         self.account = ACCURACY
+        self.answer = WHAT_IF
         self.in_force = PolicyView(policy="fifo", engine="pool", since_at=NOW - 3600.0)
         self.looks: list[TuningView | BaseException] = []  # what `tuning` finds, in turn; at last the front
         self.printed: list[bytes | str | BaseException] = [b"one\n", b"two\n"]
@@ -252,6 +254,10 @@ class Service:
         self.asked.append(("portfolio", last))
         policy = PORTFOLIO.policy if self.selections else self.in_force.policy
         return PORTFOLIO.model_copy(update={"policy": policy, "selections": self.selections[:last]})
+
+    def what_if(self, asked: Fields) -> WhatIfView:
+        self._ask("what_if", asked)
+        return self.answer
 
     def accuracy(self, since_s: float | None, until_s: float, **which: Any) -> AccuracyView:
         self._ask("accuracy", (since_s, until_s, which))

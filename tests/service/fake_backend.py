@@ -11,7 +11,7 @@ from typing import Any
 from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
 from betimes.foresight.objectives import parse_objectives
 from betimes.service.access.auth import RunTokens
-from betimes.service.api.examples import ACCURACY, FLEET, FLEET_PLAN, PORTFOLIO
+from betimes.service.api.examples import ACCURACY, FLEET, FLEET_PLAN, PORTFOLIO, WHAT_IF
 from betimes.service.executors.log_files import LocalLog, LogReader
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
@@ -39,6 +39,8 @@ from betimes.service.views.models import (
     TuneSpec,
     UploadLimits,
     UploadView,
+    WhatIfSpec,
+    WhatIfView,
 )
 from tests.service.tuning.fronts import front, policy
 
@@ -233,6 +235,13 @@ class FakeBackend:
     async def portfolio(self, last: int) -> PortfolioView:
         self._may_fail()
         return PORTFOLIO.model_copy(update={"selections": PORTFOLIO.selections[:last]})
+
+    async def what_if(self, asked: WhatIfSpec, user: str) -> WhatIfView:
+        self._may_fail()
+        for number in asked.cancel:
+            if number not in self.views:
+                raise Unknown(f"there is no job {number}")
+        return WHAT_IF
 
     async def accuracy(
         self, since_s: float | None, until_s: float, by: By | None, listed: bool

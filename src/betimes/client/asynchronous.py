@@ -51,6 +51,8 @@ if TYPE_CHECKING:
         Submitted,
         TuneSpec,
         Uploaded,
+        WhatIfSpec,
+        WhatIfView,
     )
 
 OVER = ("finished", "failed", "cancelled")
@@ -313,6 +315,14 @@ class AsyncClient:
     async def portfolio(self, last: int = 20) -> PortfolioView:
         """The newest selections of portfolios, newest first: what was chosen and expected, and what came of it."""
         return await self._ask(Call("GET", f"{API}/portfolio?last={last}", "PortfolioView"))
+
+    async def what_if(self, asked: WhatIfSpec | None = None, /, **fields: Any) -> WhatIfView:
+        """Who would finish when after changes, next to when they do as things stand; nothing is changed.
+
+        Given as a WhatIfSpec or by its fields. Raises Refused, Unknown, Conflict as the changes would.
+        """
+        body = self._codec.what_if_body(asked, fields)
+        return await self._ask(Call("POST", f"{API}/what-if", "WhatIfView", body=body))
 
     async def accuracy(
         self,

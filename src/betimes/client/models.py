@@ -13,7 +13,7 @@ from betimes.errors import Refused, ServiceError
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.spec_errors import faults
 from betimes.service.views import models
-from betimes.service.views.models import NodeSpec, Page, TuneSpec
+from betimes.service.views.models import NodeSpec, Page, TuneSpec, WhatIfSpec
 
 
 def spec_of(spec: JobSpec | None, fields: Mapping[str, Any]) -> JobSpec:
@@ -40,13 +40,22 @@ def job_body(spec: JobSpec | None, fields: Mapping[str, Any]) -> bytes:
 
 def tune_body(spec: TuneSpec | None, fields: Mapping[str, Any]) -> bytes:
     """A search as it is sent, from a specification or from keyword arguments. Raises Refused."""
-    if spec is not None and fields:
-        raise Refused("give either a TuneSpec or keyword arguments", next(iter(fields)))
+    return _body_of(TuneSpec, spec, fields)
+
+
+def _body_of(kind: type[BaseModel], given: BaseModel | None, fields: Mapping[str, Any]) -> bytes:
+    if given is not None and fields:
+        raise Refused(f"give either a {kind.__name__} or keyword arguments", next(iter(fields)))
     try:
-        return _dump(spec if spec is not None else TuneSpec(**fields))
+        return _dump(given if given is not None else kind(**fields))
     except ValidationError as error:
         first = faults(error)[0]
         raise Refused(first.text, first.field or None) from None
+
+
+def what_if_body(asked: WhatIfSpec | None, fields: Mapping[str, Any]) -> bytes:
+    """Changes to try as they are sent, from a specification or from keyword arguments. Raises Refused."""
+    return _body_of(WhatIfSpec, asked, fields)
 
 
 def nodes_body(spec: NodeSpec) -> bytes:

@@ -176,7 +176,7 @@ class _Tables:
     def job_body(spec: Any, fields: Mapping[str, Any]) -> bytes:
         return json.dumps(fields if spec is None else spec).encode()
 
-    tune_body = job_body
+    tune_body = what_if_body = job_body
 
     @staticmethod
     def nodes_body(spec: Any) -> bytes:

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
         Submitted,
         TuneSpec,
         Uploaded,
+        WhatIfSpec,
+        WhatIfView,
     )
 
 OVER = ("finished", "failed", "cancelled")
@@ -308,6 +310,14 @@ class Client:
     def portfolio(self, last: int = 20) -> PortfolioView:
         """The newest selections of portfolios, newest first: what was chosen and expected, and what came of it."""
         return self._ask(Call("GET", f"{API}/portfolio?last={last}", "PortfolioView"))
+
+    def what_if(self, asked: WhatIfSpec | None = None, /, **fields: Any) -> WhatIfView:
+        """Who would finish when after changes, next to when they do as things stand; nothing is changed.
+
+        Given as a WhatIfSpec or by its fields. Raises Refused, Unknown, Conflict as the changes would.
+        """
+        body = self._codec.what_if_body(asked, fields)
+        return self._ask(Call("POST", f"{API}/what-if", "WhatIfView", body=body))
 
     def accuracy(
         self,

@@ -39,7 +39,7 @@ def run_in_chunks(wanted: Study, policy: AnyChosen, runs: RunFlags, *, as_json: 
     }.items():
         if given:
             raise InputError(f"--{name}: with --stream only the figures of all jobs are kept; leave one out")
-    if wanted.sizes == "learned":
+    if str(wanted.options.sizes) == "learned":
         raise InputError(
             "--sizes learned: with --stream run times are not learned; choose estimate or last-two"
         )

@@ -29,6 +29,8 @@ from betimes.service.views.models import (
     TuneSpec,
     UploadLimits,
     UploadView,
+    WhatIfSpec,
+    WhatIfView,
 )
 
 
@@ -131,6 +133,13 @@ class Backend(Protocol):
 
     async def portfolio(self, last: int) -> PortfolioView:
         """The newest selections of portfolios, newest first."""
+        ...
+
+    async def what_if(self, asked: WhatIfSpec, user: str) -> WhatIfView:
+        """Who would finish when after changes, which are not made.
+
+        Raises Refused, Unknown, Conflict and PolicyError as the changes would.
+        """
         ...
 
     async def accuracy(

@@ -12,7 +12,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from betimes.service.api.limits import MOST_JOB_NUMBER
 from betimes.service.api.models import ErrorBody, JobBatch, JobNumbers, PolicyChoice, ProgressReport
 from betimes.service.spec.job_spec import SHA256, JobSpec
-from betimes.service.views.models import EventView, NodeSpec, TuneSpec
+from betimes.service.views.models import EventView, NodeSpec, TuneSpec, WhatIfSpec
 
 PREFIX = "/api/v1"
 JobId = Annotated[int, Path(ge=1, le=MOST_JOB_NUMBER, description="a job's number")]
@@ -134,6 +134,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         NodeSpec,
         EventView,
         TuneSpec,
+        WhatIfSpec,
     )
     _, schemas = models_json_schema(
         [(model, "validation") for model in asked], ref_template="#/components/schemas/{model}"

@@ -38,6 +38,8 @@ from betimes.service.views.models import (
     TuneSpec,
     UploadLimits,
     UploadView,
+    WhatIfJob,
+    WhatIfView,
 )
 
 _NOON = 1_767_268_800.0  # 2026-01-01 12:00 UTC
@@ -61,6 +63,10 @@ ACCURACY = AccuracyView(
     since_at=_NOON - 604_800, until_at=_NOON, level=0.8, first=_FIGURES, latest=_FIGURES, estimate=_FIGURES,
     ratio=_FIGURES, by="user", groups=[AccuracyGroup(name="ada", figures=_FIGURES)],
 )  # fmt: skip
+WHAT_IF = WhatIfView(made_at=_NOON, jobs=[WhatIfJob(
+    job_id=42, name="train.py", user="ada", start_before_at=_NOON + 300, finish_before_at=_NOON + 7500,
+    start_at=_NOON, finish_at=_NOON + 7200,
+)])  # fmt: skip
 SUBMITTED = Submitted(job_id=42, job_ids=[42], quote=QUOTE)
 JOB = JobView(
     job_id=42, name="train.py", user="ada", status=Status.QUEUED, qos="best-effort", units=0, min_units=1, max_units=4,

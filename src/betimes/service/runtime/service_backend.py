@@ -17,6 +17,7 @@ from betimes.errors import (
     ClusterError,
     Conflict,
     Refused,
+    Unavailable,
     Unknown,
 )
 from betimes.service.access.auth import RunTokens
@@ -51,6 +52,7 @@ from betimes.service.runtime.to_views import (
     submitted_view,
 )
 from betimes.service.runtime.tuner import LiveTuner
+from betimes.service.runtime.what_if import WhatIf
 from betimes.service.scheduling.admission import made_up_note
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast
@@ -85,6 +87,8 @@ from betimes.service.views.models import (
     TuneSpec,
     UploadLimits,
     UploadView,
+    WhatIfSpec,
+    WhatIfView,
 )
 from betimes.units import humanise_s
 
@@ -461,6 +465,22 @@ class ServiceBackend:
         found = await asyncio.to_thread(selections, self.controller.store, last)
         ledger = self.scheduler.ledger
         return PortfolioView(policy=ledger.policy, member=ledger.member, selections=found)
+
+    async def what_if(self, asked: WhatIfSpec, user: str) -> WhatIfView:
+        """Who would finish when after changes; nothing is changed."""
+        self._check_uploads(asked.submit)
+        if asked.policy is not None:
+            kind_of(asked.policy)
+            await self.controller.compile(asked.policy)
+        if self.scheduler.stands_by:
+            raise Unavailable(
+                f"compiling policy {self.scheduler.ledger.policy}: nothing can be foreseen until that is done; "
+                "ask again in a moment"
+            )
+        at_once = any(world.at_once for world in self.controller.effects.worlds)
+        question = WhatIf(self.scheduler, self.controller.clock.now_s(), at_once, asked, user)
+        with self.controller.clock.hold():
+            return await asyncio.to_thread(question.play)
 
     async def accuracy(
         self, since_s: float | None, until_s: float, by: By | None, listed: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from betimes.cluster import Offer
 from betimes.errors import Conflict, Unavailable
 from betimes.foresight.engines import NODES, POOL
+from betimes.kernels.structs import Struct
 from betimes.service.engines.accounts import Account
 from betimes.service.engines.messages import (
     Allocation,
@@ -49,6 +51,8 @@ from betimes.twin.pool.trials import SLACK, usual_s, work_left
 
 LEAST_END_S = 1.0
 """Until a stopping run is believed to have left."""
+_NEVER_CHANGED = ("policy", "rules", "offers", "offered", "shapes", "_new_state")
+"""Attributes of engines that a copy may share."""
 LATE_S = 1.0  # within which a node that should be up by now is expected
 
 IsCompiled = Callable[[str], bool]
@@ -64,7 +68,7 @@ class PolicyEngine:
 
     def __init__(self, state: SchedulerState, settings: Settings, is_compiled: IsCompiled) -> None:
         self.settings = settings
-        self._state, self._is_compiled = state, is_compiled
+        self._state, self.is_compiled = state, is_compiled
         self._pending = Inputs()
         self._built: Built | None = None
 
@@ -497,7 +501,7 @@ class PolicyEngine:
             self._state.now_s,
             replace(self.settings, restart_s=self.restart_s),
             epoch_at=ledger.epoch_at,
-            is_compiled=self._is_compiled(policy),
+            is_compiled=self.is_compiled(policy),
             member=ledger.member if before is None else None,
             contention=retired.contention() if isinstance(retired, LivePool) else None,
         )
@@ -510,6 +514,18 @@ class PolicyEngine:
             nominated = job.binding is not None and "owed" in job.binding
             if nominated and not (isinstance(engine, LiveNodes) and engine.keeps_nomination(job.job_id)):
                 self._state.log("unbound", "policy", job.job_id)
+
+    def copy_from(self, other: PolicyEngine) -> None:
+        """Take over a copy of another's engine, with all that it remembers: its jobs are those of this ledger, too."""
+        memo: dict[int, Any] = {id(other): self}  # engines of sets call their `PolicyEngine`
+        for name, value in vars(other.engine).items():
+            if name in _NEVER_CHANGED:
+                memo[id(value)] = value
+            elif isinstance(value, Struct):  # which are addresses of its arrays
+                arrays = {key: each for key, each in value.values().items() if isinstance(each, np.ndarray)}
+                copies = {key: deepcopy(each, memo) for key, each in arrays.items()}
+                memo[id(value)] = value.replaced(**copies)
+        self._built = deepcopy(other._built, memo)
 
     def _request_for(self, job: Job) -> JobRequest:
         wanted = wanted_of(job)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from betimes.cluster import Offer
 from betimes.service.engines.messages import Foreseen, Play
@@ -31,6 +31,13 @@ from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import Changes, FindStatus, Occupancy, SchedulerState
 from betimes.service.scheduling.trials import TrialSets
 from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec
+
+
+class WorkLeft(NamedTuple):
+    """Work that a job was believed to have left at an instant, s in the engine's unit; it has worked on since."""
+
+    since_at: float
+    work_s: float
 
 
 class Scheduler:
@@ -163,6 +170,31 @@ class Scheduler:
         """When the next booting node should be up; infinity: none boots."""
         return min(self._engine.boots(self.now_at).values(), default=math.inf)
 
+    def booted_by(self, at: float) -> list[str]:
+        """The booting nodes that should be up by an instant."""
+        return [name for name, up_at in self._engine.boots(self.now_at).items() if up_at <= at]
+
+    def speeds(self, job: Job) -> list[float]:
+        """A job's speed on 0, 1, ... units in the engine's unit of work: on nodes 1, as its width is fixed."""
+        widest = job.spec.max_units
+        if self._engine.is_nodes:
+            return [0.0, *[1.0] * widest]
+        return [0.0, *(self._engine.speed(job, units) for units in range(1, widest + 1))]
+
+    def work_left(self) -> dict[int, WorkLeft]:
+        """Work that jobs are believed to have left, in the engine's unit: those that the policy knows, and trials."""
+        found: dict[int, WorkLeft] = {}
+        for job in self.ledger.jobs.values():
+            if job.set_id is not None:
+                since_at = job.run.started_at if job.run is not None else None
+                found[job.job_id] = WorkLeft(self.now_at if since_at is None else since_at, job.believed_s)
+            elif job.account is not None and self._engine.knows(job):
+                account = self._engine.account(job.job_id)
+                rate = self._engine.speed(job) if self._engine.is_pool else 1.0
+                work_s = account.left_s + account.stall_s * rate
+                found[job.job_id] = WorkLeft(account.since_s + self.ledger.epoch_at, work_s)
+        return found
+
     @property
     def holding(self) -> frozenset[int]:
         """The jobs that hold units."""
@@ -195,6 +227,18 @@ class Scheduler:
                 self._state.trial_index.to_review.add(job.job_id)
         self.rentals.resume()
         self._engine.look()
+
+    def copied(self, settings: Settings) -> Scheduler:
+        """The same state apart from this one, between two turns, as it would go on under these settings."""
+        ledger = Ledger.from_bytes(self.ledger.to_bytes(), self.ledger.runtime_estimates.default_s)
+        made = Scheduler(ledger, self._state.find_status, settings, self._engine.is_compiled)
+        made._state.now_at = self.now_at
+        made._engine.copy_from(self._engine)
+        for job in list(ledger.jobs.values()):
+            made.jobs.admit(job)
+            if job.trials is not None:
+                made._state.trial_index.to_review.add(job.job_id)
+        return made
 
     def next_timer_at(self) -> float:
         """When `turn` wants to be called if nothing happens before; infinity: never."""

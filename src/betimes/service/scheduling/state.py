@@ -149,7 +149,7 @@ class SchedulerState:
         self.job_index, self.trial_index, self.siblings = JobIndex(), TrialIndex(), Siblings()
         self.events: list[Event] = []
         self.effects: list[Effect] = []
-        self._find_status = find_status
+        self.find_status = find_status
         self._changed: dict[int, Job] = {}
         self._run_rows: list[dict[str, Any]] = []
         for job in ledger.jobs.values():
@@ -228,7 +228,7 @@ class SchedulerState:
         job = self.ledger.jobs.get(number)
         if job is not None:
             return job.status.value if job.status.is_over else None
-        return self.ledger.over.get(number) or self._find_status(number)
+        return self.ledger.over.get(number) or self.find_status(number)
 
     def job_of(self, run: RunId) -> Job | None:
         """The job whose present run this is; null: a report of this run comes too late to matter."""

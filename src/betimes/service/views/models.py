@@ -364,6 +364,44 @@ class NodeSpec(BaseModel):
         return self
 
 
+class WhatIfSpec(BaseModel):
+    """Changes to try, all at once: they are made at this instant, and nothing else is submitted after."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    submit: list[JobSpec] = Field(default=[], max_length=1000, description="these jobs")
+    add_nodes: dict[Label, Annotated[int, Field(ge=1, le=1000), WHOLE]] = Field(
+        default={}, max_length=100, description="so many more nodes of each of these types"
+    )
+    remove_nodes: list[Label] = Field(
+        default=[], max_length=1000, description="start nothing more on these nodes, as with drain"
+    )
+    policy: Label | None = Field(default=None, description="decide by this policy")
+    cancel: list[Annotated[int, Field(ge=1, le=2**53 - 1), WHOLE]] = Field(
+        default=[], max_length=10_000, description="cancel these jobs"
+    )
+
+
+class WhatIfJob(View):
+    """When a job starts first and is done, as things stand (`_before_at`) and after the changes; null: never."""
+
+    job_id: int
+    name: str
+    user: str
+    is_new: bool = False  # submitted by the change; of the number that it would have
+    start_before_at: float | None
+    finish_before_at: float | None
+    start_at: float | None
+    finish_at: float | None
+
+
+class WhatIfView(View):
+    """Who would finish when, if every run took as long as believed and nothing more were submitted."""
+
+    made_at: float
+    jobs: list[WhatIfJob]  # all that are not over, by number
+
+
 OBJECTIVE = "^(jct|pred_err|unfairness|slowdown|wait|makespan|utilisation):(avg|p50|p90|p95|p99|max)$"
 """As `foresight.tuning` has them, which must not be loaded for it."""
 

@@ -26,7 +26,16 @@ from betimes.service.api.models import (
 )
 from betimes.service.api.streams import wait_until_over
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import AccuracyView, JobStory, JobView, Page, Quote, Submitted
+from betimes.service.views.models import (
+    AccuracyView,
+    JobStory,
+    JobView,
+    Page,
+    Quote,
+    Submitted,
+    WhatIfSpec,
+    WhatIfView,
+)
 
 router = APIRouter(prefix=PREFIX, tags=["jobs"])
 
@@ -83,6 +92,22 @@ async def quote(request: Request, here: Here, user: User) -> Quote:
     """Play the present state forward with the job in it, without submitting it."""
     spec = await read_model(request, JobSpec, here.limits)
     return await here.backend.quote(spec, user.user)
+
+
+@router.post(
+    "/what-if",
+    summary="Ask what a change would bring",
+    operation_id="what_if",
+    responses={
+        200: examples.shown(examples.WHAT_IF, "Who finishes when, before and after; nothing is changed."),
+        **failing(400, 401, 403, 404, 409, 413, 415, 422, 503),
+    },
+    openapi_extra=body(WhatIfSpec, examples={"nodes": {"add_nodes": {"big": 2}}, "cancel": {"cancel": [41]}}),
+)
+async def what_if(request: Request, here: Here, user: User) -> WhatIfView:
+    """Play the present state forward twice, as it is and with these changes."""
+    asked = await read_model(request, WhatIfSpec, here.limits)
+    return await here.backend.what_if(asked, user.user)
 
 
 @router.get(

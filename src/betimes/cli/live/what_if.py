@@ -1,0 +1,172 @@
+"""`betimes what-if`: who would finish when after a change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from betimes.cli.live.jobs.completing import complete_job
+from betimes.cli.render.tables import Column
+from betimes.cli.verbs import Json, Option, Output, State
+from betimes.errors import InputError
+
+if TYPE_CHECKING:
+    from betimes.service.views.models import WhatIfJob, WhatIfView
+
+_COLUMNS = (
+    Column("Job", right=True),
+    Column("Name", flexible=True),
+    Column("User", rank=3),
+    Column("Starts", rank=2),
+    Column("Done now"),
+    Column("Done then"),
+    Column("Difference", rank=1),
+)
+_SAME_S = 1.0
+
+
+def what_if(
+    submit: Annotated[
+        str | None,
+        Option("--submit", metavar="FILE", help="Submit the jobs of this file.", show_default=False),
+    ] = None,
+    add_nodes: Annotated[
+        list[str] | None,
+        Option(
+            "--add-nodes",
+            metavar="TYPE=N",
+            help="Add N more nodes of a type that is there; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    remove_node: Annotated[
+        list[str] | None,
+        Option(
+            "--remove-node",
+            metavar="NAME",
+            help="Start nothing more on this node, as `betimes nodes drain`; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None, Option("--policy", metavar="NAME[:k=v,...]", help="Decide by it.", show_default=False)
+    ] = None,
+    cancel: Annotated[
+        list[str] | None,
+        Option(
+            "--cancel",
+            metavar="ID",
+            help="Cancel this job; repeatable.",
+            autocompletion=complete_job,
+            show_default=False,
+        ),
+    ] = None,
+    output: Output = None,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Show who would finish when after a change, next to when they do as things stand; nothing is changed.
+
+    Several changes are made together. Jobs are taken to run as long as believed, and nothing else is submitted.
+    """
+    from pathlib import Path
+
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+    from betimes.service.spec.spelling import with_full_names
+
+    asked: dict[str, Any] = {
+        "submit": _jobs_of(submit) if submit is not None else [],
+        "add_nodes": _counts(add_nodes or ()),
+        "remove_nodes": remove_node or [],
+        "cancel": [_number(text) for text in cancel or ()],
+    }
+    if policy is not None:
+        asked["policy"] = with_full_names(policy, Path.cwd())
+    if not any(asked.values()):
+        changes = "--submit, --add-nodes, --remove-node, --policy, --cancel"
+        raise InputError(f"what-if: no change is given; name one: {changes}")
+    with connect(state) as service:
+        found = service.what_if(asked)
+    if as_json:
+        print_json(found)
+    else:
+        _print(found, asked["cancel"], wide=output is not None)
+
+
+def _number(text: str) -> int:
+    """The number of a job. Raises InputError."""
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"--cancel {text}: give the number of a job, as in 41")
+    return int(text)
+
+
+def _counts(texts: list[str] | tuple[()]) -> dict[str, int]:
+    """TYPE=N as a table. Raises InputError."""
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, count = text.rpartition("=")
+        if not name or not count.isdecimal() or int(count) < 1:
+            raise InputError(f"--add-nodes {text}: write TYPE=N, as in big=2")
+        found[name] = found.get(name, 0) + int(count)
+    return found
+
+
+def _jobs_of(file: str) -> list[dict[str, Any]]:
+    """The jobs of a file as they are sent. Raises InputError."""
+    from pathlib import Path
+
+    from betimes.service.spec.job_file import read_drafts, specs_of
+
+    specs = specs_of(read_drafts(Path(file)))
+    return [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]
+
+
+def _print(found: WhatIfView, cancelled: list[int], *, wide: bool) -> None:
+    from betimes.cli.render.tables import say, show
+
+    changed = [one for one in found.jobs if one.is_new or one.job_id in cancelled or _differs(one)]
+    same = len(found.jobs) - len(changed)
+    if changed:
+        show(_COLUMNS, [_row(one, found.made_at, one.job_id in cancelled) for one in changed], wide=wide)
+    if same:
+        say(
+            f"{'For' if not changed else 'For the other'} {same:,} job{'' if same == 1 else 's'} nothing changes."
+        )
+    ends = [one for one in found.jobs if one.finish_at is not None and one.finish_before_at is not None]
+    if any(map(_differs, ends)):
+        mean_s = sum((one.finish_at or 0.0) - (one.finish_before_at or 0.0) for one in ends) / len(ends)
+        say(f"In the mean jobs are done {_difference(mean_s)}.")
+
+
+def _differs(one: WhatIfJob) -> bool:
+    if one.finish_at is None or one.finish_before_at is None:
+        return one.finish_at is not one.finish_before_at
+    return abs(one.finish_at - one.finish_before_at) >= _SAME_S
+
+
+def _difference(seconds: float) -> str:
+    from betimes.units import length
+
+    if abs(seconds) < _SAME_S:
+        return "as before"
+    return f"{length(abs(seconds))} {'later' if seconds > 0 else 'earlier'}"
+
+
+def _row(one: WhatIfJob, at_now: float, is_cancelled: bool) -> list[str]:
+    from betimes.cli.render.times import clock
+
+    def text(at: float | None) -> str:
+        return "never" if at is None else clock(at, at_now)
+
+    difference = ""
+    if one.finish_at is not None and one.finish_before_at is not None:
+        difference = _difference(one.finish_at - one.finish_before_at)
+    return [
+        f"{one.job_id}",
+        one.name,
+        one.user,
+        "" if is_cancelled else text(one.start_at),
+        "" if one.is_new else text(one.finish_before_at),
+        "cancelled" if is_cancelled and one.finish_at is None else text(one.finish_at),
+        "new" if one.is_new else difference,
+    ]

@@ -1,0 +1,157 @@
+"""A copy of the whole scheduler, played forward as if nothing more were submitted and every belief were true.
+
+A play-out of the engine (`promises`) is quicker, and knows only the jobs that the policy knows. Here arrays,
+dependencies, sets of trials, stopping runs and booting nodes take their course too, since the same scheduler decides,
+under a virtual clock. So may changes: that is what `what-if` asks about.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from betimes.errors import Conflict
+from betimes.service.executors.protocol import FORCE_AFTER_S, Launch
+from betimes.service.executors.virtual import VirtualWorld
+from betimes.service.runtime.commands import Command, SetNodeStatus
+from betimes.service.runtime.inbox import in_order
+from betimes.service.scheduling.effects import (
+    DropRun,
+    Effect,
+    OrderMachine,
+    RentMachines,
+    ResizeRun,
+    StartRun,
+    StopRun,
+)
+from betimes.service.scheduling.job import SPECULATED, Job
+from betimes.service.scheduling.node import UP
+from betimes.service.scheduling.run_reports import RunId
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.twin.pool.virtual_jobs import VirtualJob
+
+ROUNDED = 2  # last bits of an instant, by which an end and the timer of its job's belief may differ
+TURNS_A_JOB = 50  # at most, and
+MOST_TURNS = 10_000  # so many more: a policy may look at its jobs for ever
+
+
+class Times(NamedTuple):
+    """First start and end of a job, seconds since 1970; null: never, as things stand."""
+
+    start_at: float | None
+    finish_at: float | None
+
+
+class Rehearsal:
+    """One play of a copy, in any thread.
+
+    at_once: stopped runs have left at once; else after their grace period.
+    """
+
+    def __init__(self, scheduler: Scheduler, now_at: float, at_once: bool) -> None:
+        """A copy of a scheduler between two turns."""
+        self._scheduler = scheduler.copied(replace(scheduler.settings, plans_aside=False))
+        self._now_at, self._left = now_at, scheduler.work_left()
+        self._world = VirtualWorld(scheduler.restart_s, at_once, scheduler.ledger.epoch_at)
+        self._times = {job.job_id: Times(job.started_at, None) for job in scheduler.ledger.jobs.values()}
+        self._resized: list[tuple[ResizeRun, bool]] = []
+
+    def play(self, changes: Sequence[Command[Any]] = ()) -> tuple[dict[int, Times], list[Any]]:
+        """Play it to the end; changes: made at its beginning. Times by job, and the results of the changes.
+
+        Raises what the changes raise.
+        """
+        scheduler, world = self._scheduler, self._world
+        for job in scheduler.ledger.jobs.values():
+            if job.run is not None and job.run.launched:
+                self._resume(job)
+        results = self._turn(self._now_at, changes)
+        for _ in range(MOST_TURNS + TURNS_A_JOB * len(scheduler.ledger.jobs)):
+            boots_at = scheduler.boots_at
+            at = min(world.next_at(), scheduler.next_timer_at(), boots_at)
+            if self._resized:
+                at = scheduler.now_at
+            if at == math.inf or not scheduler.ledger.jobs:
+                break
+            booted = scheduler.booted_by(at) if at == boots_at else []
+            self._turn(at, [SetNodeStatus(name, UP, "cloud") for name in booted])
+        return self._times, results
+
+    def _turn(self, at: float, commands: Sequence[Command[Any]]) -> list[Any]:
+        """What is due at an instant; an end comes before the timer of the job's belief, however both are rounded."""
+        scheduler = self._scheduler
+        slack_s = ROUNDED * math.ulp(scheduler.ledger.epoch_at)  # engines count from there
+        ends_at = self._world.next_at()
+        is_end = ends_at <= at + slack_s
+        scheduler.begin(ends_at - slack_s if is_end else at)
+        for report in sorted(self._world.advance(ends_at if is_end else at), key=in_order):
+            scheduler.reports.take(report)
+        resized, self._resized = self._resized, []
+        for effect, done in resized:
+            scheduler.reports.resized(effect.run, effect.units, effect.places, done)
+        results = [command.carry_out(scheduler, None) for command in commands]
+        scheduler.turn()
+        changes = scheduler.take()
+        for event in changes.events:
+            if event.job is None:
+                continue
+            if event.kind == "submitted":
+                self._times[event.job] = Times(None, None)
+            elif event.kind == "started" and self._times[event.job].start_at is None:
+                self._times[event.job] = Times(event.at_s, None)
+            elif event.kind == "finished":
+                self._times[event.job] = self._times[event.job]._replace(finish_at=event.at_s)
+        for effect in changes.effects:
+            self._carry_out(effect)
+        return results
+
+    def _carry_out(self, effect: Effect) -> None:
+        world, now_at = self._world, self._scheduler.now_at
+        if isinstance(effect, DropRun):
+            world.forget(effect.run, now_at, discards=effect.discards)
+        elif isinstance(effect, StartRun):
+            job = self._scheduler.ledger.jobs.get(effect.run.job)
+            if job is not None and job.run is not None:
+                self._start(job, now_at)
+        elif isinstance(effect, StopRun):
+            if effect.why == SPECULATED:
+                world.discard(effect.run)
+            world.stop(effect.run, effect.grace_s, now_at)
+        elif isinstance(effect, RentMachines | OrderMachine):
+            raise Conflict(
+                f"policy {self._scheduler.ledger.policy} would rent machines, which cannot be foreseen beside changes; "
+                "leave out --policy, or name one that does not rent"
+            )
+        elif isinstance(effect, ResizeRun):
+            self._resized.append((effect, world.resize(effect.run, effect.units, now_at)))
+
+    def _resume(self, job: Job) -> None:
+        """A run of before goes on, for as long as it is believed to."""
+        assert job.run is not None
+        self._start(job, self._left[job.job_id].since_at)
+        if job.run.started_at is not None:
+            self._world.reports.clear()
+        if job.run.stopping is not None:
+            left_s = (job.run.stop_by_at or 0.0) - self._now_at
+            run = RunId(job.job_id, job.run.number)
+            self._world.stop(run, left_s if left_s > 0.0 else FORCE_AFTER_S, self._now_at)
+
+    def _start(self, job: Job, at: float) -> None:
+        """A run begins; what its job is believed to have left is its true work, in the engine's unit."""
+        assert job.run is not None
+        if job.job_id not in self._world.jobs:
+            speeds = self._scheduler.speeds(job)
+            left = self._left.get(job.job_id)
+            work_s = left.work_s if left is not None else job.believed_s * speeds[job.spec.max_units]
+            self._world.jobs[job.job_id] = VirtualJob(work_s, speeds, self._world.restart_s)
+        self._world.start(_launch(RunId(job.job_id, job.run.number), job.run.units), at)
+
+
+def _launch(run: RunId, units: int) -> Launch:
+    """A run that only takes time."""
+    return Launch(
+        run=run, command=(), workdir="", env={}, units=units, places=(), cpu=0.0, memory_gib=0.0, gpu=0.0, grace_s=0.0,
+        folder="", checkpoint_dir="", control="", identity="",
+    )  # fmt: skip

@@ -1,0 +1,88 @@
+"""Who would finish when after a change: the present state is played out twice, as it is and changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from betimes.errors import Refused, Unknown
+from betimes.service.runtime.commands import CancelJobs, Command, SetNodeStatus, SetPolicy, SubmitJobs
+from betimes.service.runtime.rehearsal import Rehearsal, Times
+from betimes.service.runtime.rentals import Rentals
+from betimes.service.scheduling.node import DRAINING
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.views.models import WhatIfJob, WhatIfSpec, WhatIfView
+
+
+@dataclass(frozen=True)
+class AddMachines(Command[None]):
+    """Add machines like those of a type that are there."""
+
+    type: str
+    count: int
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        """Raises Unknown for a type of which there is none."""
+        nodes = scheduler.ledger.nodes
+        like = next((node.machine for node in nodes.values() if node.machine.type == self.type), None)
+        if like is None:
+            known = ", ".join(sorted({node.machine.type for node in nodes.values()})) or "none"
+            raise Unknown(f"there is no node of type {self.type} to add more of; there are: {known}")
+        for number in range(1, self.count + 1):
+            scheduler.nodes.add(
+                replace(like, name=f"{self.type}.what-if-{number}", kind="virtual"), "operator"
+            )
+
+
+class WhatIf:
+    """Both plays of a question, made between two turns, to be run in any thread."""
+
+    def __init__(
+        self, scheduler: Scheduler, now_at: float, at_once: bool, asked: WhatIfSpec, user: str
+    ) -> None:
+        self._now_at, self._asked, self._user = now_at, asked, user
+        self._before = Rehearsal(scheduler, now_at, at_once)
+        self._after = Rehearsal(scheduler, now_at, at_once)
+        self._names = {number: (job.spec.title, job.user) for number, job in scheduler.ledger.jobs.items()}
+
+    def play(self) -> WhatIfView:
+        """The answer. Raises what the changes raise: Refused, Unknown, Conflict, PolicyError."""
+        commands = self._commands()
+        if not commands:
+            raise Refused("no change is given; name one: submit, add_nodes, remove_nodes, policy, cancel")
+        after, results = self._after.play(commands)
+        before, _ = self._before.play()
+        if self._asked.submit:
+            for spec, numbers in zip(self._asked.submit, results[-1], strict=True):
+                self._names |= dict.fromkeys(numbers, (spec.title, self._user))
+        jobs = [self._job(number, before.get(number), after[number]) for number in sorted(after)]
+        return WhatIfView(made_at=self._now_at, jobs=jobs)
+
+    def _commands(self) -> Sequence[Command[Any]]:
+        """The changes in the order in which they are made; jobs to submit come last."""
+        asked, user = self._asked, self._user
+        found: list[Command[Any]] = []
+        if asked.cancel:
+            found.append(CancelJobs(tuple(asked.cancel), user))
+        found += [SetNodeStatus(name, DRAINING, f"user:{user}") for name in asked.remove_nodes]
+        found += [AddMachines(name, count) for name, count in asked.add_nodes.items()]
+        if asked.policy is not None:
+            found.append(SetPolicy(asked.policy, user))
+        if asked.submit:
+            found.append(SubmitJobs(tuple(asked.submit), user))
+        return found
+
+    def _job(self, number: int, before: Times | None, after: Times) -> WhatIfJob:
+        name, user = self._names[number]
+        is_new, was = before is None, before or Times(None, None)
+        return WhatIfJob(
+            job_id=number,
+            name=name,
+            user=user,
+            is_new=is_new,
+            start_before_at=was.start_at,
+            finish_before_at=was.finish_at,
+            start_at=after.start_at,
+            finish_at=after.finish_at,
+        )

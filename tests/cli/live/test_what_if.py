@@ -1,0 +1,62 @@
+"""`betimes what-if`: what is asked, and what is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from betimes.service.views.models import WhatIfJob, WhatIfView
+from tests.cli.conftest import Call
+from tests.cli.stand_in import NOW, Service
+
+
+def one(job_id: int, before_s: float | None, after_s: float | None, *, is_new: bool = False) -> WhatIfJob:
+    times = [None if each is None else NOW + each for each in (before_s, after_s)]
+    return WhatIfJob(
+        job_id=job_id, name="train", user="ada", is_new=is_new, start_before_at=None, finish_before_at=times[0],
+        start_at=NOW, finish_at=times[1],
+    )  # fmt: skip
+
+
+def test_every_change_reaches_the_service(betimes: Call, service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.toml"
+    file.write_text('[[jobs]]\ncommand = ["x"]\nestimate = "1h"\n')
+    words = ["--add-nodes", "big=2", "--add-nodes", "big=1", "--remove-node", "gpu-3", "--cancel", "41"]
+    said = betimes("what-if", *words, "--policy", "srsf", "--submit", str(file))
+    assert said.code == 0, said.err
+    (name, asked) = service.asked[-1]
+    assert name == "what_if"
+    assert asked["add_nodes"] == {"big": 3}
+    assert (asked["remove_nodes"], asked["cancel"], asked["policy"]) == (["gpu-3"], [41], "srsf")
+    assert [each["estimate_s"] for each in asked["submit"]] == [3600.0]
+
+
+def test_the_answer_in_words(betimes: Call, service: Service) -> None:
+    jobs = [one(41, 60, None), one(42, 4500, 900), one(43, 7200, 7200), one(44, None, 3600, is_new=True)]
+    service.answer = WhatIfView(made_at=NOW, jobs=jobs)
+    out = betimes("what-if", "--cancel", "41").out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "41 train ada 08:01:00 cancelled" in lines
+    assert "42 train ada 08:00:00 09:15 08:15 60 min earlier" in lines
+    assert "44 train ada 08:00:00 09:00 new" in lines
+    assert "For the other 1 job nothing changes." in lines
+    assert "In the mean jobs are done 30 min earlier." in lines
+    assert betimes("what-if", "--cancel", "41", "--json").json()["jobs"][1]["finish_at"] == NOW + 900
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([], "what-if: no change is given; name one: --submit"),
+        (["--add-nodes", "big"], "--add-nodes big: write TYPE=N, as in big=2"),
+        (["--add-nodes", "big=0"], "--add-nodes big=0: write TYPE=N"),
+        (["--cancel", "first"], "--cancel"),
+        (["--submit", "missing.toml"], "missing.toml"),
+    ],
+)
+def test_bad_input_is_refused(betimes: Call, service: Service, words: list[str], error: str) -> None:
+    failed = betimes("what-if", *words)
+    assert failed.code == 2
+    assert error in failed.err
+    assert service.asked == []
