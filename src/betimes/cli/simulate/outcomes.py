@@ -152,7 +152,7 @@ class Outcomes:
         elif self.out is not None:
             caption = f"{who}: each line is a job, first submitted on top."
             plot_jobs(result, self._files(f"jobs-{folder}", "Jobs over time", caption, is_new=True))
-        if self.out is not None and result.decisions is not None and (result.decisions.node >= 0).any():
+        if self.out is not None and result.decisions is not None and (result.decisions.node > 0).any():
             caption = f"{who}: each line is a node; the brighter, the more tasks it has."
             plot_nodes(result, self._files(f"nodes-{folder}", "Nodes over time", caption, is_new=True))
 
