@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.outcome import Result
-from betimes.outcome.levels import jobs_waiting, levels, thinned, units_in_use
+from betimes.outcome.levels import averages, held_from, jobs_waiting, levels, thinned, units_in_use
 from tests.outcome.cases import four_jobs, random_results
 
 
@@ -60,3 +60,14 @@ def test_thinning_keeps_the_area(n: int, most: int, seed: int) -> None:
     area = float((value * np.diff(np.append(time_s, end_s))).sum())
     assert float((averages * np.diff(np.append(fewer, end_s))).sum()) == pytest.approx(area)
     assert averages.max() <= value.max() + 1e-9
+
+
+def test_averages_between_edges_are_exact() -> None:
+    level = np.array([1.0, 3.0]), np.array([2.0, 4.0])  # 0 until 1 s, 2 until 3 s, then 4
+    assert averages(*level, np.array([0.0, 2.0, 4.0, 6.0])).tolist() == [1.0, 3.0, 4.0]
+
+
+def test_a_placement_holds_from_the_next_stretch_of_its_job() -> None:
+    row, start_s = np.array([1, 0, 1, 0]), np.array([0.0, 5.0, 6.0, 9.0])  # segments, in no order of jobs
+    found = held_from(np.array([0, 0, 1, 1, 2]), np.array([0.0, 6.0, 0.0, 7.0, 0.0]), row, start_s)
+    assert found.tolist() == [1, 3, 0, -1, -1]

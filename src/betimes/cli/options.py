@@ -243,11 +243,13 @@ Out = Annotated[
     Option(
         "--out",
         metavar="DIR",
-        help="Write jobs.parquet, timeline.parquet, summary.json and, after preemption on nodes, absences.parquet: "
-        "a folder a policy if several.",
+        help="Write report.html, which shows the results and works offline, and its pictures (SVG, PNG); "
+        "jobs.parquet, timeline.parquet, summary.json and, after preemption on nodes, absences.parquet: a folder a "
+        "policy if several.",
         show_default=False,
     ),
 ]
+OpenReport = Annotated[bool, Option("--open", help="Open the report of --out in the browser.")]
 Plots = Annotated[
     str | None,
     Option(

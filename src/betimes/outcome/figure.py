@@ -51,17 +51,21 @@ _FEW = 4
 _WIDE = 50  # a span of values beyond which only a logarithmic axis shows both ends
 
 
-@contextmanager
-def drawing(path: str | Path, width_in: float, height_in: float) -> Iterator[Figure]:
-    """A figure in the common style that becomes a file, SVG or PNG by its suffix, when the block ends.
+Paths = str | Path | Sequence[str | Path]
+"""Where a picture is written: one file, or the same picture in several forms."""
 
-    Equal figures give equal bytes: no dates, fixed identifiers. The file gets its name only when complete.
-    Raises InputError for another suffix or where the file cannot be written.
+
+@contextmanager
+def drawing(paths: Paths, width_in: float, height_in: float) -> Iterator[Figure]:
+    """A figure in the common style that becomes files, SVG or PNG by their suffixes, when the block ends.
+
+    Equal figures give equal bytes: no dates, fixed identifiers. A file gets its name only when complete.
+    Raises InputError for another suffix or where a file cannot be written.
     """
-    target = Path(path)
-    form = target.suffix.lower().removeprefix(".")
-    if form not in ("svg", "png"):
-        raise InputError(f"{path}: a picture is written as .svg or .png; choose one of these suffixes")
+    targets = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
+    for target in targets:
+        if target.suffix.lower() not in (".svg", ".png"):
+            raise InputError(f"{target}: a picture is written as .svg or .png; choose one of these suffixes")
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -70,18 +74,24 @@ def drawing(path: str | Path, width_in: float, height_in: float) -> Iterator[Fig
         mpl.rcParams.update(_STYLE)
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
         yield figure
-        stage = target.with_name(f".{target.name}-{secrets.token_hex(8)}")
-        metadata = {"Date": None} if form == "svg" else None
+        for target in targets:
+            _save(figure, target)
+
+
+def _save(figure: Figure, target: Path) -> None:
+    form = target.suffix.lower().removeprefix(".")
+    stage = target.with_name(f".{target.name}-{secrets.token_hex(8)}")
+    metadata = {"Date": None} if form == "svg" else None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                figure.savefig(stage, format=form, dpi=150, metadata=metadata)
-                stage.replace(target)
-            finally:
-                stage.unlink(missing_ok=True)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(f"{path}: cannot write the picture ({reason}); choose another place") from error
+            figure.savefig(stage, format=form, dpi=150, metadata=metadata)
+            stage.replace(target)
+        finally:
+            stage.unlink(missing_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"{target}: cannot write the picture ({reason}); choose another place") from error
 
 
 def scale_x(axes: Axes, kind: Kind, name: str, values: Sequence[Array]) -> None:

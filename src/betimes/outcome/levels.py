@@ -36,11 +36,29 @@ def jobs_waiting(
     return levels(np.concatenate(times), np.concatenate(change))
 
 
+def held_from(row: Array, at_s: Array, segment_row: Array, segment_start_s: Array) -> Array:
+    """For each row and time the index of the row's first segment that starts then or later; -1: there is none."""
+    order = np.lexsort((segment_start_s, segment_row))
+    rows, starts = segment_row[order], segment_start_s[order]
+    found = np.full(len(row), -1)
+    begin, end = np.searchsorted(rows, row, "left"), np.searchsorted(rows, row, "right")
+    for at in np.flatnonzero(begin < end).tolist():
+        k = begin[at] + int(np.searchsorted(starts[begin[at] : end[at]], at_s[at]))
+        if k < end[at]:
+            found[at] = order[k]
+    return found
+
+
+def averages(time_s: Array, value: Array, edges_s: Array) -> Array:
+    """Exact averages of a level between edges; it is 0 before its first time, and holds its last value to the end."""
+    ends = np.append(time_s, max(edges_s[-1], time_s[-1]))
+    area = np.concatenate(([0.0], np.cumsum(value * np.diff(ends))))
+    return np.diff(np.interp(edges_s, ends, area)) / np.diff(edges_s)
+
+
 def thinned(time_s: Array, value: Array, end_s: float, most: int) -> tuple[Array, Array]:
     """At most `most` steps up to `end_s`: exact averages over equal stretches where there were more."""
     if len(time_s) <= most:
         return time_s, value
     edges = np.linspace(time_s[0], end_s, most + 1)
-    ends = np.append(time_s, end_s)
-    area = np.concatenate(([0.0], np.cumsum(value * np.diff(ends))))
-    return edges[:-1], np.diff(np.interp(edges, ends, area)) / np.diff(edges)
+    return edges[:-1], averages(time_s, value, edges)

@@ -1,17 +1,17 @@
-"""Results as pictures in files (`.svg` or `.png`): distributions, the machine over time, allocations by job."""
+"""Results as pictures in files (`.svg` or `.png`): distributions, jobs and machines over time, promises, cost."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from betimes.errors import InputError
-from betimes.outcome.figure import COLOURS, DASHES, GREY, Kind, drawing, scale_x, scaled_ticks
-from betimes.outcome.levels import jobs_waiting, thinned, units_in_use
+from betimes.outcome.figure import COLOURS, DASHES, GREY, Kind, Paths, drawing, scale_x, scaled_ticks
+from betimes.outcome.levels import averages, held_from, jobs_waiting, thinned, units_in_use
 from betimes.outcome.result import Array, JobState, Result, SegmentColumns
 from betimes.outcome.summary import WHOLE, job_metric, selected
 from betimes.outcome.tables import short_names
@@ -19,6 +19,8 @@ from betimes.units import TIME_UNITS, humanise_s, time_unit
 
 MOST_ROWS = 60
 _READABLE = 0.4  # of a row: the least height of a bar with a number in it
+_MOST_LANES = 400  # lines of a picture, of which each has a pixel at least
+_MOST_BINS = 800  # stretches of time on such a line
 _MOST_STEPS = 1500  # finer than a screen or a page shows, and it keeps SVG files small
 
 
@@ -44,7 +46,7 @@ METRICS = {
 def plot_cdf(
     results: Sequence[Result],
     metric: str,
-    path: str | Path,
+    path: Paths,
     measure: tuple[float, float] = WHOLE,
     status: str = "all",
 ) -> None:
@@ -83,7 +85,7 @@ def plot_cdf(
             figure.legend(loc="outside right center")
 
 
-def plot_timeline(result: Result, path: str | Path) -> None:
+def plot_timeline(result: Result, path: Paths) -> None:
     """Draw units in use, and jobs waiting (in the system, holding nothing), over time.
 
     Raises InputError where the result has no segments, or for another suffix.
@@ -120,7 +122,7 @@ def plot_timeline(result: Result, path: str | Path) -> None:
         upper.set_title(_title(short_names([result.policy])[0], [result], [len(jobs)]))
 
 
-def plot_allocations(result: Result, path: str | Path) -> None:
+def plot_allocations(result: Result, path: Paths) -> None:
     """Draw a small run job by job; a bar is as high as the share of the job's greatest width that it holds.
 
     At most 60 jobs: raises InputError for more, where the result has no segments, or for another suffix.
@@ -175,6 +177,151 @@ def plot_allocations(result: Result, path: str | Path) -> None:
         figure.legend(loc="outside lower right", ncols=2)
 
 
+def plot_jobs(result: Result, path: Paths) -> None:
+    """Draw the life of jobs as lines, first submitted on top: waiting, running, done; evenly chosen where many.
+
+    Raises InputError where the result has no segments, or for another suffix.
+    """
+    segments, jobs = _segments(result), result.jobs
+    first_s, end_s = _span(result, segments)
+    there = np.flatnonzero(jobs.state != JobState.REFUSED)
+    shown = there[np.unique(np.linspace(0, len(there) - 1, _MOST_LANES).astype(np.int64))]
+    lane = np.full(len(jobs), -1)
+    lane[shown] = np.arange(len(shown))
+    edges = np.linspace(0.0, end_s - first_s, _MOST_BINS + 1)
+
+    def bins(start_s: Array, stop_s: Array) -> tuple[Array, Array]:
+        """The first bin of each stretch, and the first after it; a stretch has one at least."""
+        first = np.clip(np.searchsorted(edges, start_s - first_s, "right") - 1, 0, _MOST_BINS - 1)
+        return first, np.maximum(first + 1, np.searchsorted(edges, stop_s - first_s))
+
+    image = np.zeros((len(shown), _MOST_BINS), dtype=np.int8)
+    leave_s = np.where(np.isnan(jobs.finish_s), end_s, jobs.finish_s)[shown]
+    for row, begin, end in zip(range(len(shown)), *bins(jobs.submit_s[shown], leave_s), strict=True):
+        image[row, begin:end] = 1
+    held = (lane[segments.row] >= 0) & (segments.units > 0)
+    stretches = bins(segments.start_s[held], segments.end_s[held])
+    for row, begin, end in zip(lane[segments.row[held]], *stretches, strict=True):
+        image[row, begin:end] = 2
+    with drawing(path, 8.4, 4.8) as figure:
+        axes = figure.subplots()
+        _image(axes, image, end_s - first_s, ("#FFFFFF", "#F3C998", COLOURS[0]), 2)
+        promised_s = jobs.predicted_finish_s[shown] - first_s
+        if np.isfinite(promised_s).any():
+            style = {"marker": "|", "color": "black", "markersize": 4, "linestyle": "", "alpha": 0.6}
+            axes.plot(promised_s, np.arange(len(shown)) + 0.5, label="end promised at submission", **style)
+            axes.set_xlim(0, end_s - first_s)
+        for colour, label in (("#F3C998", "waits"), (COLOURS[0], "runs")):
+            axes.bar([0], [0], color=colour, label=label)
+        of = "" if len(shown) == len(there) else f" ({len(shown):,} of {len(there):,} shown)"
+        axes.set_ylabel(f"Jobs in order of submission{of}")
+        axes.set_title(_title(short_names([result.policy])[0], [result], [len(jobs)]))
+        figure.legend(loc="outside lower right", ncols=3)
+
+
+def plot_nodes(result: Result, path: Paths) -> None:
+    """Draw how many tasks each node has over time; where there are many nodes, several share a line as a mean.
+
+    Raises InputError where the result has no decisions about nodes, or for another suffix.
+    """
+    segments, decisions = _segments(result), result.decisions
+    if decisions is None or not (decisions.node >= 0).any():
+        raise InputError(f"{result.policy}: no nodes were recorded; simulate on nodes with a timeline")
+    first_s, end_s = _span(result, segments)
+    nodes = int(decisions.node.max()) + 1
+    lines = min(nodes, _MOST_LANES // 2)
+    placed = np.isin(decisions.what, ("start", "migrate")) & (decisions.node >= 0)
+    held = held_from(decisions.row[placed], decisions.at_s[placed], segments.row, segments.start_s)
+    line, tasks = decisions.node[placed] * lines // nodes, decisions.tasks[placed] * (held >= 0)
+    starts_s, ends_s = segments.start_s[held], segments.end_s[held]
+    edges = np.linspace(first_s, end_s, _MOST_BINS + 1)
+    image = np.zeros((lines, _MOST_BINS))
+    for at in range(lines):
+        mine = line == at
+        if mine.any():
+            image[at] = averages(*units_in_use(starts_s[mine], ends_s[mine], tasks[mine]), edges)
+    image *= lines / nodes
+    with drawing(path, 8.4, 4.8) as figure:
+        axes = figure.subplots()
+        shown = _image(axes, image, end_s - first_s, None, float(image.max()) or 1.0)
+        figure.colorbar(shown, ax=axes, label="Tasks on a node")
+        several = "" if lines == nodes else f", {nodes / lines:.3g} a line"
+        axes.set_ylabel(f"Nodes{several}")
+        axes.set_title(_title(short_names([result.policy])[0], [result], [len(result.jobs)]))
+
+
+def plot_promises(results: Sequence[Result], path: Paths, most: int = 2000) -> None:
+    """Draw promised against true completion times, a panel a result; at most `most` jobs, evenly chosen.
+
+    Raises InputError where a result has no promise that can be judged, or for another suffix.
+    """
+    columns = min(3, len(results))
+    lines = -(-len(results) // columns)
+    pairs: list[tuple[Array, Array]] = []
+    for result in results:
+        jobs = result.jobs
+        jct_s, promised_s = jobs.finish_s - jobs.submit_s, jobs.predicted_finish_s - jobs.submit_s
+        known = np.flatnonzero((jct_s > 0) & (promised_s > 0) & np.isfinite(jct_s) & np.isfinite(promised_s))
+        if not len(known):
+            raise InputError(f"{result.policy}: no promise can be judged; simulate with --predict")
+        known = known[np.unique(np.linspace(0, len(known) - 1, most).astype(np.int64))]
+        pairs.append((promised_s[known], jct_s[known]))
+    low = min(float(min(promised.min(), true.min())) for promised, true in pairs)
+    high = max(float(max(promised.max(), true.max())) for promised, true in pairs)
+    names = short_names([result.policy for result in results])
+    with drawing(path, 1.0 + 3.4 * columns, 0.6 + 3.2 * lines) as figure:
+        panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).ravel()
+        for axes, (promised, true), name in zip(panels, pairs, names, strict=False):
+            axes.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=DASHES[1])
+            axes.scatter(promised, true, s=6, color=COLOURS[0], alpha=0.4, linewidths=0, rasterized=True)
+            scale_x(axes, "time", "Promised completion time", [promised, np.array([low, high])])
+            axes.set_yscale(axes.get_xscale())
+            axes.set_yticks(axes.get_xticks(), [label.get_text() for label in axes.get_xticklabels()])
+            axes.set_ylim(axes.get_xlim())
+            axes.yaxis.set_minor_locator(axes.xaxis.get_minor_locator())
+            axes.set_title(name)
+        for axes in panels[len(pairs) :]:
+            axes.set_visible(False)
+        figure.supylabel("True completion time", fontsize=10)
+
+
+def plot_cost(
+    policies: Sequence[str], owned_usd: Sequence[float], rented_usd: Sequence[float], path: Paths
+) -> None:
+    """Draw the cost of each policy: owned machines, and rented ones on top. Raises InputError for another suffix."""
+    names = short_names(policies)
+    with drawing(path, 7.6, 1.2 + 0.4 * len(names)) as figure:
+        axes = figure.subplots()
+        owned = np.array(owned_usd)
+        axes.barh(names, owned, color=GREY, label="owned machines")
+        axes.barh(names, rented_usd, left=owned, color=COLOURS[0], label="rented machines")
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel("Cost (USD)")
+        figure.legend(loc="outside lower right", ncols=2)
+
+
+def _image(axes: Any, image: Array, span_s: float, colours: Sequence[str] | None, most: float) -> Any:
+    """Lines over time as a picture; one of pixels stays small however many jobs there are."""
+    from matplotlib.colors import ListedColormap
+
+    shown = axes.imshow(
+        image,
+        aspect="auto",
+        interpolation="nearest",
+        extent=(0.0, span_s, len(image), 0.0),
+        cmap="viridis" if colours is None else ListedColormap(list(colours)),
+        vmin=0,
+        vmax=most,
+    )
+    axes.grid(visible=False)
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    unit = time_unit([span_s])
+    scaled_ticks(axes, TIME_UNITS[unit])
+    axes.set_xlabel(f"Time since the first submission ({unit})")
+    return shown
+
+
 def _sorted_values(result: Result, metric: str, measure: tuple[float, float], status: str) -> Array:
     values = job_metric(result, metric)[selected(result, measure, status)]
     values = np.sort(np.abs(values[np.isfinite(values)]))
@@ -212,12 +359,18 @@ def _span(result: Result, segments: SegmentColumns) -> tuple[float, float]:
 
 
 def _title(who: str, results: Sequence[Result], counts: list[int]) -> str:
+    return f"{who}: {described(results, counts)}"
+
+
+def described(results: Sequence[Result], counts: Sequence[int] | None = None) -> str:
+    """Workload, jobs and machine of some results in a line; counts: of the jobs shown of each, by default all."""
+    counts = [len(result.jobs) for result in results] if counts is None else counts
     workloads = list(dict.fromkeys(result.workload_name for result in results))
     what = workloads[0] if len(workloads) == 1 else f"{len(workloads)} workloads"
     units = " or ".join(dict.fromkeys(_machine(result) for result in results))
     low, high = min(counts), max(counts)
     jobs = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    return f"{who}: {what}, {jobs} job{'' if high == 1 else 's'}, {units}"
+    return f"{what}, {jobs} job{'' if high == 1 else 's'}, {units}"
 
 
 def _machine(result: Result) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from betimes.errors import InputError
-from betimes.outcome.figure import COLOURS, GREY, drawing, scaled_ticks
+from betimes.outcome.figure import COLOURS, GREY, Paths, drawing, scaled_ticks
 from betimes.outcome.result import Result
 from betimes.outcome.tables import short_names
 from betimes.units import TIME_UNITS, time_unit
@@ -16,7 +14,7 @@ MOST_MEMBERS = 12
 OTHERS = "others"
 
 
-def plot_selections(result: Result, path: str | Path) -> None:
+def plot_selections(result: Result, path: Paths) -> None:
     """Draw the members chosen over time, the often chosen ones by name, and the scores: of the chosen, and all others.
 
     A choice lasts until the next selection. Raises InputError where nothing was selected, or for a suffix other than

@@ -186,6 +186,29 @@ def show(summaries: Sequence[Summary], file: IO[str] | None = None, width: int |
             console.print(f"{name} = {policy}", markup=False, soft_wrap=True)
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A figure as it is shown: a cell a policy, all in one unit; best: which of them are the column's best."""
+
+    column: Column
+    unit: str
+    cells: tuple[str, ...]
+    best: tuple[bool, ...]
+
+
+def shown_figures(summaries: Sequence[Summary]) -> list[Shown]:
+    """All figures that are known of any of the policies, also those that a terminal has no room for."""
+    summaries = _over_best(summaries)
+    known = (c for c in COLUMNS if not _is_idle(c, summaries))
+    return [_shown(c, summaries) for c in known if any(s.get(c.key) is not None for s in summaries)]
+
+
+def _shown(column: Column, summaries: Sequence[Summary]) -> Shown:
+    unit = time_unit(_means(summaries, column)) if column.kind == "time" else ""
+    cells = _cells(summaries, column, unit)
+    return Shown(column, unit, tuple(cells), tuple(_stars(cells, summaries, column)))
+
+
 def _columns(summaries: Sequence[Summary]) -> list[Column]:
     """The columns of a comparison that are not empty."""
     wanted = (c for c in COLUMNS if c.key not in _ONE_RESULT_ONLY and not _is_idle(c, summaries))
@@ -200,18 +223,15 @@ def _comparison(summaries: Sequence[Summary], columns: Sequence[Column], left_ou
     caption += f"; {left_out} left out in this width" if left_out else ""
     table = Table(box=box.SIMPLE_HEAD, caption=caption, caption_justify="left", padding=(0, 1, 0, 0))
     table.add_column("Policy", overflow="fold", vertical="bottom")
-    filled: list[list[str]] = []
-    for column in columns:
-        unit = time_unit(_means(summaries, column)) if column.kind == "time" else ""
-        cells = _cells(summaries, column, unit)
-        stars = _stars(cells, summaries, column)
+    filled: list[Sequence[str]] = []
+    for shown in (_shown(column, summaries) for column in columns):
+        cells: Sequence[str] = shown.cells
         # If one has a star, the others get a blank, so that digits align.
-        if any(stars):
-            cells = [
-                f"[bold green]{c}[/]*" if star else f"{c} " for c, star in zip(cells, stars, strict=True)
-            ]
+        if any(shown.best):
+            pairs = zip(cells, shown.best, strict=True)
+            cells = [f"[bold green]{c}[/]*" if star else f"{c} " for c, star in pairs]
         filled.append(cells)
-        head = column.heading.replace("|", "\n") + (f" ({unit})" if unit else "")
+        head = shown.column.heading.replace("|", "\n") + (f" ({shown.unit})" if shown.unit else "")
         table.add_column(head, justify="right", no_wrap=True)
     for i, name in enumerate(short_names([str(s["policy"]) for s in summaries])):
         table.add_row(_escaped(name), *(cells[i] for cells in filled))

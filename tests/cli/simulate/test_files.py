@@ -22,13 +22,15 @@ def summary_without_timing(path: Path) -> dict[str, Any]:
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """Every file below, by its path: bytes, or a summary but for its timing; without the comparison."""
+    """Every file of results below, by its path: bytes, or a summary but for its timing; without the comparison."""
     return {
         str(path.relative_to(folder)): (
             summary_without_timing(path) if path.name == folders.SUMMARY else path.read_bytes()
         )
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != folders.COMPARISON
+        if path.is_file()
+        and path.name not in (folders.COMPARISON, "report.html")
+        and "pictures" not in path.parts
     }
 
 
@@ -37,7 +39,9 @@ def test_simulate_writes_a_result_that_can_be_loaded(betimes: Call, tmp_path: Pa
     printed = betimes(
         "simulate", "sample:tiny", "--policy", "srsf", "--predict", "--out", out, "--json"
     ).json()
-    assert sorted(path.name for path in out.iterdir()) == ["jobs.parquet", "summary.json", "timeline.parquet"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        *("jobs.parquet", "pictures", "report.html", "summary.json", "timeline.parquet")
+    ]
     written = json.loads((out / "summary.json").read_text())
     assert {key: written[key] for key in printed} == printed
     result = load(out)
@@ -87,7 +91,9 @@ def test_policies_of_one_name_get_folders_of_their_own(betimes: Call, tmp_path: 
     out = tmp_path / "out"
     said = betimes("compare", "sample:tiny", "--policies", "wfq:T=2,wfq:T=9,fifo", "--out", out)
     assert said.code == 0
-    assert sorted(path.name for path in out.iterdir()) == ["comparison.json", "fifo", "wfq-1", "wfq-2"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        *("comparison.json", "fifo", "pictures", "report.html", "wfq-1", "wfq-2")
+    ]
 
 
 def test_pictures(betimes: Call, tmp_path: Path) -> None:

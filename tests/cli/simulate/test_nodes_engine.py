@@ -274,6 +274,8 @@ def test_results_and_pictures_of_nodes(betimes: Call, tmp_path: Path) -> None:
         *("absences.parquet", "decisions.parquet", "jobs.parquet", "summary.json", "timeline.parquet")
     ]
     assert not (out / "fifo" / "absences.parquet").exists()
+    pictures = {path.name for path in (out / "pictures").iterdir()}
+    assert {"nodes-fitgpp.svg", "nodes-fitgpp.png", "jobs-fifo.svg", "promises.png"} <= pictures
     result = load(out / "fitgpp")
     assert result.absences is not None
     written = json.loads((out / "fitgpp" / "summary.json").read_text())

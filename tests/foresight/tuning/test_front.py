@@ -14,6 +14,7 @@ import pytest
 from betimes import Workload, simulate
 from betimes.errors import InputError
 from betimes.foresight.tuning import Front, Search, named_points, page, parse_objectives, picture, tune
+from betimes.foresight.tuning.shown import beaten
 from tests.foresight.tuning.conftest import UNITS
 
 HOW = Search(evaluations=40, jobs=60, baselines=("fifo", "srsf"))
@@ -119,6 +120,24 @@ class Links(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found += [value or "" for name, value in attrs if name in ("src", "href")]
+
+
+def test_a_baseline_that_beats_named_points_is_named(front: Front, tmp_path: Path) -> None:
+    jct, error = front.objectives
+    point = front[0].model_copy(update={"names": ("PCS-JCT", "PCS-pred"), "test": {jct: 10.0, error: 0.5}})
+    fifo, srsf = front.baselines
+
+    def with_fifo(jct_s: float, error_frac: float) -> Front:
+        found = fifo.model_copy(update={"test": {jct: jct_s, error: error_frac}})
+        unfinished = srsf.model_copy(update={"test": None})
+        return front.model_copy(update={"points": (point,), "baselines": (found, unfinished)})
+
+    assert beaten(with_fifo(10.0, 0.4)) == []  # as good in one is not better
+    assert beaten(with_fifo(9.0, 0.6)) == []
+    (sentence,) = beaten(with_fifo(9.0, 0.4))
+    assert sentence == "fifo is better than PCS-JCT and PCS-pred in both objectives on the testing part."
+    page.write(with_fifo(9.0, 0.4), tmp_path / "front.html")
+    assert sentence in (tmp_path / "front.html").read_text()
 
 
 def test_the_page_needs_no_network_and_has_the_commands(front: Front, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def show(front: Front, *, wide: bool = False) -> None:
     """
     from betimes.cli.render.tables import Column, say
     from betimes.cli.render.tables import show as show_table
-    from betimes.foresight.tuning.shown import shown
+    from betimes.foresight.tuning.shown import beaten, shown
     from betimes.outcome.tables import short_names
 
     axes = shown(front).axes
@@ -54,6 +54,8 @@ def show(front: Front, *, wide: bool = False) -> None:
         say(f"{missing} more {several} no room in this width; -o wide shows all.")
     if len(points) < len(front):
         say(f"{len(front) - len(points)} further points are in front.json (--out DIR) and --json")
+    for sentence in beaten(front):
+        say(sentence)
     for point in front.points:
         for name in point.names:
             say(f"{name} = {point.policy}")

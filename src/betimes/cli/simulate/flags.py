@@ -66,6 +66,7 @@ class RunFlags:
     """Where runs are made, and the files that are kept of them."""
 
     out: options.Out = None
+    open_report: options.OpenReport = False
     plots: options.Plots = None
     processes: options.Processes = None
     ray: options.OnRay = False

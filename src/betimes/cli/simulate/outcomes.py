@@ -12,19 +12,34 @@ from betimes.cli.simulate.study import Run, Study
 
 if TYPE_CHECKING:
     from betimes.outcome import Result
+    from betimes.outcome.report import Picture
 
 CDFS = {
-    "jct_s": "jct-cdf",
-    "slowdown": "slowdown-cdf",
-    "prediction_error_frac": "prediction-error-cdf",
-    "unfairness_frac": "unfairness-cdf",
+    "jct_s": ("jct-cdf", "Which share of the jobs is done within each completion time."),
+    "slowdown": ("slowdown-cdf", "Which share of the jobs has at most each slowdown."),
+    "prediction_error_frac": (
+        "prediction-error-cdf",
+        "Which share of the promises is off by at most so much.",
+    ),
+    "unfairness_frac": ("unfairness-cdf", "Which share of the jobs is treated at most so unfairly."),
 }
+HEADINGS = (
+    "Distributions",
+    "Promises",
+    "Cost",
+    "Use and queue over time",
+    "Jobs over time",
+    "Nodes over time",
+    "Selected policies",
+)
+PICTURES = "pictures"  # in the directory of results
 
 
 class Outcomes:
     """Takes results in any order; returns summaries in the order of the policies.
 
-    out and plots: the directories to fill, None for none. Results are kept only as far as the pictures need them.
+    out and plots: the directories to fill, None for none; `out` gets a report, too. Results are kept only as far as
+    the pictures need them.
     """
 
     def __init__(self, study: Study, policies: Sequence[str], out: Path | None, plots: Path | None) -> None:
@@ -35,6 +50,7 @@ class Outcomes:
         self._early: list[tuple[Run, Result]] = []
         self._summaries: dict[tuple[str, int], dict[str, Any]] = {}
         self._drawn: dict[str, Result] = {}
+        self._pictures: list[Picture] = []
 
     def take(self, run: Run, result: Result, *, fair: bool) -> None:
         """Take in a result; `fair`: it waits for the max-min run of its seed if that is not done."""
@@ -71,8 +87,11 @@ class Outcomes:
         if self.out is not None and self.several:
             content = {"rows": self.rows(), "folders": list(self.folders.values())}
             (self.out / COMPARISON).write_text(to_json(content) + "\n", encoding="utf-8")
-        if self.plots is not None:
-            self._draw_distributions(self.plots, warn)
+        if self.plots is not None or self.out is not None:
+            self._draw_distributions(warn)
+        if self.out is not None:
+            self._draw_promises_and_cost()
+            self._report(self.out)
 
     def _settle(self, run: Run, result: Result) -> None:
         from betimes.outcome import save, summarise
@@ -87,9 +106,9 @@ class Outcomes:
             summary = json.loads((folder / SUMMARY).read_bytes())
             del summary["run"]
         self._summaries[run.policy, run.seed] = summary
-        if self.plots is not None and run.seed == study.flags.seed:
-            self._draw_timeline(self.plots, run, result)
-            self._drawn[run.policy] = replace(result, segments=None)
+        if (self.plots is not None or self.out is not None) and run.seed == study.flags.seed:
+            self._draw_timeline(run, result)
+            self._drawn[run.policy] = replace(result, segments=None, decisions=None)
 
     def _of(self, policy: str) -> list[dict[str, Any]]:
         return [self._summaries[policy, seed] for seed in self.study.all_seeds()]
@@ -104,26 +123,47 @@ class Outcomes:
         folder = out / self.folders[run.policy] if len(self.policies) > 1 else out
         return folder / f"seed-{run.seed}" if self.study.flags.seeds is not None else folder
 
-    def _draw_timeline(self, plots: Path, run: Run, result: Result) -> None:
-        from betimes.outcome import plot_allocations, plot_selections, plot_timeline
-        from betimes.outcome.plots import MOST_ROWS
+    def _files(self, name: str, heading: str, caption: str, *, is_new: bool = False) -> list[Path]:
+        """Where a picture goes: into `--plots`, unless it `is_new` there, and in both forms beside the report."""
+        from betimes.outcome.report import Picture
 
+        files = [self.plots / f"{name}.svg"] if self.plots is not None and not is_new else []
+        if self.out is not None:
+            path = self.out / PICTURES / f"{name}.svg"
+            self._pictures.append(Picture(path, heading, caption))
+            files += [path, path.with_suffix(".png")]
+        return files
+
+    def _draw_timeline(self, run: Run, result: Result) -> None:
+        from betimes.outcome import plot_allocations, plot_selections, plot_timeline
+        from betimes.outcome.plots import MOST_ROWS, plot_jobs, plot_nodes
+
+        folder, who = self.folders[run.policy], run.policy
         if result.selections is not None and len(result.selections):
-            plot_selections(result, plots / f"selections-{self.folders[run.policy]}.svg")
+            caption = f"{who}: the policies that were selected."
+            plot_selections(result, self._files(f"selections-{folder}", "Selected policies", caption))
         if result.segments is None or not len(result.segments):
             return
-        plot_timeline(result, plots / f"timeline-{self.folders[run.policy]}.svg")
+        caption = f"{who}: what is in use, and how many jobs wait."
+        plot_timeline(result, self._files(f"timeline-{folder}", "Use and queue over time", caption))
         if len(result.jobs) <= MOST_ROWS:
-            plot_allocations(result, plots / f"allocations-{self.folders[run.policy]}.svg")
+            caption = f"{who}: which units each job holds."
+            plot_allocations(result, self._files(f"allocations-{folder}", "Jobs over time", caption))
+        elif self.out is not None:
+            caption = f"{who}: each line is a job, first submitted on top."
+            plot_jobs(result, self._files(f"jobs-{folder}", "Jobs over time", caption, is_new=True))
+        if self.out is not None and result.decisions is not None and (result.decisions.node > 0).any():
+            caption = f"{who}: each line is a node; the brighter, the more tasks it has."
+            plot_nodes(result, self._files(f"nodes-{folder}", "Nodes over time", caption, is_new=True))
 
-    def _draw_distributions(self, plots: Path, warn: Callable[[str], object]) -> None:
+    def _draw_distributions(self, warn: Callable[[str], object]) -> None:
         import numpy as np
 
         from betimes.outcome import job_metric, plot_cdf, selected
 
         results = [self._drawn[policy] for policy in self.policies]
         study = self.study
-        for metric, name in CDFS.items():
+        for metric, (name, caption) in CDFS.items():
             if metric.startswith("prediction") and not study.options.predict:
                 continue
             if metric.startswith("unfairness") and "pool" not in study.engines:
@@ -138,7 +178,47 @@ class Outcomes:
             if len(known) < len(results):
                 warn(f"{name}.svg leaves out {len(results) - len(known)} policies with no value of {metric}")
             if known:
-                plot_cdf(known, metric, plots / f"{name}.svg", study.measure, study.flags.status)
+                files = self._files(name, "Distributions", caption)
+                plot_cdf(known, metric, files, study.measure, study.flags.status)
+
+    def _draw_promises_and_cost(self) -> None:
+        import numpy as np
+
+        from betimes.outcome.plots import plot_cost, plot_promises
+
+        judged = [
+            result
+            for result in map(self._drawn.__getitem__, self.policies)
+            if np.isfinite(result.jobs.predicted_finish_s - result.jobs.finish_s).any()
+        ]
+        if judged:
+            caption = "Promised against true completion times; on the line a promise was kept exactly."
+            plot_promises(judged, self._files("promises", "Promises", caption, is_new=True))
+        costs = [(policy, self._of(policy)[0]) for policy in self.policies]
+        priced = [(policy, figures) for policy, figures in costs if figures.get("cost_usd")]
+        if priced:
+            rented = [float(figures.get("on_demand_usd") or 0.0) for _, figures in priced]
+            owned = [
+                float(figures["cost_usd"]) - usd for (_, figures), usd in zip(priced, rented, strict=True)
+            ]
+            caption = "What the machines cost."
+            files = self._files("cost", "Cost", caption, is_new=True)
+            plot_cost([policy for policy, _ in priced], owned, rented, files)
+
+    def _report(self, out: Path) -> None:
+        from betimes import __version__
+        from betimes.outcome import report
+        from betimes.outcome.plots import described
+
+        flags = self.study.flags
+        seeds = f"seed {flags.seed}"
+        if flags.seeds is not None:
+            seeds = f"means over {flags.seeds} seeds from {flags.seed} on; pictures of the first"
+        order = {heading: at for at, heading in enumerate(HEADINGS)}
+        pictures = sorted(self._pictures, key=lambda picture: order[picture.heading])
+        drawn = [self._drawn[policy] for policy in self.policies]
+        made = f"Betimes {__version__}, {seeds}."
+        report.write(out / report.FILE, described(drawn), self.shown(), pictures, made)
 
 
 def _flat(summaries: Sequence[Mapping[str, Any]], seeds: list[int]) -> dict[str, Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from betimes.cli import folders
@@ -72,10 +74,13 @@ def run(
 ) -> None:
     """Make all runs, write the files asked for and print the figures: `compared`, as one of several."""
     from betimes.outcome import show, to_json
+    from betimes.outcome.report import FILE as REPORT
 
     names = list(policies)
     if runs.out is not None:
         folders.check_results(runs.out, several=len(policies) > 1 or wanted.flags.seeds is not None)
+    elif runs.open_report:
+        raise InputError("--open: the report is one of the files of --out; name a directory with --out DIR")
     if runs.plots is not None:
         folders.check("--plots", runs.plots)
     display = Display()
@@ -124,6 +129,8 @@ def run(
         ):
             outcomes.take(each, _with_compilation(result, beforehand_s + took[each.policy]), fair=fair)
         outcomes.finish(display.note)
+    if runs.open_report and runs.out is not None:
+        open_in_browser(Path(runs.out) / REPORT, display.note)
     display.say_notes()
     rows = outcomes.rows()
     if as_json:
@@ -133,6 +140,14 @@ def run(
         print(to_json(rows if compared else rows[0]))
     else:
         show(outcomes.shown())
+
+
+def open_in_browser(page: Path, note: Callable[[str], object]) -> None:
+    """Open a page in the user's browser; if there is none, note where the page is."""
+    import webbrowser
+
+    if not webbrowser.open(page.absolute().as_uri()):
+        note(f"there is no browser to open {page} in; copy it to a machine that has one")
 
 
 def _widths(engines: dict[str, Engine], loaded: Loaded) -> str:

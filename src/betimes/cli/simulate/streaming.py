@@ -31,7 +31,11 @@ def run_in_chunks(wanted: Study, policy: AnyChosen, runs: RunFlags, *, as_json: 
     if wanted.engines != ("nodes",):
         raise InputError("--stream: jobs in chunks run on nodes; give --cluster, or leave --stream out")
     for name, given in {
-        **vars(runs),
+        "out": runs.out,
+        "open": runs.open_report,
+        "plots": runs.plots,
+        "processes": runs.processes,
+        "ray": runs.ray,
         "seeds": flags.seeds,
         "predict": wanted.options.predict,
         "status": flags.status != "all",

@@ -11,7 +11,7 @@ from typing import Any
 
 from betimes.errors import InputError
 from betimes.foresight.tuning.front import Front
-from betimes.foresight.tuning.shown import Axis, Group, Mark, Shown, shown
+from betimes.foresight.tuning.shown import Axis, Group, Mark, Shown, beaten, shown
 from betimes.outcome.figure import COLOURS
 
 FILE = "front.html"
@@ -50,7 +50,7 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <style>body{{font-family:system-ui,sans-serif;margin:1.5rem;color:#222}}
 #command{{background:#f3f3f3;padding:.6rem;white-space:pre-wrap;word-break:break-all;min-height:1.2em}}</style></head>
-<body><h1>{title}</h1><p>{about}</p>
+<body><h1>{title}</h1><p>{about}</p>{beaten}
 {plot}
 <p id="told">Click a point to copy the command that puts it in force:</p><pre id="command"></pre>
 </body></html>
@@ -78,6 +78,7 @@ def write(front: Front, path: str | Path) -> None:
     page = _PAGE.format(
         title=html.escape(f"Pareto front of {front.workload}"),
         about=html.escape("; ".join(parts) + "."),
+        beaten="".join(f"<p>{html.escape(sentence)}</p>" for sentence in beaten(front)),
         plot=plot,
     )
     try:

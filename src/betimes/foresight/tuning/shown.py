@@ -127,6 +127,33 @@ def shown_by_part(front: Front) -> dict[str, Shown]:
     return {name: _shown(front, is_tested, beside=False) for name, is_tested in parts.items()}
 
 
+def beaten(front: Front) -> list[str]:
+    """A sentence for each baseline that is better than named points in every objective, on the reported part."""
+    is_tested = front.test is not None
+    objectives = front.parsed_objectives
+    where = {1: str(objectives[0]), 2: "both objectives"}.get(len(objectives), "every objective")
+    names = short_names([each.policy for each in front.baselines])
+
+    def costs(values: Measured | None) -> list[float]:
+        return [] if values is None else [each.cost(values[str(each)]) for each in objectives]
+
+    sentences: list[str] = []
+    for name, baseline in zip(names, front.baselines, strict=True):
+        own = costs(baseline.test if is_tested else baseline.train)
+        worse = [
+            name_of_point
+            for point in front.points
+            for name_of_point in point.names
+            if (other := costs(point.test if is_tested else point.train))
+            and own
+            and all(a < b for a, b in zip(own, other, strict=True))
+        ]
+        if worse:
+            part = "testing part" if is_tested else "training part"
+            sentences.append(f"{name} is better than {' and '.join(worse)} in {where} on the {part}.")
+    return sentences
+
+
 def _shown(front: Front, is_tested: bool, beside: bool) -> Shown:
     where = "testing part" if is_tested else "training part"
     marks: list[Mark] = []
