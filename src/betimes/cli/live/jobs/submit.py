@@ -153,8 +153,8 @@ def _quote_all(asked: Sequence[Fields], state: str | None, as_json: bool) -> Non
     for name in dict.fromkeys(one.name for one in new):
         jobs = [one for one in new if one.name == name]
         starts_at = [one.start_at for one in jobs if one.start_at is not None]
-        ends_at = [one.finish_at for one in jobs]
-        end = "never" if None in ends_at else both(max(ends_at), at_now)
+        ends_at = [one.finish_at for one in jobs if one.finish_at is not None]
+        end = both(max(ends_at), at_now) if len(ends_at) == len(jobs) else "never"
         rows.append([name, f"{len(jobs)}", both(min(starts_at), at_now) if starts_at else "never", end])
     say("If all of them were submitted now")
     show((Column("Name", flexible=True), Column("Jobs", right=True), Column("Starts"), Column("Done")), rows)
