@@ -141,6 +141,10 @@ class PlainClient(Client):
             """The same as `Client.quote`."""
             ...
 
+        def what_if(self, asked: Any = None, /, **fields: Any) -> Any:
+            """The same as `Client.what_if`."""
+            ...
+
         def add_nodes(self, spec: Any) -> Any:
             """The same as `Client.add_nodes`."""
             ...

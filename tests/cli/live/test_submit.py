@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import Refused
+from betimes.service.api.examples import WHAT_IF
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import Quote, Reason
+from betimes.service.views.models import Quote, Reason, WhatIfJob, WhatIfView
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, job, quote
 
@@ -277,9 +278,28 @@ def test_a_bad_file_is_named_with_line_job_and_field(betimes: Call, service: Ser
     assert said.err == f"betimes: {path}, line 4, job 2, field gpu: -1 is too small; give 0 or more\n"
     path.write_text("command: [a]\n")
     assert "--gpu: -1 is too small" in betimes("submit", path, "--gpu", "-1").err
-    path.write_text("jobs: [{command: [a]}, {command: [b]}]\n")
-    assert "holds 2 jobs" in betimes("quote", path).err
     assert service.asked == []
+
+
+def test_a_quote_is_for_all_jobs_of_a_file(betimes: Call, service: Service, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text("jobs: [{command: [a]}, {command: [b], array: 1-2}]\n")
+
+    def new(job_id: int, name: str, start_s: float, finish_s: float | None) -> WhatIfJob:
+        finish_at = None if finish_s is None else NOW + finish_s
+        return WhatIfJob(
+            job_id=job_id, name=name, user="ada", is_new=True, start_before_at=None, finish_before_at=None,
+            start_at=NOW + start_s, finish_at=finish_at,
+        )  # fmt: skip
+
+    jobs = [new(5, "a", 0.0, 3600.0), new(6, "b", 900.0, 1800.0), new(7, "b", 1800.0, 2700.0)]
+    service.answer = WhatIfView(made_at=NOW, jobs=[*WHAT_IF.jobs, *jobs])
+    lines = [" ".join(line.split()) for line in betimes("quote", path).out.splitlines()]
+    assert [each["command"] for each in service.asked[-1][1]["submit"]] == [["a"], ["b"]]
+    assert lines[0] == "If all of them were submitted now"
+    assert "a 1 08:00:00, now 09:00, in 60 min" in lines
+    assert "b 2 08:15, in 15 min 08:45, in 45 min" in lines
+    assert [each["job_id"] for each in betimes("quote", path, "--json").json()] == [5, 6, 7]
 
 
 def test_what_still_waits_does_not_start_now(betimes: Call, service: Service) -> None:

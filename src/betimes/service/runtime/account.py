@@ -83,13 +83,11 @@ def _groups(promises: Promises, rows: Sequence[Row], by: By) -> list[AccuracyGro
 
 
 def _figures(promises: Promises) -> AccuracyFigures:
-    found: dict[str, Any] = {**accuracy(promises)}
-    return AccuracyFigures(
-        **{
-            name: None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in found.items()
-        }
-    )
+    found: dict[str, Any] = {
+        name: None if isinstance(value, float) and math.isnan(value) else value
+        for name, value in accuracy(promises).items()
+    }
+    return AccuracyFigures(**found)
 
 
 def _judged(row: Row) -> JudgedPromise:

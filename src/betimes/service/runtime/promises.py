@@ -17,15 +17,17 @@ from dataclasses import dataclass, field
 from betimes.errors import BetimesError
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.executors.protocol import FORCE_AFTER_S
-from betimes.service.runtime.commands import PromiseJobs
+from betimes.service.runtime.commands import PromiseJobs, SubmitJobs
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.inbox import Newcomers
 from betimes.service.runtime.quotes import AT_ONCE_S, find_options, interval, promise
+from betimes.service.runtime.rehearsal import Rehearsal, Times
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast, cost_usd, forecast
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
-from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec
+from betimes.service.scheduling.reasons import after
+from betimes.service.spec.job_spec import JobSpec, full_run_s, parse_after, set_spec
 from betimes.service.views.models import Quote, QuoteOption, Reason
 
 _SAME_S = 1e-3  # instants of one play-out that are no further apart are one
@@ -111,6 +113,7 @@ def _nodes(job: Job) -> set[str]:
 
 
 QUICK_S = 0.003  # a play-out within this time is quicker than a hand-over to a thread and back
+MOST_REHEARSED = 500  # jobs that are not over: beyond, blocked ones are promised an end once they queue
 MOST_WITHIN_TURN_S = 0.02  # one that takes longer would keep the inputs of the next turn waiting
 
 
@@ -222,12 +225,50 @@ class Promises:
         return self.controller.clock.now_s() >= self.holds_until_at
 
     async def make(self, numbers: Sequence[int], options: Sequence[QuoteOption] = ()) -> list[Quote]:
-        """Promise jobs an end, and store that; jobs that wait for others get their promise later.
+        """Promise jobs an end, and store that; held ones get their promise later.
 
         options: those at their submission.
         """
         found = await self.forecast()
+        if blocked := self.blocked(numbers):
+            found = found.beside(await self._rehearsed(blocked))
         return await self.controller.ask(PromiseJobs(tuple(numbers), found, tuple(options)))
+
+    def blocked(self, numbers: Sequence[int]) -> list[int]:
+        """Those of these jobs that wait for others before they may queue, and can be promised an end nevertheless.
+
+        None where that would take long, or where the policy rents machines, which cannot be foreseen beside them.
+        """
+        jobs = self.controller.scheduler.ledger.jobs
+        if not self._can_rehearse:
+            return []
+        return [
+            n for n in numbers if n in jobs and jobs[n].account is None and jobs[n].status is Status.BLOCKED
+        ]
+
+    @property
+    def _can_rehearse(self) -> bool:
+        scheduler = self.controller.scheduler
+        return not (scheduler.stands_by or scheduler.rents or len(scheduler.ledger.jobs) > MOST_REHEARSED)
+
+    async def _of_whole(self, spec: JobSpec, user: str) -> Times:
+        """First start and last end of all jobs that a specification makes, after those that they wait for."""
+        with self.controller.clock.hold():
+            times, ((numbers,),) = await asyncio.to_thread(self.rehearsal().play, [SubmitJobs((spec,), user)])
+        starts_at, ends_at = zip(*(times[number] for number in numbers), strict=True)
+        known = [at for at in starts_at if at is not None]
+        return Times(min(known, default=None), None if None in ends_at else max(ends_at))
+
+    async def _rehearsed(self, numbers: Sequence[int]) -> dict[int, Times]:
+        """Start and finish of those of these jobs that finish."""
+        with self.controller.clock.hold():
+            times, _ = await asyncio.to_thread(self.rehearsal().play)
+        return {number: found for number in numbers if (found := times[number]).finish_at is not None}
+
+    def rehearsal(self) -> Rehearsal:
+        """A copy of the present state, to be played out in any thread."""
+        at_once = any(world.at_once for world in self.controller.effects.worlds)
+        return Rehearsal(self.controller.scheduler, self.controller.clock.now_s(), at_once)
 
     async def options(self, spec: JobSpec, user: str) -> list[QuoteOption]:
         """The options of a job submitted now: wait, or rent a machine. Raises Refused, Unknown."""
@@ -249,13 +290,21 @@ class Promises:
             options = await asyncio.to_thread(find)
         taken = next((option for option in options if option.is_taken), None)
         start_at, finish_at = found.times(0) if taken is None else (taken.start_at, taken.finish_at)
+        is_whole = self._can_rehearse and (bool(spec.after) or bool(spec.array and not spec.as_one))
+        if is_whole:
+            start_at, finish_at = await self._of_whole(spec, user)
         run_s = scheduler.ledger.runtime_estimates.believed(user, spec).seconds
         if spec.as_one:
             spec, run_s = set_spec(spec), full_run_s(run_s, spec)
         starts_at_once = start_at is not None and start_at - made_at < AT_ONCE_S
         job = Job(0, spec, user, made_at, run_s, basis, status=Status.QUEUED)
         is_rented = taken is not None and taken.instance_type is not None
-        reason = None if starts_at_once or is_rented else scheduler.wait_reasons(found).why(job)
+        reason = None if starts_at_once or is_rented or is_whole else scheduler.wait_reasons(found).why(job)
+        waited_for = (
+            number for number, _ in map(parse_after, spec.after) if scheduler.ended_as(number) is None
+        )
+        if is_whole and (first := next(waited_for, None)) is not None:
+            reason = after(first)
         return Quote(
             made_at=made_at,
             policy=scheduler.ledger.policy,
@@ -269,7 +318,7 @@ class Promises:
             basis=basis,
             reason=None if reason is None else Reason(**reason),
             options=options,
-            elements=1 if spec.array else None,
+            elements=1 if spec.array and not is_whole else None,
         )
 
     def catch_up(self) -> None:

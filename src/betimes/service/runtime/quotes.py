@@ -24,9 +24,10 @@ from betimes.service.views.models import Quote, QuoteOption
 def promise(
     scheduler: Scheduler, waiting: WaitReasons, numbers: Sequence[int], options: Sequence[QuoteOption] = ()
 ) -> list[Quote]:
-    """Promise jobs an end by the forecast of `waiting`; jobs that may not queue yet get theirs later."""
+    """Promise jobs an end by the forecast of `waiting`; jobs that it does not know get theirs later."""
     jobs = scheduler.ledger.jobs
-    live = [jobs[n] for n in numbers if n in jobs and jobs[n].account is not None]
+    known = waiting.forecast.knows if waiting.forecast is not None else lambda _: False
+    live = [jobs[n] for n in numbers if n in jobs and (jobs[n].account is not None or known(n))]
     return [_promise(scheduler, waiting, job, options) for job in live]
 
 

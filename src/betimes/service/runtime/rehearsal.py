@@ -53,10 +53,14 @@ class Rehearsal:
     def __init__(self, scheduler: Scheduler, now_at: float, at_once: bool) -> None:
         """A copy of a scheduler between two turns."""
         self._scheduler = scheduler.copied(replace(scheduler.settings, plans_aside=False))
-        self._now_at, self._left = now_at, scheduler.work_left()
+        self.now_at, self._left = now_at, scheduler.work_left()
         self._world = VirtualWorld(scheduler.restart_s, at_once, scheduler.ledger.epoch_at)
         self._times = {job.job_id: Times(job.started_at, None) for job in scheduler.ledger.jobs.values()}
         self._resized: list[tuple[ResizeRun, bool]] = []
+
+    def names(self) -> dict[int, tuple[str, str]]:
+        """Title and user of each job."""
+        return {number: (job.spec.title, job.user) for number, job in self._scheduler.ledger.jobs.items()}
 
     def play(self, changes: Sequence[Command[Any]] = ()) -> tuple[dict[int, Times], list[Any]]:
         """Play it to the end; changes: made at its beginning. Times by job, and the results of the changes.
@@ -67,7 +71,7 @@ class Rehearsal:
         for job in scheduler.ledger.jobs.values():
             if job.run is not None and job.run.launched:
                 self._resume(job)
-        results = self._turn(self._now_at, changes)
+        results = self._turn(self.now_at, changes)
         for _ in range(MOST_TURNS + TURNS_A_JOB * len(scheduler.ledger.jobs)):
             boots_at = scheduler.boots_at
             at = min(world.next_at(), scheduler.next_timer_at(), boots_at)
@@ -134,9 +138,9 @@ class Rehearsal:
         if job.run.started_at is not None:
             self._world.reports.clear()
         if job.run.stopping is not None:
-            left_s = (job.run.stop_by_at or 0.0) - self._now_at
+            left_s = (job.run.stop_by_at or 0.0) - self.now_at
             run = RunId(job.job_id, job.run.number)
-            self._world.stop(run, left_s if left_s > 0.0 else FORCE_AFTER_S, self._now_at)
+            self._world.stop(run, left_s if left_s > 0.0 else FORCE_AFTER_S, self.now_at)
 
     def _start(self, job: Job, at: float) -> None:
         """A run begins; what its job is believed to have left is its true work, in the engine's unit."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
 from typing import Any, Generic, TypeVar
 
@@ -204,11 +204,21 @@ class ServiceBackend:
                 log.warning("no promise yet for the jobs just taken: %s", error)
                 self.promises.is_behind = True
         made = made or []
+        made += await self._promised_later({quote.job_id for quote in made}, newcomers)
         quotes = {quote.job_id: quote for quote in made}
         return [
             self._annotated(submitted_view(ids, [quotes[n] for n in ids if n in quotes]), spec, user)
             for ids, spec in zip(numbers, specs, strict=True)
         ]
+
+    async def _promised_later(self, promised: Set[int | None], newcomers: Newcomers) -> list[Quote]:
+        """The promises to those of the jobs that wait for others before they may queue."""
+        blocked = self.promises.blocked([n for n in newcomers.numbers if n not in promised])
+        try:
+            return await self.promises.make(blocked) if blocked else []
+        except BetimesError as error:
+            log.warning("no promise yet for the jobs just taken that wait for others: %s", error)
+            return []
 
     async def _again(self, before: Any, specs: Sequence[JobSpec], user: str, key: str) -> list[Submitted]:
         """The same answer as to the first request with this key."""
@@ -477,8 +487,7 @@ class ServiceBackend:
                 f"compiling policy {self.scheduler.ledger.policy}: nothing can be foreseen until that is done; "
                 "ask again in a moment"
             )
-        at_once = any(world.at_once for world in self.controller.effects.worlds)
-        question = WhatIf(self.scheduler, self.controller.clock.now_s(), at_once, asked, user)
+        question = WhatIf(self.promises.rehearsal(), self.promises.rehearsal(), asked, user)
         with self.controller.clock.hold():
             return await asyncio.to_thread(question.play)
 

@@ -38,13 +38,10 @@ class AddMachines(Command[None]):
 class WhatIf:
     """Both plays of a question, made between two turns, to be run in any thread."""
 
-    def __init__(
-        self, scheduler: Scheduler, now_at: float, at_once: bool, asked: WhatIfSpec, user: str
-    ) -> None:
-        self._now_at, self._asked, self._user = now_at, asked, user
-        self._before = Rehearsal(scheduler, now_at, at_once)
-        self._after = Rehearsal(scheduler, now_at, at_once)
-        self._names = {number: (job.spec.title, job.user) for number, job in scheduler.ledger.jobs.items()}
+    def __init__(self, before: Rehearsal, after: Rehearsal, asked: WhatIfSpec, user: str) -> None:
+        """before, after: two copies of one state."""
+        self._asked, self._user, self._before, self._after = asked, user, before, after
+        self._names = before.names()
 
     def play(self) -> WhatIfView:
         """The answer. Raises what the changes raise: Refused, Unknown, Conflict, PolicyError."""
@@ -57,7 +54,7 @@ class WhatIf:
             for spec, numbers in zip(self._asked.submit, results[-1], strict=True):
                 self._names |= dict.fromkeys(numbers, (spec.title, self._user))
         jobs = [self._job(number, before.get(number), after[number]) for number in sorted(after)]
-        return WhatIfView(made_at=self._now_at, jobs=jobs)
+        return WhatIfView(made_at=self._before.now_at, jobs=jobs)
 
     def _commands(self) -> Sequence[Command[Any]]:
         """The changes in the order in which they are made; jobs to submit come last."""

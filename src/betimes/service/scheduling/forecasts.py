@@ -62,6 +62,18 @@ class Forecast:
         delays_s[[self._row[job] for job in by_s]] = list(by_s.values())
         return replace(self, start_at=self.start_at + delays_s, finish_at=self.finish_at + delays_s)
 
+    def beside(self, times: Mapping[int, tuple[float | None, float | None]]) -> Forecast:
+        """The same with start and finish of jobs that were not there, null: never; they hold up no other."""
+        columns = np.array([[math.nan if at is None else at for at in each] for each in times.values()])
+        start_at, finish_at = columns.reshape(-1, 2).T
+        return replace(
+            self,
+            job=[*self.job, *times],
+            start_at=np.append(self.start_at, start_at),
+            finish_at=np.append(self.finish_at, finish_at),
+            waits=np.append(self.waits, np.zeros(len(times), dtype=np.bool_)),
+        )
+
     @cached_property
     def _row(self) -> dict[int, int]:
         return dict(zip(self.job, range(len(self.job)), strict=True))

@@ -142,6 +142,11 @@ class Scheduler:
         """Offers that the policy in force may rent for one job alone; null: none so, or it is being compiled."""
         return None if self.stands_by else self._engine.offers_for_jobs
 
+    @property
+    def rents(self) -> bool:
+        """Whether the policy in force may rent machines."""
+        return bool(self.offers_for_jobs or self._engine.shared_offers)
+
     def offers_for(self, spec: JobSpec) -> tuple[Offer, ...]:
         """The offers for a job under the policy in force."""
         alone = self.offers_for_jobs if spec.rent != "never" else None

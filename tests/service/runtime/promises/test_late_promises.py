@@ -1,4 +1,4 @@
-"""Jobs that cannot queue when they are submitted are promised an end when they do, and nothing before."""
+"""Jobs that cannot queue when they are submitted are promised an end all the same; held ones when they do."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from betimes.service.runtime.service_backend import ServiceBackend
 from tests.service.four_cores import RUN_S, on_four_cores, over, spec
 
 
-def test_a_promise_of_an_array_says_how_many_elements_it_is_of(tmp_path: Path) -> None:
+def test_a_throttled_array_is_promised_an_end_as_a_whole(tmp_path: Path) -> None:
     async def ask(backend: ServiceBackend) -> None:
         with backend.controller.clock.hold():  # type: ignore[union-attr]
             (taken,) = await backend.submit([spec(array="1-6%2")], "ann")
             assert taken.quote is not None
-            assert (taken.quote.elements, taken.quote.finish_at) == (2, RUN_S)
+            assert (taken.quote.elements, taken.quote.finish_at) == (None, 3 * RUN_S)
             (whole,) = await backend.submit([spec(array="1-2%2")], "ann")
             assert whole.quote is not None
             assert whole.quote.elements is None
-            alone = await backend.quote(spec(array="1-6%2"), "ann")
-            assert alone.elements == 1
+            asked = await backend.quote(spec(array="1-6%2"), "ann")
+            assert (asked.elements, asked.start_at, asked.finish_at) == (None, RUN_S, 4 * RUN_S)
         await over(backend)
         stories = [await backend.job(number) for number in taken.job_ids]
         promised = [[quote.finish_at for quote in story.quotes] for story in stories]
@@ -32,16 +32,21 @@ def test_a_promise_of_an_array_says_how_many_elements_it_is_of(tmp_path: Path) -
     on_four_cores(tmp_path, ask)
 
 
-def test_one_that_follows_another_is_promised_an_end_when_it_queues(tmp_path: Path) -> None:
+def test_one_that_follows_another_is_promised_an_end_at_once(tmp_path: Path) -> None:
     async def ask(backend: ServiceBackend) -> None:
         with backend.controller.clock.hold():  # type: ignore[union-attr]
             (first,) = await backend.submit([spec()], "ann")
             (second,) = await backend.submit([spec(after=[str(first.job_id)])], "ann")
-            assert second.quote is None
-            assert (await backend.job(second.job_id)).quotes == []
+            assert second.quote is not None
+            assert second.quote.reason is not None
+            assert second.quote.reason.text == "waits for job 1 to end"
+            asked = await backend.quote(spec(after=[str(second.job_id)]), "ann")
+            assert (asked.start_at, asked.finish_at) == (2 * RUN_S, 3 * RUN_S)
+            assert asked.reason is not None
+            assert asked.reason.text == "waits for job 2 to end"
         await over(backend)
         story = await backend.job(second.job_id)
-        assert [(quote.made_at, quote.finish_at) for quote in story.quotes] == [(100.0, 200.0)]
+        assert [(quote.made_at, quote.finish_at) for quote in story.quotes] == [(0.0, 200.0)]
         assert story.quote_error_s == 0.0
 
     on_four_cores(tmp_path, ask)
@@ -108,8 +113,9 @@ def test_the_answer_says_what_a_job_waits_for_that_is_promised_nothing_yet(tmp_p
             (first,) = await backend.submit([spec()], "ann")
             waiting = [spec(after=[str(first.job_id)]), spec(hold=True)]
             taken = await backend.submit(waiting, "ann", key="a")
-            why = [one.reason and one.reason.text for one in taken]
-            assert why == ["waits for job 1 to end", "held by ann; `betimes release` lets it start"]
+            assert [one.quote is None for one in taken] == [False, True]
+            assert taken[1].reason is not None
+            assert taken[1].reason.text == "held by ann; `betimes release` lets it start"
             assert await backend.submit(waiting, "ann", key="a") == taken
 
     on_four_cores(tmp_path, ask)

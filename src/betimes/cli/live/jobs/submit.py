@@ -107,7 +107,10 @@ def submit(
 def quote(
     job: Job, command: Command = None, file: File = None, state: State = None, as_json: Json = False
 ) -> None:
-    """Say when a job would start and be done, and what it would cost, without submitting it."""
+    """Say when a job would start and be done, and what it would cost, without submitting it.
+
+    Of a file of several jobs, when each would be done if all were submitted now.
+    """
     from betimes.cli.live.connection import connect
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.jobs import note_pairs, quote_pairs
@@ -115,11 +118,15 @@ def quote(
     from betimes.cli.render.times import now
 
     asked = _asked("quote", command, file, job)
+    # A quote sends no directory: a job is quoted as running in the directory itself.
+    asked_fields = [
+        fields if folder is None else {**fields, "upload": None, "workdir": str(folder)}
+        for fields, folder in asked
+    ]
     if len(asked) > 1:
-        raise InputError(f"{file}: holds {len(asked)} jobs; a quote is for one, so name a file with one")
-    fields, folder = asked[0]
-    if folder is not None:  # a quote sends no directory: the job is quoted as running in the directory itself
-        fields = {**fields, "upload": None, "workdir": str(folder)}
+        _quote_all(asked_fields, state, as_json)
+        return
+    (fields,) = asked_fields
     with connect(state) as service, _options_at_fault():
         promise = service.quote(fields if file is not None else _by_number(service, fields))
     if as_json:
@@ -127,6 +134,30 @@ def quote(
         return
     say(f"{_title(fields)}, if it were submitted now")
     show_pairs([*quote_pairs(promise, _widest(fields), now(promise.made_at)), *note_pairs(promise)])
+
+
+def _quote_all(asked: Sequence[Fields], state: str | None, as_json: bool) -> None:
+    """Print when each of several jobs would start and be done if all of them were submitted now."""
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import Column, say, show
+    from betimes.cli.render.times import both, now
+
+    with connect(state) as service:
+        found = service.what_if({"submit": list(asked)})
+    new = [one for one in found.jobs if one.is_new]
+    if as_json:
+        print_json(new)
+        return
+    at_now, rows = now(found.made_at), list[list[str]]()
+    for name in dict.fromkeys(one.name for one in new):
+        jobs = [one for one in new if one.name == name]
+        starts_at = [one.start_at for one in jobs if one.start_at is not None]
+        ends_at = [one.finish_at for one in jobs if one.finish_at is not None]
+        end = both(max(ends_at), at_now) if len(ends_at) == len(jobs) else "never"
+        rows.append([name, f"{len(jobs)}", both(min(starts_at), at_now) if starts_at else "never", end])
+    say("If all of them were submitted now")
+    show((Column("Name", flexible=True), Column("Jobs", right=True), Column("Starts"), Column("Done")), rows)
 
 
 def _over(service: PlainClient, job_ids: Sequence[int]) -> list[JobView]:
