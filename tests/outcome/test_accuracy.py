@@ -17,8 +17,8 @@ NAN = math.nan
 
 def promises(*rows: tuple[float, ...]) -> Promises:
     """Rows of made, predicted, finished, low, high; the level is 0.8."""
-    columns = np.array(rows, dtype=np.float64).reshape(-1, 5).T
-    return Promises(*columns, np.where(np.isnan(columns[3]), NAN, 0.8))
+    made_s, predicted_s, finished_s, low_s, high_s = np.array(rows, dtype=np.float64).reshape(-1, 5).T
+    return Promises(made_s, predicted_s, finished_s, low_s, high_s, np.where(np.isnan(low_s), NAN, 0.8))
 
 
 def test_promises_are_kept_early_or_late() -> None:

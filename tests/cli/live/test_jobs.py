@@ -285,7 +285,6 @@ def test_a_promise_with_its_interval_was_kept_or_not(
         "level": 0.8,
     }
     service.stories[42] = story(job=one, quotes=[quote(finish_at=NOW - 960, **ends)])
-    service.listed = [one]
     out = betimes("job", "42").out
     assert f"  promised   07:45 (07:40 to 07:59:15){words}\n" in out
     assert "07:45 (07:40 to 07:59:15)" in out.partition("Promises")[2]
