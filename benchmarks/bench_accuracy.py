@@ -25,7 +25,7 @@ from measuring import Table, introduce, traces_at
 
 from betimes import generate, read_trace, simulate
 from betimes.outcome import Result
-from betimes.outcome.promises import interval_score
+from betimes.outcome.accuracy import interval_score
 from betimes.workload import Workload
 
 LEVEL, FIRST = 0.8, 500

@@ -345,9 +345,7 @@ def test_the_pages_are_imported_when_they_are_first_asked_for() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_account_of_promises_is_a_page_where_it_is_kept(
-    on_pages: OnPages, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_account_of_promises_is_a_page(on_pages: OnPages, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("early", "late", "cover_frac", "level", "err_p50_frac", "err_p90_frac", "bias_p50_frac")
     figures = SimpleNamespace(promises=20, within_10min_frac=None, **dict.fromkeys(names, 0.25))
     groups = [SimpleNamespace(name=HOSTILE, figures=figures)]
@@ -357,7 +355,7 @@ def test_the_account_of_promises_is_a_page_where_it_is_kept(
         given = dict.fromkeys(("first", "latest", "estimate", "ratio"), figures)
         return SimpleNamespace(groups=groups if by == "user" else [], **given)
 
-    monkeypatch.setattr(ServiceBackend, "accuracy", accuracy, raising=False)
+    monkeypatch.setattr(ServiceBackend, "accuracy", accuracy)
 
     async def story(pages: Paged) -> None:
         page = await pages.at("/promises?by=user")
@@ -374,7 +372,7 @@ def test_a_bar_has_the_promised_interval_unless_something_else_is_expected_by_no
     assert ends_of(cast(JobView, promised)) == (80.0, 100.0, 150.0)
     late = SimpleNamespace(estimate=SimpleNamespace(finish_at=200.0), promised_finish_at=95.0, **ends)
     assert ends_of(cast(JobView, late)) == (200.0, 200.0, 200.0)
-    point = SimpleNamespace(estimate=None, promised_finish_at=95.0)
+    point = SimpleNamespace(estimate=None, promised_finish_at=95.0, **dict.fromkeys(ends))
     assert ends_of(cast(JobView, point)) == (95.0, 95.0, 95.0)
     assert ends_of(cast(JobView, SimpleNamespace(estimate=None, promised_finish_at=None))) is None
 

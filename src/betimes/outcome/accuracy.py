@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 
 from betimes.outcome.metrics import Array, mean, percentile, prediction_error
+from betimes.outcome.result import Result
 
 SAME_S = 1e-3  # instants that are no further apart are one
 SLACK_S = 1.0  # added to both times of a ratio: a second more or less is no error
@@ -124,11 +125,47 @@ def constant_ratio(promises: Promises, level: float, played_out_s: Array) -> Pro
     return Promises(promises.made_s, median_s, promises.finished_s, low_s, high_s, levels)
 
 
+def accuracy_of(result: Result, rows: Array) -> dict[str, float]:
+    """The figures of a simulation's promises to the finished jobs among `rows`, and of two baselines; {}: no intervals.
+
+    `pred_cover_frac`, `pred_width_p50_frac`, `pred_err_p50_frac` and `pred_score` are as of `accuracy`. The same with
+    `_estimate`: by the users' own estimates, and with `_ratio`: by quantiles of the latest ratios of JCT to that in the
+    play-out.
+    """
+    intervals, level = result.intervals, result.interval_frac
+    if intervals is None or level is None:
+        return {}
+    jobs = result.jobs
+    rows = rows[jobs.finished[rows]]
+    of = intervals.take(rows)
+    found = dict[str, float]()
+    for name, low_s, predicted_s, high_s in (
+        ("", of.predicted_low_s, jobs.predicted_finish_s[rows], of.predicted_high_s),
+        ("_estimate", of.played_start_s, of.estimate_finish_s, of.estimate_finish_s),
+        ("_ratio", of.ratio_low_s, of.ratio_finish_s, of.ratio_high_s),
+    ):
+        given = ~np.isnan(low_s) & ~np.isnan(predicted_s)
+        levels = np.full(len(rows), level)
+        promises = Promises(jobs.submit_s[rows], predicted_s, jobs.finish_s[rows], low_s, high_s, levels)
+        figures = accuracy(promises.take(given))
+        for figure in ("cover_frac", "width_p50_frac", "err_p50_frac", "score"):
+            found[f"pred_{figure}{name}"] = figures[figure]
+    return found
+
+
+def interval_score(low: Array, high: Array, true: Array, level: float | Array) -> Array:
+    """(high - low) + 2 / (1 - level) x (distance of `true` outside), smaller is better.
+
+    Source: Gneiting and Raftery, Strictly proper scoring rules, 2007, section 6.2.
+    """
+    outside = np.maximum(low - true, 0.0) + np.maximum(true - high, 0.0)
+    return high - low + 2.0 / (1.0 - level) * outside
+
+
 def _score(promises: Promises) -> Array:
     """The interval score of each, in logarithms of times over promised JCT."""
     low, true, high = (
         np.log(np.maximum(0.0, each - promises.made_s) + SLACK_S) - np.log(promises.jct_s)
         for each in (promises.low_s, promises.finished_s, promises.high_s)
     )
-    outside = 1.0 - promises.level
-    return high - low + 2.0 / outside * (np.maximum(0.0, low - true) + np.maximum(0.0, true - high))
+    return interval_score(low, high, true, promises.level)

@@ -13,8 +13,8 @@ import numpy as np
 
 from betimes.errors import InputError
 from betimes.outcome import metrics
+from betimes.outcome.accuracy import accuracy_of
 from betimes.outcome.metrics import mean, percentile
-from betimes.outcome.promises import judge
 from betimes.outcome.result import Array, JobState, ResourceUse, Result, SelectionColumns
 
 WHOLE = (0.0, 1.0)
@@ -70,7 +70,7 @@ def summarise(result: Result, measure: tuple[float, float] = WHOLE, status: str 
         out["pred_err_p90_frac"] = percentile(np.abs(error), 90)
         out["pred_err_p99_frac"] = percentile(np.abs(error), 99)
         out["pred_bias_mean_frac"] = mean(error)
-        out |= judge(result, rows)
+        out |= accuracy_of(result, rows)
     if np.any(~np.isnan(jobs.contention_mean)):
         unfair = _known(per_job["unfairness_frac"])
         out["unfairness_mean_frac"] = mean(unfair)

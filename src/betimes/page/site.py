@@ -75,11 +75,7 @@ class Site:
                 Route("/time", self._view("time", views.timeline)),
                 Route("/machines", self._view("machines", views.machines)),
                 Route("/policy", self._view("policy", views.policy)),
-                *(
-                    [Route("/promises", self._view("promises", views.promises))]
-                    if reads.keeps_account
-                    else []
-                ),
+                Route("/promises", self._view("promises", views.promises)),
                 Route("/submit", self._view("submit", views.submission)),
                 Route("/job/{number:job}", self._view("job", views.job)),
                 Route("/job/{number:job}/log", self._log_of),
@@ -145,7 +141,6 @@ class Site:
             layout="part.html" if is_part else "whole.html",
             base=_base(request),
             here=template,
-            keeps_account=self.reads.keeps_account,
             now_at=self.reads.now_at,
             compiling=scheduler.ledger.policy if scheduler.stands_by else None,
             **told,

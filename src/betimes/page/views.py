@@ -19,7 +19,7 @@ from betimes.service.runtime.page_reads import PageReads, Span
 from betimes.service.scheduling.job_states import Status
 from betimes.service.store.databases.schema import LIVE, OVER
 from betimes.service.store.listing import Place
-from betimes.service.views.models import JobFilter, JobView, Quote
+from betimes.service.views.models import By, JobFilter, JobView, Quote
 
 ROWS = 50  # of a page of jobs
 MOST_NODES = 40  # rows of a page of the timeline
@@ -27,7 +27,7 @@ MOST_USERS = 12  # rows of waiting jobs there
 PAST_FRAC = 0.12  # of the queue's axis
 SPANS_S = {"1h": 3600.0, "6h": 21_600.0, "1d": 86_400.0, "1w": 604_800.0}
 SELECTIONS = 20
-ACCOUNTS = ("user", "name", "policy", "horizon")
+ACCOUNTS: tuple[By, ...] = ("user", "name", "policy", "horizon")
 LEVEL = 0.8  # of an interval of which it is not known
 STATES = {
     "live": [*LIVE],
@@ -86,9 +86,7 @@ def ends_of(job: JobView) -> tuple[float, float, float] | None:
     expected_at = job.estimate.finish_at if job.estimate is not None else job.promised_finish_at
     if expected_at is None:
         return None
-    low_at, median_at, high_at = (
-        getattr(job, f"promised_{end}_at", None) for end in ("low", "median", "high")
-    )
+    low_at, median_at, high_at = job.promised_low_at, job.promised_median_at, job.promised_high_at
     if low_at is None or median_at is None or high_at is None or not low_at <= expected_at <= high_at:
         return expected_at, expected_at, expected_at
     return low_at, median_at, high_at
@@ -186,7 +184,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
     ends = ends_of(shown) if not shown.status.is_over else None
     run = story.runs[-1].number if story.runs else None
     wanted = request.query_params.get("run")
-    level = getattr(shown, "promised_level", None) or LEVEL
+    level = shown.promised_level or LEVEL
     return {
         "title": f"Job {shown.job_id}, {shown.name}",
         "job": shown,
@@ -225,7 +223,7 @@ def _promises(quotes: Sequence[Quote], shown: JobView, now_at: float) -> dict[st
 
 
 def _interval(quote: Quote) -> tuple[float, float] | None:
-    low_at, high_at = getattr(quote, "finish_low_at", None), getattr(quote, "finish_high_at", None)
+    low_at, high_at = quote.finish_low_at, quote.finish_high_at
     return (low_at, high_at) if low_at is not None and high_at is not None else None
 
 

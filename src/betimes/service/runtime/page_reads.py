@@ -19,7 +19,7 @@ from betimes.service.runtime.to_views import job_view
 from betimes.service.scheduling.job_states import Status
 from betimes.service.store.databases.schema import LIVE
 from betimes.service.store.listing import Place
-from betimes.service.views.models import JobFilter, JobStory, JobView
+from betimes.service.views.models import AccuracyView, By, JobFilter, JobStory, JobView
 
 log = logging.getLogger(__name__)
 
@@ -140,15 +140,9 @@ class PageReads:
         """Everything about a job. Raises Unknown, StoreError."""
         return await self.backend.job(number, renews=False)
 
-    @property
-    def keeps_account(self) -> bool:
-        """Whether this service accounts for its promises."""
-        return hasattr(self.backend, "accuracy")
-
-    async def accuracy(self, by: str) -> Any:
+    async def accuracy(self, by: By) -> AccuracyView:
         """How well promises held, also by user, name, policy or horizon. Raises StoreError."""
-        backend: Any = self.backend
-        return await backend.accuracy(None, 0.0, by, False)
+        return await self.backend.accuracy(None, 0.0, by, False)
 
     def is_running(self, number: int, run: int) -> bool:
         """Whether a run goes on."""
