@@ -90,7 +90,12 @@ class Cluster:
 
     def promise(self, number: int) -> None:
         """A promise that was asked for before something else happened."""
-        quote = {"job_id": number, "finish_at": self.now_at + 1.0}
+        quote = {
+            "job_id": number,
+            "made_at": self.now_at,
+            "finish_at": self.now_at + 1.0,
+            "basis": "estimate",
+        }
         self.scheduler.quoted(quote)
 
     def submit(self, *specs: JobSpec, user: str = "ann") -> list[int]:

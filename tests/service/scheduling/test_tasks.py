@@ -111,7 +111,7 @@ def test_a_running_job_of_an_earlier_version_keeps_its_single_units() -> None:
     log = [_as_before(event) for event in cluster.log]
     job = Ledger.recovered(None, log).jobs[2]
     assert (job.spec.units_per_task, job.units_per_task) == ("pack", 1)
-    cluster.log = log
+    cluster.log, cluster.folded = log, [Ledger.recovered(None, log)]
     cluster.rows[2]["spec"].pop("units_per_task")
     cluster.crash()
     assert cluster.scheduler.engine.tasks_of[2].count == 8
