@@ -59,7 +59,8 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
 def interval(scheduler: Scheduler, job: Job, finish_at: float | None) -> dict[str, float]:
     """The fields of a quote that say how sure an end promised now is; none: few jobs like this one are known yet."""
     level = scheduler.settings.level
-    found = scheduler.ledger.promise_errors.around(job.user, job.basis, scheduler.now_at, finish_at, level)
+    of = job.user, job.spec.history_key, job.basis
+    found = scheduler.ledger.promise_errors.around(*of, scheduler.now_at, finish_at, level)
     return {} if found is None else dict(zip(INTERVAL, (*found, level), strict=True))
 
 

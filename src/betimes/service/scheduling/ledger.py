@@ -423,7 +423,7 @@ def _quoted(ledger: Ledger, event: Event, job: Job) -> None:
         job.promised_finish_at = event.data["finish_at"]
         if quote.get("level") is not None:
             job.promised_within = {name: quote[name] for name in INTERVAL}
-    ledger.promise_errors.promised(job.job_id, job.user, quote)
+    ledger.promise_errors.promised(job.job_id, job.user, job.spec.history_key, quote)
 
 
 def _rents(_: Ledger, event: Event, job: Job) -> None:

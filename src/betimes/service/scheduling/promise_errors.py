@@ -1,10 +1,11 @@
 """The interval around a promise, from how far this service's own promises have been off.
 
 The quantiles are those of the ratio of the true time to the promised one, over the last promises whose jobs have
-finished: of the same user and basis where there are enough, else of the same basis, else of all. What share may lie
-outside is adapted to what does (adaptive conformal inference, Gibbs and Candes 2021): one rate for each end, shared by
-all classes. A miss counts when the upper end passes, not when the job ends, so that long jobs vote as early as short
-ones.
+finished: of the same command and basis where there are enough, else of the same user and basis, else of the same basis,
+else of all. Of another command only the latest few count, since a hundred runs of one say little of the next. What
+share may lie outside is adapted to what does (adaptive conformal inference, Gibbs and Candes 2021): one rate for each
+end, shared by all classes. A miss counts when the upper end passes, not when the job ends, so that long jobs vote as
+early as short ones.
 
 All of it is a fold of the event log: a recovery, and a replay, give the same intervals.
 """
@@ -13,13 +14,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 MOST = 500  # promises that are remembered
 LEAST = 20  # of a class, before its quantiles are used
+MOST_OF_ANOTHER = 3  # of one command, for jobs of another
 RATE = 0.02  # of the adaptation
 SLACK_S = 1.0  # added to both times of a ratio: a second more or less is no error
 INTERVAL = ("finish_low_at", "finish_median_at", "finish_high_at", "level")
@@ -40,6 +42,7 @@ class Open:
     """A promise whose job is not over; without an interval, `high_at` is null."""
 
     user: str
+    command: str  # `JobSpec.history_key`
     basis: str
     made_at: float
     finish_at: float
@@ -53,21 +56,21 @@ class PromiseErrors:
     """Promises that are open, and the errors of the last ones that were kept or broken."""
 
     def __init__(self) -> None:
-        self._known: deque[tuple[str, str, float]] = deque(maxlen=MOST)  # user, basis, ratio
+        self._known: deque[tuple[str, str, str, float]] = deque(maxlen=MOST)  # user, command, basis, ratio
         self._open: dict[int, list[Open]] = {}  # by job
         self._ends: list[tuple[float, int, int]] = []  # upper ends: instant, job, place in its list
         self._low, self._high = 0.0, 0.0  # added to the share that may lie outside, at either end
         self._sorted: dict[
-            tuple[str | None, str | None], list[float]
+            tuple[str | None, str | None, str | None], list[float]
         ] = {}  # ratios by class, until one is added
 
     def around(
-        self, user: str, basis: str, made_at: float, finish_at: float | None, level: float
+        self, user: str, command: str, basis: str, made_at: float, finish_at: float | None, level: float
     ) -> Interval | None:
         """The interval that an end lies in with probability `level`; null: there are few jobs like this one yet."""
         if finish_at is None:
             return None
-        classes = ((user, basis), (None, basis), (None, None))
+        classes = ((user, command, basis), (user, None, basis), (None, None, basis), (None, None, None))
         ratios = next((found for each in classes if len(found := self._ratios(*each)) >= LEAST), None)
         if ratios is None:
             return None
@@ -76,14 +79,14 @@ class PromiseErrors:
         ends = ratios[low], ratios[len(ratios) // 2], ratios[len(ratios) - 1 - high]
         return Interval(*(made_at + max(0.0, promised_s * ratio - SLACK_S) for ratio in sorted(ends)))
 
-    def promised(self, job: int, user: str, quote: dict[str, Any]) -> None:
+    def promised(self, job: int, user: str, command: str, quote: dict[str, Any]) -> None:
         """A promise was made to a job, as table `quotes` has it."""
         if quote["finish_at"] is None:
             return
         found = self._open.setdefault(job, [])
         low_at, high_at = quote.get("finish_low_at"), quote.get("finish_high_at")
         times = quote["made_at"], quote["finish_at"], low_at, high_at
-        found.append(Open(user, quote["basis"], *times, quote.get("level") or 0.0))
+        found.append(Open(user, command, quote["basis"], *times, quote.get("level") or 0.0))
         if high_at is not None:
             heapq.heappush(self._ends, (high_at, job, len(found) - 1))
 
@@ -99,7 +102,7 @@ class PromiseErrors:
     def finished(self, job: int, at: float) -> None:
         """A job has finished at an instant, at the latest now."""
         for one in self._open.pop(job, ()):
-            self._known.append((one.user, one.basis, _ratio(one, at)))
+            self._known.append((one.user, one.command, one.basis, _ratio(one, at)))
             self._sorted.clear()
             if one.low_at is None or one.high_at is None:
                 continue
@@ -117,15 +120,17 @@ class PromiseErrors:
         self._low += RATE * (outside - low)
         self._high += RATE * (outside - high)
 
-    def _ratios(self, user: str | None, basis: str | None) -> list[float]:
+    def _ratios(self, user: str | None, command: str | None, basis: str | None) -> list[float]:
         """The ratios of a class in ascending order; null stands for any."""
-        if (user, basis) not in self._sorted:
-            self._sorted[user, basis] = sorted(
-                ratio
-                for whose, from_, ratio in self._known
-                if user in (None, whose) and basis in (None, from_)
-            )
-        return self._sorted[user, basis]
+        if (user, command, basis) not in self._sorted:
+            found, counts = list[float](), Counter[tuple[str, str]]()
+            for whose, what, from_, ratio in reversed(self._known):
+                if user in (None, whose) and command in (None, what) and basis in (None, from_):
+                    counts[whose, what] += 1
+                    if command is not None or counts[whose, what] <= MOST_OF_ANOTHER:
+                        found.append(ratio)
+            self._sorted[user, command, basis] = sorted(found)
+        return self._sorted[user, command, basis]
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for a snapshot."""
@@ -136,7 +141,7 @@ class PromiseErrors:
     def from_json(cls, body: dict[str, Any]) -> PromiseErrors:
         """That of a snapshot."""
         made = cls()
-        made._known.extend((user, basis, ratio) for user, basis, ratio in body["known"])
+        made._known.extend(tuple(each) for each in body["known"])
         made._open = {int(job): [Open(**one) for one in found] for job, found in body["open"].items()}
         made._low, made._high = body["low"], body["high"]
         made._ends = [
