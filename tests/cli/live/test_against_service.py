@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ import pytest
 
 from betimes.service.scheduling.job_states import Status
 from tests.cli.conftest import Call, program
-from tests.service.serving import Background, fake
+from tests.service.serving import Background, fake, until
 
 PATIENCE_S = 60  # for a program to end
 
@@ -123,7 +124,9 @@ def test_waiting_goes_on_while_the_service_is_away(tmp_path: Path, monkeypatch: 
     with served():
         program("submit", "--", "true")
         served.do(served.it.backend.becomes, 1, Status.RUNNING, attempt=1)
-        waits, follows = started("wait", "1"), started("logs", "-f", "1")
+        waits = started("wait", "1")
+        asyncio.run(until(lambda: served.it.backend.watching == 1))
+        follows = started("logs", "-f", "1")
         assert follows.stdout is not None
         assert follows.stdout.readline() == "one\n"
     for child in (waits, follows):
