@@ -28,7 +28,7 @@ PAST_FRAC = 0.12  # of the queue's axis
 SPANS_S = {"1h": 3600.0, "6h": 21_600.0, "1d": 86_400.0, "1w": 604_800.0}
 SELECTIONS = 20
 ACCOUNTS: tuple[By, ...] = ("user", "name", "policy", "horizon")
-LEVEL = 0.8  # of an interval of which it is not known
+LEVEL = 0.8  # of an interval whose level is not known
 STATES = {
     "live": [*LIVE],
     "running": ["running", "stopping"],
