@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import InputError
+from betimes.service.machines.budgets import Budgets
 from betimes.service.startup.config import ServiceConfig, read_settings
 from tests.cli.conftest import program
 
@@ -41,9 +42,9 @@ def test_names_of_files_are_those_of_the_folder_of_the_file_that_names_them(tmp_
 
 def test_lists_in_each_of_the_ways(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('budget = ["ada=20", "*=5"]\n')
-    assert config(tmp_path).budget == ("ada=20", "*=5")
-    assert config(tmp_path, {"BETIMES_UP_BUDGET": "ada=1,*=2"}).budget == ("ada=1", "*=2")
-    assert config(tmp_path, budget=["ada=3"]).budget == ("ada=3",)
+    assert config(tmp_path).budget == Budgets({"ada": 20.0, "*": 5.0})
+    assert config(tmp_path, {"BETIMES_UP_BUDGET": "ada=1,*=2"}).budget == Budgets({"ada": 1.0, "*": 2.0})
+    assert config(tmp_path, budget=["ada=3"]).budget == Budgets({"ada": 3.0})
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,7 @@ def test_lists_in_each_of_the_ways(tmp_path: Path) -> None:
         ("resize_gain = 'maybe'", "config.toml: resize_gain: give true or false"),
         ("ray_share = 2", "config.toml: ray_share: give a fraction above 0 and up to 1"),
         ("budget = [3]", "config.toml: budget: give a text"),
+        ("budget = '50usd'", "config.toml: budget: 50usd: expected USER=USD"),
         ("keep_event = '1d'", r"config.toml: keep_event: no such setting \(did you mean keep_events\?\)"),
         ("state = '/elsewhere'", "config.toml: state: .* leave this out"),
         ("usual = ", "config.toml: cannot be read as TOML: Invalid value"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -119,8 +120,10 @@ def up(
     import asyncio
     import logging
 
-    from betimes.service.startup.bootstrap import speed_of
-
+    if replay is None and not (units is jobs is promises is None and speed == DEFAULT_SPEED):
+        raise InputError(
+            "--units, --jobs, --speed and --promises are about a replayed trace; name it (--replay TRACE)"
+        )
     logging.basicConfig(level=logging.WARNING, format="betimes: %(message)s")
     logging.getLogger("betimes.service.compiling").setLevel(logging.INFO)
     given = {at: each.value for at, each in read_settings(settings, config).items()}
@@ -128,16 +131,12 @@ def up(
         **given,
         as_copy=as_copy,
         accepts_loss=accept_loss,
-        speed=speed_of(speed),
+        speed=_speed_of(speed),
         promises=promises,
         page=_page,
     )
     if replay is not None:
         chosen = _replayed(chosen, replay, units, jobs)
-    elif units is not None or jobs is not None or promises is not None or speed != DEFAULT_SPEED:
-        raise InputError(
-            "--units, --jobs, --speed and --promises are about a replayed trace; name it (--replay TRACE)"
-        )
     asyncio.run(_serve(chosen, as_json))
 
 
@@ -206,6 +205,19 @@ def _replayed(chosen: ServiceConfig, trace: str, units: int | None, jobs: int | 
         workload = workload[:jobs]
     arrivals = Arrivals(workload, cluster, chosen.policy or DEFAULT_POLICY)
     return replace(chosen, machines=machines_for(cluster), arrivals=arrivals)
+
+
+def _speed_of(text: str) -> float:
+    """`3600`, or `max` for as fast as it goes. Raises InputError."""
+    if text == "max":
+        return math.inf
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = -1.0
+    if not 0.0 < speed < math.inf:
+        raise InputError(f"--speed {text}: expected seconds of the trace a second, above 0, or max")
+    return speed
 
 
 async def _serve(chosen: ServiceConfig, as_json: bool) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from betimes.errors import InputError
-
 ANYBODY = "*"
 MOST_USD = 1e9
 
@@ -25,21 +23,21 @@ class Budgets:
 
 
 def parse_budgets(texts: Iterable[str]) -> Budgets:
-    """`ann=50`, `*=20`. Raises InputError for anything else, and for two of one user."""
+    """`ann=50`, `*=20`. Raises ValueError for anything else, and for two of one user."""
     found: dict[str, float] = {}
     for text in texts:
         user, equals, amount = text.partition("=")
         if not user or not equals:
-            raise InputError(f"--budget {text[:60]}: expected USER=USD, as in ann=50, or *=20 for all others")
+            raise ValueError(f"{text[:60]}: expected USER=USD, as in ann=50, or *=20 for all others")
         if user in found:
-            raise InputError(f"--budget {text[:60]}: {user} has a budget already; give one of them")
+            raise ValueError(f"{text[:60]}: {user} has a budget already; give one of them")
         try:
             usd = float(amount)
         except ValueError:
             usd = math.nan
         if not 0.0 <= usd <= MOST_USD:
-            raise InputError(
-                f"--budget {text[:60]}: {amount[:40]!r} is not an amount of money; give USD a month, 0 or more, as in "
+            raise ValueError(
+                f"{text[:60]}: {amount[:40]!r} is not an amount of money; give USD a month, 0 or more, as in "
                 f"{user[:40]}=50"
             )
         found[user] = usd

@@ -23,7 +23,6 @@ from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.ray.joining import Change, JoinedCluster, join
-from betimes.service.machines.budgets import parse_budgets
 from betimes.service.machines.cloud_file import cloud_of, read_cloud
 from betimes.service.machines.local import discover
 from betimes.service.machines.machine import Machine, machines_of_cluster
@@ -117,7 +116,7 @@ def _engine_settings(config: ServiceConfig) -> Settings:
         resize_interval_s=config.resize_interval_s,
         resize_gain=config.resize_gain,
         level=config.level,
-        budgets=parse_budgets(config.budget),
+        budgets=config.budget,
         plans_aside=config.arrivals is None,  # a replay has the same result each time
     )
 
@@ -386,16 +385,3 @@ def _first_failure(*tasks: asyncio.Future[None]) -> asyncio.Future[None]:
             task.result()
 
     return asyncio.ensure_future(wait())
-
-
-def speed_of(text: str) -> float:
-    """`3600`, or `max` for as fast as it goes. Raises InputError."""
-    if text == "max":
-        return math.inf
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = -1.0
-    if not 0.0 < speed < math.inf:
-        raise InputError(f"--speed {text}: expected seconds of the trace a second, above 0, or max")
-    return speed

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from betimes.errors import InputError
 from betimes.service.access.address import default_state
+from betimes.service.machines.budgets import Budgets, parse_budgets
 from betimes.service.spec.spelling import with_full_names
 from betimes.units import parse_duration, parse_gib
 
@@ -364,13 +365,13 @@ class ServiceConfig:
             "METRIC:MEASURE<=X",
         ),
     )
-    budget: tuple[str, ...] = field(
-        default=(),
+    budget: Budgets = field(
+        default=Budgets(),
         metadata=_told(
             "budget",
             "The most that a user's jobs may cost a month on machines that are rented for them; * is each user else. "
             "By default any amount. Repeatable.",
-            _texts,
+            lambda value: parse_budgets(_texts(value)),
             "USER=USD",
         ),
     )
