@@ -388,11 +388,11 @@ def parse_array(text: str) -> tuple[list[int], int]:
 def _indices(text: str, part: str) -> Iterator[int]:
     found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", part)
     if found is None:
-        raise ValueError(f"{text!r}: {part!r} is neither an index nor a range")
+        raise ValueError(f"{part!r} is neither an index nor a range")
     first = int(found[1])
     last, step = int(found[2] or first), int(found[3] or 1)
     if last < first or step < 1:
-        raise ValueError(f"{text!r}: {part!r} is an empty range")
+        raise ValueError(f"{part!r} is an empty range; write the smaller index first, as in 1-5 or 1-9:2")
     if (last - first) // step >= MOST_ELEMENTS:
         raise _too_many(text)
     return iter(range(first, last + 1, step))
