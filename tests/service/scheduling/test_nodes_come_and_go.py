@@ -129,6 +129,11 @@ def test_an_engine_with_sets_of_trials_that_goes_on_decides_as_one_made_anew(
             ],
             id="a job leaves that was split for other nodes, as one is drained",
         ),
+        pytest.param(
+            "sww:b=24h",
+            [*[(SUBMIT, 0, 0.5)] * 5, (LOSE, 0, 0.5)],
+            id="a wait that a play-out is still to decide on is no deadline",
+        ),
     ],
 )
 def test_what_a_policy_has_decided_outlives_its_engine(policy: str, wanted: list[Any]) -> None:

@@ -70,7 +70,10 @@ def _record(columns: Any, slot: int) -> dict[str, Any]:
 def waiting_account(state: NodesState, slot: int, account: Account) -> Account:
     """The account with a waiting policy's fields of the job in a slot."""
     need = state.needs[slot]
-    waits = need.holder < 0 and need.alarm == EXPIRED and need.alarm_s < math.inf
+    is_decided = (
+        need.undecided == 0
+    )  # else a play-out finds the deadline, now or in the engine that takes over
+    waits = need.holder < 0 and need.alarm == EXPIRED and need.alarm_s < math.inf and is_decided
     return replace(
         account,
         waits_until_s=float(need.alarm_s) if waits else None,
@@ -82,7 +85,10 @@ def waits_until_s(state: NodesState) -> dict[int, float]:
     """By slot, the instants, s, until which jobs wait before machines are rented for them alone."""
     needs = as_array(state.needs)
     slots = np.flatnonzero(
-        (needs["holder"] < 0) & (needs["alarm"] == EXPIRED) & (needs["alarm_s"] < math.inf)
+        (needs["holder"] < 0)
+        & (needs["alarm"] == EXPIRED)
+        & (needs["alarm_s"] < math.inf)
+        & (needs["undecided"] == 0)
     )
     return dict(zip(slots.tolist(), needs["alarm_s"][slots].tolist(), strict=True))
 
