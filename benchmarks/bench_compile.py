@@ -141,7 +141,7 @@ def edited(file: str, old: str, new: str) -> Callable[[Path], None]:
 EDITS = {
     "a docstring": edited("core/nodes/transitions.py", r'"""The job is done: ', '"""So the job is done: '),
     "one policy (fitgpp)": edited("policies/nodes/fitgpp.py", r"math\.inf\b", "(0.0 + math.inf)"),
-    "one policy (srsf)": edited("policies/pool/srsf.py", r"key\[k\] = ", "key[k] = 1.0 * "),
+    "one policy (srsf)": edited("policies/pool/orders.py", r"key\[k\] = ", "key[k] = 1.0 * "),
     "a transition on nodes": edited(
         "core/nodes/transitions.py", r"    pool\.events \+= 1\n", "    pool.events += 1 + 0 * pool.active\n"
     ),

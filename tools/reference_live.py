@@ -10,7 +10,7 @@ from pathlib import Path
 from prometheus_client.metrics import MetricWrapperBase
 
 from betimes.service.access.auth import RunTokens
-from betimes.service.executors.ray.gang import VARIABLES as ON_A_CLUSTER
+from betimes.service.executors.ray.executor import VARIABLES as ON_A_CLUSTER
 from betimes.service.machines import cloud_file
 from betimes.service.runtime.clock import Clock
 from betimes.service.runtime.controller import Controller

@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 from fastapi import FastAPI
@@ -17,6 +17,9 @@ from betimes.service.access.auth import Tokens
 from betimes.service.api import Limits, create_app
 from betimes.service.startup.server import serve
 from tests.service.fake_backend import FakeBackend
+
+if TYPE_CHECKING:
+    from betimes.service.runtime.service_backend import ServiceBackend
 
 PATIENCE_S = 60  # of a test, for what takes a moment
 
@@ -47,7 +50,7 @@ class Fake:
 
     def renewed(self) -> FastAPI:
         """A new application over the same service, as after a restart."""
-        self.app = create_app(self.backend, self.tokens, limits=self.limits, hosts=self.hosts)
+        self.app = create_app(_as_service(self.backend), self.tokens, limits=self.limits, hosts=self.hosts)
         return self.app
 
     @property
@@ -64,8 +67,13 @@ def fake(folder: Path | None = None, limits: Limits | None = None, hosts: tuple[
     backend = FakeBackend(folder)
     tokens = Tokens(MemoryTokens())
     quick = limits or Limits(keep_alive_s=0.05, follow_s=0.01, over_s=0.02)
-    app = create_app(backend, tokens, limits=quick, hosts=hosts)
+    app = create_app(_as_service(backend), tokens, limits=quick, hosts=hosts)
     return Fake(backend, tokens, tokens.new("ada"), quick, hosts, app)
+
+
+def _as_service(backend: FakeBackend) -> ServiceBackend:
+    """Checked by `test_routes.test_the_fake_is_asked_as_the_service_is`."""
+    return cast("ServiceBackend", backend)
 
 
 @contextlib.asynccontextmanager

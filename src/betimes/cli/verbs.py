@@ -95,7 +95,9 @@ VERBS = {
     "portfolio": Verb(
         f"{_POLICY}.portfolio", "portfolio", "Show what a portfolio has chosen, and what came of it."
     ),
-    "open": Verb("betimes.cli.live.open", "open_page", "Open the service's pages in a browser, signed in."),
+    "open": Verb(
+        "betimes.cli.live.connection", "open_page", "Open the service's pages in a browser, signed in."
+    ),
     "what-if": Verb("betimes.cli.live.what_if", "what_if", "Show who would finish when after a change."),
     "accuracy": Verb("betimes.cli.live.accuracy", "accuracy", "Show how well promises held."),
     "events": Verb("betimes.cli.live.events", "events", "Print what happened and what was decided."),

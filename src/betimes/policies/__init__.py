@@ -1,4 +1,4 @@
-"""The policies: one file a published policy, and the interface for users' own.
+"""The policies, a file each but for small ones of a kind, and the interface for users' own.
 
 A user's policy file imports from here: ``from betimes.policies import priority, Parameter``.
 """

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from betimes.policies.hooks import Policy
 from betimes.policies.pool.afs import afs
-from betimes.policies.pool.fifo import fifo
 from betimes.policies.pool.las import las
 from betimes.policies.pool.max_min import max_min
-from betimes.policies.pool.srsf import srsf
-from betimes.policies.pool.srtf import srtf
+from betimes.policies.pool.orders import fifo, srsf, srtf
 from betimes.policies.pool.themis import themis
 from betimes.policies.pool.wfq import wfq
 

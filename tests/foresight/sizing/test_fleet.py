@@ -11,7 +11,7 @@ import pytest
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.errors import InputError
 from betimes.foresight.sizing import Fleet, size_fleet
-from betimes.foresight.sizing.picture import draw
+from betimes.foresight.sizing.fleet import draw
 from betimes.workload import Workload
 
 OWN = NodeGroup("own", 4, 0.0, 4.0, 0.0, usd_per_h=0.2, reserved_discount_frac=0.6)

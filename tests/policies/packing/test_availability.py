@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from betimes.cluster import Cluster, Offer
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.policies.packing.availability import available, within
 from betimes.policies.packing.plan import Bin, Plan, check
+from betimes.policies.packing.rounds import available, within
 from betimes.workload import Workload
 from tests.policies.packing.cases import TABLE_3, problem
 

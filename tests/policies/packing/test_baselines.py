@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 from betimes.errors import ClusterError, PolicyError
 from betimes.policies.packing.catalogue import Demand
 from betimes.policies.packing.plan import Plan, changes, check
+from betimes.policies.packing.planners.baselines import NoPacking, Owl, Stratus, Synergy
 from betimes.policies.packing.planners.consolidation import Consolidation
-from betimes.policies.packing.planners.no_packing import NoPacking
-from betimes.policies.packing.planners.owl import Owl
-from betimes.policies.packing.planners.stratus import Stratus
-from betimes.policies.packing.planners.synergy import Synergy
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
 from tests.policies.packing.cases import TABLE_3, ec2, problem, problems, published_tasks, shape, table
 

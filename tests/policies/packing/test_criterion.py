@@ -7,7 +7,7 @@ import math
 import pytest
 
 from betimes.policies.packing.catalogue import Demand
-from betimes.policies.packing.planners.criterion import Estimates, horizon_s, move_usd, prefers_full
+from betimes.policies.packing.planners.eva import Estimates, horizon_s, move_usd, prefers_full
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
 from tests.policies.packing.cases import T2, TABLE_3, problem
 

@@ -14,11 +14,10 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from betimes.errors import BetimesError
 from betimes.policies.packing.catalogue import Catalogue, Demand
-from betimes.policies.packing.covering import cover, maximal_patterns
 from betimes.policies.packing.plan import Plan, changes, check
+from betimes.policies.packing.planners.baselines import NoPacking
 from betimes.policies.packing.planners.eva import Coverings, Eva, Rules
-from betimes.policies.packing.planners.exact import Exact, Solver
-from betimes.policies.packing.planners.no_packing import NoPacking
+from betimes.policies.packing.planners.exact import Exact, Solver, cover, maximal_patterns
 from betimes.policies.packing.planners.reconfiguration import full_reconfiguration
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
 from betimes.policies.packing.throughput import ThroughputTable

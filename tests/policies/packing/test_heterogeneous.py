@@ -17,18 +17,15 @@ from betimes.errors import ClusterError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import summarise
 from betimes.outcome.result import Result
-from betimes.policies.packing.availability import within
 from betimes.policies.packing.catalogue import Catalogue, Demand
 from betimes.policies.packing.plan import Bin, Plan, Planner, check
+from betimes.policies.packing.planners.baselines import NoPacking, Owl, Stratus, Synergy
 from betimes.policies.packing.planners.consolidation import Consolidation
 from betimes.policies.packing.planners.eva import Eva, Rules, savings_usd_per_h
-from betimes.policies.packing.planners.no_packing import NoPacking
-from betimes.policies.packing.planners.owl import Owl
 from betimes.policies.packing.planners.reconfiguration import full_reconfiguration
-from betimes.policies.packing.planners.stratus import Stratus
-from betimes.policies.packing.planners.synergy import Synergy
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
+from betimes.policies.packing.rounds import within
 from betimes.policies.packing.throughput import ThroughputTable
 from betimes.policies.packing.valuation import Valuation
 

@@ -25,8 +25,7 @@ from betimes.core.planning import (
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome.result import Result
 from betimes.policies.packing.planners.eva import Eva
-from betimes.policies.packing.planners.owned_first import owned_first
-from betimes.policies.packing.rounds import Rounds
+from betimes.policies.packing.rounds import Rounds, owned_first
 
 POLICIES = ("no-packing", "eva", "eva:rules=paper", "stratus", "synergy", "consolidation")
 OFFERS = (

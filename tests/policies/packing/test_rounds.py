@@ -22,12 +22,9 @@ from betimes.core.planning import (
     new,
 )
 from betimes.policies.packing.plan import Bin, Plan, Planner
+from betimes.policies.packing.planners.baselines import NoPacking, Owl, Stratus, Synergy
 from betimes.policies.packing.planners.consolidation import Consolidation
 from betimes.policies.packing.planners.eva import Eva, Rules
-from betimes.policies.packing.planners.no_packing import NoPacking
-from betimes.policies.packing.planners.owl import Owl
-from betimes.policies.packing.planners.stratus import Stratus
-from betimes.policies.packing.planners.synergy import Synergy
 from betimes.policies.packing.problem import Round
 from betimes.policies.packing.rounds import Rounds
 from betimes.policies.packing.throughput import ThroughputTable

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
 
+from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
 from betimes.service.views.models import JobStory, JobView, NodeView, Quote, Submitted
+from tests.service.fake_backend import FakeBackend
 from tests.service.serving import Fake, fake
 
 SPEC = {"command": ["true"]}
@@ -240,3 +243,13 @@ def test_health_needs_no_token() -> None:
     unready = ask(it, "GET", "/readyz", headers=anyone)
     assert (unready.status_code, unready.json()["problems"]) == (503, ["the disk is full"])
     assert ask(it, "GET", "/healthz", headers=anyone).status_code == 200
+
+
+def test_the_fake_is_asked_as_the_service_is() -> None:
+    asked = {name: each for name, each in vars(FakeBackend).items() if name in vars(ServiceBackend)}
+    assert {"submit", "jobs", "watch", "health"} <= asked.keys()
+    for name, each in asked.items():
+        if name.startswith("_") or not callable(each):
+            continue
+        theirs = inspect.signature(getattr(ServiceBackend, name)).parameters
+        assert list(inspect.signature(each).parameters) == [n for n in theirs if n != "renews"], name

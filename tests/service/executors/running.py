@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.protocol import Launch, Place
-from betimes.service.executors.records import Damaged, read
+from betimes.service.executors.run_folder import Damaged, read
 from betimes.service.executors.supervision import processes
 from betimes.service.executors.supervisors import reap
 from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started

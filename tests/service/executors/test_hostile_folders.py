@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.executors.supervision.output import lost_bytes
+from betimes.service.executors.log_files import lost_bytes
 from betimes.service.scheduling.run_reports import Ended, RunId, Started, Trouble
 from tests.service.executors.running import (
     RUN,

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.service.executors.supervision.output import Log
+from betimes.service.executors.supervision.command import Log
 from tests.service.executors.running import a_launch, executing, log_of, play, python, run_to_end, until
 
 

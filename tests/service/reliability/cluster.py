@@ -20,6 +20,7 @@ from betimes.service.runtime.promises import leaving
 from betimes.service.scheduling.effects import DropRun, GiveBack, RentMachines, ResizeRun, StartRun, StopRun
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.job import JOBS
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import UP
@@ -238,7 +239,8 @@ class Cluster:
 
 def seen(ledger: Ledger) -> dict[str, Any]:
     """What of a ledger must come back; how far a run says it has come is in its row, not in the log."""
-    jobs = {number: {**job.to_json(), "progress_frac": None} for number, job in ledger.jobs.items()}
+    dumped = JOBS.dump_python(list(ledger.jobs.values()), mode="json")
+    jobs = {job["job_id"]: {**job, "progress_frac": None} for job in dumped}
     nodes = {name: node.to_json() for name, node in ledger.nodes.items()}
     names = ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at", "rented")
     plain = {name: getattr(ledger, name) for name in names}

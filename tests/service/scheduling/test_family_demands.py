@@ -10,7 +10,7 @@ import pytest
 
 from betimes.cluster import Offer
 from betimes.errors import Conflict, Refused
-from betimes.service.executors.ray.gang import members
+from betimes.service.executors.ray.executor import members
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.launches import Launches
 from betimes.service.scheduling.job import Run

@@ -16,7 +16,7 @@ from betimes.core.nodes.columns import NodesState
 from betimes.kernels import entry
 from betimes.policies import ChosenPolicy, parse_nodes_policy
 from betimes.policies.nodes.hooks import NodesPolicy
-from betimes.policies.nodes.lots import lot
+from betimes.policies.nodes.orders import lot
 from betimes.twin.nodes import simulation
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.tasks import Tasks

@@ -1,9 +1,11 @@
-"""The one place from which verbs reach the live service."""
+"""The one place from which verbs reach the live service; and `betimes open`."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from betimes.cli.verbs import Json, Option, State
 
 if TYPE_CHECKING:
     from betimes.client.plain import PlainClient
@@ -38,3 +40,27 @@ def _say_waiting(why: str) -> None:
 
 def _note(text: str) -> None:
     print("betimes: note:", text, file=sys.stderr, flush=True)
+
+
+NoBrowser = Annotated[
+    bool, Option("--no-browser", help="Print the link, to be opened within a minute, and open nothing.")
+]
+
+
+def open_page(no_browser: NoBrowser = False, state: State = None, as_json: Json = False) -> None:
+    """Open the service's pages in a browser, signed in.
+
+    The link signs in once, within a minute. With --json an object with the `url`, and no browser is opened.
+    """
+    import json
+    import webbrowser
+
+    from betimes.cli.live.connection import connect
+    from betimes.service.access.address import find_service
+
+    with connect(state) as service:
+        url = find_service(state=state).url + service.page_link().path
+    if as_json:
+        print(json.dumps({"url": url}))
+    elif no_browser or not webbrowser.open(url):
+        print(url)

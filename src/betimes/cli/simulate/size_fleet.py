@@ -69,8 +69,8 @@ def size_fleet(
     from betimes.cli.warming import compile_kernels
     from betimes.cluster import read_cluster
     from betimes.foresight.sizing import size_fleet as search
-    from betimes.foresight.sizing.picture import FILE as PICTURE
-    from betimes.foresight.sizing.picture import draw
+    from betimes.foresight.sizing.fleet import FILE as PICTURE
+    from betimes.foresight.sizing.fleet import draw
     from betimes.outcome import to_json
     from betimes.policies import parse_nodes_policy
     from betimes.processes import cpus

@@ -1,9 +1,11 @@
-"""The search for the number of owned machines that costs least, with the twin as the judge."""
+"""The search for the number of owned machines that costs least, with the twin as the judge; and its picture."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from betimes.cluster import Cluster
 from betimes.cluster.cluster import MOST_NODES
@@ -11,6 +13,7 @@ from betimes.crew import Crew, crew
 from betimes.errors import InputError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import summarise
+from betimes.outcome.figure import COLOURS, DASHES, drawing
 from betimes.policies import ChosenPolicy, parse_nodes_policy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.processes import Do, Say
@@ -171,3 +174,27 @@ def _simulates(workload: Workload, policy: str, cluster: Cluster, seed: int) -> 
         return Fleet(machines, *(found[name] for name in names))
 
     return fleet
+
+
+FILE = "fleet.svg"
+
+
+def draw(sizing: Sizing, path: str | Path) -> None:
+    """Total, owned and rented cost above the mean wait. Raises InputError where it cannot be written."""
+    machines = [fleet.machines for fleet in sizing.fleets]
+    with drawing(path, 6.4, 6.0) as figure:
+        above: Any = figure.add_subplot(2, 1, 1)  # matplotlib's types are too loose
+        below: Any = figure.add_subplot(2, 1, 2, sharex=above)
+        curves = (("in all", "cost_usd"), ("owned", "fixed_usd"), ("rented", "on_demand_usd"))
+        for (name, field), colour, dashes in zip(curves, COLOURS, DASHES, strict=False):
+            values = [getattr(fleet, field) for fleet in sizing.fleets]
+            above.plot(machines, values, color=colour, linestyle=dashes, label=name)
+        above.plot([sizing.best.machines], [sizing.best.cost_usd], "o", color=COLOURS[0])
+        above.set_ylim(bottom=0.0)
+        above.set_ylabel("cost (USD)")
+        above.set_title(sizing.policy)
+        above.legend()
+        below.plot(machines, [fleet.wait_mean_h for fleet in sizing.fleets], color=COLOURS[0])
+        below.set_ylim(bottom=0.0)
+        below.set_ylabel("mean wait (h)")
+        below.set_xlabel(f"owned machines ({sizing.instance_type})")

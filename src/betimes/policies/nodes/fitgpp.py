@@ -11,8 +11,7 @@ from betimes.core.placements import Node
 from betimes.kernels import Floats, Ints, kernel
 from betimes.policies.hooks import Parameter
 from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy
-from betimes.policies.nodes.lots import lot
-from betimes.policies.nodes.orders import highest_level
+from betimes.policies.nodes.orders import highest_level, lot
 
 FALLBACK = 2  # place of the parameter among the numbers: s, P, fallback
 

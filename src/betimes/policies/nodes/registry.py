@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from betimes.policies.nodes.fitgpp import fitgpp
 from betimes.policies.nodes.hooks import NodesPolicy
-from betimes.policies.nodes.lowest_priority import lowest_priority
-from betimes.policies.nodes.lrtp import lrtp
 from betimes.policies.nodes.packing import PACKING
 from betimes.policies.nodes.portfolio import portfolio_of
 from betimes.policies.nodes.provisioning import PROVISIONING
 from betimes.policies.nodes.queues import BY_ORDER, conservative, easy, fifo, skip_over
-from betimes.policies.nodes.rand import rand
+from betimes.policies.nodes.victims import lowest_priority, lrtp, rand, youngest
 from betimes.policies.nodes.waiting import WAITING
 from betimes.policies.nodes.wfq_order import wfq_order
-from betimes.policies.nodes.youngest import youngest
 
 NODES_POLICIES: dict[str, NodesPolicy] = {
     policy.name: policy

@@ -13,13 +13,10 @@ from betimes.lazy import lazy_names
 if TYPE_CHECKING:
     from betimes.policies.packing.catalogue import Catalogue, Demand, InstanceType
     from betimes.policies.packing.plan import Bin, Changes, Move, Plan, Planner, changes, check
+    from betimes.policies.packing.planners.baselines import NoPacking, Owl, Stratus, Synergy
     from betimes.policies.packing.planners.consolidation import Consolidation
     from betimes.policies.packing.planners.eva import RULES, Eva, Rules
     from betimes.policies.packing.planners.exact import Exact
-    from betimes.policies.packing.planners.no_packing import NoPacking
-    from betimes.policies.packing.planners.owl import Owl
-    from betimes.policies.packing.planners.stratus import Stratus
-    from betimes.policies.packing.planners.synergy import Synergy
     from betimes.policies.packing.problem import Machine, Problem, Round, Task
     from betimes.policies.packing.throughput import Throughput, ThroughputTable, normalised
 
@@ -64,15 +61,15 @@ _HOME = {
     "InstanceType": "betimes.policies.packing.catalogue",
     "Machine": "betimes.policies.packing.problem",
     "Move": "betimes.policies.packing.plan",
-    "NoPacking": "betimes.policies.packing.planners.no_packing",
-    "Owl": "betimes.policies.packing.planners.owl",
+    "NoPacking": "betimes.policies.packing.planners.baselines",
+    "Owl": "betimes.policies.packing.planners.baselines",
     "Plan": "betimes.policies.packing.plan",
     "Planner": "betimes.policies.packing.plan",
     "Problem": "betimes.policies.packing.problem",
     "Round": "betimes.policies.packing.problem",
     "Rules": "betimes.policies.packing.planners.eva",
-    "Stratus": "betimes.policies.packing.planners.stratus",
-    "Synergy": "betimes.policies.packing.planners.synergy",
+    "Stratus": "betimes.policies.packing.planners.baselines",
+    "Synergy": "betimes.policies.packing.planners.baselines",
     "Task": "betimes.policies.packing.problem",
     "Throughput": "betimes.policies.packing.throughput",
     "ThroughputTable": "betimes.policies.packing.throughput",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from betimes.cluster import Cluster
@@ -27,10 +27,8 @@ from betimes.core.planning import (
     new,
 )
 from betimes.errors import ClusterError
-from betimes.policies.packing.availability import available, within
-from betimes.policies.packing.catalogue import Amounts, Catalogue, Demand
+from betimes.policies.packing.catalogue import Amounts, Catalogue, Demand, fits
 from betimes.policies.packing.plan import Bin, Plan, Planner, changes, check
-from betimes.policies.packing.planners.owned_first import owned_first
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
 
@@ -256,3 +254,179 @@ def _is_going(job: JobSnapshot) -> bool:
 
 def _can_move(job: JobSnapshot) -> bool:
     return job.phase == JobPhase.RUNS and job.launched and not job.bound
+
+
+# --- limits of the cloud's supply ---
+
+
+def available(catalogue: Catalogue, left: Mapping[str, int], rented: Collection[str]) -> Catalogue | None:
+    """The catalogue of a round: types that are rented or have machines left to rent; None: there are none.
+
+    left: the number of rentable machines of each type; rented: the types of present machines.
+    """
+    types = tuple(each for each in catalogue.types if left[each.name] > 0 or each.name in rented)
+    if len(types) == len(catalogue.types):
+        return catalogue
+    return Catalogue(types) if types else None
+
+
+def within(plan: Plan, problem: Problem, left: Mapping[str, int]) -> Plan:
+    """The plan with the next choice for each new machine whose type is used up.
+
+    The next choice is a machine that the plan would give back, preferably the one with most of the tasks; else a new
+    one of the available type that holds them and does their work at least cost. If there is neither, waiting jobs wait
+    on; if placed jobs are affected, all placed jobs stay where they are, and each task of a waiting job gets a machine.
+    """
+    remaining = dict(left)
+    kept = {each.machine for each in plan.bins}
+    idle = {machine.id: machine.type for machine in problem.machines if machine.id not in kept}
+    bins, missing = list[Bin](), list[Bin]()
+    for each in plan.bins:
+        if each.machine is None and remaining[each.type] == 0:
+            missing.append(each)
+            continue
+        remaining[each.type] -= each.machine is None
+        bins.append(each)
+    if not missing:
+        return plan
+    waiting = set[int]()  # jobs for which no machine is available
+    for each in missing:
+        found = _on_idle(each.tasks, problem, idle) or _of_next_type(each.tasks, problem, remaining)
+        if found is None:
+            waiting |= {problem.task[task].job for task in each.tasks}
+        elif found.machine is None:
+            remaining[found.type] -= 1
+            bins.append(found)
+        else:
+            del idle[found.machine]
+            bins.append(found)
+    if any(problem.task[task].machine is not None for job in waiting for task in problem.jobs[job]):
+        return replace(plan, bins=(*_as_they_are(problem), *_each_alone(problem, left)))
+    without = (
+        replace(each, tasks=tuple(t for t in each.tasks if problem.task[t].job not in waiting))
+        for each in bins
+    )
+    return replace(plan, bins=tuple(each for each in without if each.tasks))
+
+
+def _as_they_are(problem: Problem) -> list[Bin]:
+    on = problem.residents
+    return [Bin(each.type, on[each.id], each.id) for each in problem.machines if on[each.id]]
+
+
+def _each_alone(problem: Problem, left: Mapping[str, int]) -> list[Bin]:
+    """A new machine for each task of waiting jobs, as far as available."""
+    remaining, bins = dict(left), list[Bin]()
+    for tasks in problem.jobs.values():
+        if any(problem.task[task].machine is not None for task in tasks):
+            continue
+        after, own = dict(remaining), list[Bin]()
+        for task in tasks:
+            found = _of_next_type((task,), problem, after)
+            if found is None:
+                break
+            after[found.type] -= 1
+            own.append(found)
+        else:
+            remaining, bins = after, bins + own
+    return bins
+
+
+def _on_idle(tasks: tuple[int, ...], problem: Problem, idle: Mapping[int, str]) -> Bin | None:
+    """The tasks on a machine that the plan would give back; None: none holds them."""
+    demands = [problem.task[task].demand for task in tasks]
+    holding = [id_ for id_, type_ in idle.items() if fits(problem.catalogue.named(type_), demands)]
+    if not holding:
+        return None
+
+    def stay(machine: int) -> int:
+        return sum(problem.task[task].machine == machine for task in tasks)
+
+    best = max(
+        holding, key=lambda machine: (stay(machine), -problem.catalogue.named(idle[machine]).usd_per_h)
+    )
+    return Bin(idle[best], tasks, best)
+
+
+def _of_next_type(tasks: tuple[int, ...], problem: Problem, left: Mapping[str, int]) -> Bin | None:
+    """The tasks on a new machine of an available type; None: none holds them."""
+    prices = ReservationPrices(problem.catalogue)
+    obtainable = {name for name, count in left.items() if count > 0}
+    k = prices.cheapest_holding([problem.task[task] for task in tasks], obtainable)
+    return None if k is None else Bin(problem.catalogue.types[k].name, tasks)
+
+
+# --- owned machines before rented ones: their price is paid already ---
+
+
+def owned_first(
+    snapshot: Snapshot, rent_usd_per_h: Callable[[JobSnapshot], float]
+) -> tuple[list[Decision], Snapshot]:
+    """The decisions that fill owned machines, and the snapshot without the jobs on, or waiting for, these.
+
+    The job with the highest rent goes first, among equals the first to arrive; a job goes as a whole. Jobs on owned
+    machines stay there, and jobs that no rented machine holds wait for them (`rent_usd_per_h` is infinite).
+    Interference does not count here: a paid machine is worth filling.
+    """
+    owned = {each.machine: each for each in snapshot.machines if each.offer < 0}
+    if not owned:
+        return [], snapshot
+    empty = {number: each.capacity for number, each in owned.items()}
+    room = {
+        number: each.free for number, each in owned.items() if each.phase == MachinePhase.UP and each.is_open
+    }
+    family = {number: each.family for number, each in owned.items()}
+    for job in snapshot.jobs:
+        _occupy(room, family, job, job.bound)  # the snapshot shows its room as free until the job starts
+    settled = {
+        job.job for job in snapshot.jobs if any(at.machine in owned for at in (*job.places, *job.bound))
+    }
+    decisions: list[Decision] = []
+    waiting = [(rent_usd_per_h(job), job) for job in snapshot.jobs if job.phase == JobPhase.WAITS]
+    too_large = set[tuple[Amounts, ByFamily, int]]()  # for the remaining room: many waiting jobs are alike
+    for usd_per_h, job in sorted(waiting, key=lambda each: (-each[0], each[1].seq)):
+        need = (job.demand, job.by_family, job.tasks)
+        places = () if need in too_large else _places(job, room, family)
+        if places:
+            decisions.append(Bind(job.job, places))
+            _occupy(room, family, job, places)
+        else:
+            too_large.add(need)
+        if places or (usd_per_h == math.inf and _places(job, empty, family)):
+            settled.add(job.job)
+    return decisions, snapshot._replace(jobs=tuple(job for job in snapshot.jobs if job.job not in settled))
+
+
+def _occupy(
+    room: dict[int, Amounts], family: Mapping[int, int], job: JobSnapshot, places: Sequence[Place]
+) -> None:
+    for machine, tasks in places:
+        demand = job.demand_on(family[machine]) if machine in room else None
+        if demand is not None:
+            gpu, cpu, memory = (has - tasks * needs for has, needs in zip(room[machine], demand, strict=True))
+            room[machine] = gpu, cpu, memory
+
+
+def _places(job: JobSnapshot, room: Mapping[int, Amounts], family: Mapping[int, int]) -> tuple[Place, ...]:
+    """Places for all tasks of a job: the fullest machine that holds them all, or the emptiest ones; () if none."""
+    holds = {number: _count(job, family[number], free) for number, free in room.items()}
+    whole = [number for number, count in holds.items() if count == job.tasks]
+    if whole:
+        return (Place(min(whole, key=lambda number: (room[number], number)), job.tasks),)
+    found = list(_spread(job.tasks, sorted(holds.items(), key=lambda each: (-each[1], each[0]))))
+    return tuple(found) if sum(place.tasks for place in found) == job.tasks else ()
+
+
+def _spread(tasks: int, holds: Sequence[tuple[int, int]]) -> Iterator[Place]:
+    for number, count in holds:
+        if tasks and count:
+            yield Place(number, min(count, tasks))
+            tasks -= min(count, tasks)
+
+
+def _count(job: JobSnapshot, family: int, free: Amounts) -> int:
+    """The number of a job's tasks that fit on a machine of a family, at most all of them."""
+    demand = job.demand_on(family)
+    if demand is None:
+        return 0
+    return min([job.tasks, *(has // needs for has, needs in zip(free, demand, strict=True) if needs)])

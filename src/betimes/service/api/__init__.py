@@ -1,7 +1,6 @@
 """The HTTP API, versioned under /api/v1."""
 
 from betimes.service.api.app import create_app
-from betimes.service.api.backend import Backend
 from betimes.service.api.limits import Limits
 
-__all__ = ["Backend", "Limits", "create_app"]
+__all__ = ["Limits", "create_app"]

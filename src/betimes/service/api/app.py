@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -13,16 +14,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from betimes import __version__
 from betimes.service.access.auth import Tokens
 from betimes.service.api import failures
-from betimes.service.api.backend import Backend
 from betimes.service.api.context import Context
 from betimes.service.api.document import PREFIX, about, install_document
 from betimes.service.api.guard import Guard
 from betimes.service.api.limits import Limits
 from betimes.service.api.routes import cluster, events, health, jobs, logs, tuning, uploads
 
+if TYPE_CHECKING:  # what is behind it takes a second to import
+    from betimes.service.runtime.service_backend import ServiceBackend
+
 
 def create_app(
-    controller: Backend,
+    controller: ServiceBackend,
     tokens: Tokens,
     *,
     hosts: Iterable[str] = (),

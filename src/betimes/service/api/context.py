@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import Depends, Request
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
 from betimes.service.access.auth import Caller, Tokens, attempt_of, bearer
-from betimes.service.api.backend import Backend
 from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import Limits
+
+if TYPE_CHECKING:  # it takes a second to import
+    from betimes.service.runtime.service_backend import ServiceBackend
 
 
 @dataclass(frozen=True)
 class Context:
     """One application's parts."""
 
-    backend: Backend
+    backend: ServiceBackend
     tokens: Tokens
     limits: Limits
     closing: asyncio.Event  # set: end endless streams

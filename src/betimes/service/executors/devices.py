@@ -1,26 +1,25 @@
-"""The cores and GPUs of this machine that each run has."""
+"""The cores, GPUs and memory of this machine that each run has: assigned at its start, changed while it runs (see
+`betimes.resizing`).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+from betimes.errors import Unavailable
+from betimes.resizing import HANDLERS, UNITS
+from betimes.service.executors.run_folder import Assigned, Damaged, job_folder, read_bytes
+from betimes.service.executors.supervision import files, processes
+from betimes.service.executors.supervisors import write_request
 from betimes.service.scheduling.run_reports import RunId
 
 _WHOLE = 1e-6  # an amount so close to a whole number is one; likewise for the free share of a GPU
-
-
-@dataclass(frozen=True)
-class Assigned:
-    """A run's cores, to which it is pinned (none: it floats), and shares of GPUs."""
-
-    cpus: tuple[int, ...] = ()
-    gpus: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def visible_gpus(self) -> str:
-        """For CUDA_VISIBLE_DEVICES."""
-        return ",".join(self.gpus)
 
 
 class Devices:
@@ -80,3 +79,80 @@ class Devices:
             shares[name] = share
             left -= share
         return {name: shares[name] for name in self.gpus if name in shares}
+
+
+_MOST_BYTES = 1024  # of a handler's file
+
+
+# --- while a run runs ---
+
+
+def resize_handlers(folder: str, shim: Mapping[str, Any]) -> list[int]:
+    """The processes of a run that registered a handler and will not die of the signal; on Linux only."""
+    members = set(processes.descendants(shim["pid"]))
+    found: list[int] = []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # none has registered
+        for entry in Path(job_folder(folder), HANDLERS).iterdir():
+            pid = int(entry.name) if entry.name.isdigit() else 0
+            if (
+                pid in members
+                and _began(entry) == processes.start_ticks(pid)
+                and processes.catches(pid, signal.SIGUSR2)
+            ):
+                found.append(pid)
+    return sorted(found)
+
+
+def allow_memory(shim: Mapping[str, Any], control: str, limit_bytes: int) -> bool:
+    """Raise a run's memory limit, if any; it is never lowered, as used memory cannot be taken away.
+
+    False: that is not allowed.
+    """
+    if not shim.get("memory_bytes") or not limit_bytes:
+        return True
+    if group := shim.get("cgroup"):
+        return processes.raise_limit(group, limit_bytes)
+    if shim.get("memory_limited_by", "").startswith("RLIMIT"):
+        return False
+    try:
+        write_request(control, f"memory {limit_bytes:d}")
+    except Unavailable:
+        return False
+    return True
+
+
+def notify(
+    folder: str,
+    shim: Mapping[str, Any],
+    to: Sequence[int],
+    units: int,
+    assigned: Assigned,
+    cpus: Sequence[int],
+) -> None:
+    """Record the run's units and devices, pin its processes (`cpus` empty: leave them), and signal its handlers.
+
+    OSError where units.json cannot be written.
+    """
+    now = {"units": units, "cpus": list(assigned.cpus), "gpus": dict(assigned.gpus)}
+    files.write_atomically(f"{job_folder(folder)}/{UNITS}", files.as_json(now))
+    if cpus and hasattr(os, "sched_setaffinity"):
+        for pid in processes.descendants(shim["pid"]):
+            for thread in processes.threads(pid):
+                # It has ended; or a core is offline, which makes it slower.
+                with contextlib.suppress(OSError):
+                    os.sched_setaffinity(thread, cpus)
+    for pid in to:
+        processes.send(pid, signal.SIGUSR2)
+
+
+def _began(entry: Path) -> int | None:
+    try:
+        return json.loads(read_bytes(str(entry), _MOST_BYTES) or b"{}").get("start_ticks")
+    except (
+        Damaged,
+        OSError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+    ):  # not (or no longer) a handler's file
+        return None

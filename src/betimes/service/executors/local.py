@@ -17,10 +17,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from betimes.errors import Unavailable
-from betimes.service.executors import resizing
-from betimes.service.executors.devices import Devices
+from betimes.service.executors.devices import Devices, allow_memory, notify, resize_handlers
 from betimes.service.executors.protocol import FORCE_AFTER_S, Launch, Listener, Place
-from betimes.service.executors.records import last_error
 from betimes.service.executors.run_folder import (
     Fate,
     Keeping,
@@ -29,6 +27,7 @@ from betimes.service.executors.run_folder import (
     Running,
     Starting,
     assigned,
+    last_error,
     look,
     make_copy,
     record_end,
@@ -158,16 +157,16 @@ class LocalExecutor:
         launch, shim = found.launch, found.shim
         if shim is None:
             return False
-        handlers = await self._aside(resizing.handlers, launch.folder, shim)
+        handlers = await self._aside(resize_handlers, launch.folder, shim)
         memory_bytes = round(launch.memory_gib * units * 2**30)
-        allowed = handlers and await self._aside(resizing.allow_memory, shim, launch.control, memory_bytes)
+        allowed = handlers and await self._aside(allow_memory, shim, launch.control, memory_bytes)
         if not allowed or run not in self._runs:  # it may have ended by now
             return False
         before = self._devices.held(run)
         now = self._devices.take(run, launch.cpu * units, launch.gpu * units)
         cpus = (now.cpus or self._devices.cpus) if before.cpus or now.cpus else ()
         try:
-            await self._aside(resizing.tell, launch.folder, shim, handlers, units, now, cpus)
+            await self._aside(notify, launch.folder, shim, handlers, units, now, cpus)
         except OSError as error:
             _log.warning("run %d.%d is not resized: %s", *run, error)
             if run in self._runs:

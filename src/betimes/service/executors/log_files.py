@@ -10,6 +10,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from betimes.service.executors.supervision.files import LOST
+
 BLOCK = 65_536  # bytes
 MOST_LOOKS = 100  # at files that are being renamed
 
@@ -168,6 +170,20 @@ class LogCursor:
                 self._keep(opened, file)
                 return
         self._keep(opened, opened[0] if opened else None)
+
+
+def lost_bytes(path: str | os.PathLike[str]) -> int:
+    """The reported number of bytes lost from a log that goes on; 0 without a report."""
+    try:
+        report = os.open(f"{os.fspath(path)}{LOST}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # nothing is lost, or a job has put something else there
+        return 0
+    try:
+        return max(0, int(os.read(report, 20)))
+    except (OSError, ValueError):  # it is being written
+        return 0
+    finally:
+        os.close(report)
 
 
 def _back(file: BinaryIO, at: int, breaks: int) -> tuple[int, int]:

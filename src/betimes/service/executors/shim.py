@@ -9,6 +9,6 @@ if __name__ == "__main__":
     # Last, so that nothing here can hide a module of the standard library. Nothing of `betimes` is imported: each
     # supervisor would hold it in memory.
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    from supervision.forking import serve  # pyright: ignore[reportMissingImports] - found at run time
+    from supervision.supervisor import serve  # pyright: ignore[reportMissingImports] - found at run time
 
     serve(0)

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from betimes.errors import Unavailable
-from betimes.service.executors.supervision import files, memory, processes
-from betimes.service.executors.supervision.forking import NUMBER_BYTES
+from betimes.service.executors.supervision import files, processes
+from betimes.service.executors.supervision.supervisor import NUMBER_BYTES
 
 _SHIM = str(Path(__file__).resolve().with_name("shim.py"))
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -279,7 +279,7 @@ def kill_leftovers(shim: Mapping[str, Any], folder: str, identity: str) -> tuple
     run had, or has, a folder of this name (`run_folder.set_aside`).
     """
     if (group := shim.get("cgroup")) and Path(group).is_dir():
-        memory.kill_group(group)
+        processes.kill_group(group)
     give_up = time.monotonic() + _DEATH_S
     killed: set[int] = set()
     while left := list(_leftovers(shim, folder, identity)):
@@ -290,7 +290,7 @@ def kill_leftovers(shim: Mapping[str, Any], folder: str, identity: str) -> tuple
         killed.update(left)
         time.sleep(0.01)
     if group:
-        memory.remove_group(group)
+        processes.remove_group(group)
     return len(killed), []
 
 

@@ -1,4 +1,4 @@
-"""The controller as the API sees it (`api.backend`)."""
+"""The service as the API calls it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,10 @@ FIRST_PATIENCE_S = 2.0  # likewise where there is none yet
 
 
 class ServiceBackend:
-    """Answers what the API asks, from the state in memory and from the store."""
+    """Answers what the API asks, from the state in memory and from the store.
+
+    Calls may overlap; errors are those of `betimes.errors`.
+    """
 
     def __init__(
         self,
@@ -152,7 +155,10 @@ class ServiceBackend:
         return self.controller.scheduler
 
     async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
-        """Accept all of the jobs, or none, and promise them an end."""
+        """Take all of the jobs, or none, and promise them an end; the same key again gives the same answer.
+
+        Raises Refused, Conflict.
+        """
         if key is None:
             return await self._promised(await self._take(specs, user, None), specs, user)
         async with self.keys.held((user, key)):  # its first answer may still be on its way
@@ -272,7 +278,7 @@ class ServiceBackend:
         return {name: text for name, text in notes.items() if text is not None}
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
-        """The promise to a job if submitted."""
+        """A job's promise if submitted now. Raises Refused."""
         check_names([spec])
         self._check_uploads([spec])
         await self._check_launchable([spec])
@@ -290,7 +296,7 @@ class ServiceBackend:
         return self.uploads.most_archive_bytes
 
     async def upload(self, sha256: str) -> UploadView:
-        """A directory that was sent."""
+        """A directory that was sent. Raises Unknown."""
         size = self.uploads.use(sha256)
         if size is None:
             raise Unknown(
@@ -299,19 +305,19 @@ class ServiceBackend:
         return UploadView(sha256=sha256, archive_bytes=size)
 
     async def receive_upload(self, sha256: str, pieces: AsyncIterator[bytes]) -> UploadView:
-        """Take the archive of a directory."""
+        """Take the archive of a directory. Raises Refused for one that cannot be used, Unavailable for want of room."""
         return UploadView(sha256=sha256, archive_bytes=await self.uploads.receive(sha256, pieces))
 
     async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        """End jobs."""
+        """End jobs. Raises Unknown, Conflict."""
         return await self._views(await self.controller.ask(CancelJobs(tuple(ids), user, where_possible)))
 
     async def hold(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        """Keep jobs from starting."""
+        """Keep jobs from starting. Raises Unknown, Conflict."""
         return await self._views(await self.controller.ask(HoldJobs(tuple(ids), user, where_possible)))
 
     async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        """Let held jobs start."""
+        """Let held jobs start. Raises Unknown, Conflict."""
         return await self._views(await self.controller.ask(ReleaseJobs(tuple(ids), user, where_possible)))
 
     async def _views(self, numbers: Sequence[int]) -> list[JobView]:
@@ -321,11 +327,11 @@ class ServiceBackend:
         return [job_view(rows[number], waiting) for number in numbers]
 
     async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
-        """How far a run has come."""
+        """How far a run has come. Raises Unknown, Conflict."""
         await self.controller.ask(ReportProgress(job, attempt, done, total))
 
     def check_run_token(self, job: int, attempt: int, token: str) -> bool:
-        """Whether a token is that of this very run."""
+        """Whether a token is that of exactly this run; compares in constant time, and reads no database."""
         return self.run_tokens.allows(job, attempt, token)
 
     async def jobs(self, which: JobFilter, /) -> Page[JobView]:
@@ -337,7 +343,7 @@ class ServiceBackend:
         return Page(items=items, following=items[-1].job_id if len(items) == which.limit else None)
 
     async def job(self, number: int, /, *, renews: bool = True) -> JobStory:
-        """Everything about a job; renews: its estimate is worked out again where it is not of now."""
+        """Everything about a job; renews: its estimate is worked out again where it is not of now. Raises Unknown."""
         store = self.controller.store
         # The events before the row: an end that the row does not show comes after the last of these events, and a
         # request that waits for it can watch from there.
@@ -383,7 +389,7 @@ class ServiceBackend:
         return [job_view(row, waiting) for row in reversed(rows) if row["job_id"] != number]
 
     async def open_log(self, number: int, attempt: int | None, rank: int, tail: int | None, /) -> LogReader:
-        """A run's output on one of its nodes."""
+        """A run's output on one of its nodes, or so many of the last lines. Raises Unknown."""
         row = await asyncio.to_thread(self.controller.store.job, number)
         if row is None:
             raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
@@ -410,7 +416,7 @@ class ServiceBackend:
         return self._nodes(self.scheduler.ledger.nodes)
 
     async def add_nodes(self, spec: NodeSpec, user: str) -> list[NodeView]:
-        """Add nodes, or rent them."""
+        """Add nodes, or rent them. Raises Refused, Conflict."""
         if spec.kind == "fake-cloud":
             return await self._rent(spec, user)
         try:
@@ -429,12 +435,12 @@ class ServiceBackend:
         return self._nodes(await self.controller.ask(RentNodes(spec.type, spec.count, f"user:{user}")))
 
     async def drain(self, name: str, user: str) -> NodeView:
-        """Start nothing more on a node."""
+        """Start nothing more on a node. Raises Unknown, Conflict."""
         node = await self.controller.ask(SetNodeStatus(name, DRAINING, f"user:{user}"))
         return node_view(name, node, self.scheduler)
 
     async def undrain(self, name: str, user: str) -> NodeView:
-        """Use a node again."""
+        """Use a node again. Raises Unknown, Conflict."""
         node = self.scheduler.ledger.nodes.get(name)
         if node is not None and node.status not in (DRAINING, DRAINED, UP):
             raise Conflict(f"node {name} is {node.status}; only a drained one can be used again")
@@ -442,7 +448,7 @@ class ServiceBackend:
         return node_view(name, node, self.scheduler)
 
     async def heartbeat(self, name: str) -> Lease:
-        """A node lives."""
+        """A heartbeat; the next one must come within the lease. Raises Unknown, Conflict."""
         return await self.controller.beat(name)
 
     async def policy(self) -> PolicyView:
@@ -458,7 +464,10 @@ class ServiceBackend:
         )
 
     async def set_policy(self, text: str, user: str) -> PolicyView:
-        """Decide by another policy from now on, or by a point of the latest front (`front:3`)."""
+        """Decide by another policy from now on, or by a point of the latest front (`front:3`).
+
+        Raises PolicyError, Conflict.
+        """
         await self.tuner.set_policy(text, user)
         return await self.policy()
 
@@ -467,7 +476,7 @@ class ServiceBackend:
         return fleet(self.scheduler)
 
     async def fleet_plan(self) -> FleetPlanView:
-        """The policy's next changes."""
+        """The policy's next changes. Raises Conflict for one that does not plan in rounds."""
         return await asyncio.to_thread(fleet_plan, ask_plan(self.scheduler))
 
     async def portfolio(self, last: int) -> PortfolioView:
@@ -477,7 +486,10 @@ class ServiceBackend:
         return PortfolioView(policy=ledger.policy, member=ledger.member, selections=found)
 
     async def what_if(self, asked: WhatIfSpec, user: str) -> WhatIfView:
-        """Who would finish when after changes; nothing is changed."""
+        """Who would finish when after changes, which are not made.
+
+        Raises Refused, Unknown, Conflict and PolicyError as the changes would.
+        """
         self._check_uploads(asked.submit)
         if asked.policy is not None:
             kind_of(asked.policy)
@@ -494,7 +506,10 @@ class ServiceBackend:
     async def accuracy(
         self, since_s: float | None, until_s: float, by: By | None, listed: bool
     ) -> AccuracyView:
-        """How well promises held."""
+        """How well the promises of a period held, from so long ago (null: from the first) until so long ago.
+
+        Raises Refused for a period that ends before it begins.
+        """
         now_at = self.controller.clock.now_s()
         since_at, until_at = 0.0 if since_s is None else now_at - since_s, now_at - until_s
         if since_s is not None and since_s <= until_s:
@@ -511,15 +526,15 @@ class ServiceBackend:
         return await asyncio.to_thread(read)
 
     async def tune(self, spec: TuneSpec, user: str) -> TuningView:
-        """Begin a search for a front."""
+        """Begin a search, in the place of one that is going on. Raises Refused, Conflict."""
         return await self.tuner.start(spec, user)
 
     async def tuning(self) -> TuningView:
-        """How far the search is, and the latest front."""
+        """The search that is going on, and the latest front."""
         return self.tuner.view()
 
     async def stop_tuning(self) -> TuningView:
-        """Let the search end with the front so far."""
+        """Let the search end with the front so far. Raises Conflict where none is going on."""
         return self.tuner.stop()
 
     async def events(
@@ -534,7 +549,10 @@ class ServiceBackend:
         )
 
     async def watch(self, after: int) -> AsyncIterator[EventView]:
-        """Every event past `after`: each is read from the log, so that a slow reader delays no other."""
+        """Every event past `after`: from the log, then as they happen, without gaps.
+
+        Each is read from the log, so that a slow reader delays no other.
+        """
         after = after or self.controller.store.archived_upto
         while True:
             stored = self.stored

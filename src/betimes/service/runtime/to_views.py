@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from betimes.cluster.resources import PER_UNIT
+from betimes.service.executors.log_files import lost_bytes
 from betimes.service.executors.supervision.files import LOG
-from betimes.service.executors.supervision.output import lost_bytes
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Preemption
 from betimes.service.scheduling.job_states import Status

@@ -7,8 +7,10 @@ preemption and its moves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from betimes.cluster.resources import UnitDemand
 from betimes.service.engines.accounts import Account
@@ -274,40 +276,6 @@ class Job:
             "spec": self.spec.model_dump(mode="json", exclude_defaults=True),
         }
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it, for a snapshot."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        found["spec"] = self.spec.model_dump(mode="json", exclude_defaults=True)
-        found["status"] = self.status.value
-        found["account"] = self.account.row() if self.account else None
-        for name in ("run", "trials", "preemption", "rental"):
-            found[name] = asdict(found[name]) if found[name] else None
-        for name in ("next_move", "move"):
-            move = found.pop(name)
-            if move is not None:
-                found[name] = asdict(move)
-        return found
 
-    @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Job:
-        """A job of a snapshot."""
-        run, account, preemption = found["run"], found["account"], found.get("preemption")
-        trials, rental = found.get("trials"), found.get("rental")
-        return cls(
-            **{
-                **found,
-                "spec": JobSpec(**found["spec"]),
-                "status": Status(found["status"]),
-                "places": _places(found["places"]),
-                "account": Account(**account) if account else None,
-                "run": Run(**{**run, "places": _places(run["places"])}) if run else None,
-                "trials": TrialSet(**trials) if trials else None,
-                "preemption": Preemption(**preemption) if preemption else None,
-                "rental": Rental(**rental) if rental else None,
-                **{name: MoveRecord(**found[name]) for name in ("next_move", "move") if name in found},
-            }
-        )
-
-
-def _places(found: list[Any]) -> Places:
-    return [(str(node), int(units)) for node, units in found]
+JOBS = TypeAdapter(list[Job])
+"""Jobs in a snapshot, which leaves out what is as by default."""

@@ -15,7 +15,7 @@ from betimes.service.engines.plans import alone_usd_per_h
 from betimes.service.machines.budgets import month_of
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.job import Job, MoveRecord, Preemption, Rental, Run, TrialSet
+from betimes.service.scheduling.job import JOBS, Job, MoveRecord, Preemption, Rental, Run, TrialSet
 from betimes.service.scheduling.job_states import Status, Transition, next_status
 from betimes.service.scheduling.node import UP, Node
 from betimes.service.scheduling.promise_errors import INTERVAL, PromiseErrors
@@ -103,7 +103,7 @@ class Ledger:
         return json.dumps(
             {
                 "format": FORMAT,
-                "jobs": [job.to_json() for job in self.jobs.values()],
+                "jobs": JOBS.dump_python(list(self.jobs.values()), mode="json", exclude_defaults=True),
                 "nodes": [node.to_json() for node in self.nodes.values()],
                 "rented": self.rented,
                 "spent_usd": self.spent_usd,
@@ -132,7 +132,7 @@ class Ledger:
             raise StoreError(f"a snapshot of format {found['format']}, and this version reads {FORMAT}")
         ledger = cls(default_run_s)
         ledger.runtime_estimates = RuntimeEstimates.from_json(found["run_times"], default_run_s)
-        ledger.jobs = {one["job_id"]: Job.from_json(one) for one in found["jobs"]}
+        ledger.jobs = {job.job_id: job for job in JOBS.validate_python(found["jobs"])}
         ledger.moved = {job.job_id for job in ledger.jobs.values() if job.move is not None}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none

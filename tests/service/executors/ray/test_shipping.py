@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from betimes.service.executors.protocol import Launch, Place
-from betimes.service.executors.ray import shipping
+from betimes.service.executors.ray import link
 from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.supervision.files import COPY
 from betimes.service.scheduling.run_reports import Ended, RunId, Trouble
@@ -77,7 +77,7 @@ async def executing(at: Path) -> AsyncIterator[tuple[RayExecutor, Apart, Heard]]
 @pytest.fixture
 def archive(at: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An archive of 20 pieces."""
-    monkeypatch.setattr(shipping, "PIECE_BYTES", MIB // 20)
+    monkeypatch.setattr(link, "PIECE_BYTES", MIB // 20)
     data = made(file("data", os.urandom(MIB - 2000)), file("run", b"#!/bin/sh\nwc -c < data\n", 0o755))
     path = at / "service" / f"{sha256(data)}.zip"
     path.parent.mkdir()

@@ -1,4 +1,4 @@
-"""`betimes policy`: show the policy in force, or change it."""
+"""`betimes policy`: show the policy in force, the service's proposal after a new search, or change it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from betimes.cli.live.jobs.completing import complete_policy
 from betimes.cli.verbs import Argument, Json, Output, State
 
 if TYPE_CHECKING:
-    from betimes.service.views.models import PolicyView
+    from betimes.service.views.models import PolicyView, Proposal
+
 
 _LONG_S = 3.0
 
@@ -89,6 +90,38 @@ def _print(found: PolicyView, as_json: bool) -> None:
         if found.idle is not None:
             say(f"Its last decision started no job: {sentence(found.idle.text, now())}")
         if found.proposal is not None:
-            from betimes.cli.live.policy.proposals import show_proposal
+            from betimes.cli.live.policy.policy import show_proposal
 
             show_proposal(found.proposal)
+
+
+def show_proposal(found: Proposal) -> None:
+    """Print the reason for the search, the changes, and the command that adopts the proposal."""
+    from betimes.cli.render.tables import Column, say, show
+    from betimes.cli.render.times import both, now
+
+    names = f" ({', '.join(found.names)})" if found.names else ""
+    say("", f"Tuned again {both(found.at, now())}: {found.reason.text}.")
+    rows = [
+        (name, _text(unit, (found.in_force or {}).get(name)), _text(unit, found.proposed[name]))
+        for name, unit in found.units.items()
+    ]
+    columns = (
+        Column("Objective"),
+        Column("In force", right=True),
+        Column(f"Point {found.point}{names}", right=True),
+    )
+    show(columns, rows)
+    say(f"`betimes policy set front:{found.point}` puts it in force.")
+    if found.not_applied is not None:
+        say(f"Not done by itself: {found.not_applied}.")
+
+
+def _text(unit: str, value: float | None) -> str:
+    from betimes.units import humanise_s
+
+    if value is None:
+        return "some job never ends"
+    if unit == "s":
+        return humanise_s(value)
+    return f"{value:.2%}" if unit == "frac" else f"{value:.3g}"

@@ -7,6 +7,7 @@ when the service restarts on its own machine. Ray may end and restart the actor 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import platform
 import sys
@@ -22,11 +23,11 @@ from betimes.errors import Unavailable
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.log_files import LogCursor
 from betimes.service.executors.protocol import Launch, Place
-from betimes.service.executors.ray import shipping
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.gpus import find_gpus
 from betimes.service.machines.local import available_cores
 from betimes.service.scheduling.run_reports import Ended, Report, RunId
+from betimes.service.uploads.kept import Uploads
 
 POLL_S = 5.0  # a request waits so long for reports
 MOST_CURSORS = 64  # of logs that are read at once
@@ -112,17 +113,17 @@ class NodeAgent:
     async def has_archive(self, session: str, archive: str) -> bool:
         """Whether the archive of an uploaded directory is on this machine."""
         self._of(session)
-        return await asyncio.to_thread(shipping.has_archive, Path(archive))
+        return await asyncio.to_thread(_has_archive, Path(archive))
 
     async def take_piece(self, session: str, archive: str, offset: int, piece: bytes) -> None:
         """Write a piece of an archive behind those before it. Raises OSError where there is no room."""
         self._of(session)
-        await asyncio.to_thread(shipping.take_piece, Path(archive), offset, piece)
+        await asyncio.to_thread(_take_piece, Path(archive), offset, piece)
 
     async def take_archive(self, session: str, archive: str) -> None:
         """All pieces have come. Raises Unavailable if they differ from those sent."""
         self._of(session)
-        await asyncio.to_thread(shipping.take_archive, Path(archive))
+        await asyncio.to_thread(_take_archive, Path(archive))
 
     async def reports(self, session: str, after: int) -> list[tuple[int, Report]]:
         """The reports after that number, which acknowledges all up to it; waits some seconds for the first."""
@@ -208,3 +209,44 @@ def _cursor_at(path: Path, tail: int | None, skip_bytes: int) -> tuple[LogCursor
             return cursor, chunk[skip_bytes:]
         skip_bytes -= len(chunk)
     return cursor, b""
+
+
+# --- archives of uploaded directories ---
+# They are kept where the service keeps them, so that one on a shared disk is there already. Each is sent once, and
+# stays until no job has needed it there for a while.
+
+
+def _has_archive(archive: Path) -> bool:
+    """Whether an archive is on this machine; if so, it stays for a while."""
+    return Uploads(archive.parent).use(archive.stem) is not None
+
+
+def _take_piece(archive: Path, offset: int, piece: bytes) -> None:
+    """Append a piece to an archive. OSError where there is no room, or earlier pieces are missing."""
+    draft = _draft(archive)
+    if offset == 0:
+        archive.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
+        file.truncate(offset)
+        file.seek(offset)
+        file.write(piece)
+
+
+def _take_archive(archive: Path) -> None:
+    """Give a complete archive its name, and remove archives that have not been used for long.
+
+    Raises Unavailable if it differs from the one sent.
+    """
+    draft = _draft(archive)
+    with draft.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != archive.stem:
+            draft.unlink()
+            raise Unavailable(f"{archive} was damaged on its way to the node")
+        os.fsync(file.fileno())
+    draft.replace(archive)
+    uploads = Uploads(archive.parent)
+    uploads.remove(uploads.old())
+
+
+def _draft(archive: Path) -> Path:
+    return archive.with_name(f".{archive.stem}.node")

@@ -8,17 +8,18 @@ import secrets
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from betimes.errors import Unavailable
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.ray.connection import Agents
-from betimes.service.executors.ray.shipping import send_archive
 from betimes.service.executors.supervision.files import is_full
 from betimes.service.scheduling.run_reports import Ended, Report, RunId, Trouble
 
 AGAIN_S = 0.5  # between two tries to attach
 FULL_AGAIN_S = 1.0  # between two tries to send to a node with a full disk
+PIECE_BYTES = 4 * 2**20  # of an archive, in a call
 _BEGINNING = ("start", "adopt")
 
 log = logging.getLogger(__name__)
@@ -214,3 +215,24 @@ class NodeLink:
 def _stop_of(wanted: _Wanted) -> tuple[RunId, float]:
     assert wanted.stop_by is not None, "it is to stop"
     return wanted.launch.run, max(0.0, wanted.stop_by - time.monotonic())
+
+
+# --- archives of uploaded directories, for a node that does not share the service's disk ---
+
+
+async def send_archive(agents: Agents, node: str, session: str, archive: str) -> None:
+    """Send an archive to a node unless it is there.
+
+    Raises Unavailable; OSError where it cannot be read here, or written there.
+    """
+    if await agents.call(node, "has_archive", session, archive):
+        return
+    file = await asyncio.to_thread(Path(archive).open, "rb")
+    try:
+        offset = 0
+        while piece := await asyncio.to_thread(file.read, PIECE_BYTES):
+            await agents.call(node, "take_piece", session, archive, offset, piece)
+            offset += len(piece)
+    finally:
+        file.close()
+    await agents.call(node, "take_archive", session, archive)

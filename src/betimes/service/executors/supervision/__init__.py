@@ -1,6 +1,6 @@
 """The supervisor of one run, a tiny separate process that outlives the service.
 
-`shim.py` beside this package forks it (`forking`), without the rest of Betimes and without `site`, so that it is quick
+`shim.py` beside this package forks it, without the rest of Betimes and without `site`, so that it is quick
 and small: the modules here import only each other and quick parts of the standard library.
 
 A run's folder, and who writes what::
