@@ -9,18 +9,8 @@ import numpy as np
 import pytest
 
 from betimes.errors import InputError
-from betimes.foresight.intervals import (
-    FIRST,
-    LEAST,
-    RATE,
-    Interval,
-    Intervals,
-    Likeness,
-    Point,
-    Window,
-    fit,
-    fit_aside,
-)
+from betimes.foresight.intervals import FIRST, RATE, Interval, Intervals, Point, fit
+from betimes.foresight.past_errors import LEAST, Likeness, Window
 
 
 def point(anchor_s: float = 100.0, *features: float, command: str = "x", wait_s: float = 0.0) -> Point:
@@ -209,15 +199,6 @@ def test_the_errors_of_alike_promises_stay_where_they_are_better_than_the_fits()
     of = point(100.0, *draw.normal(size=20), command="command 3")
     made = known.interval(of, known.learned(of.features))
     assert (made.low_s, made.high_s) == pytest.approx((399.5, 400.5), abs=2.0)
-
-
-def test_a_fit_in_a_process_of_its_own_says_the_same() -> None:
-    known = Intervals(0.8)
-    stream(known, 0, FIRST, [])
-    other = Intervals.from_state(*known.state())
-    other.take(FIRST, fit_aside(other.training(FIRST), other.level))
-    features = [math.log(100.0), 0.4, 1.0]
-    assert other.learned(features) == known.learned(features)
 
 
 def test_a_window_has_the_quantiles_of_the_latest_values() -> None:

@@ -18,20 +18,28 @@ from __future__ import annotations
 
 import heapq
 import math
-import os
-from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from betimes.core.nodes.wait_predictor import Predictor, Split, predict_rows
+from betimes.core.nodes.wait_predictor import Predictor, predict_rows
 from betimes.errors import InputError
+from betimes.foresight.past_errors import (
+    FEW,
+    MOST_ALIKE,
+    MOST_OF_ANOTHER,
+    RESIDUALS,
+    Alike,
+    Likeness,
+    Margins,
+    Raw,
+    Window,
+)
 from betimes.foresight.waits.estimators import boosted_quantile
-from betimes.kernels import Floats, Records, as_array, blank
-from betimes.processes import Do, Processes
+from betimes.kernels import Floats
 
 FIRST = 100  # finished jobs before the first fit
 GROWTH = 0.5  # fitted again after so many more, as a share of those known
@@ -40,7 +48,6 @@ LATEST = 10_000  # finished jobs used in a fit
 AVERAGED = 2  # latest fits, of which the mean counts
 KEPT = LATEST + AVERAGED * MOST_BETWEEN  # finished jobs that these were made of, and the next will be
 ROUND_S = 0.5  # a promise is good to the second: an exact one must not miss by the last bit
-FEW = 30  # residuals, before there is a margin; and promises by which the two sources are compared
 
 DEFAULT = (math.log(0.02), math.log(0.8), math.log(3.0))
 """Low, median and high of log(JCT / JCT in the play-out) where nothing is known."""
@@ -50,22 +57,12 @@ SHARES = (0.0, 0.5, 1.0)
 
 RATE = 0.005  # step of the shared error rate
 ROLLING = 1000  # latest promises by which sources and medians are judged
-RESIDUALS = 500  # latest of a class
-ENOUGH = 100  # residuals before a class has its own margin
 HORIZONS_S = (600.0, 3600.0, 21_600.0)  # classes of promise by its length
 WAITS = 0.05  # and by whether more than this part of it is waiting
 
-LEAST = 20  # errors of promises that are alike, before their quantiles are used
-MOST_ALIKE = 500
-MOST_OF_ANOTHER = 3  # of one command, for jobs of another: a hundred runs of one say little of the next
 MOST_CLASSES = 20_000  # of promises that are alike: those that were used last
 
-NICE = 15  # of a process that fits
-
 UNKNOWN = -99.0  # a feature that is not known
-
-Raw = tuple[float, float, float]
-"""Low, median and high quantile of log(JCT / anchor), before the margin."""
 
 
 @dataclass(frozen=True)
@@ -81,23 +78,6 @@ class Interval:
     high_s: float
     few: bool
     starts_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
-
-
-class Likeness(NamedTuple):
-    """What tells which promises are alike: the job's user and command, and where its belief is from."""
-
-    user: str
-    command: str
-    basis: str
-
-    def classes(self) -> tuple[tuple[str | None, ...], ...]:
-        """From the finest to that of all; null stands for any."""
-        return (
-            (self.user, self.command, self.basis),
-            (self.user, None, self.basis),
-            (None, None, self.basis),
-            (None, None, None),
-        )
 
 
 class Point(NamedTuple):
@@ -147,94 +127,6 @@ class _Issued:
     few: bool
     features: Floats
     missed: bool = False
-
-
-class Window:
-    """The latest `most` values, and their quantiles."""
-
-    def __init__(self, most: int, values: Iterable[float] = ()) -> None:
-        self.values: deque[float] = deque(maxlen=most)
-        self._sorted: list[float] = []
-        for value in values:
-            self.add(value)
-
-    def __len__(self) -> int:
-        return len(self._sorted)
-
-    def add(self, value: float) -> None:
-        """Add a value; the oldest leaves where there are too many."""
-        if len(self.values) == self.values.maxlen:
-            del self._sorted[bisect_left(self._sorted, self.values[0])]
-        self.values.append(value)
-        insort(self._sorted, value)
-
-    def quantile(self, level: float) -> float:
-        """A quantile by linear interpolation; of at least one value."""
-        place = level * (len(self._sorted) - 1)
-        below = min(int(place), len(self._sorted) - 1)
-        above = min(below + 1, len(self._sorted) - 1)
-        return self._sorted[below] + (place - below) * (self._sorted[above] - self._sorted[below])
-
-
-class Alike:
-    """The latest errors of promises of one class, log(JCT / JCT in the play-out): at most `each` of one command."""
-
-    def __init__(self, each: int, values: Iterable[tuple[str, float]] = ()) -> None:
-        self.each = each
-        self.of: dict[str, deque[float]] = {}  # by command; the last used is the last
-        self._sorted: list[float] = []
-        for command, value in values:
-            self.add(command, value)
-
-    def add(self, command: str, value: float) -> None:
-        """Add an error; an older one of the command leaves, or of the command that was used longest ago."""
-        latest = self.of.pop(command, None) or deque[float]()
-        self.of[command] = latest
-        latest.append(value)
-        insort(self._sorted, value)
-        if len(latest) > self.each:
-            self._leave(latest)
-        elif len(self._sorted) > MOST_ALIKE:
-            first = next(iter(self.of))
-            self._leave(self.of[first])
-            if not self.of[first]:
-                del self.of[first]
-
-    def _leave(self, latest: deque[float]) -> None:
-        del self._sorted[bisect_left(self._sorted, latest.popleft())]
-
-    def raw(self, level: float) -> Raw | None:
-        """The quantiles, by rank, so that few values reach far; null: there are too few."""
-        count = len(self._sorted)
-        if count < LEAST:
-            return None
-        outside = max(math.floor((count + 1) * (1.0 - level) / 2.0 + 1e-9) - 1, 0)
-        outside = min(outside, (count - 1) // 2)
-        return self._sorted[outside], self._sorted[count // 2], self._sorted[count - 1 - outside]
-
-    def values(self) -> list[tuple[str, float]]:
-        """All of it, for `Alike` to be made again."""
-        return [(command, value) for command, latest in self.of.items() for value in latest]
-
-
-class Margins:
-    """The latest residuals of one source by class of promise: how far the truth lay outside its quantiles."""
-
-    def __init__(self) -> None:
-        self.kinds: dict[int, Window] = {}
-        self.recent = Window(2 * RESIDUALS)  # of all classes
-
-    def add(self, kind: int, residual: float) -> None:
-        """The truth was so far outside; below 0: inside."""
-        self.kinds.setdefault(kind, Window(RESIDUALS)).add(residual)
-        self.recent.add(residual)
-
-    def margin(self, kind: int, rate: float) -> float:
-        """The margin of a class: it would have covered all but `rate` of its latest promises."""
-        used = self.kinds.get(kind, self.recent)
-        if len(used) < ENOUGH:
-            used = self.recent
-        return used.quantile(1.0 - rate) if len(used) >= FEW else 0.0
 
 
 class FitDue(NamedTuple):
@@ -512,33 +404,6 @@ def fit(rows: Sequence[tuple[Floats, float]], level: float) -> tuple[Predictor, 
     x, y = np.array([row for row, _ in rows]), np.array([ratio for _, ratio in rows])
     tail = (1.0 - level) / 2.0
     return tuple(boosted_quantile(quantile, x, y) for quantile in (tail, 0.5, 1.0 - tail))
-
-
-def fit_aside(rows: Sequence[tuple[Floats, float]], level: float) -> tuple[Predictor, ...]:
-    """As `fit`, in a process that ends with it and gives way to others. Raises BetimesError as that does."""
-    with Processes(_fitter, (level,), 1) as process:
-        _, fitted = next(process.answers([rows]))
-    model = tuple(Predictor(trees=_records(trees), **others) for trees, others in fitted)
-    predict_rows(model[0], np.array([rows[0][0]]), np.zeros(1))  # loads what is compiled
-    return model
-
-
-def _fitter(level: float) -> Do:
-    def do(rows: Sequence[tuple[Floats, float]], _: object) -> list[tuple[Any, dict[str, Any]]]:
-        return [
-            (np.asarray(values.pop("trees")), values)
-            for values in (dict(predictor.values()) for predictor in fit(rows, level))
-        ]
-
-    os.nice(NICE)
-    return do
-
-
-def _records(values: Any) -> Records[Split]:
-    """Records as kernels want them; on their way between processes they are plain."""
-    splits = blank(Split, len(values))
-    as_array(splits)[...] = values
-    return splits
 
 
 def _blended(share: float, played: float, learned: float) -> float:

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from betimes.foresight.intervals import UNKNOWN, Interval, Intervals, Likeness, Point, Raw, fit
+from betimes.foresight.intervals import UNKNOWN, Interval, Intervals, Point, fit
+from betimes.foresight.past_errors import Likeness, Raw
 from betimes.foresight.run_times import Described, RunTimes
 from betimes.kernels import Floats
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from betimes.foresight.intervals import LEAST
+from betimes.foresight.past_errors import LEAST
 from betimes.service.runtime.controller import Controller
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.job_spec import JobSpec
@@ -116,7 +116,7 @@ def test_fits_are_made_beside_the_service_and_again_after_a_restart() -> None:
             service.finish()
         ledger = controller_of(service).scheduler.ledger
         intervals = ledger.promise_errors.model.intervals
-        for _ in range(600):
+        for _ in range(3000):
             if intervals.models:
                 break
             service._do(asyncio.sleep(0.1))

@@ -15,7 +15,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
 from betimes.errors import BetimesError
-from betimes.foresight.intervals import Intervals, fit_aside
+from betimes.foresight.fitting import fit_aside
+from betimes.foresight.intervals import Intervals
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.executors.protocol import FORCE_AFTER_S
 from betimes.service.runtime.commands import PromiseJobs, SubmitJobs

@@ -12,7 +12,8 @@ import base64
 import math
 from typing import Any, NamedTuple
 
-from betimes.foresight.intervals import Point, Raw
+from betimes.foresight.intervals import Point
+from betimes.foresight.past_errors import Raw
 from betimes.foresight.promise_model import Played, PromiseModel, Queue
 from betimes.foresight.run_times import Described
 from betimes.service.scheduling.job import Job

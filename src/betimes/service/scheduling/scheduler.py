@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from betimes.cluster import Offer
-from betimes.foresight.intervals import Raw
+from betimes.foresight.past_errors import Raw
 from betimes.foresight.promise_model import Queue
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.scheduling.admission import Admission
