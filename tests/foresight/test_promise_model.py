@@ -20,10 +20,12 @@ def day(model: PromiseModel, first: int, last: int) -> list[Interval]:
     for at in range(first, last):
         at_s, job_id, user = 2000.0 * at, str(at), ("ann", "bob")[at % 2]
         job = Described(user, "train.py", 1000.0, 1.0)
-        believed_s = model.submitted(job_id, job, at_s)
-        played = Played(at_s, at_s + float(believed_s[7]), at_s + 1000.0)
-        quoted = model.quote(job, at_s, played, believed_s, IDLE)
-        made.append(model.promise(job_id, at_s, played, believed_s, IDLE))
+        model.submitted(job_id, job)
+        believed_s = model.run_times.quantiles(job, at_s)
+        point = model.point(job, at_s, Played(at_s, at_s + float(believed_s[7]), at_s + 1000.0), IDLE)
+        learned = model.intervals.learned(point.features)
+        quoted = model.intervals.interval(point, learned)
+        made.append(model.promise(job_id, at_s, point, learned))
         assert quoted == made[-1]
         model.started(job_id, at_s)
         run_s = (100.0, 500.0)[at % 2] * math.exp(0.1 * np.random.default_rng(at).normal())
@@ -46,10 +48,11 @@ def test_a_restart_changes_no_promise() -> None:
     model = PromiseModel(0.8)
     day(model, 0, 120)
     job = Described("ann", "train.py", math.nan, 2.0)
-    believed_s = model.submitted("open", job, 3e5)
-    model.promise("open", 3e5, Played(3e5, 3e5 + 50.0), believed_s, IDLE)
+    model.submitted("open", job)
+    model.promise("open", 3e5, model.point(job, 3e5, Played(3e5, 3e5 + 50.0), IDLE), None)
     model.started("open", 3e5)
     again = PromiseModel.from_bytes(model.to_bytes())
+    again.refit()
     for each in (model, again):
         each.ended("open", 400.0, 3e5 + 400.0)
     assert day(again, 200, 240) == day(model, 200, 240)
@@ -60,8 +63,7 @@ def test_a_job_that_is_cancelled_leaves_nothing_behind() -> None:
     model = PromiseModel(0.8)
     day(model, 0, 10)
     before = model.to_bytes()
-    believed_s = model.submitted("x", Described("ann", "train.py", 1000.0, 1.0), 2e4)
+    model.submitted("x", Described("ann", "train.py", 1000.0, 1.0))
     model.started("x", 2e4)
     model.forget("x")
-    assert len(believed_s)
     assert model.to_bytes() == before

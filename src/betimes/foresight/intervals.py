@@ -1,39 +1,53 @@
-"""Intervals around promises: quantiles of the error learned from features, and a margin that keeps their coverage true.
+"""Intervals around promises: quantiles of the error of earlier ones, and a margin that keeps their coverage true.
 
 A promise is a completion time (JCT) from a play-out. What is learned is log(JCT / anchor), the anchor being the JCT in
-a play-out in which the policy's beliefs come true, or else the only one there is: three boosted quantile regressions
-on features known when the promise is made (conformalised quantile regression: Romano, Patterson, Candes, 2019). A
-margin is added on both sides, of a size that adapts (Gibbs and Candes, 2021): residuals are kept by class of promise,
+a play-out in which the policy's beliefs come true, or else the only one there is. There are two sources of its
+quantiles: the errors of promises that were alike, with back-off (of the same command; of the user; of all), and, where
+enough has finished, three boosted quantile regressions on features known when the promise is made (conformalised
+quantile regression: Romano, Patterson, Candes, 2019). The one with the better interval score lately is promised.
+
+A margin is added on both sides, of a size that adapts (Gibbs and Candes, 2021): residuals are kept by class of promise,
 since their scale differs, and one error rate is shared by all, since classes are too thin to adapt alone. A miss is
 known when the upper bound passes, not when the job ends, and feedback is for the interval that was issued.
 
-No clock: calls come in the order of events, and the same calls give the same intervals.
+No clock: calls come in the order of events, and the same calls give the same intervals. Fits are due at fixed counts of
+finished jobs, of what was known then; when they are done, here or aside, is the caller's affair.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from betimes.core.nodes.wait_predictor import Predictor, Split, predict_rows
+from betimes.core.nodes.wait_predictor import Predictor, predict_rows
 from betimes.errors import InputError
+from betimes.foresight.past_errors import (
+    FEW,
+    MOST_ALIKE,
+    MOST_OF_ANOTHER,
+    RESIDUALS,
+    Alike,
+    Likeness,
+    Margins,
+    Raw,
+    Window,
+)
 from betimes.foresight.waits.estimators import boosted_quantile
-from betimes.kernels import Floats, FloatTable, Records, as_array, blank
+from betimes.kernels import Floats
 
 FIRST = 100  # finished jobs before the first fit
 GROWTH = 0.5  # fitted again after so many more, as a share of those known
 MOST_BETWEEN = 5_000  # but at the latest after so many
 LATEST = 10_000  # finished jobs used in a fit
 AVERAGED = 2  # latest fits, of which the mean counts
+KEPT = LATEST + AVERAGED * MOST_BETWEEN  # finished jobs that these were made of, and the next will be
 ROUND_S = 0.5  # a promise is good to the second: an exact one must not miss by the last bit
-FEW = 30  # below that the interval is the default one
 
 DEFAULT = (math.log(0.02), math.log(0.8), math.log(3.0))
 """Low, median and high of log(JCT / JCT in the play-out) where nothing is known."""
@@ -42,11 +56,11 @@ SHARES = (0.0, 0.5, 1.0)
 """Of the play-out in the median, the rest is learned: the share is promised that had the smallest error lately."""
 
 RATE = 0.005  # step of the shared error rate
-ROLLING = 1000  # latest log ratios: intervals before the first fit
-RESIDUALS = 500  # latest of a class
-ENOUGH = 100  # residuals before a class has its own margin
+ROLLING = 1000  # latest promises by which sources and medians are judged
 HORIZONS_S = (600.0, 3600.0, 21_600.0)  # classes of promise by its length
 WAITS = 0.05  # and by whether more than this part of it is waiting
+
+MOST_CLASSES = 20_000  # of promises that are alike: those that were used last
 
 UNKNOWN = -99.0  # a feature that is not known
 
@@ -55,68 +69,71 @@ UNKNOWN = -99.0  # a feature that is not known
 class Interval:
     """A promised completion time in seconds after submission: it lies between `low_s` and `high_s` at the level.
 
-    few: there are few jobs to learn from yet, and the interval is wide for that reason.
+    starts_s: low, median and high of the start. few: there are few jobs like this one yet: unless much else is known,
+    the interval is wide for that reason.
     """
 
     low_s: float
     median_s: float
     high_s: float
     few: bool
+    starts_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
 class Point(NamedTuple):
     """What an interval is made of.
 
     anchor_s: the JCT to which all is relative. played: log(JCT in the play-out / anchor). wait_s: of it waiting.
-    features: known now, none of them NaN (`UNKNOWN`), times relative to the anchor.
+    features: known now, none of them NaN (`UNKNOWN`), times relative to the anchor. most_s: the longest run time.
     """
 
     anchor_s: float
     played: float
     wait_s: float
-    features: list[float]
+    features: Sequence[float]
+    like: Likeness = Likeness("", "", "")
+    most_s: float = math.inf
+
+
+class Guess(NamedTuple):
+    """What one source says of a promise, relative to the anchor, and the margin on both sides; all logarithms."""
+
+    low: float
+    median: float
+    high: float
+    margin: float = 0.0
+
+    def ends(self) -> tuple[float, float]:
+        """The ends with the margin."""
+        low, high = self.low - self.margin, self.high + self.margin
+        if low > high:  # a negative margin of more than half the width
+            low = high = 0.5 * (low + high)
+        return low, high
 
 
 @dataclass
 class _Issued:
-    """A promise whose job has not finished; logarithms relative to the anchor."""
+    """A promise whose job has not finished; few: its interval is not one that counts."""
 
     at_s: float
     anchor_s: float
     played: float
-    raw: tuple[float, float, float]
     kind: int
+    like: Likeness
+    guesses: tuple[Guess | None, Guess | None]  # from promises that were alike, and from features
+    used: Guess
     low_s: float
     high_s: float
-    features: list[float]
+    few: bool
+    features: Floats
     missed: bool = False
 
 
-class Window:
-    """The latest `most` values, and their quantiles."""
+class FitDue(NamedTuple):
+    """A fit is due once `count` jobs have finished; late: rows of promises that were broken then, and still open."""
 
-    def __init__(self, most: int, values: Iterable[float] = ()) -> None:
-        self.values: deque[float] = deque(maxlen=most)
-        self._sorted: list[float] = []
-        for value in values:
-            self.add(value)
-
-    def __len__(self) -> int:
-        return len(self._sorted)
-
-    def add(self, value: float) -> None:
-        """Add a value; the oldest leaves where there are too many."""
-        if len(self.values) == self.values.maxlen:
-            del self._sorted[bisect_left(self._sorted, self.values[0])]
-        self.values.append(value)
-        insort(self._sorted, value)
-
-    def quantile(self, level: float) -> float:
-        """A quantile by linear interpolation; of at least one value."""
-        place = level * (len(self._sorted) - 1)
-        below = min(int(place), len(self._sorted) - 1)
-        above = min(below + 1, len(self._sorted) - 1)
-        return self._sorted[below] + (place - below) * (self._sorted[above] - self._sorted[below])
+    count: int
+    late: list[tuple[Floats, float]]
 
 
 class Intervals:
@@ -129,56 +146,105 @@ class Intervals:
             )
         self.level = level
         self.rate = 1.0 - level  # of misses that the margin allows for
-        self.residuals: dict[int, Window] = {}
-        self.recent = Window(2 * RESIDUALS)  # of all classes
-        self.ratios = Window(ROLLING)  # log(JCT / JCT in the play-out)
+        self.margins = (Margins(), Margins())  # of both sources
+        self.scores = [0.0, 0.0]  # mean interval score of the latest promises that both had a guess for
+        self.compared = 0
+        self.alike: dict[tuple[str | None, ...], Alike] = {}
+        self.ratios = Window(ROLLING)  # log(JCT / JCT in the play-out), the baseline of `rolling`
         self.issued: dict[str, _Issued] = {}
         self.bounds: list[tuple[float, str]] = []  # a heap of (instant at which an upper bound passes, job)
-        self.models: deque[tuple[Predictor, ...]] = deque(maxlen=AVERAGED)
+        self.due: deque[FitDue] = deque(maxlen=AVERAGED)
+        self.models: dict[int, tuple[Predictor, ...]] = {}  # those of `due` that are there
         self.errors = [0.0] * len(SHARES)  # mean |log(JCT / median)| of the latest, for each of them
-        self.known: deque[tuple[list[float], float]] = deque(maxlen=LATEST)  # features and log ratio
+        self.known: deque[tuple[Floats, float]] = deque(maxlen=KEPT)  # features and log ratio
         self.finished = 0
-        self.now_s = -math.inf  # of the last call
+        self.now_s = -math.inf  # of the latest call
         self.fit_at = FIRST  # finished jobs at which the next fit is due
 
-    def interval(self, point: Point) -> Interval:
-        """The interval around a promise; nothing is noted."""
-        return self._around(point, self._raw(point))
+    def at_level(self, level: float) -> None:
+        """Make intervals at another level from now on; what was fitted for this one is void."""
+        if level != self.level:
+            self.rate += self.level - level
+            self.level, self.models = level, {}
 
-    def issue(self, job_id: str, at_s: float, point: Point) -> Interval:
-        """As `interval`, and it will be judged: by `passed`, and when the job has `ended`."""
+    def interval(self, point: Point, learned: Raw | None) -> Interval:
+        """The interval around a promise; nothing is noted. learned: from `learned`."""
+        guesses = self._guesses(point, learned)
+        return self._around(point, self._used(point, guesses), few=guesses[0] is None)
+
+    def issue(
+        self,
+        job_id: str,
+        at_s: float,
+        point: Point,
+        learned: Raw | None,
+        shown_s: tuple[float, float] | None = None,
+    ) -> Interval:
+        """As `interval`, and it will be judged: by `passed`, and when the job has `ended`.
+
+        shown_s: its ends as they stand in a log.
+        """
         self.passed(at_s)
-        raw = self._raw(point)
-        made = self._around(point, raw)
+        guesses = self._guesses(point, learned)
+        used, few = self._used(point, guesses), guesses[0] is None
+        made = self._around(point, used, few=few)
+        low_s, high_s = (made.low_s, made.high_s) if shown_s is None else shown_s
         self.issued[job_id] = _Issued(
-            at_s, point.anchor_s, point.played, raw, _kind(point), made.low_s, made.high_s, point.features
+            *(at_s, point.anchor_s, point.played, _kind(point), point.like, guesses, used, low_s, high_s),
+            few=few and learned is None,
+            features=np.array(point.features),
         )
-        heapq.heappush(self.bounds, (at_s + made.high_s, job_id))
+        heapq.heappush(self.bounds, (at_s + high_s, job_id))
         return made
 
-    def _around(self, point: Point, raw: tuple[float, float, float]) -> Interval:
-        margin = self._margin(_kind(point))
-        low, high = raw[0] - margin, raw[2] + margin
-        if low > high:  # a negative margin of more than half the width
-            low = high = 0.5 * (low + high)
-        median = _blended(SHARES[self.errors.index(min(self.errors))], point.played, raw[1])
+    def _guesses(self, point: Point, learned: Raw | None) -> tuple[Guess | None, Guess | None]:
+        kind, alike = _kind(point), self._alike(point.like)
+        raws = None if alike is None else tuple(each + point.played for each in alike), learned
+        first, second = (
+            None if raw is None else Guess(*raw, margins.margin(kind, self.rate))
+            for raw, margins in zip(raws, self.margins, strict=True)
+        )
+        return first, second
+
+    def _used(self, point: Point, guesses: tuple[Guess | None, Guess | None]) -> Guess:
+        """That of the source which did better lately."""
+        alike, learned = guesses
+        if alike is not None and learned is not None:
+            is_better = self.compared >= FEW and self.scores[1] <= self.scores[0]
+            return learned if is_better else alike
+        return alike or learned or Guess(*(each + point.played for each in DEFAULT))
+
+    def _alike(self, like: Likeness) -> Raw | None:
+        for each in like.classes():
+            found = self.alike.get(each)
+            if found is not None and (raw := found.raw(self.level)) is not None:
+                return raw
+        return None
+
+    def _around(self, point: Point, used: Guess, *, few: bool) -> Interval:
+        low, high = used.ends()
+        median = _blended(SHARES[self.errors.index(min(self.errors))], point.played, used.median)
         low_s, median_s, high_s = (
             point.anchor_s * math.exp(each) for each in (low, min(max(median, low), high), high)
         )
-        return Interval(max(low_s - ROUND_S, 0.0), median_s, high_s + ROUND_S, few=not self.models)
+        low_s, high_s = max(low_s - ROUND_S, 0.0), high_s + ROUND_S
+        waits = point.wait_s / (point.anchor_s * math.exp(point.played))  # the part of it that is waiting
+        starts_s = low_s * waits, median_s * waits, high_s * waits
+        most_s = starts_s[2] + point.most_s + ROUND_S  # a run ends at its limit, however late it starts
+        return Interval(min(low_s, most_s), min(median_s, most_s), min(high_s, most_s), few, starts_s)
 
     def passed(self, at_s: float) -> None:
         """It is `at_s`: promises whose upper bound has passed have missed."""
-        self.now_s = at_s
+        self.now_s = max(self.now_s, at_s)
         while self.bounds and self.bounds[0][0] < at_s:
-            _, job_id = heapq.heappop(self.bounds)
+            end_s, job_id = heapq.heappop(self.bounds)
             promise = self.issued.get(job_id)
-            if promise is not None and not promise.missed:
+            if promise is not None and not promise.missed and promise.at_s + promise.high_s == end_s:
                 promise.missed = True
-                self._adapt(missed=True)
+                self._adapt(promise, missed=True)
 
     def ended(self, job_id: str, at_s: float) -> float | None:
-        """The job has finished: returns log(JCT / JCT in the play-out), None where nothing was promised."""
+        """The job has finished, at the latest now: log(JCT / JCT in the play-out), None: nothing was promised."""
         self.passed(at_s)
         promise = self.issued.pop(job_id, None)
         if promise is None:
@@ -186,139 +252,156 @@ class Intervals:
         jct_s = max(at_s - promise.at_s, 1.0)
         ratio = math.log(jct_s / promise.anchor_s)
         if not promise.missed:
-            self._adapt(missed=jct_s < promise.low_s)
-        residual = max(promise.raw[0] - ratio, ratio - promise.raw[2])
-        of_kind = self.residuals.setdefault(promise.kind, Window(RESIDUALS))
-        of_kind.add(residual)
-        self.recent.add(residual)
+            self._adapt(promise, missed=jct_s < promise.low_s)
+        elif jct_s <= promise.high_s:  # nobody knew of its end when the bound passed
+            self._adapt(promise, missed=False)
+            self.rate += 0.0 if promise.few else RATE * self.level
+        self._judge(promise, ratio)
         self.ratios.add(ratio - promise.played)
+        for at, each in enumerate(promise.like.classes()):
+            found = self.alike.pop(each, None) or Alike(MOST_OF_ANOTHER if at else MOST_ALIKE)
+            found.add(f"{promise.like.user}|{promise.like.command}", ratio - promise.played)
+            self.alike[each] = found
+        while len(self.alike) > MOST_CLASSES:
+            del self.alike[next(iter(self.alike))]
         self.known.append((promise.features, ratio))
         self.finished += 1
-        for at, share in enumerate(SHARES):
-            error = abs(ratio - _blended(share, promise.played, promise.raw[1]))
-            self.errors[at] += (error - self.errors[at]) / min(self.finished, ROLLING)
+        if self.finished == self.fit_at:
+            self._note_due()
         return ratio - promise.played
 
+    def _judge(self, promise: _Issued, ratio: float) -> None:
+        """Compare what was said of a job with what became of it."""
+        for margins, guess in zip(self.margins, promise.guesses, strict=True):
+            if guess is not None:
+                margins.add(promise.kind, max(guess.low - ratio, ratio - guess.high))
+        alike, learned = promise.guesses
+        if alike is not None and learned is not None:
+            self.compared += 1
+            for at, guess in enumerate((alike, learned)):
+                low, high = guess.ends()
+                score = high - low + 2.0 / (1.0 - self.level) * max(low - ratio, ratio - high, 0.0)
+                self.scores[at] += (score - self.scores[at]) / min(self.compared, ROLLING)
+        for at, share in enumerate(SHARES):
+            error = abs(ratio - _blended(share, promise.played, promise.used.median))
+            self.errors[at] += (error - self.errors[at]) / min(self.finished + 1, ROLLING)
+
     def forget(self, job_id: str) -> None:
-        """The job will never finish: its promise is not judged."""
+        """The job will never finish, or its promise is void: that is not judged."""
         self.issued.pop(job_id, None)
 
-    @property
-    def is_due(self) -> bool:
-        """Whether enough has finished since the last fit for another one: `take(fit(*training(), level))`."""
-        return self.finished >= self.fit_at
+    def _note_due(self) -> None:
+        """Promises that are already broken count with the time that has passed: less than that it will not be.
 
-    def training(self) -> tuple[FloatTable, Floats]:
-        """Features (n, features) and log(JCT / anchor) (n,) of the latest finished jobs, for `fit`.
-
-        Promises that are already broken count, too, with the time that has passed: less than that it will not be, and
-        without them long jobs, which finish late, would be missing.
+        Without them long jobs, which finish late, would be missing.
         """
-        rows = list(self.known)
-        rows += [
+        late = [
             (promise.features, math.log((self.now_s - promise.at_s) / promise.anchor_s))
             for promise in self.issued.values()
             if promise.missed
         ]
-        return np.array([row for row, _ in rows]), np.array([ratio for _, ratio in rows])
-
-    def take(self, model: tuple[Predictor, ...]) -> None:
-        """Use a fitted model from now on."""
-        self.models.append(model)
+        self.due.append(FitDue(self.finished, late))
         self.fit_at = self.finished + min(int(GROWTH * self.finished), MOST_BETWEEN)
 
-    def _raw(self, point: Point) -> tuple[float, float, float]:
-        """Quantiles of log(JCT / anchor) before the margin."""
+    def next_due(self) -> int | None:
+        """The count of finished jobs for which a fit is due: `take(count, fit(training(count), level))`; null: none."""
+        return next((each.count for each in self.due if each.count not in self.models), None)
+
+    def training(self, count: int) -> list[tuple[Floats, float]]:
+        """Features and log(JCT / anchor) of the latest jobs when so many had finished, for `fit`."""
+        late = next(each.late for each in self.due if each.count == count)
+        last = len(self.known) - (self.finished - count)
+        return [*list(self.known)[max(last - LATEST, 0) : last], *late]
+
+    def take(self, count: int, model: tuple[Predictor, ...]) -> None:
+        """Use a fitted model from now on, unless newer ones have become due meanwhile."""
+        wanted = {each.count for each in self.due}
+        self.models = {at: each for at, each in (*self.models.items(), (count, model)) if at in wanted}
+
+    def learned(self, features: Sequence[float]) -> Raw | None:
+        """Quantiles of log(JCT / anchor) by the fitted models; null: there is none yet."""
         if not self.models:
-            low, median, high = self.rolling()
-            return low + point.played, median + point.played, high + point.played
-        row = np.array([point.features])
+            return None
+        row = np.array([features])
         total, one = np.zeros(3), np.zeros(1)
-        for model in self.models:
+        for model in self.models.values():
             for at, predictor in enumerate(model):
                 predict_rows(predictor, row, one)
                 total[at] += one[0]
         low, median, high = sorted((total / len(self.models)).tolist())
         return low, median, high
 
-    def rolling(self) -> tuple[float, float, float]:
-        """Quantiles of the latest log(JCT / JCT in the play-out), whatever the features."""
+    def rolling(self) -> Raw:
+        """Quantiles of the latest log(JCT / JCT in the play-out), whatever the job: a baseline."""
         if len(self.ratios) < FEW:
             return DEFAULT
         tail = (1.0 - self.level) / 2.0
         return self.ratios.quantile(tail), self.ratios.quantile(0.5), self.ratios.quantile(1.0 - tail)
 
-    def _margin(self, kind: int) -> float:
-        """The margin of a class: it would have covered all but `rate` of its latest promises."""
-        used = self.residuals.get(kind, self.recent)
-        if len(used) < ENOUGH:
-            used = self.recent
-        return used.quantile(1.0 - self.rate) if len(used) >= FEW else 0.0
-
-    def _adapt(self, *, missed: bool) -> None:
-        self.rate = min(max(self.rate + RATE * ((1.0 - self.level) - missed), 0.001), 0.999)
+    def _adapt(self, promise: _Issued, *, missed: bool) -> None:
+        if not promise.few:
+            self.rate = min(max(self.rate + RATE * ((1.0 - self.level) - missed), 0.001), 0.999)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
-        """Everything learned: as JSON has it, and arrays."""
+        """Everything learned, as JSON has it, and arrays; but for the fits, which can be made again."""
         plain = {
             "level": self.level,
             "rate": self.rate,
-            "residuals": [[kind, list(window.values)] for kind, window in self.residuals.items()],
-            "recent": list(self.recent.values),
+            "margins": [
+                [[[kind, list(one.values)] for kind, one in each.kinds.items()], list(each.recent.values)]
+                for each in self.margins
+            ],
+            "scores": self.scores,
+            "compared": self.compared,
+            "alike": [[key, each.each, each.values()] for key, each in self.alike.items()],
             "ratios": list(self.ratios.values),
-            "issued": {job_id: list(vars(promise).values()) for job_id, promise in self.issued.items()},
+            "issued": {
+                job_id: {**vars(promise), "features": promise.features.tolist()}
+                for job_id, promise in self.issued.items()
+            },
             "bounds": self.bounds,
+            "due": [[count, [[x.tolist(), y] for x, y in late]] for count, late in self.due],
             "finished": self.finished,
             "errors": self.errors,
             "now_s": self.now_s,
             "fit_at": self.fit_at,
-            "models": len(self.models),
         }
-        arrays: dict[str, Any] = {
+        return plain, {
             "x": np.array([row for row, _ in self.known]),
             "y": np.array([ratio for _, ratio in self.known]),
         }
-        for number, model in enumerate(self.models):
-            for at, predictor in enumerate(model):
-                for name, value in predictor.values().items():
-                    arrays[f"{name}-{number}-{at}"] = np.asarray(value)
-        return plain, arrays
 
     @classmethod
     def from_state(cls, plain: dict[str, Any], arrays: dict[str, Any]) -> Self:
-        """The same as when `state` was called."""
+        """The same as when `state` was called; the fits are due again."""
         new = cls(plain["level"])
-        new.rate, new.finished, new.fit_at = plain["rate"], plain["finished"], plain["fit_at"]
-        new.now_s, new.errors = plain["now_s"], list(plain["errors"])
-        for kind, values in plain["residuals"]:
-            new.residuals[kind] = Window(RESIDUALS, values)
-        new.recent = Window(2 * RESIDUALS, plain["recent"])
+        for name in ("rate", "scores", "compared", "finished", "errors", "now_s", "fit_at"):
+            setattr(new, name, plain[name])
+        for margins, (kinds, recent) in zip(new.margins, plain["margins"], strict=True):
+            margins.kinds = {kind: Window(RESIDUALS, values) for kind, values in kinds}
+            margins.recent = Window(2 * RESIDUALS, recent)
+        new.alike = {tuple(key): Alike(each, values) for key, each, values in plain["alike"]}
         new.ratios = Window(ROLLING, plain["ratios"])
-        for job_id, (at_s, anchor_s, played, raw, *rest) in plain["issued"].items():
-            new.issued[job_id] = _Issued(at_s, anchor_s, played, tuple(raw), *rest)
-        new.bounds = [(at_s, job_id) for at_s, job_id in plain["bounds"]]
-        new.known.extend(zip(arrays["x"].tolist(), arrays["y"].tolist(), strict=True))
-        for number in range(plain["models"]):
-            new.models.append(
-                tuple(
-                    Predictor(
-                        trees=_records(arrays[f"trees-{number}-{at}"]),
-                        **{name: arrays[f"{name}-{number}-{at}"] for name in ("roots", "weights", "seen")},
-                    )
-                    for at in range(3)
-                )
+        for job_id, promise in plain["issued"].items():
+            guesses = (None if each is None else Guess(*each) for each in promise["guesses"])
+            new.issued[job_id] = _Issued(
+                **{
+                    **promise,
+                    "like": Likeness(*promise["like"]),
+                    "guesses": tuple(guesses),
+                    "used": Guess(*promise["used"]),
+                    "features": np.array(promise["features"]),
+                }
             )
+        new.bounds = [(at_s, job_id) for at_s, job_id in plain["bounds"]]
+        new.due.extend(FitDue(count, [(np.array(x), y) for x, y in late]) for count, late in plain["due"])
+        new.known.extend(zip(arrays["x"], arrays["y"].tolist(), strict=True))
         return new
 
 
-def _records(values: Any) -> Records[Split]:
-    splits = blank(Split, len(values))
-    as_array(splits)[...] = values
-    return splits
-
-
-def fit(x: FloatTable, y: Floats, level: float) -> tuple[Predictor, ...]:
-    """Models of the low, median and high quantile of y (n,) given features x (n, features); takes a second."""
+def fit(rows: Sequence[tuple[Floats, float]], level: float) -> tuple[Predictor, ...]:
+    """Models of the low, median and high quantile of log ratios given features; takes a second."""
+    x, y = np.array([row for row, _ in rows]), np.array([ratio for _, ratio in rows])
     tail = (1.0 - level) / 2.0
     return tuple(boosted_quantile(quantile, x, y) for quantile in (tail, 0.5, 1.0 - tail))
 

@@ -102,8 +102,8 @@ class LearningRun:
         running = int(pool["holders"])
         queue = Queue(int(pool["active"]) - running, running, float(pool["used"] / pool["units"]))
         for each in range(row, last):
-            believed_s = self.model.submitted(str(each), self.described[each], at_s)
-            self.expected[each] = believed_s
+            self.model.submitted(str(each), self.described[each])
+            self.expected[each] = believed_s = self.model.run_times.quantiles(self.described[each], at_s)
             self._queues[each] = queue
             if self.own_beliefs and not self.keeps_limit[each]:
                 self._believe(each, float(believed_s[HALF]))
@@ -176,7 +176,9 @@ class LearningRun:
             if not at_s <= start_s <= finish_s:
                 start_s = at_s
             played = Played(start_s, finish_s, float(self.believed[row]))
-            made = self.model.promise(str(row), at_s, played, self.expected[row], queue)
+            point = self.model.point(self.described[row], at_s, played, queue, self.expected[row])
+            learned = self.model.intervals.learned(point.features)
+            made = self.model.promise(str(row), at_s, point, learned)
             point_s = max(finish_s - at_s, 1.0)
             low, middle, high = [math.exp(each) for each in self.model.intervals.rolling()]
             estimate_s = self.estimate_s[row]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from betimes.foresight.intervals import UNKNOWN, Interval, Intervals, Point, fit
+from betimes.foresight.past_errors import Likeness, Raw
 from betimes.foresight.run_times import Described, RunTimes
 from betimes.kernels import Floats
 
@@ -37,12 +38,13 @@ class Played(NamedTuple):
     """The start and finish of a job in a play-out in which jobs end when they are expected to, s.
 
     believed_s: its finish in one in which all beliefs of the policy come true; NaN: not played. Under a policy that
-    backfills against limits that is a bound.
+    backfills against limits that is a bound. basis: where the belief about the job is from, if there are several ways.
     """
 
     start_s: float
     finish_s: float
     believed_s: float = math.nan
+    basis: str = ""
 
 
 @dataclass
@@ -66,12 +68,10 @@ class PromiseModel:
         self.ratios: deque[float] = deque(maxlen=OF_ALL)  # of all jobs, as of a user
         self.errors: deque[float] = deque(maxlen=OF_ALL)
 
-    def submitted(self, job_id: str, job: Described, at_s: float) -> Floats:
-        """A job waits from now on: its believed run time, as quantiles (`run_times.AT`), s."""
+    def submitted(self, job_id: str, job: Described) -> None:
+        """A job waits from now on."""
         self.run_times.submitted(job_id, job)
-        user = self.users.setdefault(job.user, _User())
-        user.active += 1
-        return self.run_times.quantiles(job, at_s)
+        self.users.setdefault(job.user, _User()).active += 1
 
     def started(self, job_id: str, at_s: float) -> None:
         """The job runs from `at_s` on."""
@@ -81,22 +81,25 @@ class PromiseModel:
         """The job runs no more, and has not ended: it waits again."""
         self.run_times.stopped(job_id)
 
-    def ended(self, job_id: str, run_s: float, at_s: float) -> None:
-        """The job has finished at `at_s`; it took `run_s` at its full width."""
+    def ended(self, job_id: str, run_s: float | None, at_s: float) -> None:
+        """The job has finished at `at_s`; it took `run_s` at its full width, null: that says nothing of others."""
         job = self.run_times.active[job_id].job
-        self.run_times.ended(job_id, run_s)
         user = self.users[job.user]
         user.active -= 1
+        error = self.intervals.ended(job_id, at_s)
+        if error is not None:
+            user.errors.append(error)
+            self.errors.append(error)
+        if run_s is None:
+            self.run_times.forget(job_id)
+            return
+        self.run_times.ended(job_id, run_s)
         log = math.log(max(run_s, 1.0))
         user.logs.append(log)
         if not math.isnan(job.limit_s):
             ratio = log - math.log(max(job.limit_s, 1.0))
             user.ratios.append(ratio)
             self.ratios.append(ratio)
-        error = self.intervals.ended(job_id, at_s)
-        if error is not None:
-            user.errors.append(error)
-            self.errors.append(error)
 
     def forget(self, job_id: str) -> None:
         """The job will never finish: it was cancelled or refused."""
@@ -104,22 +107,31 @@ class PromiseModel:
         self.run_times.forget(job_id)
         self.intervals.forget(job_id)
 
-    def promise(self, job_id: str, at_s: float, played: Played, run_s: Floats, queue: Queue) -> Interval:
+    def promise(
+        self,
+        job_id: str,
+        at_s: float,
+        point: Point,
+        learned: Raw | None,
+        shown_s: tuple[float, float] | None = None,
+    ) -> Interval:
         """The interval of a job's first promise, which will be judged.
 
-        at_s: when the job was submitted. run_s: its believed run time, from `submitted`.
+        at_s: when it is made. learned: what the fitted models say (`Intervals.learned`); it is passed in, since a
+        replay of a log has it from there. shown_s: the ends as that log has them.
         """
-        job = self.run_times.active[job_id].job
-        made = self.intervals.issue(job_id, at_s, self._point(job, at_s, played, run_s, queue))
-        self.users[job.user].submitted_s = at_s
-        return made
+        self.users[self.run_times.active[job_id].job.user].submitted_s = at_s
+        return self.intervals.issue(job_id, at_s, point, learned, shown_s)
 
-    def quote(self, job: Described, at_s: float, played: Played, run_s: Floats, queue: Queue) -> Interval:
-        """The interval of a promise that is not judged: of a job that has not been submitted, or a later one."""
-        return self.intervals.interval(self._point(job, at_s, played, run_s, queue))
+    def point(
+        self, job: Described, at_s: float, played: Played, queue: Queue, run_s: Floats | None = None
+    ) -> Point:
+        """What a promise rests on; times among the features are logarithms, most relative to anchor or limit.
 
-    def _point(self, job: Described, at_s: float, played: Played, run_s: Floats, queue: Queue) -> Point:
-        """What the promise rests on; times among the features are logarithms, most relative to anchor or limit."""
+        run_s: the job's believed run time (`RunTimes.quantiles`), where that is known already.
+        """
+        if run_s is None:
+            run_s = self.run_times.quantiles(job, at_s)
         point_s, wait_s = max(played.finish_s - at_s, 1.0), max(played.start_s - at_s, 0.0)
         anchor_s = point_s if math.isnan(played.believed_s) else max(played.believed_s - at_s, 1.0)
         anchor = math.log(anchor_s)
@@ -157,15 +169,16 @@ class PromiseModel:
             queue.busy_frac,
             (at_s / 3600.0) % 24.0,
         ]
-        return Point(anchor_s, math.log(point_s) - anchor, wait_s, features)
+        like = Likeness(job.user, job.command, played.basis)
+        return Point(anchor_s, math.log(point_s) - anchor, wait_s, features, like, job.longest_s)
 
     def refit(self) -> None:
-        """Fit anew if that is due, at once; to do it aside, see `Intervals.is_due`."""
-        if self.intervals.is_due:
-            self.intervals.take(fit(*self.intervals.training(), self.intervals.level))
+        """Fit what is due, at once; to do it aside, see `Intervals.next_due`."""
+        while (count := self.intervals.next_due()) is not None:
+            self.intervals.take(count, fit(self.intervals.training(count), self.intervals.level))
 
     def to_bytes(self) -> bytes:
-        """All that was learned."""
+        """All that was learned, but for the fits, which `refit` makes again."""
         plain, arrays = self.intervals.state()
         text = json.dumps(
             {
@@ -187,12 +200,12 @@ class PromiseModel:
         )
         out = io.BytesIO()
         whole: dict[str, Any] = {"plain": np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
-        np.savez(out, **whole)
+        np.savez_compressed(out, **whole)
         return out.getvalue()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """The same as when `to_bytes` was called: it gives the same promises from then on."""
+        """The same as when `to_bytes` was called: after `refit` it gives the same promises from then on."""
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             plain: dict[str, Any] = json.loads(arrays["plain"].tobytes().decode())
             intervals = Intervals.from_state(plain["intervals"], arrays)

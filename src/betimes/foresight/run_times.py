@@ -42,13 +42,22 @@ class Described:
     """What is known of a job when it is submitted.
 
     command: what tells it from other jobs of its user: command line or script, or a name where one is given; "" where
-    not known. limit_s: the time that the user asked for, NaN: none.
+    not known. limit_s: the time that the user asked for, NaN: none. most_s: the longest that it can take, where that
+    is another time; infinity: any.
     """
 
     user: str
     command: str
     limit_s: float
     width: float
+    most_s: float | None = None
+
+    @property
+    def longest_s(self) -> float:
+        """The longest that it can take, s; infinity: any time."""
+        if self.most_s is not None:
+            return self.most_s
+        return math.inf if math.isnan(self.limit_s) else self.limit_s
 
     def groups(self) -> tuple[str, ...]:
         """The keys of its groups, from the finest to the coarsest but one; the last is that of all jobs."""
@@ -159,7 +168,7 @@ class RunTimes:
             logs, weight = logs[beyond], weight[beyond]
             censored = [each for each in censored if each > age_s]
         grid = np.exp(_kaplan_meier(logs, weight, np.log(censored[-KEPT:]) if censored else None))
-        most = job.limit_s if job.limit_s > age_s else math.inf  # NaN: no limit
+        most = job.longest_s if job.longest_s > age_s else math.inf
         grid[np.isinf(grid)] = most if most < math.inf else 2.0 * max(age_s, *censored, USUAL_S)
         return np.maximum(np.minimum(grid, most), age_s)
 
@@ -183,8 +192,8 @@ class RunTimes:
             new.groups[key] = Group(deque(logs, maxlen=KEPT), dict(running))
         new.all.extend(state["all"])
         new.all_s.extend(state["all_s"])
-        for job_id, (user, command, limit_s, width, started_s) in state["active"].items():
-            job = Described(user, command, limit_s, width)
+        for job_id, (*described, started_s) in state["active"].items():
+            job = Described(*described)
             new.active[job_id] = _Active(job, job.groups(), started_s)
         return new
 

@@ -21,6 +21,7 @@ INTERVAL = {
     "finish_high_at": NOW + 7200.0,
     "level": 0.8,
 }
+STARTS = {"start_low_at": NOW + 600.0, "start_median_at": NOW + 1200.0, "start_high_at": NOW + 1800.0}
 WAITS = Reason(code="resources", text="needs 2 GPUs; expected 2027-01-15T08:12:00Z, when job 40 ends")
 
 
@@ -130,6 +131,7 @@ def test_the_promise_in_words(betimes: Call, service: Service) -> None:
         ),
         (None, ["no promise yet: it is held, or depends on another job"]),
         (quote(**INTERVAL), ["done      09:20, in 80 min (09:00 to 10:00)"]),
+        (quote(start_at=NOW + 900.0, **INTERVAL, **STARTS), ["starts    08:20, in 20 min (08:10 to 08:30)"]),
         (quote(basis="last-two"), ["the mean of its last two runs"]),
         (
             quote(basis="default", cost_usd=0.0123),
@@ -299,7 +301,12 @@ def test_a_quote_is_for_all_jobs_of_a_file(betimes: Call, service: Service, tmp_
     assert lines[0] == "If all of them were submitted now"
     assert "a 1 08:00:00, now 09:00, in 60 min" in lines
     assert "b 2 08:15, in 15 min 08:45, in 45 min" in lines
+    assert lines[-1] == "all 3 09:00, in 60 min"
     assert [each["job_id"] for each in betimes("quote", path, "--json").json()] == [5, 6, 7]
+    sure = [one.model_copy(update={**INTERVAL, "finish_low_at": NOW + one.job_id}) for one in jobs]
+    service.answer = WhatIfView(made_at=NOW, jobs=sure)
+    lines = [" ".join(line.split()) for line in betimes("quote", path).out.splitlines()]
+    assert lines[-1] == "all 3 09:20, in 80 min (08:00:07 to 10:00)"
 
 
 def test_what_still_waits_does_not_start_now(betimes: Call, service: Service) -> None:

@@ -146,11 +146,12 @@ def _of_elements(quote: Quote) -> str:
 
 
 def starts(quote: Quote, at_now: float) -> str:
-    """The promised start."""
+    """The promised start, and its interval where it is not at once: `12:05, in 12 min (11:55 to 12:40)`."""
     if quote.start_at is None:
         return f"never under {quote.policy}, unless the load or the nodes change"
     if quote.start_at - at_now >= 1.0:
-        return both(quote.start_at, at_now)
+        at = quote.start_at if quote.start_median_at is None else quote.start_median_at
+        return f"{both(at, at_now)} {between(quote.start_low_at, quote.start_high_at, at_now)}".rstrip()
     return "now" if quote.reason is None else f"{clock(quote.start_at, at_now)}, any moment"
 
 

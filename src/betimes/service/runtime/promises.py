@@ -12,22 +12,24 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from betimes.errors import BetimesError
+from betimes.foresight.fitting import fit_aside
+from betimes.foresight.intervals import Intervals
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.executors.protocol import FORCE_AFTER_S
 from betimes.service.runtime.commands import PromiseJobs, SubmitJobs
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.inbox import Newcomers
-from betimes.service.runtime.quotes import AT_ONCE_S, find_options, interval, promise
+from betimes.service.runtime.quotes import AT_ONCE_S, find_options, promise
 from betimes.service.runtime.rehearsal import Rehearsal, Times
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast, cost_usd, forecast
-from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.reasons import after
-from betimes.service.spec.job_spec import JobSpec, full_run_s, parse_after, set_spec
+from betimes.service.spec.job_spec import JobSpec, full_run_s, parse_after, set_spec, trials_of
 from betimes.service.views.models import Quote, QuoteOption, Reason
 
 _SAME_S = 1e-3  # instants of one play-out that are no further apart are one
@@ -139,6 +141,7 @@ class Promises:
         self.usual_s = math.inf  # processor time of the last play-out
         # Unless something happens before: a grace period ends then, or a node is up.
         self.holds_until_at = math.inf
+        self.fitting = False  # what past promises teach
         self.late = 0  # promises that are being made again, or later than the job was submitted
         self.is_behind = False  # jobs may have been left without a promise
         self.playing = asyncio.Lock()
@@ -294,7 +297,9 @@ class Promises:
         if is_whole:
             start_at, finish_at = await self._of_whole(spec, user)
         run_s = scheduler.ledger.runtime_estimates.believed(user, spec).seconds
+        trials = None
         if spec.as_one:
+            trials = TrialSet(trials_of(spec), run_s, spec.max_units, spec.max_units)
             spec, run_s = set_spec(spec), full_run_s(run_s, spec)
         starts_at_once = start_at is not None and start_at - made_at < AT_ONCE_S
         job = Job(0, spec, user, made_at, run_s, basis, status=Status.QUEUED)
@@ -305,12 +310,15 @@ class Promises:
         )
         if is_whole and (first := next(waited_for, None)) is not None:
             reason = after(first)
+        around = scheduler.ledger.promise_errors.around(
+            replace(job, trials=trials), made_at, start_at, finish_at, scheduler.queue
+        )
         return Quote(
             made_at=made_at,
             policy=scheduler.ledger.policy,
             start_at=start_at,
             finish_at=finish_at,
-            **interval(scheduler, job, finish_at),  # pyright: ignore[reportArgumentType] (floats, none optional)
+            **around.fields,  # pyright: ignore[reportArgumentType] (floats, none optional)
             cost_usd=cost_usd(spec, run_s, scheduler.ledger.nodes.values())
             if taken is None
             else taken.cost_usd,
@@ -331,6 +339,9 @@ class Promises:
 
         A job that could not queue at its submission is promised an end when it does.
         """
+        if not self.fitting and self._intervals.next_due() is not None:
+            self.fitting = True
+            self.controller.background.go(self._fit())
         outrun = [
             event.job for event in events if event.kind == "estimate-changed" and event.data.get("outran")
         ]
@@ -361,6 +372,22 @@ class Promises:
             for job, event in queued
             if job.submitted_at < event.at_s and job.promised_finish_at is None
         ]
+
+    @property
+    def _intervals(self) -> Intervals:
+        return self.controller.scheduler.ledger.promise_errors.model.intervals
+
+    async def _fit(self) -> None:
+        """Fit what is due, in a process of its own: the library takes a second to load, and much memory."""
+        try:
+            with self.controller.clock.hold():
+                while (count := self._intervals.next_due()) is not None:
+                    rows, level = self._intervals.training(count), self._intervals.level
+                    model = await asyncio.to_thread(fit_aside, rows, level)
+                    if level == self._intervals.level:
+                        self._intervals.take(count, model)
+        finally:
+            self.fitting = False
 
     async def _in_background(self) -> None:
         with suppress(BetimesError):  # a request gets the error

@@ -14,7 +14,6 @@ from betimes.service.scheduling.admission import rented_usd
 from betimes.service.scheduling.forecasts import cost_usd
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.promise_errors import INTERVAL
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
@@ -38,13 +37,15 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
         shown = [option.model_dump(mode="json") for option in options]
         reason = {**reason, "evidence": {**reason["evidence"], "options": shown}}
     taken = next((option for option in options if option.is_taken), None)
+    queue = scheduler.queue
+    around = scheduler.ledger.promise_errors.around(job, scheduler.now_at, start_at, finish_at, queue)
     row: dict[str, Any] = {
         "job_id": job.job_id,
         "made_at": scheduler.now_at,
         "policy": scheduler.ledger.policy,
         "start_at": start_at,
         "finish_at": finish_at,
-        **interval(scheduler, job, finish_at),
+        **around.fields,
         "cost_usd": cost_usd(job.spec, job.believed_s, scheduler.ledger.nodes.values())
         if taken is None
         else taken.cost_usd,
@@ -52,16 +53,8 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
         "basis": job.basis,
         "reason": reason,
     }
-    number = scheduler.quoted(row)
+    number = scheduler.quoted(row, queue, around.learned)
     return quote_view({**row, "quote_id": number})
-
-
-def interval(scheduler: Scheduler, job: Job, finish_at: float | None) -> dict[str, float]:
-    """The fields of a quote that say how sure an end promised now is; none: few jobs like this one are known yet."""
-    level = scheduler.settings.level
-    of = job.user, job.spec.history_key, job.basis
-    found = scheduler.ledger.promise_errors.around(*of, scheduler.now_at, finish_at, level)
-    return {} if found is None else dict(zip(INTERVAL, (*found, level), strict=True))
 
 
 AT_ONCE_S = 1.0  # a start that is no further away is shown as "now"

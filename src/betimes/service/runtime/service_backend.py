@@ -501,7 +501,8 @@ class ServiceBackend:
             )
         question = WhatIf(self.promises.rehearsal(), self.promises.rehearsal(), asked, user)
         with self.controller.clock.hold():
-            return await asyncio.to_thread(question.play)
+            found = await asyncio.to_thread(question.play)
+        return question.how_sure(found, self.scheduler)
 
     async def accuracy(
         self, since_s: float | None, until_s: float, by: By | None, listed: bool

@@ -10,8 +10,11 @@ from betimes.errors import Refused, Unknown
 from betimes.service.runtime.commands import CancelJobs, Command, SetNodeStatus, SetPolicy, SubmitJobs
 from betimes.service.runtime.rehearsal import Rehearsal, Times
 from betimes.service.runtime.rentals import Rentals
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.node import DRAINING
+from betimes.service.scheduling.promise_errors import INTERVAL
 from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import WhatIfJob, WhatIfSpec, WhatIfView
 
 
@@ -42,6 +45,9 @@ class WhatIf:
         """before, after: two copies of one state."""
         self._asked, self._user, self._before, self._after = asked, user, before, after
         self._names = before.names()
+        self.specs: dict[
+            int, JobSpec
+        ] = {}  # of the jobs that the change submits, by the number they would have
 
     def play(self) -> WhatIfView:
         """The answer. Raises what the changes raise: Refused, Unknown, Conflict, PolicyError."""
@@ -53,8 +59,23 @@ class WhatIf:
         if self._asked.submit:
             for spec, numbers in zip(self._asked.submit, results[-1], strict=True):
                 self._names |= dict.fromkeys(numbers, (spec.title, self._user))
+                self.specs |= dict.fromkeys(numbers, spec)
         jobs = [self._job(number, before.get(number), after[number]) for number in sorted(after)]
         return WhatIfView(made_at=self._before.now_at, jobs=jobs)
+
+    def how_sure(self, found: WhatIfView, scheduler: Scheduler) -> WhatIfView:
+        """The answer with intervals of the jobs that the change submits, by what the present scheduler has learned."""
+        queue, jobs = scheduler.queue, list[WhatIfJob]()
+        for one in found.jobs:
+            if (spec := self.specs.get(one.job_id)) is not None:
+                believed = scheduler.ledger.runtime_estimates.believed(self._user, spec)
+                job = Job(one.job_id, spec, self._user, found.made_at, *believed)
+                around = scheduler.ledger.promise_errors.around(
+                    job, found.made_at, one.start_at, one.finish_at, queue
+                )
+                one = one.model_copy(update={name: around.fields.get(name) for name in INTERVAL})  # noqa: PLW2901
+            jobs.append(one)
+        return found.model_copy(update={"jobs": jobs})
 
     def _commands(self) -> Sequence[Command[Any]]:
         """The changes in the order in which they are made; jobs to submit come last."""

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from betimes.errors import StoreError
+from betimes.foresight.promise_model import Queue
 from betimes.service.engines.plans import alone_usd_per_h
 from betimes.service.machines.budgets import month_of
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
@@ -98,8 +99,9 @@ class Ledger:
             job.preemption = Preemption(**event.data["preemption"])
         return job
 
-    def to_bytes(self) -> bytes:
-        """A snapshot."""
+    def to_bytes(self, *, promises: bool = True) -> bytes:
+        """A snapshot; promises: with what past ones taught, which takes most of the room."""
+        learned = {"promises": self.promise_errors.to_json()} if promises else {}
         return json.dumps(
             {
                 "format": FORMAT,
@@ -110,7 +112,7 @@ class Ledger:
                 "over": sorted(self.over.items()),
                 "run_times": self.runtime_estimates.to_json(),
                 "restarts": asdict(self.restart_cost),
-                "promise_errors": self.promise_errors.to_json(),
+                **learned,
                 "epoch_at": self.epoch_at,
                 "policy": self.policy,
                 "policy_since_at": self.policy_since_at,
@@ -136,8 +138,8 @@ class Ledger:
         ledger.moved = {job.job_id for job in ledger.jobs.values() if job.move is not None}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
-        if "promise_errors" in found:  # earlier versions gave no intervals
-            ledger.promise_errors = PromiseErrors.from_json(found["promise_errors"])
+        if "promises" in found:  # earlier versions learned otherwise, or not at all
+            ledger.promise_errors = PromiseErrors.from_json(found["promises"])
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
         ledger.spent_usd = found.get("spent_usd", {})
         ledger.member, ledger.record = found.get("member"), PolicyRecord(**found.get("record", {}))
@@ -199,6 +201,7 @@ def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
     job.reason = data.get("reason")
     ledger.jobs[job.job_id] = job
     ledger.next_job = max(ledger.next_job, job.job_id + 1)
+    ledger.promise_errors.submitted(job)
     return job
 
 
@@ -223,7 +226,7 @@ def _held(ledger: Ledger, event: Event, job: Job) -> None:
     job.reason, job.account, job.binding, job.rental = event.data["reason"], None, None, None
     job.units, job.places, job.run = 0, [], None
     job.promised_finish_at = job.promised_within = None  # void: it is promised anew when it queues
-    ledger.promise_errors.dropped(job.job_id)
+    ledger.promise_errors.void(job)
 
 
 def _granted(_: Ledger, event: Event, job: Job) -> None:
@@ -324,6 +327,7 @@ def _note_start(ledger: Ledger, job: Job, at: float) -> None:
         job.run.started_at = at
     if job.started_at is None:
         job.started_at = at
+        ledger.promise_errors.started(job, at)
     if (whole := set_of(ledger.jobs, job)) is not None and whole.job.started_at is None:
         whole.job.started_at = at
 
@@ -352,6 +356,7 @@ def _ended(ledger: Ledger, event: Event, job: Job) -> None:
         job.next_move = job.next_move.left(event.at_s)
     job.run = None
     job.makes_room_for = None
+    ledger.promise_errors.stopped(job)
 
 
 def _waits(ledger: Ledger, event: Event, job: Job) -> None:
@@ -393,9 +398,10 @@ def _over(step: Transition) -> Change:
             key, run_s = job.spec.history_key, event.data["run_s"]
             ledger.runtime_estimates.finished(job.user, key, job.spec.title, run_s)
         if step is Transition.FINISH:
-            ledger.promise_errors.finished(job.job_id, job.finished_at)
+            run_s = event.data["run_s"] if job.trials is None else None
+            ledger.promise_errors.finished(job, job.finished_at, run_s)
         else:
-            ledger.promise_errors.dropped(job.job_id)
+            ledger.promise_errors.dropped(job)
         if (whole := set_of(ledger.jobs, job)) is not None:
             whole.trials.finished += step is Transition.FINISH
             whole.trials.failed += step is Transition.FAIL
@@ -423,7 +429,9 @@ def _quoted(ledger: Ledger, event: Event, job: Job) -> None:
         job.promised_finish_at = event.data["finish_at"]
         if quote.get("level") is not None:
             job.promised_within = {name: quote[name] for name in INTERVAL}
-    ledger.promise_errors.promised(job.job_id, job.user, job.spec.history_key, quote)
+    queue = Queue(*event.data.get("queue", (0, 0, 0.0)))  # earlier versions did not note it
+    learned = event.data.get("learned")
+    ledger.promise_errors.promised(job, quote, queue, None if learned is None else tuple(learned))
 
 
 def _rents(_: Ledger, event: Event, job: Job) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from betimes.cluster import Offer
+from betimes.foresight.past_errors import Raw
+from betimes.foresight.promise_model import Queue
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.scheduling.admission import Admission
 from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
@@ -55,8 +57,10 @@ class Scheduler:
         is_compiled: IsCompiled = lambda _: True,
         version: int = 0,
     ) -> None:
+        settings = settings or Settings()
+        ledger.promise_errors.model.intervals.at_level(settings.level)
         state = self._state = SchedulerState(ledger, find_status, version)
-        engine = self._engine = PolicyEngine(state, settings or Settings(), is_compiled)
+        engine = self._engine = PolicyEngine(state, settings, is_compiled)
         runs = self._runs = Runs(state, engine)
         self.jobs = Jobs(state, engine, runs)
         sets = self._sets = TrialSets(state, engine, self.jobs, runs)
@@ -235,7 +239,9 @@ class Scheduler:
 
     def copied(self, settings: Settings) -> Scheduler:
         """The same state apart from this one, between two turns, as it would go on under these settings."""
-        ledger = Ledger.from_bytes(self.ledger.to_bytes(), self.ledger.runtime_estimates.default_s)
+        ledger = Ledger.from_bytes(
+            self.ledger.to_bytes(promises=False), self.ledger.runtime_estimates.default_s
+        )
         made = Scheduler(ledger, self._state.find_status, settings, self._engine.is_compiled)
         made._state.now_at = self.now_at
         made._engine.copy_from(self._engine)
@@ -358,8 +364,19 @@ class Scheduler:
             [number for number in numbers if number in jobs and jobs[number].account is not None]
         )
 
-    def quoted(self, quote: dict[str, Any]) -> int:
-        """Log a promise to a job; returns the quote's number."""
+    @property
+    def queue(self) -> Queue:
+        """Jobs that wait and run now, and the share of the nodes' busiest resource that is in use."""
+        running, occupancy = len(self._state.job_index.holding), self._state.occupancy
+        whole = [
+            sum(each) for each in zip(*(node.capacity for node in occupancy.nodes.values()), strict=True)
+        ]
+        used = [sum(each) for each in zip(*occupancy.used.values(), strict=True)]
+        shares = (some / most for some, most in zip(used, whole, strict=False) if most > 0)
+        return Queue(len(self.ledger.jobs) - running, running, min(max(shares, default=0.0), 1.0))
+
+    def quoted(self, quote: dict[str, Any], queue: Queue, learned: Raw | None) -> int:
+        """Log a promise to a job, and what its interval was made of; returns the quote's number."""
         number = self.ledger.next_event
         self._state.log(
             "quoted",
@@ -367,6 +384,8 @@ class Scheduler:
             quote["job_id"],
             quote={**quote, "quote_id": number},
             finish_at=quote["finish_at"],
+            queue=queue,
+            **({} if learned is None else {"learned": learned}),
         )
         return number
 

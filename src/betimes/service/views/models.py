@@ -65,7 +65,10 @@ class Quote(View):
     finish_low_at: float | None = None  # null, as the next three: few jobs like it have finished yet
     finish_median_at: float | None = None  # by when it is done as likely as not
     finish_high_at: float | None = None
-    level: float | None = None  # probability of an end between low and high
+    start_low_at: float | None = None  # of the start, likewise; null, as the next two: as above
+    start_median_at: float | None = None
+    start_high_at: float | None = None
+    level: float | None = None  # probability of an end, and of a start, between low and high
     cost_usd: float | None = None  # null: no price is known
     run_s: float  # the run time on max_units that the quote rests on
     basis: str
@@ -393,6 +396,12 @@ class WhatIfJob(View):
     finish_before_at: float | None
     start_at: float | None
     finish_at: float | None
+    finish_low_at: float | None = (
+        None  # null, as the next three: it is not new, or few jobs like it have finished
+    )
+    finish_median_at: float | None = None
+    finish_high_at: float | None = None
+    level: float | None = None
 
 
 class WhatIfView(View):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from betimes.client.plain import PlainClient
-    from betimes.service.views.models import JobView, Quote, Submitted, Uploaded
+    from betimes.service.views.models import JobView, Quote, Submitted, Uploaded, WhatIfJob
 
 SUFFIXES = (".toml", ".yaml", ".yml")
 MOST_LINES = 2000  # of one request
@@ -153,11 +153,33 @@ def _quote_all(asked: Sequence[Fields], state: str | None, as_json: bool) -> Non
     for name in dict.fromkeys(one.name for one in new):
         jobs = [one for one in new if one.name == name]
         starts_at = [one.start_at for one in jobs if one.start_at is not None]
-        ends_at = [one.finish_at for one in jobs if one.finish_at is not None]
-        end = both(max(ends_at), at_now) if len(ends_at) == len(jobs) else "never"
-        rows.append([name, f"{len(jobs)}", both(min(starts_at), at_now) if starts_at else "never", end])
+        start = both(min(starts_at), at_now) if starts_at else "never"
+        rows.append([name, f"{len(jobs)}", start, _last_end(jobs, at_now)])
+    if len(rows) > 1:
+        rows.append(["all", f"{len(new)}", "", _last_end(new, at_now)])
     say("If all of them were submitted now")
     show((Column("Name", flexible=True), Column("Jobs", right=True), Column("Starts"), Column("Done")), rows)
+
+
+def _last_end(jobs: Sequence[WhatIfJob], at_now: float) -> str:
+    """When the last of these jobs is done, and within what interval where each of them has one."""
+    from betimes.cli.render.jobs import between
+    from betimes.cli.render.times import both
+
+    ends_at = [one.finish_at for one in jobs if one.finish_at is not None]
+    sure = [
+        (one.finish_low_at, one.finish_median_at, one.finish_high_at)
+        for one in jobs
+        if one.finish_low_at is not None
+        and one.finish_median_at is not None
+        and one.finish_high_at is not None
+    ]
+    if len(ends_at) < len(jobs):
+        return "never"
+    if len(sure) < len(jobs):
+        return both(max(ends_at), at_now)
+    low_at, median_at, high_at = (max(each) for each in zip(*sure, strict=True))
+    return f"{both(median_at, at_now)} {between(low_at, high_at, at_now)}"
 
 
 def _over(service: PlainClient, job_ids: Sequence[int]) -> list[JobView]:

@@ -32,7 +32,7 @@ from sqlalchemy.types import UserDefinedType
 
 from betimes.errors import StoreDamaged
 
-VERSION = "0005"  # of the tables
+VERSION = "0006"  # of the tables
 LIVE = (
     "held",
     "blocked",
@@ -264,6 +264,9 @@ quotes = _table(
     _may("finish_low_at", NUMBER),
     _may("finish_median_at", NUMBER),
     _may("finish_high_at", NUMBER),
+    _may("start_low_at", NUMBER),
+    _may("start_median_at", NUMBER),
+    _may("start_high_at", NUMBER),
     _may("level", NUMBER),
     _may("cost_usd", NUMBER),
     _must("run_s", NUMBER),

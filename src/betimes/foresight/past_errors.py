@@ -1,0 +1,125 @@
+"""The errors of past promises: of those that were alike, and how far the truth lay outside of their quantiles."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+FEW = 30  # residuals, before there is a margin; and promises by which the two sources are compared
+RESIDUALS = 500  # latest of a class
+ENOUGH = 100  # residuals before a class has its own margin
+
+LEAST = 20  # errors of promises that are alike, before their quantiles are used
+MOST_ALIKE = 500
+MOST_OF_ANOTHER = 3  # of one command, for jobs of another: a hundred runs of one say little of the next
+
+Raw = tuple[float, float, float]
+"""Low, median and high quantile of log(JCT / anchor), before the margin."""
+
+
+class Likeness(NamedTuple):
+    """What tells which promises are alike: the job's user and command, and where its belief is from."""
+
+    user: str
+    command: str
+    basis: str
+
+    def classes(self) -> tuple[tuple[str | None, ...], ...]:
+        """From the finest to that of all; null stands for any."""
+        return (
+            (self.user, self.command, self.basis),
+            (self.user, None, self.basis),
+            (None, None, self.basis),
+            (None, None, None),
+        )
+
+
+class Window:
+    """The latest `most` values, and their quantiles."""
+
+    def __init__(self, most: int, values: Iterable[float] = ()) -> None:
+        self.values: deque[float] = deque(maxlen=most)
+        self._sorted: list[float] = []
+        for value in values:
+            self.add(value)
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def add(self, value: float) -> None:
+        """Add a value; the oldest leaves where there are too many."""
+        if len(self.values) == self.values.maxlen:
+            del self._sorted[bisect_left(self._sorted, self.values[0])]
+        self.values.append(value)
+        insort(self._sorted, value)
+
+    def quantile(self, level: float) -> float:
+        """A quantile by linear interpolation; of at least one value."""
+        place = level * (len(self._sorted) - 1)
+        below = min(int(place), len(self._sorted) - 1)
+        above = min(below + 1, len(self._sorted) - 1)
+        return self._sorted[below] + (place - below) * (self._sorted[above] - self._sorted[below])
+
+
+class Alike:
+    """The latest errors of promises of one class, log(JCT / JCT in the play-out): at most `each` of one command."""
+
+    def __init__(self, each: int, values: Iterable[tuple[str, float]] = ()) -> None:
+        self.each = each
+        self.of: dict[str, deque[float]] = {}  # by command; the last used is the last
+        self._sorted: list[float] = []
+        for command, value in values:
+            self.add(command, value)
+
+    def add(self, command: str, value: float) -> None:
+        """Add an error; an older one of the command leaves, or of the command that was used longest ago."""
+        latest = self.of.pop(command, None) or deque[float]()
+        self.of[command] = latest
+        latest.append(value)
+        insort(self._sorted, value)
+        if len(latest) > self.each:
+            self._leave(latest)
+        elif len(self._sorted) > MOST_ALIKE:
+            first = next(iter(self.of))
+            self._leave(self.of[first])
+            if not self.of[first]:
+                del self.of[first]
+
+    def _leave(self, latest: deque[float]) -> None:
+        del self._sorted[bisect_left(self._sorted, latest.popleft())]
+
+    def raw(self, level: float) -> Raw | None:
+        """The quantiles, by rank, so that few values reach far; null: there are too few."""
+        count = len(self._sorted)
+        if count < LEAST:
+            return None
+        outside = max(math.floor((count + 1) * (1.0 - level) / 2.0 + 1e-9) - 1, 0)
+        outside = min(outside, (count - 1) // 2)
+        return self._sorted[outside], self._sorted[count // 2], self._sorted[count - 1 - outside]
+
+    def values(self) -> list[tuple[str, float]]:
+        """All of it, for `Alike` to be made again."""
+        return [(command, value) for command, latest in self.of.items() for value in latest]
+
+
+class Margins:
+    """The latest residuals of one source by class of promise: how far the truth lay outside its quantiles."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[int, Window] = {}
+        self.recent = Window(2 * RESIDUALS)  # of all classes
+
+    def add(self, kind: int, residual: float) -> None:
+        """The truth was so far outside; below 0: inside."""
+        self.kinds.setdefault(kind, Window(RESIDUALS)).add(residual)
+        self.recent.add(residual)
+
+    def margin(self, kind: int, rate: float) -> float:
+        """The margin of a class: it would have covered all but `rate` of its latest promises."""
+        used = self.kinds.get(kind, self.recent)
+        if len(used) < ENOUGH:
+            used = self.recent
+        return used.quantile(1.0 - rate) if len(used) >= FEW else 0.0
