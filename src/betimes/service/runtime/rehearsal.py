@@ -8,6 +8,7 @@ under a virtual clock. So may changes: that is what `what-if` asks about.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -27,7 +28,8 @@ from betimes.service.scheduling.effects import (
     StopRun,
 )
 from betimes.service.scheduling.job import SPECULATED, Job
-from betimes.service.scheduling.node import UP
+from betimes.service.scheduling.node import UP, Node
+from betimes.service.scheduling.nodes import S_PER_H, charged_usd
 from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.twin.pool.virtual_jobs import VirtualJob
@@ -44,10 +46,18 @@ class Times(NamedTuple):
     finish_at: float | None
 
 
+class Arrival(NamedTuple):
+    """Jobs that come later; command: returns their numbers, none where they are refused."""
+
+    at: float
+    command: Command[list[int]]
+
+
 class Rehearsal:
     """One play of a copy, in any thread.
 
-    at_once: stopped runs have left at once; else after their grace period.
+    at_once: stopped runs have left at once; else after their grace period. jobs: all that are there at some time.
+    arrived: the numbers of each arrival's jobs.
     """
 
     def __init__(self, scheduler: Scheduler, now_at: float, at_once: bool) -> None:
@@ -55,33 +65,55 @@ class Rehearsal:
         self._scheduler = scheduler.copied(replace(scheduler.settings, plans_aside=False))
         self.now_at, self._left = now_at, scheduler.work_left()
         self._world = VirtualWorld(scheduler.restart_s, at_once, scheduler.ledger.epoch_at)
-        self._times = {job.job_id: Times(job.started_at, None) for job in scheduler.ledger.jobs.values()}
+        self.jobs = dict(self._scheduler.ledger.jobs)
+        self.arrived: list[list[int]] = []
+        self._times = {job.job_id: Times(job.started_at, None) for job in self.jobs.values()}
+        self._gone: list[tuple[Node, float]] = []
         self._resized: list[tuple[ResizeRun, bool]] = []
 
-    def names(self) -> dict[int, tuple[str, str]]:
-        """Title and user of each job."""
-        return {number: (job.spec.title, job.user) for number, job in self._scheduler.ledger.jobs.items()}
-
-    def play(self, changes: Sequence[Command[Any]] = ()) -> tuple[dict[int, Times], list[Any]]:
+    def play(
+        self, changes: Sequence[Command[Any]] = (), arrivals: Sequence[Arrival] = ()
+    ) -> tuple[dict[int, Times], list[Any]]:
         """Play it to the end; changes: made at its beginning. Times by job, and the results of the changes.
 
-        Raises what the changes raise.
+        arrivals: in order of time. Raises what the changes raise.
         """
-        scheduler, world = self._scheduler, self._world
+        scheduler, world, coming = self._scheduler, self._world, deque(arrivals)
         for job in scheduler.ledger.jobs.values():
             if job.run is not None and job.run.launched:
                 self._resume(job)
         results = self._turn(self.now_at, changes)
-        for _ in range(MOST_TURNS + TURNS_A_JOB * len(scheduler.ledger.jobs)):
-            boots_at = scheduler.boots_at
-            at = min(world.next_at(), scheduler.next_timer_at(), boots_at)
+        for _ in range(MOST_TURNS + TURNS_A_JOB * (len(scheduler.ledger.jobs) + len(coming))):
+            boots_at, comes_at = scheduler.boots_at, coming[0].at if coming else math.inf
+            at = min(world.next_at(), scheduler.next_timer_at(), boots_at, comes_at)
             if self._resized:
                 at = scheduler.now_at
-            if at == math.inf or not scheduler.ledger.jobs:
+            if at == math.inf or not (scheduler.ledger.jobs or coming):
                 break
             booted = scheduler.booted_by(at) if at == boots_at else []
-            self._turn(at, [SetNodeStatus(name, UP, "cloud") for name in booted])
+            commands: list[Command[Any]] = [SetNodeStatus(name, UP, "cloud") for name in booted]
+            while coming and coming[0].at <= at:
+                commands.append(coming.popleft().command)
+            self.arrived += self._turn(at, commands)[len(booted) :]
         return self._times, results
+
+    def cost_usd(self) -> float | None:
+        """Cost, after the play, of all machines with a known price, from its beginning until the last job was done.
+
+        Null: no price is known. Owned machines cost as long as they are there, rented ones until they are given back.
+        """
+        ends_at = [found.finish_at for found in self._times.values() if found.finish_at is not None]
+        until_at = max(ends_at, default=self.now_at)
+        machines = [(node, until_at) for node in self._scheduler.ledger.nodes.values()]
+        machines += [(node, min(gone_at, until_at)) for node, gone_at in self._gone]
+        costs = [self._machine_usd(*each) for each in machines if each[0].machine.usd_per_h is not None]
+        return sum(costs) if costs else None
+
+    def _machine_usd(self, node: Node, until_at: float) -> float:
+        if node.rented_at is None:
+            return (node.machine.usd_per_h or 0.0) * (until_at - self.now_at) / S_PER_H
+        offers = self._scheduler.settings.offers
+        return charged_usd(node, offers, until_at) - charged_usd(node, offers, self.now_at)
 
     def _turn(self, at: float, commands: Sequence[Command[Any]]) -> list[Any]:
         """What is due at an instant; an end comes before the timer of the job's belief, however both are rounded."""
@@ -97,17 +129,19 @@ class Rehearsal:
             scheduler.reports.resized(effect.run, effect.units, effect.places, done)
         results = [command.carry_out(scheduler, None) for command in commands]
         scheduler.turn()
-        changes = scheduler.take()
-        for event in changes.events:
+        for event in scheduler.events:
             if event.job is None:
+                if event.kind == "node-gone":
+                    self._gone.append((Node.from_json(event.data), event.at_s))
                 continue
             if event.kind == "submitted":
                 self._times[event.job] = Times(None, None)
+                self.jobs[event.job] = scheduler.ledger.jobs[event.job]
             elif event.kind == "started" and self._times[event.job].start_at is None:
                 self._times[event.job] = Times(event.at_s, None)
             elif event.kind == "finished":
                 self._times[event.job] = self._times[event.job]._replace(finish_at=event.at_s)
-        for effect in changes.effects:
+        for effect in scheduler.take().effects:
             self._carry_out(effect)
         return results
 

@@ -52,7 +52,7 @@ from betimes.service.runtime.to_views import (
     submitted_view,
 )
 from betimes.service.runtime.tuner import LiveTuner
-from betimes.service.runtime.what_if import WhatIf
+from betimes.service.runtime.what_if import LATE_S, MOST_ARRIVALS, WhatIf, check_late
 from betimes.service.scheduling.admission import made_up_note
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast
@@ -62,6 +62,7 @@ from betimes.service.scheduling.reasons import WaitReasons, compiling, in_vain
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.pipelines import check_names
+from betimes.service.tuning.recent import Submission, submissions
 from betimes.service.tuning.view import TuningView
 from betimes.service.uploads.kept import Uploads
 from betimes.service.views.models import (
@@ -487,7 +488,12 @@ class ServiceBackend:
                 f"compiling policy {self.scheduler.ledger.policy}: nothing can be foreseen until that is done; "
                 "ask again in a moment"
             )
-        question = WhatIf(self.promises.rehearsal(), self.promises.rehearsal(), asked, user)
+        late = list[Submission]()
+        if asked.load is not None:
+            now_at = self.controller.clock.now_s()
+            late = await asyncio.to_thread(submissions, self.controller.store, now_at - LATE_S, MOST_ARRIVALS)
+            check_late(late, now_at)
+        question = WhatIf(self.promises.rehearsal(), self.promises.rehearsal(), asked, user, late)
         with self.controller.clock.hold():
             return await asyncio.to_thread(question.play)
 
