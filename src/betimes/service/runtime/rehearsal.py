@@ -129,21 +129,28 @@ class Rehearsal:
             scheduler.reports.resized(effect.run, effect.units, effect.places, done)
         results = [command.carry_out(scheduler, None) for command in commands]
         scheduler.turn()
+        self._note()
+        for effect in scheduler.take_effects():
+            self._carry_out(effect)
+        for report in self._world.take_starts():  # which change no decision, and need no turn
+            scheduler.reports.take(report)
+        self._note()
+        return results
+
+    def _note(self) -> None:
+        """Note what the events since the last turn say, some of them for a second time."""
+        scheduler = self._scheduler
         for event in scheduler.events:
             if event.job is None:
                 if event.kind == "node-gone":
                     self._gone.append((Node.from_json(event.data), event.at_s))
-                continue
-            if event.kind == "submitted":
+            elif event.kind == "submitted":
                 self._times[event.job] = Times(None, None)
                 self.jobs[event.job] = scheduler.ledger.jobs[event.job]
             elif event.kind == "started" and self._times[event.job].start_at is None:
                 self._times[event.job] = Times(event.at_s, None)
             elif event.kind == "finished":
                 self._times[event.job] = self._times[event.job]._replace(finish_at=event.at_s)
-        for effect in scheduler.take().effects:
-            self._carry_out(effect)
-        return results
 
     def _carry_out(self, effect: Effect) -> None:
         world, now_at = self._world, self._scheduler.now_at
@@ -170,7 +177,7 @@ class Rehearsal:
         assert job.run is not None
         self._start(job, self._left[job.job_id].since_at)
         if job.run.started_at is not None:
-            self._world.reports.clear()
+            self._world.reports.pop()
         if job.run.stopping is not None:
             left_s = (job.run.stop_by_at or 0.0) - self.now_at
             run = RunId(job.job_id, job.run.number)
