@@ -15,6 +15,7 @@ from betimes.service.views.models import (
     FleetPlanView,
     FleetView,
     Health,
+    HelpsView,
     JobFilter,
     JobStory,
     JobView,
@@ -89,6 +90,10 @@ class Backend(Protocol):
 
     async def job(self, number: int, /) -> JobStory:
         """Everything about a job. Raises Unknown."""
+        ...
+
+    async def helps(self, number: int, within_s: float, /) -> HelpsView:
+        """What would help a job that waits, tried within so much processor time. Raises Unknown."""
         ...
 
     async def open_log(self, number: int, attempt: int | None, rank: int, tail: int | None, /) -> LogReader:

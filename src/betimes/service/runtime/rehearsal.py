@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -56,27 +56,34 @@ class Arrival(NamedTuple):
 class Rehearsal:
     """One play of a copy, in any thread.
 
-    at_once: stopped runs have left at once; else after their grace period. jobs: all that are there at some time.
-    arrived: the numbers of each arrival's jobs.
+    at_once: stopped runs have left at once; else after their grace period. jobs: all that are there at some time;
+    times: theirs, so far. arrived: the numbers of each arrival's jobs.
     """
 
     def __init__(self, scheduler: Scheduler, now_at: float, at_once: bool) -> None:
         """A copy of a scheduler between two turns."""
         self._scheduler = scheduler.copied(replace(scheduler.settings, plans_aside=False))
-        self.now_at, self._left = now_at, scheduler.work_left()
+        self.now_at, self._at_once, self._left = now_at, at_once, scheduler.work_left()
         self._world = VirtualWorld(scheduler.restart_s, at_once, scheduler.ledger.epoch_at)
         self.jobs = dict(self._scheduler.ledger.jobs)
         self.arrived: list[list[int]] = []
-        self._times = {job.job_id: Times(job.started_at, None) for job in self.jobs.values()}
+        self.times = {job.job_id: Times(job.started_at, None) for job in self.jobs.values()}
         self._gone: list[tuple[Node, float]] = []
         self._resized: list[tuple[ResizeRun, bool]] = []
 
+    def again(self) -> Rehearsal:
+        """Another one of the same state, as long as this one has not been played."""
+        return Rehearsal(self._scheduler, self.now_at, self._at_once)
+
     def play(
-        self, changes: Sequence[Command[Any]] = (), arrivals: Sequence[Arrival] = ()
+        self,
+        changes: Sequence[Command[Any]] = (),
+        arrivals: Sequence[Arrival] = (),
+        goes_on: Callable[[], bool] = lambda: True,
     ) -> tuple[dict[int, Times], list[Any]]:
         """Play it to the end; changes: made at its beginning. Times by job, and the results of the changes.
 
-        arrivals: in order of time. Raises what the changes raise.
+        arrivals: in order of time. goes_on: asked between turns. Raises what the changes raise.
         """
         scheduler, world, coming = self._scheduler, self._world, deque(arrivals)
         for job in scheduler.ledger.jobs.values():
@@ -88,21 +95,21 @@ class Rehearsal:
             at = min(world.next_at(), scheduler.next_timer_at(), boots_at, comes_at)
             if self._resized:
                 at = scheduler.now_at
-            if at == math.inf or not (scheduler.ledger.jobs or coming):
+            if at == math.inf or not (scheduler.ledger.jobs or coming) or not goes_on():
                 break
             booted = scheduler.booted_by(at) if at == boots_at else []
             commands: list[Command[Any]] = [SetNodeStatus(name, UP, "cloud") for name in booted]
             while coming and coming[0].at <= at:
                 commands.append(coming.popleft().command)
             self.arrived += self._turn(at, commands)[len(booted) :]
-        return self._times, results
+        return self.times, results
 
     def cost_usd(self) -> float | None:
         """Cost, after the play, of all machines with a known price, from its beginning until the last job was done.
 
         Null: no price is known. Owned machines cost as long as they are there, rented ones until they are given back.
         """
-        ends_at = [found.finish_at for found in self._times.values() if found.finish_at is not None]
+        ends_at = [found.finish_at for found in self.times.values() if found.finish_at is not None]
         until_at = max(ends_at, default=self.now_at)
         machines = [(node, until_at) for node in self._scheduler.ledger.nodes.values()]
         machines += [(node, min(gone_at, until_at)) for node, gone_at in self._gone]
@@ -145,12 +152,12 @@ class Rehearsal:
                 if event.kind == "node-gone":
                     self._gone.append((Node.from_json(event.data), event.at_s))
             elif event.kind == "submitted":
-                self._times[event.job] = Times(None, None)
+                self.times[event.job] = Times(None, None)
                 self.jobs[event.job] = scheduler.ledger.jobs[event.job]
-            elif event.kind == "started" and self._times[event.job].start_at is None:
-                self._times[event.job] = Times(event.at_s, None)
+            elif event.kind == "started" and self.times[event.job].start_at is None:
+                self.times[event.job] = Times(event.at_s, None)
             elif event.kind == "finished":
-                self._times[event.job] = self._times[event.job]._replace(finish_at=event.at_s)
+                self.times[event.job] = self.times[event.job]._replace(finish_at=event.at_s)
 
     def _carry_out(self, effect: Effect) -> None:
         world, now_at = self._world, self._scheduler.now_at

@@ -38,6 +38,7 @@ from betimes.service.runtime.commands import (
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.fleet_views import ask_plan, fleet, fleet_plan
 from betimes.service.runtime.health import Readiness, health_of
+from betimes.service.runtime.helps import Helps, changes_for
 from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.to_views import (
@@ -72,6 +73,7 @@ from betimes.service.views.models import (
     FleetPlanView,
     FleetView,
     Health,
+    HelpsView,
     JobFilter,
     JobStory,
     JobView,
@@ -496,6 +498,23 @@ class ServiceBackend:
         question = WhatIf(self.promises.rehearsal(), self.promises.rehearsal(), asked, user, late)
         with self.controller.clock.hold():
             return await asyncio.to_thread(question.play)
+
+    async def helps(self, number: int, within_s: float, /) -> HelpsView:
+        """What would help a job that waits."""
+        scheduler, made_at = self.scheduler, self.controller.clock.now_s()
+        job = scheduler.ledger.jobs.get(number)
+        if job is None and scheduler.ended_as(number) is None:
+            raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
+        if job is None or job.status is not Status.QUEUED or job.set_id is not None or scheduler.stands_by:
+            return HelpsView(made_at=made_at)
+        if scheduler.rents:
+            return HelpsView(
+                made_at=made_at, not_tried=[f"{scheduler.ledger.policy} rents machines as it sees fit"]
+            )
+        changes = changes_for(scheduler, job, scheduler.wait_reasons(await self._forecast()))
+        tries = Helps(self.promises.rehearsal(), job, changes, within_s)
+        with self.controller.clock.hold():
+            return await asyncio.to_thread(tries.play)
 
     async def accuracy(
         self, since_s: float | None, until_s: float, by: By | None, listed: bool

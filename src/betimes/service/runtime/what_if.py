@@ -117,6 +117,21 @@ def arrivals(late: Sequence[Submission], now_at: float, load: float) -> list[Arr
     return found
 
 
+def commands(asked: WhatIfSpec, user: str) -> list[Command[Any]]:
+    """The changes in the order in which they are made; jobs to submit come last."""
+    found: list[Command[Any]] = []
+    if asked.cancel:
+        found.append(CancelJobs(tuple(asked.cancel), user))
+    found += [SetNodeStatus(name, DRAINING, f"user:{user}") for name in asked.remove_nodes]
+    found += [AddMachines(name, count) for name, count in asked.add_nodes.items()]
+    found += [RentMachine(name) for name in asked.rent]
+    if asked.policy is not None:
+        found.append(SetPolicy(asked.policy, user))
+    if asked.submit:
+        found.append(SubmitJobs(tuple(asked.submit), user))
+    return found
+
+
 class WhatIf:
     """Both plays of a question, made between two turns, to be run in any thread."""
 
@@ -134,12 +149,12 @@ class WhatIf:
 
     def play(self) -> WhatIfView:
         """The answer. Raises what the changes raise: Refused, Unknown, Conflict, PolicyError."""
-        commands, load = self._commands(), self._asked.load
-        if not commands and load is None:
+        changes, load = commands(self._asked, self._user), self._asked.load
+        if not changes and load is None:
             raise Refused(
                 "no change is given; name one: submit, add_nodes, remove_nodes, policy, cancel, rent, load"
             )
-        after, _ = self._after.play(commands, arrivals(self._late, self.now_at, load or 1.0))
+        after, _ = self._after.play(changes, arrivals(self._late, self.now_at, load or 1.0))
         before, _ = self._before.play((), arrivals(self._late, self.now_at, 1.0))
         came = {number for numbers in self._before.arrived for number in numbers}
         come = {number for numbers in self._after.arrived for number in numbers}
@@ -158,21 +173,6 @@ class WhatIf:
             arrivals_of_s=None if load is None else self.now_at - self._late[0].at,
             refused=sum(not numbers for numbers in self._after.arrived),
         )
-
-    def _commands(self) -> Sequence[Command[Any]]:
-        """The changes in the order in which they are made; jobs to submit come last."""
-        asked, user = self._asked, self._user
-        found: list[Command[Any]] = []
-        if asked.cancel:
-            found.append(CancelJobs(tuple(asked.cancel), user))
-        found += [SetNodeStatus(name, DRAINING, f"user:{user}") for name in asked.remove_nodes]
-        found += [AddMachines(name, count) for name, count in asked.add_nodes.items()]
-        found += [RentMachine(name) for name in asked.rent]
-        if asked.policy is not None:
-            found.append(SetPolicy(asked.policy, user))
-        if asked.submit:
-            found.append(SubmitJobs(tuple(asked.submit), user))
-        return found
 
     def _job(self, number: int, before: Times | None, after: Times) -> WhatIfJob:
         job = self._after.jobs[number]

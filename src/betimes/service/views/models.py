@@ -427,6 +427,30 @@ class WhatIfView(View):
     refused: int = 0  # arrivals that the cluster cannot hold after the changes
 
 
+class Help(View):
+    """A change with which a waiting job would be done earlier."""
+
+    text: str
+    change: (
+        WhatIfSpec  # the same, as `what_if` takes it; a job in `submit` takes the place of the waiting one
+    )
+    start_at: float | None
+    finish_at: float
+    earlier_s: float | None  # than as things stand; null: it would never be done
+
+
+class HelpsView(View):
+    """What would help a waiting job; empty for one that does not wait for room."""
+
+    made_at: float
+    start_at: float | None = None  # as things stand; null: never, or not known
+    finish_at: float | None = None
+    helps: list[Help] = []
+    not_tried: list[
+        str
+    ] = []  # changes for which there was no time, and those that cannot be made, with the reason
+
+
 OBJECTIVE = "^(jct|pred_err|unfairness|slowdown|wait|makespan|utilisation):(avg|p50|p90|p95|p99|max)$"
 """As `foresight.tuning` has them, which must not be loaded for it."""
 
