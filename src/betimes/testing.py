@@ -36,6 +36,7 @@ from betimes.service.views.models import (
     EventView,
     FleetPlanView,
     FleetView,
+    HelpsView,
     JobFilter,
     JobStory,
     JobView,
@@ -150,6 +151,10 @@ class InMemoryService:
     def job(self, job: int) -> JobStory:
         """A job with its promises, runs and events. Raises Unknown."""
         return self._ask(self._parts.backend.job(job))
+
+    def helps(self, job: int, within_s: float = 60.0) -> HelpsView:
+        """What would help a job that waits; within_s: processor time for the tries. Raises Unknown."""
+        return self._ask(self._parts.backend.helps(job, within_s))
 
     def jobs(self, **which: Unpack[Conditions]) -> Sequence[JobView]:
         """Jobs, newest first; at most 100, or `limit`."""

@@ -21,6 +21,7 @@ from betimes.service.views.models import (
     FleetPlanView,
     FleetView,
     Health,
+    HelpsView,
     JobStory,
     JobView,
     NodeSpec,
@@ -127,6 +128,7 @@ class Service:
         self.selections = PORTFOLIO.selections
         self.account = ACCURACY
         self.answer = WHAT_IF
+        self.helped = HelpsView(made_at=NOW)
         self.in_force = PolicyView(policy="fifo", engine="pool", since_at=NOW - 3600.0)
         self.looks: list[TuningView | BaseException] = []  # what `tuning` finds, in turn; at last the front
         self.printed: list[bytes | str | BaseException] = [b"one\n", b"two\n"]
@@ -254,6 +256,10 @@ class Service:
         self.asked.append(("portfolio", last))
         policy = PORTFOLIO.policy if self.selections else self.in_force.policy
         return PORTFOLIO.model_copy(update={"policy": policy, "selections": self.selections[:last]})
+
+    def helps(self, job_id: int, within_s: float) -> HelpsView:
+        self._ask("helps", (job_id, within_s))
+        return self.helped
 
     def what_if(self, asked: Fields) -> WhatIfView:
         self._ask("what_if", asked)

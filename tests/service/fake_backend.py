@@ -23,6 +23,7 @@ from betimes.service.views.models import (
     FleetPlanView,
     FleetView,
     Health,
+    HelpsView,
     JobFilter,
     JobStory,
     JobView,
@@ -184,6 +185,11 @@ class FakeBackend:
         return JobStory(
             job=view, spec=self.specs[number], runs=runs, quotes=[self._quote(number)], events=events
         )
+
+    async def helps(self, number: int, within_s: float, /) -> HelpsView:
+        self._may_fail()
+        self._job(number)
+        return HelpsView(made_at=self.now)
 
     async def open_log(self, number: int, attempt: int | None, rank: int, tail: int | None) -> LogReader:
         view = self._job(number)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         FleetPlanView,
         FleetView,
         Health,
+        HelpsView,
         JobStory,
         JobView,
         Lease,
@@ -180,6 +181,11 @@ class AsyncClient:
     async def job(self, job: int) -> JobStory:
         """A job with its promises, runs and events. Raises Unknown."""
         return await self._ask(_story(job))
+
+    async def helps(self, job: int, within_s: float = 2.0) -> HelpsView:
+        """What would help a job that waits; within_s: processor time for the tries. Raises Unknown."""
+        path, params = f"{API}/jobs/{job}/helps", {"within_s": within_s}
+        return await self._ask(Call("GET", path, "HelpsView", params=params))
 
     @overload
     async def cancel(self, jobs: int, /) -> JobView: ...

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         FleetPlanView,
         FleetView,
         Health,
+        HelpsView,
         JobStory,
         JobView,
         Lease,
@@ -181,6 +182,11 @@ class Client:
     def job(self, job: int) -> JobStory:
         """A job with its promises, runs and events. Raises Unknown."""
         return self._ask(_story(job))
+
+    def helps(self, job: int, within_s: float = 2.0) -> HelpsView:
+        """What would help a job that waits; within_s: processor time for the tries. Raises Unknown."""
+        path, params = f"{API}/jobs/{job}/helps", {"within_s": within_s}
+        return self._ask(Call("GET", path, "HelpsView", params=params))
 
     @overload
     def cancel(self, jobs: int, /) -> JobView: ...

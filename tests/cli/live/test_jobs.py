@@ -11,7 +11,17 @@ from rich.cells import cell_len
 from betimes.errors import NotReachable
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import Estimate, JobStory, PlaceView, PreemptionView, Reason, RunView
+from betimes.service.views.models import (
+    Estimate,
+    Help,
+    HelpsView,
+    JobStory,
+    PlaceView,
+    PreemptionView,
+    Reason,
+    RunView,
+    WhatIfSpec,
+)
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, event, job, quote
 
@@ -248,6 +258,29 @@ def test_the_story_of_a_job(betimes: Call, service: Service) -> None:
     ):
         assert text in out
     assert betimes("job", "42", "--json").json()["spec"]["command"][0] == "python"
+
+
+def test_what_would_help_a_job_that_waits(betimes: Call, service: Service) -> None:
+    change = WhatIfSpec(add_nodes={"big": 1})
+    helps = [
+        Help(text="one more node of type big", change=change, start_at=NOW, finish_at=NOW, earlier_s=3600.0),
+        Help(text="cancelling job 7", change=change, start_at=NOW, finish_at=NOW, earlier_s=None),
+    ]
+    service.helped = HelpsView(made_at=NOW, helps=helps, not_tried=["renting one c4"])
+    statuses = {41: Status.QUEUED, 42: Status.RUNNING, 43: Status.QUEUED}
+    told: dict[str, Any] = {"spec": JobSpec(command=["x"]), "runs": [], "quotes": [], "events": []}
+    service.stories = {n: JobStory(job=job(n, status=status), **told) for n, status in statuses.items()}
+    out = betimes("job", "41").out
+    assert "What would help\none more node of type big: done 60 min earlier\n" in out
+    assert "cancelling job 7: done instead of never\nnot tried: renting one c4\n" in out
+    assert ("helps", (41, 0.5)) in service.asked
+    service.asked.clear()
+    assert "What would help" not in betimes("job", "42").out + betimes("job", "41-43").out
+    assert "helps" not in betimes("job", "41", "--json").json()
+    assert [name for name, _ in service.asked if name == "helps"] == []
+    found = betimes("job", "41", "42", "--helps", "--json").json()
+    assert (found[0]["helps"]["helps"][0]["change"]["add_nodes"], found[1]["helps"]) == ({"big": 1}, None)
+    assert ("helps", (41, 10.0)) in service.asked
 
 
 def test_the_truth_stands_beside_what_was_promised(betimes: Call, service: Service) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.views.models import WhatIfJob, WhatIfView
+from betimes.service.views.models import WhatIfJob, WhatIfSums, WhatIfView
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service
 
@@ -23,25 +23,34 @@ def test_every_change_reaches_the_service(betimes: Call, service: Service, tmp_p
     file = tmp_path / "jobs.toml"
     file.write_text('[[jobs]]\ncommand = ["x"]\nestimate = "1h"\n')
     words = ["--add-nodes", "big=2", "--add-nodes", "big=1", "--remove-node", "gpu-3", "--cancel", "41"]
+    words += ["--rent", "c4", "--rent", "c4", "--load", "1.5"]
     said = betimes("what-if", *words, "--policy", "srsf", "--submit", str(file))
     assert said.code == 0, said.err
     (name, asked) = service.asked[-1]
     assert name == "what_if"
     assert asked["add_nodes"] == {"big": 3}
     assert (asked["remove_nodes"], asked["cancel"], asked["policy"]) == (["gpu-3"], [41], "srsf")
+    assert (asked["rent"], asked["load"]) == (["c4", "c4"], 1.5)
     assert [each["estimate_s"] for each in asked["submit"]] == [3600.0]
 
 
 def test_the_answer_in_words(betimes: Call, service: Service) -> None:
     jobs = [one(41, 60, None), one(42, 4500, 900), one(43, 7200, 7200), one(44, None, 3600, is_new=True)]
-    service.answer = WhatIfView(made_at=NOW, jobs=jobs)
+    sums = WhatIfSums(
+        jobs=14, arrivals=12, never=0, mean_jct_s=7200, p99_jct_s=9000, mean_wait_s=60, cost_usd=0.5
+    )
+    then = sums.model_copy(update={"arrivals": 24, "never": 3, "mean_jct_s": 5400.0, "cost_usd": 1.25})
+    service.answer = WhatIfView(made_at=NOW, jobs=jobs, before=sums, after=then, arrivals_of_s=7200.0)
     out = betimes("what-if", "--cancel", "41").out
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "41 train ada 08:01:00 cancelled" in lines
     assert "42 train ada 08:00:00 09:15 08:15 60 min earlier" in lines
     assert "44 train ada 08:00:00 09:00 new" in lines
     assert "For the other 1 job nothing changes." in lines
-    assert "In the mean jobs are done 30 min earlier." in lines
+    assert "Of 2 jobs that finish both ways, 12 arrivals now, and 24 then, as in the last 2 h" in lines
+    assert "time to completion, mean 2 h 90 min" in lines
+    assert "cost of all machines $0.5 $1.25" in lines
+    assert "jobs that are never done 0 3" in lines
     assert betimes("what-if", "--cancel", "41", "--json").json()["jobs"][1]["finish_at"] == NOW + 900
 
 
@@ -52,6 +61,8 @@ def test_the_answer_in_words(betimes: Call, service: Service) -> None:
         (["--add-nodes", "big"], "--add-nodes big: write TYPE=N, as in big=2"),
         (["--add-nodes", "big=0"], "--add-nodes big=0: write TYPE=N"),
         (["--cancel", "first"], "--cancel"),
+        (["--load", "none"], "--load none: give a number above 0 and up to 10"),
+        (["--load", "11"], "--load 11: give a number above 0"),
         (["--submit", "missing.toml"], "missing.toml"),
     ],
 )

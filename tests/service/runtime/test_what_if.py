@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from betimes.cluster import Cluster
+from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.errors import BetimesError, Conflict, PolicyError, Refused, Unknown
+from betimes.service.spec.family_demand import FamilyDemand
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import WhatIfView
+from betimes.service.views.models import NodeSpec, WhatIfView
 from betimes.testing import InMemoryService
 
 POOL = ("fifo", "srsf", "las", "max-min", "wfq", "themis")
@@ -94,6 +95,82 @@ def test_the_state_as_it_is_comes_true_too() -> None:
             assert finished_at == pytest.approx(one.finish_before_at, abs=1e-6), one
 
 
+@pytest.mark.parametrize("policy", ["fifo", "srsf", "nodes:fifo", "easy"])
+def test_a_rented_machine_brings_what_was_answered(policy: str) -> None:
+    draw = random.Random(f"rent {policy}")
+    offer = Offer(type="big", cpu=2, memory_gib=8, usd_per_h=3.6, boot_s=30.0, setup_s=10.0, min_bill_s=60.0)
+    group = NodeGroup("rack", 1, 0, 4, 16, usd_per_h=1.0)
+    with InMemoryService(Cluster("two kinds", (group,), offers=(offer,)), policy=policy) as service:
+        busy(draw, service, policy)
+        answer = service.what_if(rent=["big", "big"])
+        assert len(service.nodes()) == 1
+        backend = service._parts.backend  # pyright: ignore[reportPrivateUsage]
+        service._ask(backend.add_nodes(NodeSpec(kind="fake-cloud", type="big", count=2), "tester"))  # pyright: ignore[reportPrivateUsage]
+        comes_true(service, answer)
+
+
+def test_objectives_and_cost_before_and_after() -> None:
+    """One node of one core at $1 an hour, two jobs of 100 s; then a rented core, up after 40 s, billed from 30 s on."""
+    offer = Offer(type="big", cpu=1, memory_gib=8, usd_per_h=3.6, boot_s=30.0, setup_s=10.0)
+    cluster = Cluster("two kinds", (NodeGroup("rack", 1, 0, 1, 8, usd_per_h=1.0),), offers=(offer,))
+    with InMemoryService(cluster) as service:
+        for _ in range(2):
+            service.submit(JobSpec(command=["x"], workdir="/", estimate_s=100.0))
+        answer = service.what_if(rent=["big"])
+    before, after = answer.before, answer.after
+    assert before is not None
+    assert after is not None
+    assert (before.jobs, before.arrivals, before.mean_jct_s, before.mean_wait_s) == (2, 0, 150.0, 50.0)
+    assert (before.p99_jct_s, before.cost_usd) == (pytest.approx(199.0), pytest.approx(200 / 3600))
+    assert (after.mean_jct_s, after.mean_wait_s) == (120.0, 20.0)
+    assert after.cost_usd == pytest.approx(140 / 3600 + 110 * 3.6 / 3600)
+
+
+def test_jobs_go_on_arriving() -> None:
+    """A job of 40 s every 10 s on eight cores waits for none: at four times the rate a queue grows."""
+    job = JobSpec(command=["x"], workdir="/", estimate_s=99.0)
+    with InMemoryService(Cluster.pool(8)) as service:
+        for _ in range(12):
+            service.submit(job, work_s=40.0)
+            service.advance(10.0)
+        late = service.submit(job.model_copy(update={"estimate_s": 40.0}), work_s=40.0).job_id
+        events = len(service.events())
+        once, often = service.what_if(load=1), service.what_if(load=4)
+        assert len(service.events()) == events
+    assert once.before == once.after == often.before
+    assert once.before is not None
+    assert often.after is not None
+    assert (once.arrivals_of_s, once.before.arrivals, often.after.arrivals) == (120.0, 12, 3 * 13 + 12)
+    assert once.before.mean_wait_s == 0.0
+    assert (often.after.mean_wait_s or 0.0) > 30.0
+    assert [one.job_id for one in often.jobs if one.job_id > late] == []
+
+
+def test_arrivals_that_never_end_and_those_that_are_refused_are_counted() -> None:
+    groups = (NodeGroup("small", 1, 0, 2, 8), NodeGroup("large", 1, 0, 8, 32))
+    with InMemoryService(Cluster("two", groups), policy="nodes:fifo") as service:
+        for number in range(12):
+            of_small = {"small": FamilyDemand(cpu=2.0)} if number % 2 else {}
+            cpu = 8.0 if number == 10 else 1.0
+            service.submit(JobSpec(command=["x"], workdir="/", estimate_s=5.0, cpu=cpu, demand=of_small))
+            service.advance(10.0)
+        service.finish()
+        fewer = service.what_if(load=1, remove_nodes=["large-0"])
+        pool = service.what_if(load=1, policy="pool:fifo")
+    assert [(sums.arrivals, sums.never) for sums in (fewer.before, fewer.after) if sums] == [(12, 0), (10, 2)]
+    assert (pool.refused, pool.after and pool.after.arrivals) == (6, 6)
+
+
+def test_what_cannot_be_rented_is_refused() -> None:
+    offer = Offer(type="big", cpu=1, memory_gib=8, usd_per_h=3.6, capacity=1)
+    cluster = Cluster("two kinds", (NodeGroup("rack", 1, 0, 1, 8),), offers=(offer,))
+    with InMemoryService(cluster) as service:
+        with pytest.raises(Unknown, match="the cloud offers no moon; it offers: big"):
+            service.what_if(rent=["moon"])
+        with pytest.raises(Conflict, match="no big can be rented: 1 are, and the cloud has no more"):
+            service.what_if(rent=["big", "big"])
+
+
 def test_more_nodes_and_fewer() -> None:
     """Two nodes of two cores: four jobs of 100 s on two units each take 200 s, on one more node 200, 100 s on four."""
     cluster = Cluster.pool(2)
@@ -127,6 +204,8 @@ def test_more_nodes_and_fewer() -> None:
         ({"remove_nodes": ["moon"]}, Unknown, "moon"),
         ({"add_nodes": {"moon": 1}}, Unknown, "there is no node of type moon"),
         ({"policy": "sooner"}, PolicyError, "sooner"),
+        ({"rent": ["big"]}, Conflict, "this service rents from no cloud"),
+        ({"load": 2.0}, Conflict, "too few jobs to show how jobs arrive: 2 submitted within the last 24 h"),
         ({"submit": [JobSpec(command=["x"], workdir="/", cpu=99.0)]}, Refused, "cpu"),
     ],
 )

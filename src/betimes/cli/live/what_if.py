@@ -10,7 +10,7 @@ from betimes.cli.verbs import Json, Option, Output, State
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
-    from betimes.service.views.models import WhatIfJob, WhatIfView
+    from betimes.service.views.models import WhatIfJob, WhatIfSums, WhatIfView
 
 _COLUMNS = (
     Column("Job", right=True),
@@ -22,6 +22,7 @@ _COLUMNS = (
     Column("Difference", rank=1),
 )
 _SAME_S = 1.0
+MOST_LOAD = 10.0
 
 
 def what_if(
@@ -60,13 +61,33 @@ def what_if(
             show_default=False,
         ),
     ] = None,
+    rent: Annotated[
+        list[str] | None,
+        Option(
+            "--rent",
+            metavar="TYPE",
+            help="Rent one more machine of this type of the cloud, which boots first; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    load: Annotated[
+        str | None,
+        Option(
+            "--load",
+            metavar="F",
+            help="Let jobs go on arriving: the submissions of late (of the last day, at most 500) repeat, without "
+            "the changes as they came, with them F times as fast, for as long as they took. 1: as many both ways.",
+            show_default=False,
+        ),
+    ] = None,
     output: Output = None,
     state: State = None,
     as_json: Json = False,
 ) -> None:
     """Show who would finish when after a change, next to when they do as things stand; nothing is changed.
 
-    Several changes are made together. Jobs are taken to run as long as believed, and nothing else is submitted.
+    Several changes are made together. Jobs are taken to run as long as believed; without --load nothing else is
+    submitted. Costs are those of all machines with a price until the last job is done.
     """
     from pathlib import Path
 
@@ -79,11 +100,14 @@ def what_if(
         "add_nodes": _counts(add_nodes or ()),
         "remove_nodes": remove_node or [],
         "cancel": [_number(text) for text in cancel or ()],
+        "rent": rent or [],
     }
     if policy is not None:
         asked["policy"] = with_full_names(policy, Path.cwd())
+    if load is not None:
+        asked["load"] = _factor(load)
     if not any(asked.values()):
-        changes = "--submit, --add-nodes, --remove-node, --policy, --cancel"
+        changes = "--submit, --add-nodes, --remove-node, --policy, --cancel, --rent, --load"
         raise InputError(f"what-if: no change is given; name one: {changes}")
     with connect(state) as service:
         found = service.what_if(asked)
@@ -98,6 +122,17 @@ def _number(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise InputError(f"--cancel {text}: give the number of a job, as in 41")
     return int(text)
+
+
+def _factor(text: str) -> float:
+    """How many times as fast jobs arrive. Raises InputError."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0.0 < found <= MOST_LOAD:
+        raise InputError(f"--load {text}: give a number above 0 and up to {MOST_LOAD:g}, as in 1.5")
+    return found
 
 
 def _counts(texts: list[str] | tuple[()]) -> dict[str, int]:
@@ -132,10 +167,35 @@ def _print(found: WhatIfView, cancelled: list[int], *, wide: bool) -> None:
         say(
             f"{'For' if not changed else 'For the other'} {same:,} job{'' if same == 1 else 's'} nothing changes."
         )
-    ends = [one for one in found.jobs if one.finish_at is not None and one.finish_before_at is not None]
-    if any(map(_differs, ends)):
-        mean_s = sum((one.finish_at or 0.0) - (one.finish_before_at or 0.0) for one in ends) / len(ends)
-        say(f"In the mean jobs are done {_difference(mean_s)}.")
+    if found.before is not None and found.after is not None:
+        _print_sums(found, found.before, found.after)
+
+
+def _print_sums(found: WhatIfView, before: WhatIfSums, after: WhatIfSums) -> None:
+    """The objectives and the cost, now and then."""
+    from betimes.cli.render.tables import say, show
+    from betimes.units import length, usd
+
+    what = "jobs that finish both ways"
+    if found.arrivals_of_s is not None:
+        arrivals = f"{before.arrivals:,} arrivals now, and {after.arrivals:,} then"
+        what += f", {arrivals}, as in the last {length(found.arrivals_of_s)}"
+    if found.refused:
+        what += f"; {found.refused:,} more could not run then"
+    say("", f"Of {before.jobs - before.arrivals:,} {what}")
+    rows = [
+        [name, text(now), text(then)]
+        for name, text, now, then in (
+            ("time to completion, mean", length, before.mean_jct_s, after.mean_jct_s),
+            ("time to completion, p99", length, before.p99_jct_s, after.p99_jct_s),
+            ("wait, mean", length, before.mean_wait_s, after.mean_wait_s),
+            ("cost of all machines", usd, before.cost_usd, after.cost_usd),
+        )
+        if now is not None and then is not None
+    ]
+    if before.never or after.never:
+        rows.append(["jobs that are never done", f"{before.never:,}", f"{after.never:,}"])
+    show((Column(""), Column("Now", right=True), Column("Then", right=True)), rows)
 
 
 def _differs(one: WhatIfJob) -> bool:

@@ -22,6 +22,8 @@ from betimes.service.views.models import (
     FleetStep,
     FleetView,
     Health,
+    Help,
+    HelpsView,
     JobStory,
     JobView,
     Lease,
@@ -39,6 +41,8 @@ from betimes.service.views.models import (
     UploadLimits,
     UploadView,
     WhatIfJob,
+    WhatIfSpec,
+    WhatIfSums,
     WhatIfView,
 )
 
@@ -66,7 +70,15 @@ ACCURACY = AccuracyView(
 WHAT_IF = WhatIfView(made_at=_NOON, jobs=[WhatIfJob(
     job_id=42, name="train.py", user="ada", start_before_at=_NOON + 300, finish_before_at=_NOON + 7500,
     start_at=_NOON, finish_at=_NOON + 7200,
-)])  # fmt: skip
+)], before=WhatIfSums(
+    jobs=1, arrivals=0, never=0, mean_jct_s=7560, p99_jct_s=7560, mean_wait_s=360, cost_usd=4.2,
+), after=WhatIfSums(
+    jobs=1, arrivals=0, never=0, mean_jct_s=7260, p99_jct_s=7260, mean_wait_s=60, cost_usd=4.03,
+))  # fmt: skip
+HELPS = HelpsView(made_at=_NOON, start_at=_NOON + 300, finish_at=_NOON + 7500, helps=[Help(
+    text="one more node of type big", change=WhatIfSpec(add_nodes={"big": 1}), start_at=_NOON,
+    finish_at=_NOON + 7200, earlier_s=300,
+)], not_tried=["cancelling job 41"])  # fmt: skip
 SUBMITTED = Submitted(job_id=42, job_ids=[42], quote=QUOTE)
 JOB = JobView(
     job_id=42, name="train.py", user="ada", status=Status.QUEUED, qos="best-effort", units=0, min_units=1, max_units=4,

@@ -100,6 +100,12 @@ class AccuracyQuery(Asked):
     promises: bool = Field(default=False, description="list the promises, too")
 
 
+class HelpsQuery(Asked):
+    """How much processor time the tries may take, s."""
+
+    within_s: float = Field(default=2.0, gt=0, le=30, allow_inf_nan=False)
+
+
 class WaitQuery(Asked):
     """How long to wait for a job, s."""
 

@@ -45,8 +45,8 @@ class Account:
         return found
 
 
-def account_of(state: Accounts, slot: int, resizes: int) -> Account:
-    """The account of the job in a slot; only a pool's columns count changes of its grant."""
+def account_of(state: Accounts, slot: int) -> Account:
+    """The account of the job in a slot; only a pool's columns count changes of its grant, and what a job has seen."""
     job, progress = _record(state.jobs, slot), _record(state.progress, slot)
     return Account(
         since_s=progress["since"],
@@ -57,7 +57,7 @@ def account_of(state: Accounts, slot: int, resizes: int) -> Account:
         entered_s=job["submit_s"],
         seq=job["seq"],
         preemptions=progress["preemptions"],
-        resizes=resizes,
+        resizes=progress.get("resizes", 0),
     )
 
 

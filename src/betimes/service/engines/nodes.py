@@ -818,7 +818,8 @@ class LiveNodes:
     def account(self, job: int) -> Account:
         """The account of a job; work is in seconds."""
         slot = self.slot_of[job]
-        account = account_of(self.state, slot, self.resizes_of.get(job, 0))
+        account = account_of(self.state, slot)
+        account.resizes = self.resizes_of.get(job, 0)
         return waiting_account(self.state, slot, account) if self.rules.waits else account
 
     def keeps_nomination(self, job: int) -> bool:

@@ -10,7 +10,6 @@ import math
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy as shallow
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,8 +128,9 @@ class LivePool:
 
     def next_timer_s(self) -> float:
         """The next outrun belief or wake-up of the policy; a wake-up that decides nothing new does not count."""
-        pool = self.state.pool[0]
-        return float(min(pool.next_outrun, math.inf if pool.period > 0.0 else pool.wakeup))
+        pool = as_array(self.state.pool)  # by field: attributes of a record take several times as long
+        wakeup_s = math.inf if pool["period"][0] > 0.0 else pool["wakeup"][0]
+        return float(min(pool["next_outrun"][0], wakeup_s))
 
     def catch_up(self, now_s: float) -> list[Decisions]:
         """Let the timers before `now_s` go off."""
@@ -226,17 +226,18 @@ class LivePool:
     def account(self, job: int) -> Account:
         """The account of a job."""
         slot = self.slot_of[job]
-        account = account_of(self.state, slot, int(self.state.progress[slot].resizes))
-        events, active = self._seen(slot)
-        return replace(account, seen_events=events, seen_active=active)
+        account = account_of(self.state, slot)
+        account.seen_events, account.seen_active = self._seen(slot)
+        return account
 
     def contention(self) -> Contention:
         """The contention of each job."""
         return {job: self._seen(slot) for job, slot in self.slot_of.items()}
 
     def _seen(self, slot: int) -> tuple[float, float]:
-        pool, seen = self.state.pool[0], self.state.jobs[slot]
-        return float(pool.events - seen.seen_count), float(pool.contention - seen.seen_sum)
+        pool, jobs = as_array(self.state.pool), as_array(self.state.jobs)
+        events = pool["events"][0] - jobs["seen_count"][slot]
+        return float(events), float(pool["contention"][0] - jobs["seen_sum"][slot])
 
     def believed_left(self, job: int, now_s: float) -> float:
         """Believed work left now; below 0 for a job that outran the belief before its timer went off."""
@@ -464,10 +465,10 @@ class LivePool:
 
     def _until(self, until_s: float) -> list[Decisions]:
         """Let timers and finishes up to an instant happen; the policy decides as they do."""
-        rounds = self._learn(until_s)
-        events = int(self.state.pool[0].events)
+        rounds, pool = self._learn(until_s), as_array(self.state.pool)
+        events = int(pool["events"][0])
         self._run(until_s)
-        if self.state.pool[0].events > events:
+        if pool["events"][0] > events:
             rounds.append(self._round())
         return rounds
 

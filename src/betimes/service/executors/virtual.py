@@ -107,9 +107,14 @@ class VirtualWorld:
             heapq.heappop(self.due)
         return self.due[0][0] if self.due else math.inf
 
+    def take_starts(self) -> list[Report]:
+        """The reports of runs that have begun since the last call."""
+        reports, self.reports = self.reports, []
+        return reports
+
     def advance(self, now_at: float) -> list[Report]:
         """The reports until now."""
-        reports, self.reports = self.reports, []
+        reports = self.take_starts()
         while self.next_at() <= now_at:
             at, number, _ = heapq.heappop(self.due)
             stay, job = self.stays.pop(number), self.jobs[number]

@@ -8,7 +8,8 @@ under a virtual clock. So may changes: that is what `what-if` asks about.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,7 +28,8 @@ from betimes.service.scheduling.effects import (
     StopRun,
 )
 from betimes.service.scheduling.job import SPECULATED, Job
-from betimes.service.scheduling.node import UP
+from betimes.service.scheduling.node import UP, Node
+from betimes.service.scheduling.nodes import S_PER_H, charged_usd
 from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.twin.pool.virtual_jobs import VirtualJob
@@ -44,44 +46,81 @@ class Times(NamedTuple):
     finish_at: float | None
 
 
+class Arrival(NamedTuple):
+    """Jobs that come later; command: returns their numbers, none where they are refused."""
+
+    at: float
+    command: Command[list[int]]
+
+
 class Rehearsal:
     """One play of a copy, in any thread.
 
-    at_once: stopped runs have left at once; else after their grace period.
+    at_once: stopped runs have left at once; else after their grace period. jobs: all that are there at some time;
+    times: theirs, so far. arrived: the numbers of each arrival's jobs.
     """
 
     def __init__(self, scheduler: Scheduler, now_at: float, at_once: bool) -> None:
         """A copy of a scheduler between two turns."""
         self._scheduler = scheduler.copied(replace(scheduler.settings, plans_aside=False))
-        self.now_at, self._left = now_at, scheduler.work_left()
+        self.now_at, self._at_once, self._left = now_at, at_once, scheduler.work_left()
         self._world = VirtualWorld(scheduler.restart_s, at_once, scheduler.ledger.epoch_at)
-        self._times = {job.job_id: Times(job.started_at, None) for job in scheduler.ledger.jobs.values()}
+        self.jobs = dict(self._scheduler.ledger.jobs)
+        self.arrived: list[list[int]] = []
+        self.times = {job.job_id: Times(job.started_at, None) for job in self.jobs.values()}
+        self._gone: list[tuple[Node, float]] = []
         self._resized: list[tuple[ResizeRun, bool]] = []
 
-    def names(self) -> dict[int, tuple[str, str]]:
-        """Title and user of each job."""
-        return {number: (job.spec.title, job.user) for number, job in self._scheduler.ledger.jobs.items()}
+    def again(self) -> Rehearsal:
+        """Another one of the same state, as long as this one has not been played."""
+        return Rehearsal(self._scheduler, self.now_at, self._at_once)
 
-    def play(self, changes: Sequence[Command[Any]] = ()) -> tuple[dict[int, Times], list[Any]]:
+    def play(
+        self,
+        changes: Sequence[Command[Any]] = (),
+        arrivals: Sequence[Arrival] = (),
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> tuple[dict[int, Times], list[Any]]:
         """Play it to the end; changes: made at its beginning. Times by job, and the results of the changes.
 
-        Raises what the changes raise.
+        arrivals: in order of time. goes_on: asked between turns. Raises what the changes raise.
         """
-        scheduler, world = self._scheduler, self._world
+        scheduler, world, coming = self._scheduler, self._world, deque(arrivals)
         for job in scheduler.ledger.jobs.values():
             if job.run is not None and job.run.launched:
                 self._resume(job)
         results = self._turn(self.now_at, changes)
-        for _ in range(MOST_TURNS + TURNS_A_JOB * len(scheduler.ledger.jobs)):
-            boots_at = scheduler.boots_at
-            at = min(world.next_at(), scheduler.next_timer_at(), boots_at)
+        for _ in range(MOST_TURNS + TURNS_A_JOB * (len(scheduler.ledger.jobs) + len(coming))):
+            boots_at, comes_at = scheduler.boots_at, coming[0].at if coming else math.inf
+            at = min(world.next_at(), scheduler.next_timer_at(), boots_at, comes_at)
             if self._resized:
                 at = scheduler.now_at
-            if at == math.inf or not scheduler.ledger.jobs:
+            if at == math.inf or not (scheduler.ledger.jobs or coming) or not goes_on():
                 break
             booted = scheduler.booted_by(at) if at == boots_at else []
-            self._turn(at, [SetNodeStatus(name, UP, "cloud") for name in booted])
-        return self._times, results
+            commands: list[Command[Any]] = [SetNodeStatus(name, UP, "cloud") for name in booted]
+            while coming and coming[0].at <= at:
+                commands.append(coming.popleft().command)
+            self.arrived += self._turn(at, commands)[len(booted) :]
+        return self.times, results
+
+    def cost_usd(self) -> float | None:
+        """Cost, after the play, of all machines with a known price, from its beginning until the last job was done.
+
+        Null: no price is known. Owned machines cost as long as they are there, rented ones until they are given back.
+        """
+        ends_at = [found.finish_at for found in self.times.values() if found.finish_at is not None]
+        until_at = max(ends_at, default=self.now_at)
+        machines = [(node, until_at) for node in self._scheduler.ledger.nodes.values()]
+        machines += [(node, min(gone_at, until_at)) for node, gone_at in self._gone]
+        costs = [self._machine_usd(*each) for each in machines if each[0].machine.usd_per_h is not None]
+        return sum(costs) if costs else None
+
+    def _machine_usd(self, node: Node, until_at: float) -> float:
+        if node.rented_at is None:
+            return (node.machine.usd_per_h or 0.0) * (until_at - self.now_at) / S_PER_H
+        offers = self._scheduler.settings.offers
+        return charged_usd(node, offers, until_at) - charged_usd(node, offers, self.now_at)
 
     def _turn(self, at: float, commands: Sequence[Command[Any]]) -> list[Any]:
         """What is due at an instant; an end comes before the timer of the job's belief, however both are rounded."""
@@ -97,19 +136,28 @@ class Rehearsal:
             scheduler.reports.resized(effect.run, effect.units, effect.places, done)
         results = [command.carry_out(scheduler, None) for command in commands]
         scheduler.turn()
-        changes = scheduler.take()
-        for event in changes.events:
-            if event.job is None:
-                continue
-            if event.kind == "submitted":
-                self._times[event.job] = Times(None, None)
-            elif event.kind == "started" and self._times[event.job].start_at is None:
-                self._times[event.job] = Times(event.at_s, None)
-            elif event.kind == "finished":
-                self._times[event.job] = self._times[event.job]._replace(finish_at=event.at_s)
-        for effect in changes.effects:
+        self._note()
+        for effect in scheduler.take_effects():
             self._carry_out(effect)
+        for report in self._world.take_starts():  # which change no decision, and need no turn
+            scheduler.reports.take(report)
+        self._note()
         return results
+
+    def _note(self) -> None:
+        """Note what the events since the last turn say, some of them for a second time."""
+        scheduler = self._scheduler
+        for event in scheduler.events:
+            if event.job is None:
+                if event.kind == "node-gone":
+                    self._gone.append((Node.from_json(event.data), event.at_s))
+            elif event.kind == "submitted":
+                self.times[event.job] = Times(None, None)
+                self.jobs[event.job] = scheduler.ledger.jobs[event.job]
+            elif event.kind == "started" and self.times[event.job].start_at is None:
+                self.times[event.job] = Times(event.at_s, None)
+            elif event.kind == "finished":
+                self.times[event.job] = self.times[event.job]._replace(finish_at=event.at_s)
 
     def _carry_out(self, effect: Effect) -> None:
         world, now_at = self._world, self._scheduler.now_at
@@ -136,7 +184,7 @@ class Rehearsal:
         assert job.run is not None
         self._start(job, self._left[job.job_id].since_at)
         if job.run.started_at is not None:
-            self._world.reports.clear()
+            self._world.reports.pop()
         if job.run.stopping is not None:
             left_s = (job.run.stop_by_at or 0.0) - self.now_at
             run = RunId(job.job_id, job.run.number)

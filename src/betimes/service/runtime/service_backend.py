@@ -38,6 +38,7 @@ from betimes.service.runtime.commands import (
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.fleet_views import ask_plan, fleet, fleet_plan
 from betimes.service.runtime.health import Readiness, health_of
+from betimes.service.runtime.helps import Helps, changes_for
 from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.to_views import (
@@ -52,7 +53,7 @@ from betimes.service.runtime.to_views import (
     submitted_view,
 )
 from betimes.service.runtime.tuner import LiveTuner
-from betimes.service.runtime.what_if import WhatIf
+from betimes.service.runtime.what_if import LATE_S, MOST_ARRIVALS, WhatIf, check_late
 from betimes.service.scheduling.admission import made_up_note
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast
@@ -62,6 +63,7 @@ from betimes.service.scheduling.reasons import WaitReasons, compiling, in_vain
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.pipelines import check_names
+from betimes.service.tuning.recent import Submission, submissions
 from betimes.service.tuning.view import TuningView
 from betimes.service.uploads.kept import Uploads
 from betimes.service.views.models import (
@@ -71,6 +73,7 @@ from betimes.service.views.models import (
     FleetPlanView,
     FleetView,
     Health,
+    HelpsView,
     JobFilter,
     JobStory,
     JobView,
@@ -499,10 +502,32 @@ class ServiceBackend:
                 f"compiling policy {self.scheduler.ledger.policy}: nothing can be foreseen until that is done; "
                 "ask again in a moment"
             )
-        question = WhatIf(self.promises.rehearsal(), self.promises.rehearsal(), asked, user)
+        late = list[Submission]()
+        if asked.load is not None:
+            now_at = self.controller.clock.now_s()
+            late = await asyncio.to_thread(submissions, self.controller.store, now_at - LATE_S, MOST_ARRIVALS)
+            check_late(late, now_at)
+        question = WhatIf(self.promises.rehearsal(), self.promises.rehearsal(), asked, user, late)
         with self.controller.clock.hold():
             found = await asyncio.to_thread(question.play)
         return question.how_sure(found, self.scheduler)
+
+    async def helps(self, number: int, within_s: float, /) -> HelpsView:
+        """What would help a job that waits."""
+        scheduler, made_at = self.scheduler, self.controller.clock.now_s()
+        job = scheduler.ledger.jobs.get(number)
+        if job is None and scheduler.ended_as(number) is None:
+            raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
+        if job is None or job.status is not Status.QUEUED or job.set_id is not None or scheduler.stands_by:
+            return HelpsView(made_at=made_at)
+        if scheduler.rents:
+            return HelpsView(
+                made_at=made_at, not_tried=[f"{scheduler.ledger.policy} rents machines as it sees fit"]
+            )
+        changes = changes_for(scheduler, job, scheduler.wait_reasons(await self._forecast()))
+        tries = Helps(self.promises.rehearsal(), job, changes, within_s)
+        with self.controller.clock.hold():
+            return await asyncio.to_thread(tries.play)
 
     async def accuracy(
         self, since_s: float | None, until_s: float, by: By | None, listed: bool

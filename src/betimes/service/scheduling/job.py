@@ -7,6 +7,7 @@ preemption and its moves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -244,6 +245,16 @@ class Job:
         if self.run is None or self.run.started_at is None:
             return self.ran_s
         return self.ran_s + (now_at - self.run.started_at)
+
+    def copied(self) -> Job:
+        """The same apart from this one: the parts that change in place are copied, all others are replaced whole."""
+        found = copy(self)
+        found.places = [*self.places]
+        found.account = replace(self.account) if self.account else None
+        found.trials = replace(self.trials) if self.trials else None
+        found.run = replace(self.run, places=[*self.run.places]) if self.run else None
+        found.rental = replace(self.rental, nodes=[*self.rental.nodes]) if self.rental else None
+        return found
 
     def row(self) -> dict[str, Any]:
         """The row of table `jobs`."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -147,6 +148,14 @@ class Ledger:
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
             setattr(ledger, name, found[name])
         return ledger
+
+    def copied(self) -> Ledger:
+        """The same apart from this one, but for the errors of promises, on which no decision rests."""
+        rest = copy(self)
+        rest.jobs, rest.promise_errors = {}, PromiseErrors()
+        made = Ledger.from_bytes(rest.to_bytes(promises=False), self.runtime_estimates.default_s)
+        made.jobs, made.moved = {n: job.copied() for n, job in self.jobs.items()}, set(self.moved)
+        return made
 
     @classmethod
     def recovered(cls, body: bytes | None, events: Iterable[Event], default_run_s: float = USUAL_S) -> Ledger:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from betimes.cluster import Offer
 from betimes.cluster.billing import Prices, lease_usd
 from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY
 from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
@@ -193,16 +194,10 @@ class Nodes:
 
     def _cost_usd(self, node: Node, why: str, usd_per_h: float | None = None) -> float:
         """Cost of a machine rented by the policy that goes now."""
-        kind = node.machine.type
-        offer = next((each for each in self._engine.settings.offers if each.type == kind), None)
-        if offer is None or node.rented_at is None or why == "boot-failed":
+        if why == "boot-failed":
             return 0.0
-        booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
-        since_at = offer.billing.since_s(node.rented_at, booted_at)
-        until_at = self._state.now_at + (offer.release_s if why == "given-back" else 0.0)
-        known = offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h
-        prices = Prices(known if usd_per_h is None else usd_per_h)
-        return float(lease_usd(offer.billing, prices, since_at, until_at))
+        offers, releases = self._engine.settings.offers, why == "given-back"
+        return charged_usd(node, offers, self._state.now_at, releases=releases, usd_per_h=usd_per_h)
 
     def _lose_runs(self, name: str, cause: str, reason: dict[str, Any]) -> None:
         """The runs on a node have vanished with it; their jobs go on elsewhere, unless they were to end anyway."""
@@ -245,6 +240,30 @@ class Nodes:
             elif any(where == name for where, _ in bound):
                 self._engine.lose(job)
                 self._state.log("unbound", "policy", job.job_id)
+
+
+def charged_usd(
+    node: Node,
+    offers: Sequence[Offer],
+    until_at: float,
+    *,
+    releases: bool = False,
+    usd_per_h: float | None = None,
+) -> float:
+    """The charge for a rented machine until an instant; releases: it is given back then, which takes a while.
+
+    usd_per_h: at this price; null: at its present one.
+    """
+    offer = next((each for each in offers if each.type == node.machine.type), None)
+    if offer is None or node.rented_at is None:
+        return 0.0
+    booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
+    since_at = offer.billing.since_s(node.rented_at, booted_at)
+    known = offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h
+    prices = Prices(known if usd_per_h is None else usd_per_h)
+    return float(
+        lease_usd(offer.billing, prices, since_at, until_at + (offer.release_s if releases else 0.0))
+    )
 
 
 class MachineRentals:

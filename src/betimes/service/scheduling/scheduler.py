@@ -14,10 +14,12 @@ from betimes.cluster import Offer
 from betimes.foresight.past_errors import Raw
 from betimes.foresight.promise_model import Queue
 from betimes.service.engines.messages import Foreseen, Play
+from betimes.service.engines.speedups import speed
 from betimes.service.scheduling.admission import Admission
 from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
+from betimes.service.scheduling.effects import Effect
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.scheduling.engine_job import wanted_for
+from betimes.service.scheduling.engine_job import wanted_for, wanted_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast
@@ -188,7 +190,8 @@ class Scheduler:
         widest = job.spec.max_units
         if self._engine.is_nodes:
             return [0.0, *[1.0] * widest]
-        return [0.0, *(self._engine.speed(job, units) for units in range(1, widest + 1))]
+        wanted = wanted_of(job)
+        return [0.0, *(speed(wanted, units) for units in range(1, widest + 1))]
 
     def work_left(self) -> dict[int, WorkLeft]:
         """Work that jobs are believed to have left, in the engine's unit: those that the policy knows, and trials."""
@@ -239,9 +242,7 @@ class Scheduler:
 
     def copied(self, settings: Settings) -> Scheduler:
         """The same state apart from this one, between two turns, as it would go on under these settings."""
-        ledger = Ledger.from_bytes(
-            self.ledger.to_bytes(promises=False), self.ledger.runtime_estimates.default_s
-        )
+        ledger = self.ledger.copied()
         made = Scheduler(ledger, self._state.find_status, settings, self._engine.is_compiled)
         made._state.now_at = self.now_at
         made._engine.copy_from(self._engine)
@@ -335,6 +336,13 @@ class Scheduler:
         for number in over:
             self.reports.forget(number)
         return changes
+
+    def take_effects(self) -> list[Effect]:
+        """The effects since the last call, where nothing is stored: no rows are made."""
+        effects, over = self._state.take_effects()
+        for number in over:
+            self.reports.forget(number)
+        return effects
 
     # --- forecasts --------------------------------------------------------------------------------------------
 

@@ -239,14 +239,19 @@ class SchedulerState:
 
     def take(self) -> tuple[Changes, list[int]]:
         """The changes since the last call, and the jobs that are over, which the ledger forgets."""
-        changed = list(self._changed.values())
-        taken = Changes(self.events, self.effects, [job.row() for job in changed], self._run_rows)
-        over = [job for job in changed if job.status.is_over]
+        events, run_rows = self.events, self._run_rows
+        rows = [job.row() for job in self._changed.values()]
+        effects, over = self.take_effects()
+        return Changes(events, effects, rows, run_rows), over
+
+    def take_effects(self) -> tuple[list[Effect], list[int]]:
+        """The effects since the last call, and the jobs that are over, which the ledger forgets."""
+        effects, over = self.effects, [job for job in self._changed.values() if job.status.is_over]
         for job in over:
             if job.job_id in self.ledger.jobs:
                 self.ledger.forget(job)
         self.events, self.effects, self._changed, self._run_rows = [], [], {}, []
-        return taken, [job.job_id for job in over]
+        return effects, [job.job_id for job in over]
 
     def _index(self, job: Job) -> None:
         for index in (self.job_index, self.trial_index, self.siblings):

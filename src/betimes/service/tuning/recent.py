@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -108,9 +108,33 @@ def recent(store: Store, most: int, working: Mapping[int, float]) -> Recent:
     return Recent(workload, curves)
 
 
-def _seen(store: Store, most: int) -> list[_Seen]:
+@dataclass(frozen=True)
+class Submission:
+    """A job that was submitted, to be submitted again on its own; its estimate is what it took, if it has finished."""
+
+    at: float
+    user: str
+    spec: JobSpec
+
+
+def submissions(store: Store, since_at: float, most: int) -> list[Submission]:
+    """The latest submissions, oldest first; a set of trials is one. May run in any thread.
+
+    Jobs cancelled before they ran are left out; so are jobs whose events are only in an archive file.
+    """
+    found = list[Submission]()
+    for one in _seen(store, most, since_at):
+        run_s = max(LEAST_S, one.believed_s if one.took_s is None else one.took_s)
+        alone = {"after": [], "hold": False, "steps": None, "step_s": None, "estimate_s": run_s}
+        spec = one.spec.model_copy(update=alone)
+        found.append(Submission(one.row["submitted_at"], one.row["user"], spec))
+    return found
+
+
+def _seen(store: Store, most: int, since_at: float = -math.inf) -> list[_Seen]:
     """The last jobs, oldest first."""
-    rows = list(islice(_that_count(store), most))
+    last = takewhile(lambda row: row["submitted_at"] >= since_at, _that_count(store))
+    rows = list(islice(last, most))
     if not rows:
         return []
     first_at = min(row["submitted_at"] for row in rows)

@@ -383,6 +383,15 @@ class WhatIfSpec(BaseModel):
     cancel: list[Annotated[int, Field(ge=1, le=2**53 - 1), WHOLE]] = Field(
         default=[], max_length=10_000, description="cancel these jobs"
     )
+    rent: list[Label] = Field(
+        default=[],
+        max_length=1000,
+        description="a machine of each of these types of the cloud, after its boot",
+    )
+    load: Annotated[float, Field(gt=0, le=10)] | None = Field(
+        default=None,
+        description="jobs go on arriving: without the changes as those of late did, with them so many times as fast",
+    )
 
 
 class WhatIfJob(View):
@@ -404,11 +413,51 @@ class WhatIfJob(View):
     level: float | None = None
 
 
+class WhatIfSums(View):
+    """What a play comes to, over the jobs that finish both ways, and the arrivals that `load` brings."""
+
+    jobs: int
+    arrivals: int  # of `jobs`
+    never: int  # jobs, arrivals among them, that are never done, as things stand; they do not count below
+    mean_jct_s: float | None  # from submission to end; null: no job finishes both ways
+    p99_jct_s: float | None
+    mean_wait_s: float | None  # from submission to the first start
+    cost_usd: float | None  # of all machines, from now until the last job is done; null: no price is known
+
+
 class WhatIfView(View):
     """Who would finish when, if every run took as long as believed and nothing more were submitted."""
 
     made_at: float
     jobs: list[WhatIfJob]  # all that are not over, by number
+    before: WhatIfSums | None = None
+    after: WhatIfSums | None = None
+    arrivals_of_s: float | None = None  # the arrivals of `load` are those of so long until now; null: none
+    refused: int = 0  # arrivals that the cluster cannot hold after the changes
+
+
+class Help(View):
+    """A change with which a waiting job would be done earlier."""
+
+    text: str
+    change: (
+        WhatIfSpec  # the same, as `what_if` takes it; a job in `submit` takes the place of the waiting one
+    )
+    start_at: float | None
+    finish_at: float
+    earlier_s: float | None  # than as things stand; null: it would never be done
+
+
+class HelpsView(View):
+    """What would help a waiting job; empty for one that does not wait for room."""
+
+    made_at: float
+    start_at: float | None = None  # as things stand; null: never, or not known
+    finish_at: float | None = None
+    helps: list[Help] = []
+    not_tried: list[
+        str
+    ] = []  # changes for which there was no time, and those that cannot be made, with the reason
 
 
 OBJECTIVE = "^(jct|pred_err|unfairness|slowdown|wait|makespan|utilisation):(avg|p50|p90|p95|p99|max)$"

@@ -65,8 +65,8 @@ def outrunning(state: State, until_s: float) -> list[int]:
 
     None while the policy's wake-ups are steady: then time has not come as far as the outrun.
     """
-    pool = state.pool[0]
-    if pool.next_outrun > until_s or pool.period > 0.0:
+    pool = as_array(state.pool)
+    if pool["next_outrun"][0] > until_s or pool["period"][0] > 0.0:
         return []
     progress, seq = as_array(state.progress), as_array(state.jobs)["seq"]
     slots = np.flatnonzero((progress["outrun_at"] <= until_s) & (progress["finish_at"] > until_s))

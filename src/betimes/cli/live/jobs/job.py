@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from betimes.cli.live.jobs.ids import Ids
 from betimes.cli.render.tables import Column
-from betimes.cli.verbs import Json, Output, State
+from betimes.cli.verbs import Json, Option, Output, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from betimes.service.spec.family_demand import FamilyDemand
     from betimes.service.spec.job_spec import JobSpec
-    from betimes.service.views.models import JobStory, JobView, PreemptionView, Quote, RunView
+    from betimes.service.views.models import (
+        Help,
+        HelpsView,
+        JobStory,
+        JobView,
+        PreemptionView,
+        Quote,
+        RunView,
+    )
 
 _QUOTE_COLUMNS = (
     Column("Made"),
@@ -39,8 +47,24 @@ _RUN_COLUMNS = (
 )
 
 
-def job(ids: Ids, output: Output = None, state: State = None, as_json: Json = False) -> None:
-    """Tell the story of a job: what it asked for, what was promised, how it ran, and why it waited.
+QUICK_S, THOROUGH_S = 0.5, 10.0  # of processor time, to try what would help
+
+
+def job(
+    ids: Ids,
+    helps: Annotated[
+        bool,
+        Option(
+            "--helps",
+            help=f"Take up to {THOROUGH_S:g} s to try what would help a job that waits, with --json, too; otherwise "
+            f"{QUICK_S:g} s, where a single job is named.",
+        ),
+    ] = False,
+    output: Output = None,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Tell the story of a job: what it asked for, what was promised, how it ran, why it waited, and what would help.
 
     With --json an object; an array of them where several jobs are named.
     """
@@ -51,17 +75,28 @@ def job(ids: Ids, output: Output = None, state: State = None, as_json: Json = Fa
 
     with connect(state) as service:
         stories = [service.job(job_id) for job_id in resolve(service, ids)]
+        within_s = THOROUGH_S if helps else QUICK_S if len(stories) == 1 and not as_json else 0.0
+        helped = {
+            story.job.job_id: service.helps(story.job.job_id, within_s)
+            for story in stories
+            if within_s and story.job.status == "queued"
+        }
         latest_at = max((event.at for story in stories for event in story.events), default=None)
         at_now, notes = service_now(service, latest_at)
     if as_json:
-        print_json(stories if len(stories) > 1 else stories[0])
+        found = [
+            {**dict(story), "helps": helped.get(story.job.job_id)} if helps else story for story in stories
+        ]
+        print_json(found if len(found) > 1 else found[0])
         return
     for number, story in enumerate(stories):
         say(*[""] * (number > 0))
-        _show(story, at_now, notes, wide=output is not None)
+        _show(story, at_now, notes, helped.get(story.job.job_id), wide=output is not None)
 
 
-def _show(story: JobStory, at_now: float, notes: Sequence[str], *, wide: bool) -> None:
+def _show(
+    story: JobStory, at_now: float, notes: Sequence[str], helped: HelpsView | None, *, wide: bool
+) -> None:
     from betimes.cli.live.events import EVENT_COLUMNS, event_row, worth_a_line
     from betimes.cli.render.jobs import job_name, option_pairs
     from betimes.cli.render.tables import say, show, show_pairs
@@ -69,6 +104,10 @@ def _show(story: JobStory, at_now: float, notes: Sequence[str], *, wide: bool) -
     one = story.job
     say(f"Job {one.job_id}, {job_name(one)}: {_where_it_stands(one, at_now)}")
     show_pairs([*_state(one, story, at_now), *_asked(story), *(("note", note) for note in notes)])
+    if helped is not None and (helped.helps or helped.not_tried):
+        say("", "What would help", *map(_help_line, helped.helps))
+        if helped.not_tried:
+            say(f"not tried: {'; '.join(helped.not_tried)}")
     if story.quotes:
         say("", "Promises")
         held_at = max((event.at for event in story.events if event.kind == "held"), default=-math.inf)
@@ -88,6 +127,13 @@ def _show(story: JobStory, at_now: float, notes: Sequence[str], *, wide: bool) -
     if events:
         say("", "Events")
         show(EVENT_COLUMNS, [event_row(event, at_now, with_job=False) for event in events], wide=wide)
+
+
+def _help_line(one: Help) -> str:
+    from betimes.units import length
+
+    gain = "instead of never" if one.earlier_s is None else f"{length(one.earlier_s)} earlier"
+    return f"{one.text}: done {gain}"
 
 
 def _where_it_stands(one: JobView, at_now: float) -> str:

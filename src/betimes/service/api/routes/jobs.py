@@ -16,6 +16,7 @@ from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import MOST_KEY_CHARACTERS
 from betimes.service.api.models import (
     AccuracyQuery,
+    HelpsQuery,
     JobBatch,
     JobList,
     JobNumbers,
@@ -28,6 +29,7 @@ from betimes.service.api.streams import wait_until_over
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import (
     AccuracyView,
+    HelpsView,
     JobStory,
     JobView,
     Page,
@@ -150,6 +152,22 @@ async def list_jobs(here: Here, _: User, asked: Annotated[JobQuery, Query()]) ->
 async def get_job(job_id: JobId, here: Here, _: User) -> JobStory:
     """Everything about a job."""
     return await here.backend.job(job_id)
+
+
+@router.get(
+    "/jobs/{job_id:job}/helps",
+    summary="What would help a waiting job",
+    operation_id="get_helps",
+    responses={
+        200: examples.shown(
+            examples.HELPS, "Changes with which it would be done earlier; nothing is changed."
+        ),
+        **failing(401, 403, 404, 422, 503),
+    },
+)
+async def get_helps(job_id: JobId, here: Here, _: User, asked: Annotated[HelpsQuery, Query()]) -> HelpsView:
+    """Play the present state forward with each of the obvious changes, until the job is done."""
+    return await here.backend.helps(job_id, asked.within_s)
 
 
 @router.get(
