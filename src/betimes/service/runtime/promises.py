@@ -327,7 +327,8 @@ class Promises:
         self._heed([])
 
     def _heed(self, events: Sequence[Event]) -> None:
-        """Promise an end again to jobs that outran their belief, and to jobs of a trace when submitted.
+        """Promise an end again to jobs that outran their belief or broke their promise, and to jobs of a trace when
+        submitted.
 
         A job that could not queue at its submission is promised an end when it does.
         """
@@ -336,12 +337,15 @@ class Promises:
         ]
         source = self.controller.source
         replayed = source.to_promise(events) if source is not None else []
-        numbers = [number for number in (*outrun, *self._late(events), *replayed) if number is not None]
+        again = (*outrun, *self._late(events), *replayed, *self._broken(events))
+        numbers = list(dict.fromkeys(number for number in again if number is not None))
         if self.is_behind and not self.controller.scheduler.stands_by:
             self.is_behind = False
             jobs = self.controller.scheduler.ledger.jobs.values()
             missing = [
-                job.job_id for job in jobs if job.account is not None and job.promised_finish_at is None
+                job.job_id
+                for job in jobs
+                if job.account is not None and (job.promised_finish_at is None or job.lacks_new_promise)
             ]
             numbers += sorted(set(missing).difference(numbers))
         if numbers:
@@ -360,6 +364,15 @@ class Promises:
             job.job_id
             for job, event in queued
             if job.submitted_at < event.at_s and job.promised_finish_at is None
+        ]
+
+    def _broken(self, events: Sequence[Event]) -> list[int]:
+        """Jobs whose promise was broken, and that have no new one."""
+        jobs = self.controller.scheduler.ledger.jobs
+        return [
+            event.job
+            for event in events
+            if event.kind == "promise-broken" and event.job in jobs and jobs[event.job].lacks_new_promise
         ]
 
     async def _in_background(self) -> None:

@@ -11,7 +11,7 @@ from betimes.errors import Refused
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.runtime.to_views import quote_view
 from betimes.service.scheduling.admission import rented_usd
-from betimes.service.scheduling.forecasts import cost_usd
+from betimes.service.scheduling.forecasts import Forecast, cost_usd
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.promise_errors import INTERVAL
@@ -26,9 +26,18 @@ def promise(
 ) -> list[Quote]:
     """Promise jobs an end by the forecast of `waiting`; jobs that it does not know get theirs later."""
     jobs = scheduler.ledger.jobs
+    if waiting.forecast is not None:
+        _note_broken(scheduler, waiting.forecast)
     known = waiting.forecast.knows if waiting.forecast is not None else lambda _: False
     live = [jobs[n] for n in numbers if n in jobs and (jobs[n].account is not None or known(n))]
     return [_promise(scheduler, waiting, job, options) for job in live]
+
+
+def _note_broken(scheduler: Scheduler, forecast: Forecast) -> None:
+    for job, finish_at in list(scheduler.promises.overtaken(forecast)):
+        found = interval(scheduler, job, finish_at)
+        if found:
+            scheduler.promises.note_foreseen(job, finish_at, found["finish_low_at"])
 
 
 def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequence[QuoteOption]) -> Quote:

@@ -14,6 +14,7 @@ from betimes.errors import StoreError
 from betimes.service.engines.plans import alone_usd_per_h
 from betimes.service.machines.budgets import month_of
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
+from betimes.service.scheduling.broken_promises import judged
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, MoveRecord, Preemption, Rental, Run, TrialSet
 from betimes.service.scheduling.job_states import Status, Transition, next_status
@@ -223,6 +224,7 @@ def _held(ledger: Ledger, event: Event, job: Job) -> None:
     job.reason, job.account, job.binding, job.rental = event.data["reason"], None, None, None
     job.units, job.places, job.run = 0, [], None
     job.promised_finish_at = job.promised_within = None  # void: it is promised anew when it queues
+    job.judged = None
     ledger.promise_errors.dropped(job.job_id)
 
 
@@ -423,7 +425,13 @@ def _quoted(ledger: Ledger, event: Event, job: Job) -> None:
         job.promised_finish_at = event.data["finish_at"]
         if quote.get("level") is not None:
             job.promised_within = {name: quote[name] for name in INTERVAL}
+    if job.judged is None:
+        job.judged = judged(job, quote)
     ledger.promise_errors.promised(job.job_id, job.user, job.spec.history_key, quote)
+
+
+def _promise_broken(_: Ledger, event: Event, job: Job) -> None:
+    job.judged, job.broken_until_at = None, event.data["promise"]["until_at"]
 
 
 def _rents(_: Ledger, event: Event, job: Job) -> None:
@@ -578,6 +586,7 @@ _CHANGES: dict[str, Change] = {
     "measured": _measured,
     "learnt": lambda ledger, event, _: apply_learnt(ledger.jobs, event.data),
     "quoted": _quoted,
+    "promise-broken": _promise_broken,
     "node-added": _node_added,
     "node-status": _node_is,
     "node-watched": _node_watched,
