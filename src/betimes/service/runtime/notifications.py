@@ -248,7 +248,10 @@ def _sentence(event: Event, row: Row) -> str:
     if event.kind == "promise-broken":
         finish_at = event.data["finish_at"]
         text += f"not done by {instant(event.data['promise']['finish_high_at'])}, as it was promised"
-        return text if finish_at is None else f"{text}, but {instant(finish_at)}"
+        if finish_at is None:
+            return text
+        ends = "it ended" if event.data["why"] == "ended" else "it is expected to end"
+        return f"{text}; {ends} {instant(finish_at)}"
     reason = (event.data.get("reason") or {}).get("text")
     return f"{text}{event.kind}: {reason}" if reason and reason != event.kind else text + event.kind
 

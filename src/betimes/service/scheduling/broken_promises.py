@@ -4,7 +4,7 @@ A job's first promise with an interval is judged. When it is broken, the next pr
 interval troubles nobody: it counts in the account of promises only.
 
 Promises of a job that falls behind more and more may be broken at short intervals. So that each event is news, a later
-promise counts as kept until the job has taken half as long again as when the last one was broken.
+promise counts as kept until the job has taken twice as long as when the last one was broken, and a minute longer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from betimes.service.scheduling.job import Job
     from betimes.service.scheduling.state import SchedulerState
 
-NEWS = 1.5  # a job must take so many times as long as when its last promise was broken
+NEWS = 2.0  # a job must take so many times as long as when its last promise was broken
+LEAST_NEWS_S = 60.0  # and so much longer
 
 Why = Literal["passed", "foreseen", "ended"]
 """Its upper end has passed; a later end is foreseen, with its whole interval; or the job has ended."""
@@ -32,7 +33,8 @@ def judged(job: Job, quote: dict[str, Any]) -> dict[str, Any] | None:
         return None
     until_at = quote["finish_high_at"]
     if job.broken_until_at is not None:
-        until_at = max(until_at, job.submitted_at + NEWS * (job.broken_until_at - job.submitted_at))
+        taken_s = job.broken_until_at - job.submitted_at
+        until_at = max(until_at, job.submitted_at + max(NEWS * taken_s, taken_s + LEAST_NEWS_S))
     names = ("quote_id", "made_at", "finish_at", *INTERVAL)
     return {**{name: quote[name] for name in names}, "until_at": until_at}
 

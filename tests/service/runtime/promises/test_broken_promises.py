@@ -57,9 +57,9 @@ def test_each_new_promise_is_judged_in_its_turn(service: InMemoryService) -> Non
     submitted_at = service.job(job).job.submitted_at
     service.finish()
     found = broken(service, job)
-    assert 2 <= len(found) <= 8  # each at half as long again at least
+    assert 2 <= len(found) <= 8  # each at twice as long at least
     until = [one["promise"]["until_at"] - submitted_at for one in found]
-    assert all(later >= 1.5 * earlier - 1e-6 for earlier, later in pairwise(until))
+    assert all(later >= 2.0 * earlier - 1e-6 for earlier, later in pairwise(until))
     assert len({one["promise"]["quote_id"] for one in found}) == len(found)
 
 
