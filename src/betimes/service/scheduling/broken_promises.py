@@ -60,16 +60,33 @@ class BrokenPromises:
             _log(self._state, self._state.ledger.jobs[number], "passed", "timer")
 
     def overtaken(self, forecast: Forecast) -> Iterator[tuple[Job, float]]:
-        """The jobs of which a forecast sees the end after that instant, and the end."""
+        """The jobs of which a forecast sees the end so late that the promise is probably broken, and that end.
+
+        Of a long queue most ends are late and few so late: intervals, which cost more, are asked for of these only.
+        """
         due_at = self._state.job_index.promises.at
         for number, finish_at in zip(forecast.job, forecast.finish_at.tolist(), strict=True):
             if number in due_at and due_at[number] < finish_at < math.inf:
-                yield self._state.ledger.jobs[number], finish_at
+                job = self._state.ledger.jobs[number]
+                if (
+                    job.judged is not None
+                    and _low_at(job.judged, self._state.now_at, finish_at) > due_at[number]
+                ):
+                    yield job, finish_at
 
     def note_foreseen(self, job: Job, finish_at: float, low_at: float) -> None:
         """Log that a job's promise is broken if the interval of the end that is foreseen now begins after it."""
         if job.judged is not None and low_at > job.judged["until_at"] + SAME_S:
             _log(self._state, job, "foreseen", "policy", finish_at)
+
+
+def _low_at(promise: dict[str, Any], now_at: float, finish_at: float) -> float:
+    """The lower end of an interval around another end, if it is as wide in proportion as a promise's."""
+    low_s, promised_s = (
+        promise["finish_low_at"] - promise["made_at"],
+        promise["finish_at"] - promise["made_at"],
+    )
+    return now_at + (finish_at - now_at) * (low_s + SLACK_S) / (max(0.0, promised_s) + SLACK_S)
 
 
 def note_end(state: SchedulerState, job: Job) -> None:
