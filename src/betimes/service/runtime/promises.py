@@ -20,7 +20,7 @@ from betimes.service.executors.protocol import FORCE_AFTER_S
 from betimes.service.runtime.commands import PromiseJobs, SubmitJobs
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.inbox import Newcomers
-from betimes.service.runtime.quotes import AT_ONCE_S, find_options, interval, promise
+from betimes.service.runtime.quotes import AT_ONCE_S, find_options, interval, promise, with_intervals
 from betimes.service.runtime.rehearsal import Rehearsal, Times
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast, cost_usd, forecast
@@ -310,14 +310,14 @@ class Promises:
             policy=scheduler.ledger.policy,
             start_at=start_at,
             finish_at=finish_at,
-            **interval(scheduler, job, finish_at),  # pyright: ignore[reportArgumentType] (floats, none optional)
+            **interval(scheduler, job, finish_at, made_at),  # pyright: ignore[reportArgumentType] (floats, none optional)
             cost_usd=cost_usd(spec, run_s, scheduler.ledger.nodes.values())
             if taken is None
             else taken.cost_usd,
             run_s=run_s,
             basis=basis,
             reason=None if reason is None else Reason(**reason),
-            options=options,
+            options=with_intervals(scheduler, job, options, made_at),
             elements=1 if spec.array and not is_whole else None,
         )
 

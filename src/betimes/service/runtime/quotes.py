@@ -44,7 +44,7 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
     start_at, finish_at = (None, None) if waiting.forecast is None else waiting.forecast.times(job.job_id)
     reason = waiting.why(job) if job.status is Status.QUEUED else job.reason
     if reason is not None and options:  # the evidence for its wait, or for renting a machine
-        shown = [option.model_dump(mode="json") for option in options]
+        shown = [option.model_dump(mode="json") for option in with_intervals(scheduler, job, options)]
         reason = {**reason, "evidence": {**reason["evidence"], "options": shown}}
     taken = next((option for option in options if option.is_taken), None)
     row: dict[str, Any] = {
@@ -65,12 +65,29 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
     return quote_view({**row, "quote_id": number})
 
 
-def interval(scheduler: Scheduler, job: Job, finish_at: float | None) -> dict[str, float]:
-    """The fields of a quote that say how sure an end promised now is; none: few jobs like this one are known yet."""
+def interval(
+    scheduler: Scheduler, job: Job, finish_at: float | None, made_at: float | None = None
+) -> dict[str, float]:
+    """The fields of a quote that say how sure an end is; none: few jobs like this one are known yet.
+
+    made_at: when it is promised; null: in this turn.
+    """
     level = scheduler.settings.level
     of = job.user, job.spec.history_key, job.basis
-    found = scheduler.ledger.promise_errors.around(*of, scheduler.now_at, finish_at, level)
+    at = scheduler.now_at if made_at is None else made_at
+    found = scheduler.ledger.promise_errors.around(*of, at, finish_at, level)
     return {} if found is None else dict(zip(INTERVAL, (*found, level), strict=True))
+
+
+def with_intervals(
+    scheduler: Scheduler, job: Job, options: Sequence[QuoteOption], made_at: float | None = None
+) -> list[QuoteOption]:
+    """A job's options with the intervals around their ends, as far as these are known."""
+    found = [interval(scheduler, job, option.finish_at, made_at) for option in options]
+    return [
+        option.model_copy(update={name: ends[name] for name in INTERVAL if name != "level" and ends})
+        for option, ends in zip(options, found, strict=True)
+    ]
 
 
 AT_ONCE_S = 1.0  # a start that is no further away is shown as "now"
