@@ -39,6 +39,14 @@ def _quoted(data: Data) -> str:
     )
 
 
+def _broken(data: Data) -> str:
+    promise, finish_at = data["promise"], data["finish_at"]
+    text = f"the promise to end by {instant(promise['finish_high_at'])} is broken"
+    if finish_at is None:
+        return f"{text}: the job goes on"
+    return f"{text}: it {'ended' if data['why'] == 'ended' else 'is expected to end'} {instant(finish_at)}"
+
+
 def _started(data: Data) -> str:
     return (
         f"run {data['number']} started" if not data["adopted"] else f"run {data['number']} was found running"
@@ -63,6 +71,7 @@ def _estimated(data: Data) -> str:
 _PHRASES: dict[str, Callable[[Data], str]] = {
     "submitted": lambda data: f"submitted, estimated at {length(data['believed_s'])},",
     "quoted": _quoted,
+    "promise-broken": _broken,
     "started": _started,
     "ended": _ended,
     "resized": lambda data: f"run {data['number']} has {data['units']:g} units now",

@@ -56,7 +56,7 @@ def test_every_option_reaches_its_field(
             "--label",
             "x=y=z",
         ),
-        *("--require", "zone=a", "--require", "kind=fast"),
+        *("--require", "zone=a", "--require", "kind=fast", "--notify", "https://example.org/hook"),
         *("--", "python", "train.py", "--lr", "0.1", "--", "--help"),
     )
     assert said.code == 0, said.err
@@ -79,6 +79,7 @@ def test_every_option_reaches_its_field(
         time_limit_s=86_400.0,
         warn_s=90.0,
         checkpoint_dir=str(tmp_path / "kept"),
+        notify="https://example.org/hook",
         array="1-100%10",
         after=["40:any", "41"],
         hold=True,

@@ -96,6 +96,21 @@ def test_a_stop_and_a_promise_name_their_time(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
+@pytest.mark.parametrize(
+    ("why", "finish_at", "text"),
+    [
+        ("passed", None, "it is not done yet"),
+        ("foreseen", NOW + 600, "it is expected to be done "),
+        ("ended", NOW, "it was done "),
+    ],
+)
+def test_a_broken_promise_names_the_promise_and_the_end(why: str, finish_at: float | None, text: str) -> None:
+    promise = {"finish_low_at": NOW - 900, "finish_median_at": NOW - 600, "finish_high_at": NOW - 60}
+    told = say("promise-broken", why=why, promise=promise, finish_at=finish_at)
+    assert told.startswith("promised ")
+    assert text in told
+
+
 def test_kinds_of_a_later_version_are_shown_as_they_are() -> None:
     assert say("moved", node="here", units=2, places=[["a", 1]]) == "on here units=2 places=a:1"
     assert say("launched", width=2) == "width=2"

@@ -166,6 +166,19 @@ def _quoted(data: Data, at_now: float) -> str:
     return done + (f"; {reason['text']}" if reason else "")
 
 
+def _broken(data: Data, at_now: float) -> str:
+    from betimes.cli.render.jobs import between
+    from betimes.cli.render.times import clock
+
+    promise = data["promise"]
+    ends = between(promise["finish_low_at"], promise["finish_high_at"], at_now)
+    text = f"promised {clock(promise['finish_median_at'], at_now)} {ends}"
+    if data["finish_at"] is None:
+        return f"{text}; it is not done yet"
+    was = "was" if data["why"] == "ended" else "is expected to be"
+    return f"{text}; it {was} done {clock(data['finish_at'], at_now)}"
+
+
 def _reason(data: Data, _: float) -> str:
     return data["reason"]["text"] if data["reason"] else ""
 
@@ -253,6 +266,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "finished": _finished,
     "estimate-changed": _believed,
     "quoted": _quoted,
+    "promise-broken": _broken,
     "node-added": _node,
     "node-status": _node_is,
     "node-gone": _node_gone,

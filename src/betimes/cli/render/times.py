@@ -30,7 +30,7 @@ def clock(at: float, at_now: float) -> str:
 
     For a replayed trace the time since its start. `-` if the instant has no date.
     """
-    if _is_replayed(at) and not _is_replayed(at_now):
+    if is_replayed(at) and not is_replayed(at_now):
         return _of_trace(at)
     is_near = abs(at - at_now) < _SECONDS_MATTER_S
     when = _local(at, 1.0 if is_near else 60.0)
@@ -54,7 +54,7 @@ def sentence(text: str, at_now: float) -> str:
 
 def relative(at: float, at_now: float) -> str:
     """`in 12 min`, `3 h ago`, `now`."""
-    if _is_replayed(at) and not _is_replayed(at_now):
+    if is_replayed(at) and not is_replayed(at_now):
         return ""  # a replay has another clock
     away = at - at_now
     if abs(away) < _AT_ONCE_S:
@@ -71,7 +71,7 @@ def both(at: float | None, at_now: float) -> str:
 
 def since(at: float, at_now: float) -> float | None:
     """Seconds from an instant until now; None in a replay, which has another clock."""
-    return None if _is_replayed(at) and not _is_replayed(at_now) else at_now - at
+    return None if is_replayed(at) and not is_replayed(at_now) else at_now - at
 
 
 def _in_sentence(text: str, at_now: float) -> str:
@@ -81,7 +81,8 @@ def _in_sentence(text: str, at_now: float) -> str:
         return text
 
 
-def _is_replayed(at: float) -> bool:
+def is_replayed(at: float) -> bool:
+    """Whether an instant is one of a replayed trace, which has no date."""
     return 0.0 <= at < _REPLAYED_S
 
 

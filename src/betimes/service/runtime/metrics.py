@@ -83,6 +83,10 @@ class Metrics:
             "all is the observed coverage.",
             "outcome",
         )
+        self.broken = counter("promises_broken", "Promises that were broken: events promise-broken.")
+        self.notifications = counter(
+            "notifications", "Notifications, by what came of them: delivered or failed.", "outcome"
+        )
         self.turn = histogram("turn_seconds", "Time of a turn of the scheduler, with its commit.", SHORT_S)
         self.commit = histogram("commit_seconds", "Time of a commit to the database.", SHORT_S)
         self.play_out = histogram(
@@ -98,11 +102,14 @@ class Metrics:
         self.rent = gauge("rent_usd_per_hour", "Price of all machines that are rented now.")
         for status in OVER.values():
             self.over.labels(status.value)
+        for outcome in ("delivered", "failed"):
+            self.notifications.labels(outcome)
         for outcome in ("early", "kept", "late"):
             self.promises.labels(outcome)
         self._plain: Mapping[str, Counter] = {
             "submitted": self.submissions,
             "quoted": self.quotes,
+            "promise-broken": self.broken,
             "started": self.started,
             "trouble": self.troubles,
         }
@@ -114,6 +121,10 @@ class Metrics:
         }
         controller.listeners.append(self.heed)
         controller.metrics = self
+
+    def notified(self, *, is_delivered: bool) -> None:
+        """Count a notification that is delivered or given up."""
+        self.notifications.labels("delivered" if is_delivered else "failed").inc()
 
     def heed(self, events: Sequence[Event]) -> None:
         """Count events once they are stored."""

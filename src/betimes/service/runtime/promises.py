@@ -22,7 +22,7 @@ from betimes.service.executors.protocol import FORCE_AFTER_S
 from betimes.service.runtime.commands import PromiseJobs, SubmitJobs
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.inbox import Newcomers
-from betimes.service.runtime.quotes import AT_ONCE_S, find_options, promise
+from betimes.service.runtime.quotes import AT_ONCE_S, find_options, promise, with_intervals
 from betimes.service.runtime.rehearsal import Rehearsal, Times
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.forecasts import Forecast, cost_usd, forecast
@@ -325,7 +325,7 @@ class Promises:
             run_s=run_s,
             basis=basis,
             reason=None if reason is None else Reason(**reason),
-            options=options,
+            options=with_intervals(scheduler, job, options, made_at),
             elements=1 if spec.array and not is_whole else None,
         )
 
@@ -335,7 +335,8 @@ class Promises:
         self._heed([])
 
     def _heed(self, events: Sequence[Event]) -> None:
-        """Promise an end again to jobs that outran their belief, and to jobs of a trace when submitted.
+        """Promise an end again to jobs that outran their belief or broke their promise, and to jobs of a trace when
+        submitted.
 
         A job that could not queue at its submission is promised an end when it does.
         """
@@ -347,12 +348,15 @@ class Promises:
         ]
         source = self.controller.source
         replayed = source.to_promise(events) if source is not None else []
-        numbers = [number for number in (*outrun, *self._late(events), *replayed) if number is not None]
+        again = (*outrun, *self._late(events), *replayed, *self._broken(events))
+        numbers = list(dict.fromkeys(number for number in again if number is not None))
         if self.is_behind and not self.controller.scheduler.stands_by:
             self.is_behind = False
             jobs = self.controller.scheduler.ledger.jobs.values()
             missing = [
-                job.job_id for job in jobs if job.account is not None and job.promised_finish_at is None
+                job.job_id
+                for job in jobs
+                if job.account is not None and (job.promised_finish_at is None or job.lacks_new_promise)
             ]
             numbers += sorted(set(missing).difference(numbers))
         if numbers:
@@ -388,6 +392,15 @@ class Promises:
                         self._intervals.take(count, model)
         finally:
             self.fitting = False
+
+    def _broken(self, events: Sequence[Event]) -> list[int]:
+        """Jobs whose promise was broken, and that have no new one."""
+        jobs = self.controller.scheduler.ledger.jobs
+        return [
+            event.job
+            for event in events
+            if event.kind == "promise-broken" and event.job in jobs and jobs[event.job].lacks_new_promise
+        ]
 
     async def _in_background(self) -> None:
         with suppress(BetimesError):  # a request gets the error

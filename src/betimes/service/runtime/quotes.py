@@ -11,9 +11,10 @@ from betimes.errors import Refused
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.runtime.to_views import quote_view
 from betimes.service.scheduling.admission import rented_usd
-from betimes.service.scheduling.forecasts import cost_usd
+from betimes.service.scheduling.forecasts import Forecast, cost_usd
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.promise_errors import ENDS
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
@@ -25,16 +26,30 @@ def promise(
 ) -> list[Quote]:
     """Promise jobs an end by the forecast of `waiting`; jobs that it does not know get theirs later."""
     jobs = scheduler.ledger.jobs
+    if waiting.forecast is not None:
+        _note_broken(scheduler, waiting.forecast)
     known = waiting.forecast.knows if waiting.forecast is not None else lambda _: False
     live = [jobs[n] for n in numbers if n in jobs and (jobs[n].account is not None or known(n))]
     return [_promise(scheduler, waiting, job, options) for job in live]
+
+
+def _note_broken(scheduler: Scheduler, forecast: Forecast) -> None:
+    errors, queue = scheduler.ledger.promise_errors, scheduler.queue
+    for job, finish_at in list(scheduler.promises.overtaken(forecast)):
+        start_at, _ = forecast.times(job.job_id)
+        found = errors.around(job, scheduler.now_at, start_at, finish_at, queue).fields
+        if found:
+            scheduler.promises.note_foreseen(job, finish_at, found["finish_low_at"])
 
 
 def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequence[QuoteOption]) -> Quote:
     start_at, finish_at = (None, None) if waiting.forecast is None else waiting.forecast.times(job.job_id)
     reason = waiting.why(job) if job.status is Status.QUEUED else job.reason
     if reason is not None and options:  # the evidence for its wait, or for renting a machine
-        shown = [option.model_dump(mode="json") for option in options]
+        shown = [
+            option.model_dump(mode="json")
+            for option in with_intervals(scheduler, job, options, scheduler.now_at)
+        ]
         reason = {**reason, "evidence": {**reason["evidence"], "options": shown}}
     taken = next((option for option in options if option.is_taken), None)
     queue = scheduler.queue
@@ -55,6 +70,18 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
     }
     number = scheduler.quoted(row, queue, around.learned)
     return quote_view({**row, "quote_id": number})
+
+
+def with_intervals(
+    scheduler: Scheduler, job: Job, options: Sequence[QuoteOption], made_at: float
+) -> list[QuoteOption]:
+    """A job's options with the intervals around their ends, as far as these are known."""
+    errors, queue = scheduler.ledger.promise_errors, scheduler.queue
+    around = [errors.around(job, made_at, one.start_at, one.finish_at, queue).fields for one in options]
+    return [
+        option.model_copy(update={name: ends[name] for name in ENDS if ends})
+        for option, ends in zip(options, around, strict=True)
+    ]
 
 
 AT_ONCE_S = 1.0  # a start that is no further away is shown as "now"

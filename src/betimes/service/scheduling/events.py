@@ -45,6 +45,7 @@ KINDS = {
     "held": "a user holds a job",
     "released": "a user releases a held job",
     "quoted": "a job was promised a start and an end",
+    "promise-broken": "a job's end came after the promised interval, or is sure to; a new promise follows",
     "granted": "the policy gives a job a number of units, or none",
     "nominated": "a job is to start on these nodes, once other jobs have made room there, or machines are up",
     "migrating": "the policy moves a running job to other machines, at once or when these are up",

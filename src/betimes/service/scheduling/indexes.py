@@ -9,11 +9,41 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from betimes.service.scheduling.beliefs import RuntimeEstimate, differs
+from betimes.service.scheduling.broken_promises import due_at
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import parse_after
 
 BUSY = (Status.QUEUED, Status.RUNNING, Status.STOPPING)
+
+
+class Due:
+    """Instants of jobs, the next one at hand."""
+
+    def __init__(self) -> None:
+        self.at: dict[int, float] = {}  # by job
+        self._next: list[tuple[float, int]] = []  # a heap of those that have not come, and of some stale ones
+
+    def set(self, job: int, at: float | None) -> None:
+        """Set the instant of a job; null: it has none."""
+        if at is None:
+            self.at.pop(job, None)
+        elif self.at.get(job) != at:
+            self.at[job] = at
+            heapq.heappush(self._next, (at, job))
+
+    def next_at(self) -> float:
+        """The first instant to come; infinity: there is none."""
+        while self._next and self.at.get(self._next[0][1]) != self._next[0][0]:
+            heapq.heappop(self._next)
+        return self._next[0][0] if self._next else math.inf
+
+    def take(self, now_at: float) -> list[int]:
+        """The jobs whose instants have come, by number; each is returned once."""
+        found: list[int] = []
+        while self.next_at() <= now_at:
+            found.append(heapq.heappop(self._next)[1])
+        return sorted(found)
 
 
 class JobIndex:
@@ -36,8 +66,8 @@ class JobIndex:
         self._waiting: defaultdict[int, list[int]] = defaultdict(
             list
         )  # by array: a heap of those beyond its limit
-        self._delays: dict[int, float] = {}  # of blocked jobs, be they over or not
-        self._due: list[tuple[float, int]] = []  # a heap of those that are not over, and of some stale ones
+        self.delays = Due()  # of blocked jobs: when they may queue
+        self.promises = Due()  # when the promise that is judged is broken
 
     def note(self, job: Job) -> None:
         """A job is new, or has changed."""
@@ -65,12 +95,9 @@ class JobIndex:
                     self._followers[first].discard(number)
                     if not self._followers[first]:
                         del self._followers[first]
-        if job.status is Status.BLOCKED and job.not_before_at > 0.0:
-            if self._delays.get(number) != job.not_before_at:
-                self._delays[number] = job.not_before_at
-                heapq.heappush(self._due, (job.not_before_at, number))
-        else:
-            self._delays.pop(number, None)
+        is_delayed = job.status is Status.BLOCKED and job.not_before_at > 0.0
+        self.delays.set(number, job.not_before_at if is_delayed else None)
+        self.promises.set(number, due_at(job))
         if job.array_most and job.array_id is not None:
             is_busy = job.status in BUSY or number in self.entering
             (self._busy[job.array_id].add if is_busy else self._busy[job.array_id].discard)(number)
@@ -108,19 +135,6 @@ class JobIndex:
         waiting = self._waiting[array]
         while waiting and len(self._busy[array]) < most:
             yield heapq.heappop(waiting)
-
-    def next_delay_at(self) -> float:
-        """When the first delay is over; infinity: there is none."""
-        while self._due and self._delays.get(self._due[0][1]) != self._due[0][0]:
-            heapq.heappop(self._due)
-        return self._due[0][0] if self._due else math.inf
-
-    def awake(self, now_at: float) -> list[int]:
-        """Jobs whose delays are over; each is returned once."""
-        found: list[int] = []
-        while self.next_delay_at() <= now_at:
-            found.append(heapq.heappop(self._due)[1])
-        return sorted(found)
 
     def _note_nodes(self, job: Job) -> None:
         number, names = job.job_id, frozenset[str]()

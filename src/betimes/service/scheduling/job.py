@@ -220,6 +220,10 @@ class Job:
     alone_per_s: float | None = None  # reported throughput with its machines to itself, steps a second
     promised_finish_at: float | None = None
     promised_within: dict[str, float] | None = None  # its interval: `promise_errors.INTERVAL`; null: none
+    judged: dict[str, Any] | None = None  # the promise that is judged: `broken_promises`; null: none
+    broken_until_at: float | None = (
+        None  # until when the last broken one could be kept; null: none was broken
+    )
     reason: dict[str, Any] | None = None
     account: Account | None = None  # while an engine has it
     run: Run | None = None
@@ -255,6 +259,11 @@ class Job:
         found.run = replace(self.run, places=[*self.run.places]) if self.run else None
         found.rental = replace(self.rental, nodes=[*self.rental.nodes]) if self.rental else None
         return found
+
+    @property
+    def lacks_new_promise(self) -> bool:
+        """Whether its promise was broken, and it has had no new one with an interval since."""
+        return self.judged is None and self.broken_until_at is not None
 
     def row(self) -> dict[str, Any]:
         """The row of table `jobs`."""

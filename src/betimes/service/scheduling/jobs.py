@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from betimes.errors import Conflict
 from betimes.service.scheduling import reasons
+from betimes.service.scheduling.broken_promises import note_end
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -63,7 +64,7 @@ class Jobs:
 
     def admit_delayed(self) -> None:
         """Jobs whose delay before a retry is over may queue."""
-        for number in self._state.job_index.awake(self._state.now_at):
+        for number in self._state.job_index.delays.take(self._state.now_at):
             self.admit(self._state.ledger.jobs[number])
 
     def make_way(self, job: Job) -> None:
@@ -98,12 +99,13 @@ class Jobs:
         """
         if job.set_id is not None:
             self._log_finished(job, job.ran_s)
+            self.after(job)
             return
         full = self._engine.speed(job, job.spec.max_units) if self._engine.is_pool else 1.0
         slack = slack_s * (self._engine.speed(job, job.units) if self._engine.is_pool else 1.0)
         run_s = max(0.0, self._engine.done_s(job) - slack) / full
         self._engine.withdraw(job)
-        self._state.log("finished", "executor", job.job_id, run_s=run_s)
+        self._log_finished(job, run_s)
         user, key = job.user, job.spec.history_key
         learnt = self._state.ledger.runtime_estimates.learnt(user, key)
         self._state.siblings.finished(user, key, learnt)
@@ -113,6 +115,7 @@ class Jobs:
         """All trials of a set have finished; taken_s: their run times together."""
         self._engine.withdraw(job)
         self._log_finished(job, taken_s)
+        self.after(job)
 
     def end(self, job: Job, kind: str, reason: dict[str, Any] | None, cause: str = "executor") -> None:
         """A job has failed or is cancelled; of a set, its trials end first."""
@@ -140,8 +143,8 @@ class Jobs:
         self.after(job)
 
     def _log_finished(self, job: Job, run_s: float) -> None:
+        note_end(self._state, job)
         self._state.log("finished", "executor", job.job_id, run_s=run_s)
-        self.after(job)
 
     # --- when its run is over, but the job is not --------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from betimes.foresight.promise_model import Queue
 from betimes.service.engines.plans import alone_usd_per_h
 from betimes.service.machines.budgets import month_of
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
+from betimes.service.scheduling.broken_promises import judged
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import JOBS, Job, MoveRecord, Preemption, Rental, Run, TrialSet
 from betimes.service.scheduling.job_states import Status, Transition, next_status
@@ -235,6 +236,7 @@ def _held(ledger: Ledger, event: Event, job: Job) -> None:
     job.reason, job.account, job.binding, job.rental = event.data["reason"], None, None, None
     job.units, job.places, job.run = 0, [], None
     job.promised_finish_at = job.promised_within = None  # void: it is promised anew when it queues
+    job.judged = None
     ledger.promise_errors.void(job)
 
 
@@ -438,9 +440,15 @@ def _quoted(ledger: Ledger, event: Event, job: Job) -> None:
         job.promised_finish_at = event.data["finish_at"]
         if quote.get("level") is not None:
             job.promised_within = {name: quote[name] for name in INTERVAL}
+    if job.judged is None:
+        job.judged = judged(job, quote)
     queue = Queue(*event.data.get("queue", (0, 0, 0.0)))  # earlier versions did not note it
     learned = event.data.get("learned")
     ledger.promise_errors.promised(job, quote, queue, None if learned is None else tuple(learned))
+
+
+def _promise_broken(_: Ledger, event: Event, job: Job) -> None:
+    job.judged, job.broken_until_at = None, event.data["promise"]["until_at"]
 
 
 def _rents(_: Ledger, event: Event, job: Job) -> None:
@@ -595,6 +603,7 @@ _CHANGES: dict[str, Change] = {
     "measured": _measured,
     "learnt": lambda ledger, event, _: apply_learnt(ledger.jobs, event.data),
     "quoted": _quoted,
+    "promise-broken": _promise_broken,
     "node-added": _node_added,
     "node-status": _node_is,
     "node-watched": _node_watched,

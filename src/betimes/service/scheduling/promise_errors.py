@@ -18,7 +18,8 @@ from betimes.foresight.promise_model import Played, PromiseModel, Queue
 from betimes.foresight.run_times import Described
 from betimes.service.scheduling.job import Job
 
-INTERVAL = ("finish_low_at", "finish_median_at", "finish_high_at", "level")
+ENDS = ("finish_low_at", "finish_median_at", "finish_high_at")
+INTERVAL = (*ENDS, "level")
 """A promise's interval in the rows of table `quotes`."""
 STARTS = ("start_low_at", "start_median_at", "start_high_at")
 """And that of its start."""

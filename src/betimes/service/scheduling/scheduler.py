@@ -16,6 +16,7 @@ from betimes.foresight.promise_model import Queue
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.engines.speedups import speed
 from betimes.service.scheduling.admission import Admission
+from betimes.service.scheduling.broken_promises import BrokenPromises
 from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
 from betimes.service.scheduling.effects import Effect
 from betimes.service.scheduling.engine_factory import Settings
@@ -68,6 +69,7 @@ class Scheduler:
         sets = self._sets = TrialSets(state, engine, self.jobs, runs)
         self._learnt = LearntRuntimes(state, engine)
         self.policy = EngineRenewal(state, engine, self.jobs, sets)
+        self.promises = BrokenPromises(state)
         self.admission = Admission(state, engine, self.jobs)
         self.reports = ReportHandling(state, engine, self.jobs, runs, sets, self.policy)
         self.nodes = Nodes(state, engine, self.jobs, runs, sets, self.policy)
@@ -256,7 +258,8 @@ class Scheduler:
         """When `turn` wants to be called if nothing happens before; infinity: never."""
         if self._state.siblings.are_untold:
             return self.now_at
-        return min(self._engine.next_timer_at(), self._state.job_index.next_delay_at())
+        index = self._state.job_index
+        return min(self._engine.next_timer_at(), index.delays.next_at(), self.promises.next_at())
 
     def begin(self, now_at: float) -> None:
         """Set the time, never earlier than before: timers that are over go off first.
@@ -294,6 +297,8 @@ class Scheduler:
             self._is_resuming = False
             if self._engine.has_departures:
                 self.policy.renew()
+        else:  # after a start, runs may have ended in time of which the reports are still to come
+            self.promises.note_passed()
         self.jobs.admit_delayed()
         self.nodes.retire_drained()
         self.machines.give_back_unmanaged()

@@ -113,6 +113,7 @@ def most(free: Amounts, demand: Amounts, limit: int) -> int:
 
 NO_NEW_SCHEDULE = {
     "quoted",
+    "promise-broken",
     "idle",
     "tuning",
     "tuned",

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -93,6 +94,23 @@ Formula = Annotated[
 UnitsPerTask = Annotated[
     Literal["pack", "spread"] | Annotated[int, Field(ge=1, le=MOST_UNITS)], BeforeValidator(_tasks)
 ]
+
+
+def checked_hook(text: str) -> str:
+    """A URL or a command that is notified. Raises ValueError for another kind of URL, or one without a host."""
+    scheme = re.match("[A-Za-z][A-Za-z0-9+.-]*://", text)
+    if scheme is not None:
+        host = urlsplit(text).hostname if scheme[0].lower() in ("http://", "https://") else None
+        if not host or not text.isprintable() or " " in text:
+            raise ValueError(
+                f"{text[:60]!r} is no URL of http or https; write https://HOST/PATH, or a command"
+            )
+    if not text.strip():
+        raise ValueError("give a URL or a command")
+    return text
+
+
+Hook = Annotated[Text, AfterValidator(checked_hook)]
 
 
 def node_labels(value: object) -> dict[str, str]:
@@ -205,6 +223,9 @@ class JobSpec(BaseModel):
     retries: Annotated[int, Field(ge=0, le=1000), WHOLE] = 0
     backoff_s: float = Field(default=10.0, ge=0, le=86_400, allow_inf_nan=False)  # doubled with every retry
     requeue: bool = True  # False: a run that was preempted, resized or lost with its node fails the job
+    notify: Hook | None = (
+        None  # a URL, or a command on the service's machine: when it starts, ends, fails, is late
+    )
     labels: dict[Label, Text] = Field(default_factory=dict, max_length=100)
     require: NodeLabels = Field(
         default_factory=dict
@@ -431,7 +452,9 @@ def set_spec(spec: JobSpec) -> JobSpec:
 
 def trial_spec(spec: JobSpec) -> JobSpec:
     """The job of each of its trials."""
-    return spec.model_copy(update={"array": None, "as_one": False, "after": [], "hold": False})
+    return spec.model_copy(
+        update={"array": None, "as_one": False, "after": [], "hold": False, "notify": None}
+    )
 
 
 def trials_of(spec: JobSpec) -> int:

@@ -31,6 +31,7 @@ from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.commands import ChangeMembers
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.notifications import UPTO, Notifier
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replay import Source
@@ -255,7 +256,8 @@ async def _serving(
         deciding = asyncio.ensure_future(controller.run())
         failed = _first_failure(serving, deciding)
         try:
-            yield Service(launches.url, token, controller, backend, store, failed)
+            async with Notifier(controller, config.notify):
+                yield Service(launches.url, token, controller, backend, store, failed)
         finally:
             stop.set()
             await kernels.close()  # or requests that wait for it would get no answer until it is done
@@ -318,7 +320,7 @@ def _hold_copied(controller: Controller) -> None:
             scheduler.jobs.hold(number, "operator")
             held += 1
     batch = controller.turn_of([]).batch
-    batch.meta[COPIED] = ""
+    batch.meta[COPIED] = batch.meta[UPTO] = ""  # the original notifies of its events
     controller.store.commit(batch)
     log.warning(
         "this copy is an independent log now: runs of the original go on there, and unfinished jobs (%d) are held; "

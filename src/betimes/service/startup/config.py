@@ -55,6 +55,12 @@ def _text(value: Any) -> str:
     return value
 
 
+def _hook(value: Any) -> str:
+    from betimes.service.spec.job_spec import checked_hook
+
+    return checked_hook(_text(value))
+
+
 def _path(value: Any) -> Path:
     return Path(_text(value)).expanduser()
 
@@ -315,6 +321,16 @@ class ServiceConfig:
             "Move events that are older to files in DIR/archive; by default never.",
             _some_seconds,
             "TIME",
+        ),
+    )
+    notify: str | None = field(
+        default=None,
+        metadata=_told(
+            "notify",
+            "Who is notified when any job starts, ends or fails, and when its promise is broken, besides who a job "
+            "names itself: a URL gets JSON by POST, a command runs with that as its standard input.",
+            _hook,
+            "URL|COMMAND",
         ),
     )
     upload_bytes: int = field(

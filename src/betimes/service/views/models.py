@@ -47,6 +47,9 @@ class QuoteOption(View):
     what: Literal["wait", "rent now"]
     start_at: float
     finish_at: float
+    finish_low_at: float | None = None  # as those of a quote, with its level
+    finish_median_at: float | None = None
+    finish_high_at: float | None = None
     cost_usd: float | None = None  # null: no price is known
     instance_type: str | None = None  # of the machine that is rented
     is_taken: bool = False

@@ -205,6 +205,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("retries", f"{spec.retries}" if spec.retries else ""),
         ("requeue", "" if spec.requeue else "never"),
         ("checkpoints", spec.checkpoint_dir or ""),
+        ("notifies", spec.notify or ""),
         ("labels", ", ".join(f"{name}={value}" for name, value in spec.labels.items())),
         ("environment", ", ".join(f"{name}={value}" for name, value in spec.env.items())),
     ]

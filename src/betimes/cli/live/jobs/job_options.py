@@ -102,6 +102,10 @@ OPTIONS: dict[str, Any] = {
         bool, "--requeue/--no-requeue", None, "Start it again after it was preempted, resized, or lost with its node; "
         "otherwise it has failed then. By default yes.",
     ),
+    "notify": _option(
+        str, "--notify", "URL|COMMAND", "Who is notified when it starts, ends or fails, or breaks its promise: "
+        "a URL gets JSON by POST, a command runs on the service's machine with that as its standard input.",
+    ),
     "labels": _option(list[str], "--label", "K=V", "A label, to find it by. Repeatable."),
     "require": _option(
         list[str], "--require", "K=V", "A label that its nodes must have, under a policy for nodes. Repeatable."

@@ -40,6 +40,25 @@ File = Annotated[
     ),
 ]
 
+By = Annotated[
+    str | None,
+    Option(
+        "--by",
+        metavar="TIME",
+        help="Say how probable it is that the job is done by then: 18:00, tomorrow 9:00, +3h, 2026-11-27T18:00+01:00.",
+        show_default=False,
+    ),
+]
+Probability = Annotated[
+    float | None,
+    Option(
+        "--probability",
+        metavar="P",
+        help="With --by: the probability that a plan must reach, be it to wait or to rent. By default 0.9.",
+        show_default=False,
+    ),
+]
+
 
 def submit(
     job: Job,
@@ -67,26 +86,41 @@ def submit(
             show_default=False,
         ),
     ] = None,
+    by: By = None,
+    probability: Probability = None,
     state: State = None,
     as_json: Json = False,
 ) -> None:
     """Submit a command, or the jobs of a file, and print what is promised: when it starts, and when it is done.
 
+    With --by, how probable it is that the job is done by then; where machines can be rented, also which of waiting and
+    renting is the cheapest that reaches --probability, which --rent auto then takes.
+
     Options given beside a FILE hold for all of its jobs. What is piped into the submission of a command is kept with
     the job, up to 64 KiB of text, and is what the command reads.
     """
     from betimes.cli.live.connection import connect
+    from betimes.cli.live.jobs.deadline import as_planned, as_promised, deadline_of, outlook, pairs
     from betimes.cli.live.jobs.wait import say_and_judge
     from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import show_pairs
+    from betimes.cli.render.times import now
 
     if each_line is not None and (file is not None or command is not None):
         raise InputError("--each-line: a file or a command is given as well; leave one of them out")
+    deadline = deadline_of(by, probability)
     asked = [] if each_line is not None else _asked("submit", command, file, job)
+    _check_one(asked, deadline)
     if command:
         asked = [(_with_input(fields), folder) for fields, folder in asked]
     with connect(state, waits=wait) as service:
         uploads = _send([folder for _, folder in asked if folder is not None], service, silent=as_json)
         specs = [_in_copy(fields, uploads.get(folder)) for fields, folder in asked]
+        found = None
+        if deadline is not None:
+            with _options_at_fault():
+                found = outlook(service.quote(_by_number(service, specs[0])), deadline)
+            specs = [as_planned(specs[0], found)] if job.get("rent") == "auto" else specs
         if each_line is not None:
             submitted = _submit_lines(service, each_line, job, key)
         elif file is None:
@@ -97,27 +131,43 @@ def submit(
         job_ids = [each for one in submitted for each in one.job_ids]
         if not as_json:
             _show_number(submitted, job_ids) if each_line is not None else _show(specs, submitted)
+        if found is not None:
+            found = as_promised(found, submitted[0].quote)
+            if not as_json:
+                show_pairs(pairs(found, now(), takes_plan=job.get("rent") == "auto"))
         over = _over(service, job_ids) if wait else None
     if as_json:
-        print_json(_answer(submitted, job_ids, list(uploads.values()), over))
+        answer = _answer(submitted, job_ids, list(uploads.values()), over)
+        print_json(answer if found is None else {**answer, "by": found.as_json()})
     if over is not None:
         say_and_judge(over, silent=as_json)
 
 
 def quote(
-    job: Job, command: Command = None, file: File = None, state: State = None, as_json: Json = False
+    job: Job,
+    command: Command = None,
+    file: File = None,
+    by: By = None,
+    probability: Probability = None,
+    state: State = None,
+    as_json: Json = False,
 ) -> None:
     """Say when a job would start and be done, and what it would cost, without submitting it.
+
+    With --by, also how probable it is that it would be done by then.
 
     Of a file of several jobs, when each would be done if all were submitted now.
     """
     from betimes.cli.live.connection import connect
+    from betimes.cli.live.jobs.deadline import deadline_of, outlook, pairs
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.jobs import note_pairs, quote_pairs
     from betimes.cli.render.tables import say, show_pairs
     from betimes.cli.render.times import now
 
+    deadline = deadline_of(by, probability)
     asked = _asked("quote", command, file, job)
+    _check_one(asked, deadline)
     # A quote sends no directory: a job is quoted as running in the directory itself.
     asked_fields = [
         fields if folder is None else {**fields, "upload": None, "workdir": str(folder)}
@@ -129,11 +179,22 @@ def quote(
     (fields,) = asked_fields
     with connect(state) as service, _options_at_fault():
         promise = service.quote(fields if file is not None else _by_number(service, fields))
+    found = None if deadline is None else outlook(promise, deadline)
     if as_json:
-        print_json(promise)
+        print_json(promise if found is None else {**dict(promise), "by": found.as_json()})
         return
+    at_now = now(promise.made_at)
     say(f"{_title(fields)}, if it were submitted now")
-    show_pairs([*quote_pairs(promise, _widest(fields), now(promise.made_at)), *note_pairs(promise)])
+    show_pairs([*quote_pairs(promise, _widest(fields), at_now), *note_pairs(promise)])
+    if found is not None:
+        show_pairs(pairs(found, at_now, takes_plan=False))
+
+
+def _check_one(asked: Sequence[object], deadline: object) -> None:
+    if deadline is not None and len(asked) != 1:
+        raise InputError(
+            "--by: it goes with one job, or one array; leave it out with --each-line and files of several"
+        )
 
 
 def _quote_all(asked: Sequence[Fields], state: str | None, as_json: bool) -> None:
