@@ -98,6 +98,16 @@ class Piece(NamedTuple):
     goes_on: float  # percent of the width that is still to come
 
 
+class Row(NamedTuple):
+    """A row of a timeline: its name, what that is, its bars in so many lanes, and how many runs or jobs they are."""
+
+    name: str
+    kind: str
+    pieces: list[Piece]
+    height: int
+    count: int
+
+
 class Stretch(NamedTuple):
     """Something to be drawn in a row: from, to, and until when it is over."""
 

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 
 from betimes.errors import BetimesError, InputError, Refused
+from betimes.page.query import safe_target
 from betimes.page.session import Session
-from betimes.page.views import safe_target
 from betimes.service.api.bodies import read_pieces
 from betimes.service.api.failures import Rejected
 from betimes.service.api.limits import MOST_JOB_NUMBER, Limits

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
 from betimes.errors import InputError
-from betimes.page.drawing import Axis, Bar, Stretch, bar, dots, equally_likely, lanes, usage
+from betimes.foresight.tuning import Baseline, Front
+from betimes.page.drawing import Axis, Bar, Row, Stretch, bar, dots, equally_likely, lanes, usage
+from betimes.page.query import instant, local_path, whole
 from betimes.page.session import Session
 from betimes.page.words import told_of
-from betimes.service.api.limits import MOST_JOB_NUMBER
 from betimes.service.runtime.page_reads import PageReads, Span
 from betimes.service.scheduling.job_states import Status
 from betimes.service.store.databases.schema import LIVE, OVER
@@ -36,47 +36,6 @@ STATES = {
     "held": ["held"],
 }
 STATES |= {status: [status] for status in OVER} | {"over": [*OVER], "all": [*OVER, *LIVE]}
-
-
-def whole(text: str | None, name: str, least: int = 0) -> int:
-    """A number of the query. Raises InputError."""
-    if (
-        text is None
-        or not (text.isascii() and text.isdigit())
-        or not least <= int(text[:19]) <= MOST_JOB_NUMBER
-    ):
-        raise InputError(f"{name}: expected a whole number from {least} on, not {(text or '')[:40]!r}")
-    return int(text)
-
-
-def instant(text: str, name: str) -> float:
-    """An instant of the query. Raises InputError."""
-    try:
-        at = float(text)
-    except ValueError:
-        at = math.nan
-    if not abs(at) < 1e11:
-        raise InputError(f"{name}: expected seconds since 1970, not {text[:40]!r}")
-    return at
-
-
-def local_path(request: Request) -> str:
-    """The path and query of a page, as `back` of a form."""
-    query = f"?{request.url.query}" if request.url.query else ""
-    return request.scope["path"].lstrip("/") + query or "./"
-
-
-def safe_target(back: str) -> str:
-    """A path below the pages: `back`, unless it leads elsewhere."""
-    parts = urlsplit(back)
-    leads_away = (
-        parts.scheme
-        or parts.netloc
-        or back.startswith(("/", "\\"))
-        or ".." in parts.path
-        or ":" in parts.path
-    )
-    return "" if leads_away or any(ord(one) < 32 for one in back) else back
 
 
 def ends_of(job: JobView) -> tuple[float, float, float] | None:
@@ -268,7 +227,7 @@ async def timeline(reads: PageReads, request: Request, session: Session) -> dict
         "axis": axis,
         "now_x": axis.x(now_at) if axis.from_at <= now_at <= axis.to_at else None,
         "rows": [
-            (name, kind, *lanes(axis, now_at, map(_stretch, some)), len(some)) for name, kind, some in rows
+            Row(name, kind, *lanes(axis, now_at, map(_stretch, some)), len(some)) for name, kind, some in rows
         ],
         "span": span,
         "spans": [*SPANS_S],
@@ -366,22 +325,22 @@ async def policy(reads: PageReads, request: Request, session: Session) -> dict[s
     }
 
 
-def _front(front: Any, in_force: Any) -> dict[str, Any]:
+def _front(front: Front, in_force: Baseline | None) -> dict[str, Any]:
     """The points by the first two objectives, on the part that they are reported on."""
     across, up = front.objectives[:2]
+    measured: list[tuple[int | None, str, Mapping[str, float] | None]] = [
+        (point.number, ", ".join(point.names) or point.policy, point.test or point.train)
+        for point in front.points
+    ]
     others = [*front.baselines, *([in_force] if in_force is not None else [])]
-    measured = [(each, each.test or each.train) for each in [*front.points, *others]]
-    known = [(each, found) for each, found in measured if found and across in found and up in found]
-    scales = [_scale([found[name] for _, found in known]) for name in (across, up)]
+    measured += [(None, other.policy, other.test or other.train) for other in others]
+    known = [
+        (number, label, found) for number, label, found in measured if found and {across, up} <= {*found}
+    ]
+    scales = [_scale([found[name] for _, _, found in known]) for name in (across, up)]
     points = [
-        {
-            "x": scales[0](found[across]),
-            "y": 100.0 - scales[1](found[up]),
-            "number": getattr(each, "number", None),
-            "label": ", ".join(getattr(each, "names", ())) or each.policy,
-            "found": found,
-        }
-        for each, found in known
+        {"x": scales[0](found[across]), "y": 100.0 - scales[1](found[up]), "number": number, "label": label}
+        for number, label, found in known
     ]
     dots = [point for point in points if point["number"] is not None]
     return {
@@ -405,7 +364,7 @@ def _apart(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _scale(values: Sequence[float]) -> Any:
+def _scale(values: Sequence[float]) -> Callable[[float], float]:
     """Values to percent; by their logarithms where the largest is more than ten times the smallest."""
     is_log = bool(values) and min(values) > 0.0 and max(values) > 10.0 * min(values)
     way = math.log if is_log else float

@@ -107,6 +107,7 @@ function put(html) {
   showInstants(fresh);
   morph(main, fresh);
   followOutput();
+  fill();
 }
 
 // --- being up to date
@@ -116,7 +117,7 @@ let again = false;
 
 async function refresh() {
   if (refreshing) { again = true; return; }
-  if (document.querySelector("#job[data-quote]")) return; // a form that is being filled in
+  if (main.querySelector("[data-still]")) return; // a form that is being filled in
   refreshing = true;
   try {
     const answer = await fetch(location.href, { headers: { "X-Fragment": "main" } });
@@ -188,6 +189,23 @@ async function followOutput() {
   }
 }
 
+// --- parts that take longer than their page: the effect of a policy on the queue
+
+async function fill() {
+  for (const each of main.querySelectorAll("[data-fill]:not([data-filled])")) {
+    each.dataset.filled = "";
+    try {
+      const answer = await fetch(each.dataset.fill, { headers: { "X-Fragment": "main" } });
+      const found = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("effect");
+      if (!found) continue; // what stands there leads to the page itself
+      showInstants(found);
+      each.replaceChildren(found);
+    } catch {
+      delete each.dataset.filled; // tried again with the next refresh
+    }
+  }
+}
+
 // --- forms
 
 document.addEventListener("submit", async (event) => {
@@ -223,4 +241,5 @@ document.addEventListener("input", (event) => {
 
 showInstants(document);
 followOutput();
+fill();
 listen();
