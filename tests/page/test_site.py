@@ -8,17 +8,15 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from betimes.errors import StoreUnreachable
 from betimes.page import session
-from betimes.page.views import ends_of
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
-from betimes.service.views.models import JobView
 from tests.page.conftest import BEGIN_AT, Paged
 from tests.service.tuning.fronts import front
 
@@ -280,6 +278,34 @@ def test_a_jobs_page_has_its_promise_beside_the_truth(on_pages: OnPages) -> None
     on_pages(story)
 
 
+def test_what_jobs_held_is_counted_in_cores_whatever_a_unit_is(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        await submitted(pages, {"cpu": 2.0})
+        await pages.service.advance_to(BEGIN_AT + 1800.0)  # one bar of the day
+        found = re.findall("[0-9.]+ % lately", (await pages.at("/machines")).text)
+        assert found == ["1.7 % lately"]  # two of four cores, for one of thirty minutes
+
+    on_pages(story)
+
+
+def test_a_pipeline_is_one_row_and_is_cancelled_as_one(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        await submitted(
+            pages, {"name": "prepare"}, {"name": "train", "after": ["prepare"]}, {"name": "other"}
+        )
+        text = (await pages.at("/")).text
+        assert sorted(shown(text)) == ["3", "pipeline-2"]
+        assert "pipeline 2, 2 left" in text
+        assert shown((await pages.at("/?pipeline=2")).text) == ["1", "2"]
+        assert (await pages.at("/?pipeline=x")).status_code == 422
+        await pages.browser.post("/act", data={"verb": "cancel", "job": "pipeline:2"})
+        statuses = {j.job_id: j.status.value for j in (await pages.service.backend.jobs(_all())).items}
+        assert {statuses[1], statuses[2]} <= {"cancelled", "stopping"}
+        assert statuses[3] == "running"
+
+    on_pages(story)
+
+
 def test_time_machines_and_policy_show_what_is_there(on_pages: OnPages) -> None:
     async def story(pages: Paged) -> None:
         await submitted(pages, *[{"name": f"j{number}"} for number in range(10)])
@@ -326,7 +352,7 @@ def test_a_database_that_is_away_is_a_page_and_no_traceback(
         def away(*_: object) -> Any:
             raise StoreUnreachable("the database does not answer; start it again")
 
-        monkeypatch.setattr(pages.service.store, "queue", away)
+        monkeypatch.setattr(pages.service.store, "jobs_of", away)
         answer = await pages.at("/")
         assert answer.status_code == 503
         assert "the database does not answer" in answer.text
@@ -364,17 +390,6 @@ def test_the_account_of_promises_is_a_page(on_pages: OnPages, monkeypatch: pytes
         assert (await pages.at("/promises?by=moon")).status_code == 422
 
     on_pages(story)
-
-
-def test_a_bar_has_the_promised_interval_unless_something_else_is_expected_by_now() -> None:
-    ends = {"promised_low_at": 80.0, "promised_median_at": 100.0, "promised_high_at": 150.0}
-    promised = SimpleNamespace(estimate=None, promised_finish_at=95.0, **ends)
-    assert ends_of(cast(JobView, promised)) == (80.0, 100.0, 150.0)
-    late = SimpleNamespace(estimate=SimpleNamespace(finish_at=200.0), promised_finish_at=95.0, **ends)
-    assert ends_of(cast(JobView, late)) == (200.0, 200.0, 200.0)
-    point = SimpleNamespace(estimate=None, promised_finish_at=95.0, **dict.fromkeys(ends))
-    assert ends_of(cast(JobView, point)) == (95.0, 95.0, 95.0)
-    assert ends_of(cast(JobView, SimpleNamespace(estimate=None, promised_finish_at=None))) is None
 
 
 def test_a_point_of_the_front_shows_its_figures_and_is_put_in_force(

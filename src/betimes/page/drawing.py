@@ -99,13 +99,13 @@ class Piece(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a timeline: its name, what that is, its bars in so many lanes, and how many runs or jobs they are."""
+    """A row of a timeline: its name, what that is, its bars in so many lanes, and the runs that they are."""
 
     name: str
     kind: str
     pieces: list[Piece]
     height: int
-    count: int
+    runs: int
 
 
 class Stretch(NamedTuple):

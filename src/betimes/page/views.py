@@ -15,10 +15,11 @@ from betimes.page.drawing import Axis, Bar, Row, Stretch, bar, dots, equally_lik
 from betimes.page.query import instant, local_path, whole
 from betimes.page.session import Session
 from betimes.page.words import told_of
-from betimes.service.runtime.page_reads import PageReads, Span
+from betimes.service.runtime.page_reads import Ends, PageReads, Span
+from betimes.service.runtime.page_reads import Row as QueueRow
+from betimes.service.runtime.queue_order import Place
 from betimes.service.scheduling.job_states import Status
 from betimes.service.store.databases.schema import LIVE, OVER
-from betimes.service.store.listing import Place
 from betimes.service.views.models import By, JobFilter, JobView, Quote
 
 ROWS = 50  # of a page of jobs
@@ -38,26 +39,14 @@ STATES = {
 STATES |= {status: [status] for status in OVER} | {"over": [*OVER], "all": [*OVER, *LIVE]}
 
 
-def ends_of(job: JobView) -> tuple[float, float, float] | None:
-    """The low end, the median and the high end of when a job ends: the interval that it was promised, or three times
-    the point that is expected, where that is out of the interval or there is none; null: not known.
-    """
-    expected_at = job.estimate.finish_at if job.estimate is not None else job.promised_finish_at
-    if expected_at is None:
-        return None
-    low_at, median_at, high_at = job.promised_low_at, job.promised_median_at, job.promised_high_at
-    if low_at is None or median_at is None or high_at is None or not low_at <= expected_at <= high_at:
-        return expected_at, expected_at, expected_at
-    return low_at, median_at, high_at
-
-
 # --- the queue
 
 
 async def queue(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
-    """Who runs and who waits, in the order of the promised ends; or jobs that are over, newest first."""
+    """Who runs and who waits, in the order of the ends expected now; or jobs that are over, newest first."""
     given = {
-        name: request.query_params.get(name, "")[:200] for name in ("state", "user", "name", "label", "array")
+        name: request.query_params.get(name, "")[:200]
+        for name in ("state", "user", "name", "label", "array", "pipeline")
     }
     chosen = given["state"] or "live"
     if chosen not in STATES:
@@ -73,24 +62,26 @@ async def queue(reads: PageReads, request: Request, session: Session) -> dict[st
     after = request.query_params.get("after", "")
     now_at = reads.now_at
     following: str | None = None
+    pipeline = whole(given["pipeline"], "pipeline", 1) if given["pipeline"] else None
     if set(STATES[chosen]) <= set(LIVE):
-        found = await reads.queue(wanted, _place(after))
-        rows, standing = [(row.job, row.folded, row.last_at) for row in found.rows], found.standing
+        found = await reads.queue(wanted, pipeline, _place(after))
+        rows, standing = found.rows, found.standing
         if found.following is not None:
             at, number = found.following
             following = f"{'' if at is None else repr(at)},{number}"
     else:
         cursor = whole(after, "after", 1) if after else None
         jobs = await reads.over(wanted.model_copy(update={"after": cursor}))
-        rows, standing = [(job, {}, None) for job in jobs], {}
+        rows, standing = [QueueRow(job, None, {}, None) for job in jobs], {}
         following = str(jobs[-1].job_id) if len(jobs) == ROWS else None
-    axis = _queue_axis([job for job, _, _ in rows], now_at)
+    ends = {row.job.job_id: _ends(reads, row) for row in rows}
+    axis = _queue_axis([each[2] for each in ends.values() if each is not None], now_at)
     return {
         "title": "Queue",
         "given": given,
         "chosen": chosen,
         "standing": standing,
-        "rows": [(job, folded, _bar(axis, now_at, job), last_at) for job, folded, last_at in rows],
+        "rows": [(row, _bar(axis, now_at, row.job, ends[row.job.job_id])) for row in rows],
         "axis": axis,
         "following": following,
         "is_first": not after,
@@ -114,17 +105,20 @@ def _place(after: str) -> Place | None:
     return instant(at, "after") if at else None, whole(number, "after", 1)
 
 
-def _queue_axis(jobs: Sequence[JobView], now_at: float) -> Axis:
+def _ends(reads: PageReads, row: QueueRow) -> Ends | None:
+    """When a row ends: of a group, the last of it, as a point."""
+    if row.job.status.is_over:
+        return None
+    return reads.ends(row.job) if row.last_at is None else (row.last_at, row.last_at, row.last_at)
+
+
+def _queue_axis(ends_at: Sequence[float], now_at: float) -> Axis:
     """From a little before now to the last end of the page."""
-    last_at = max((ends[2] for job in jobs if (ends := ends_of(job)) is not None), default=now_at)
-    ahead_s = max(60.0, 1.05 * (last_at - now_at))
+    ahead_s = max(60.0, 1.05 * (max(ends_at, default=now_at) - now_at))
     return Axis(now_at - PAST_FRAC * ahead_s, now_at + ahead_s)
 
 
-def _bar(axis: Axis, now_at: float, job: JobView) -> Bar | None:
-    if job.status.is_over:
-        return None
-    ends = ends_of(job)
+def _bar(axis: Axis, now_at: float, job: JobView, ends: Ends | None) -> Bar | None:
     is_running = job.status in (Status.RUNNING, Status.STOPPING)
     expected_at = job.estimate.start_at if job.estimate is not None else None
     start_at = job.started_at if is_running else expected_at
@@ -140,7 +134,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
     """The story of a job."""
     story = await reads.job(int(request.path_params["number"]))
     now_at, shown = reads.now_at, story.job
-    ends = ends_of(shown) if not shown.status.is_over else None
+    ends = reads.ends(shown)
     run = story.runs[-1].number if story.runs else None
     wanted = request.query_params.get("run")
     level = shown.promised_level or LEVEL
@@ -191,7 +185,7 @@ def _down(axis: Axis, at: float) -> float:
     return round(100.0 - axis.x(at), 2)
 
 
-def _dots(ends: tuple[float, float, float], now_at: float, level: float) -> dict[str, Any]:
+def _dots(ends: Ends, now_at: float, level: float) -> dict[str, Any]:
     likely = [max(now_at, at) for at in equally_likely(ends, (1.0 - level) / 2.0)]
     axis = Axis(min(now_at, likely[0]), likely[-1] + 0.05 * (likely[-1] - now_at))
     return {"axis": axis, "dots": dots(axis, likely), "by_at": likely[-2], "now": axis.x(now_at)}
@@ -258,18 +252,18 @@ async def machines(reads: PageReads, request: Request, session: Session) -> dict
     """Nodes with what they hold, how much was held over the last day, and the rented fleet."""
     nodes, now_at = await reads.backend.nodes(), reads.now_at
     axis = Axis(now_at - 86_400.0, now_at)
-    found = await reads.timeline(axis.from_at, axis.to_at)
-    cores = sum(node.cpu for node in nodes if node.status in ("up", "draining"))
-    jobs = reads.backend.scheduler.ledger.jobs
-    held = [(s.from_at, min(s.to_at, now_at), sum(units for _, units in s.places)) for s in found if s.places]
-    most = max(cores, 1.0) if not any(node.gpu for node in nodes) else sum(node.gpu for node in nodes)
+    held = await reads.held(axis.from_at, axis.to_at)
+    there = [node for node in nodes if node.status in ("up", "draining")]
+    has = {"GPUs": sum(node.gpu for node in there), "cores": sum(node.cpu for node in there)}
     return {
         "title": "Machines",
         "nodes": nodes,
         "axis": axis,
-        "usage": usage(axis, held, most, 48),
-        "of_what": "GPUs" if any(node.gpu for node in nodes) else "cores",
-        "live": len(jobs),
+        "used": [
+            (what, usage(axis, [(*each[:2], each[place]) for each in held], has[what], 48))
+            for place, what in enumerate(has, 2)
+            if has[what]
+        ],
         "fleet": await reads.backend.fleet(),
     }
 

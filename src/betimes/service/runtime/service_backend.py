@@ -478,7 +478,7 @@ class ServiceBackend:
         return PortfolioView(policy=ledger.policy, member=ledger.member, selections=found)
 
     async def what_if(self, asked: WhatIfSpec, user: str) -> WhatIfView:
-        """Who would finish when after changes, of which none is made; the policy may be a point of the front (`front:3`)."""
+        """Who would finish when after changes, none of which is made; the policy may be `front:3`, too."""
         self._check_uploads(asked.submit)
         if (policy := asked.policy) is not None:
             if policy.startswith(PREFIX):
