@@ -278,6 +278,58 @@ def test_a_jobs_page_has_its_promise_beside_the_truth(on_pages: OnPages) -> None
     on_pages(story)
 
 
+def test_time_marks_reservations_grace_periods_and_moves(
+    on_pages: OnPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(pages: Paged) -> None:
+        await pages.service.backend.set_policy("conservative", "ada")
+        await submitted(pages, {"cpu": 4.0, "grace_s": 60.0}, {"cpu": 4.0}, {"cpu": 4.0})
+        await pages.at("/")  # the first look has the forecast made
+        await asyncio.sleep(0.2)
+        time = await pages.at("/time")
+        assert '<rect class="piece reserved' in time.text
+        assert '"url(#grace)" x' not in time.text
+        await pages.service.backend.cancel([1], "ada", False)
+        assert '"url(#grace)" x' in (await pages.at("/time")).text
+        columns = dict.fromkeys(("ended_at", "outcome"))
+        job = {"job_id": 1, "name": "x", "user": "ada", "status": "running", **columns}
+        first = {
+            **job,
+            "number": 1,
+            "places": [["there", 1]],
+            "started_at": BEGIN_AT - 90.0,
+            "ended_at": BEGIN_AT,
+        }
+        second = {**job, "number": 2, "places": [["here", 1]], "started_at": BEGIN_AT}
+        monkeypatch.setattr(pages.service.store, "runs_between", lambda *_: [second, first])
+        assert (await pages.at("/time?span=1w")).text.count('class="moved"') == 1
+
+    on_pages(story)
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        (f"from={BEGIN_AT}&to={BEGIN_AT + 600}", 200),
+        (f"from={BEGIN_AT}&to={BEGIN_AT}", 422),
+        ("from=0&to=1e10", 422),
+        ("from=x", 422),
+        ("span=year", 422),
+    ],
+)
+def test_the_window_of_time_is_in_the_address(on_pages: OnPages, query: str, status: int) -> None:
+    async def story(pages: Paged) -> None:
+        answer = await pages.at(f"/time?{query}")
+        assert answer.status_code == status
+        if status == 200:
+            assert f'data-from="{BEGIN_AT}" data-to="{BEGIN_AT + 600}"' in answer.text
+            assert (
+                f"from={BEGIN_AT - 300:.0f}&amp;to={BEGIN_AT + 300:.0f}" in answer.text
+            )  # half of it earlier
+
+    on_pages(story)
+
+
 def test_what_jobs_held_is_counted_in_cores_whatever_a_unit_is(on_pages: OnPages) -> None:
     async def story(pages: Paged) -> None:
         await submitted(pages, {"cpu": 2.0})

@@ -26,6 +26,7 @@ ROWS = 50  # of a page of jobs
 MOST_NODES = 40  # rows of a page of the timeline
 MOST_USERS = 12  # rows of waiting jobs there
 PAST_FRAC = 0.12  # of the queue's axis
+LEAST_WINDOW_S, MOST_WINDOW_S = 10.0, 400 * 86_400.0
 SPANS_S = {"1h": 3600.0, "6h": 21_600.0, "1d": 86_400.0, "1w": 604_800.0}
 SELECTIONS = 20
 ACCOUNTS: tuple[By, ...] = ("user", "name", "policy", "horizon")
@@ -196,19 +197,22 @@ def _dots(ends: Ends, now_at: float, level: float) -> dict[str, Any]:
 
 async def timeline(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
     """A window of the schedule: nodes as rows, and below them the users whose jobs wait."""
-    now_at, given = reads.now_at, request.query_params
-    span = given.get("span") or _span(reads.last_end_at - now_at)
+    now_at = reads.now_at
+    given = {name: request.query_params.get(name) or None for name in ("span", "from", "to", "node")}
+    span = given["span"] or _span(reads.last_end_at - now_at)
     if span not in SPANS_S:
         raise InputError(f"span: expected one of {', '.join(SPANS_S)}, not {span[:40]!r}")
-    span_s = SPANS_S[span]
-    follows = not given.get("from")
-    from_at = now_at - span_s / 3.0 if follows else instant(given["from"], "from")
-    axis = Axis(from_at, from_at + span_s)
+    begin, end = given["from"], given["to"]
+    from_at = instant(begin, "from") if begin else now_at - SPANS_S[span] / 3.0
+    to_at = instant(end, "to") if begin and end else from_at + SPANS_S[span]
+    if not LEAST_WINDOW_S <= to_at - from_at <= MOST_WINDOW_S:
+        raise InputError(f"to: a window is from {LEAST_WINDOW_S:g} s to {MOST_WINDOW_S / 86_400:g} days long")
+    axis, half_s = Axis(from_at, to_at), (to_at - from_at) / 2.0
     found = await reads.timeline(axis.from_at, axis.to_at)
     nodes = sorted(
         {node for each in found for node, _ in each.places} | {n.name for n in await reads.backend.nodes()}
     )
-    first = next((at for at, name in enumerate(nodes) if name >= given.get("node", "")), 0)
+    first = next((at for at, name in enumerate(nodes) if name >= (given["node"] or "")), 0)
     shown = nodes[first : first + MOST_NODES]
     waiting: dict[str, list[Span]] = {}
     for each in found:
@@ -221,14 +225,22 @@ async def timeline(reads: PageReads, request: Request, session: Session) -> dict
         "axis": axis,
         "now_x": axis.x(now_at) if axis.from_at <= now_at <= axis.to_at else None,
         "rows": [
-            Row(name, kind, *lanes(axis, now_at, map(_stretch, some)), len(some)) for name, kind, some in rows
+            Row(name, kind, *lanes(axis, now_at, map(_stretch, some), reads.ends_of), len(some))
+            for name, kind, some in rows
         ],
-        "span": span,
+        "span": None if end else span,
         "spans": [*SPANS_S],
-        "given": {"span": span, "from": given.get("from"), "node": given.get("node")},
-        "earlier": axis.from_at - span_s / 2,
-        "later": axis.from_at + span_s / 2,
-        "follows": follows,
+        "given": given,
+        "windows": {
+            name: {"from": f"{at - half_s * size:.0f}", "to": f"{at + half_s * size:.0f}", "span": None}
+            for name, at, size in (
+                ("earlier", from_at, 1.0),
+                ("later", to_at, 1.0),
+                ("nearer", from_at + half_s, 0.5),
+                ("wider", from_at + half_s, 2.0),
+            )
+        },
+        "follows": not begin,
         "next_node": nodes[first + MOST_NODES] if len(nodes) > first + MOST_NODES else None,
         "more_users": max(0, len(waiting) - MOST_USERS),
     }
@@ -242,7 +254,12 @@ def _span(ahead_s: float) -> str:
 def _stretch(span: Span) -> Stretch:
     outcomes = {"exited": span.status if span.status in OVER else "finished", None: span.status}
     status = outcomes.get(span.outcome, span.outcome or span.status)
-    return Stretch(span.from_at, span.to_at, span.job_id, status, f"{span.job_id} {span.name}, {span.user}")
+    label = f"{span.job_id} {span.name}, {span.user}"
+    if span.is_moved:
+        label += ", moved here"
+    if span.grace is not None:
+        label += ", in its grace period"
+    return Stretch(span.from_at, span.to_at, span.job_id, status, label, span.grace, span.is_moved)
 
 
 # --- machines

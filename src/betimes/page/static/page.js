@@ -117,7 +117,7 @@ let again = false;
 
 async function refresh() {
   if (refreshing) { again = true; return; }
-  if (main.querySelector("[data-still]")) return; // a form that is being filled in
+  if (drag || main.querySelector("[data-still]")) return; // a form that is being filled in
   refreshing = true;
   try {
     const answer = await fetch(location.href, { headers: { "X-Fragment": "main" } });
@@ -205,6 +205,69 @@ async function fill() {
     }
   }
 }
+
+// --- the window of the timeline: dragged, or zoomed by the wheel; the address has it
+
+let drag = null, wheeled = null;
+
+function windowOf() {
+  const at = document.getElementById("window"), picture = at?.querySelector("svg.axis");
+  if (!picture) return null;
+  const { left, width } = picture.getBoundingClientRect();
+  return { at, left, width, from: Number(at.dataset.from), to: Number(at.dataset.to) };
+}
+
+function look(from, to) {
+  const url = new URL(location.href);
+  url.searchParams.delete("span");
+  url.searchParams.set("from", from.toFixed(1));
+  url.searchParams.set("to", to.toFixed(1));
+  history.pushState(null, "", url);
+  refresh();
+}
+
+addEventListener("popstate", refresh);
+
+main.addEventListener("pointerdown", (event) => {
+  const seen = event.button === 0 && event.target.closest("#window svg") ? windowOf() : null;
+  if (seen) drag = { ...seen, x: event.clientX, by: 0 };
+});
+addEventListener("pointermove", (event) => {
+  if (!drag) return;
+  drag.by = event.clientX - drag.x;
+  if (Math.abs(drag.by) > 3) for (const each of drag.at.querySelectorAll(".line > svg")) each.style.transform = `translateX(${drag.by}px)`;
+});
+function drop() {
+  if (!drag) return;
+  const { at, by, width, from, to } = drag;
+  drag = null;
+  for (const each of at.querySelectorAll(".line > svg")) each.style.transform = "";
+  if (Math.abs(by) > 3) {
+    const ignore = (click) => click.preventDefault(); // a drag opens no job
+    addEventListener("click", ignore, true);
+    setTimeout(() => {
+      removeEventListener("click", ignore, true);
+      look(from - (by / width) * (to - from), to - (by / width) * (to - from));
+    });
+  }
+}
+addEventListener("pointerup", drop);
+addEventListener("pointercancel", drop);
+main.addEventListener("dragstart", (event) => { if (drag) event.preventDefault(); });
+main.addEventListener("wheel", (event) => {
+  const seen = event.ctrlKey || event.target.closest("#window .line:first-child") ? windowOf() : null;
+  if (!seen || !event.target.closest("#window")) return;
+  event.preventDefault();
+  const held = wheeled ?? { ...seen, size: 1 };
+  held.size = Math.min(Math.max(held.size * 2 ** (event.deltaY / 400), 1 / 64), 64);
+  clearTimeout(held.timer);
+  const share = (event.clientX - seen.left) / seen.width, pivot = seen.from + share * (seen.to - seen.from);
+  held.timer = setTimeout(() => {
+    wheeled = null;
+    look(pivot - (pivot - seen.from) * held.size, pivot + (seen.to - pivot) * held.size);
+  }, 150);
+  wheeled = held;
+}, { passive: false });
 
 // --- forms
 

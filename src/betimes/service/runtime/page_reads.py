@@ -31,10 +31,11 @@ RENEW_S = 2.0  # between two forecasts made for pages, at least
 SHARE = 50  # likewise, in times of what the last one took
 MOST_RUNS = 5000  # in a window of the timeline
 MOST_WAITING = 20_000  # jobs of the forecast in the timeline
+RESERVED = "reserved"  # status of a start on nodes that are kept, or vacated, for a job
 
 
 Ends = tuple[float, float, float]
-"""The low end, the median and the high end of when a job ends."""
+"""The low end, the median and the high end of when a job ends, from now on."""
 
 
 class Row(NamedTuple):
@@ -64,8 +65,9 @@ class Span(NamedTuple):
     places: list[tuple[str, int]]  # nodes and units; none: it waits
     from_at: float
     to_at: float  # of a run that goes on: when it is expected to end
-    is_over: bool
-    outcome: str | None
+    outcome: str | None = None
+    grace: tuple[float, float] | None = None  # it was asked to leave, and must have left
+    is_moved: bool = False  # the run before it was on other nodes
 
 
 class _Kept(NamedTuple):
@@ -151,17 +153,17 @@ class PageReads:
     def ends(self, job: JobView) -> Ends | None:
         """When a live job ends, as things stand now; three times the point where no interval is known; null: never."""
         expected_at = job.estimate.finish_at if job.estimate is not None else job.promised_finish_at
-        live = self.backend.scheduler.ledger.jobs.get(job.job_id)
-        if expected_at is None or live is None:
-            return None
-        return self._around(live, expected_at)
+        return None if expected_at is None else self.ends_of(job.job_id, expected_at)
 
-    def _around(self, live: Job, expected_at: float) -> Ends:
+    def ends_of(self, number: int, expected_at: float) -> Ends | None:
+        """The same of a job that is expected to end at an instant; null: it is over."""
+        live = self.backend.scheduler.ledger.jobs.get(number)
+        if live is None:
+            return None
         known = interval(self.backend.scheduler, live, expected_at)
-        if not known:
-            return expected_at, expected_at, expected_at
+        low_at, median_at, high_at = (known.get(name, expected_at) for name in INTERVAL[:3])
         now_at = self.now_at
-        return tuple(max(now_at, known[name]) for name in INTERVAL[:3])  # pyright: ignore[reportReturnType] (three)
+        return max(now_at, low_at), max(now_at, median_at), max(now_at, high_at)
 
     async def over(self, wanted: JobFilter) -> list[JobView]:
         """Jobs of any status, newest first. Raises StoreError."""
@@ -215,9 +217,15 @@ class PageReads:
         rows = await asyncio.to_thread(self._controller.store.runs_between, from_at, to_at, MOST_RUNS)
         found, jobs = self.backend.promises.latest, self.backend.scheduler.ledger.jobs
         now_at = self.now_at
-        spans = [
-            _run(row, found.times(row["job_id"])[1] if found is not None else None, now_at) for row in rows
-        ]
+        nodes_of = {(row["job_id"], row["number"]): {node for node, _ in row["places"]} for row in rows}
+        spans: list[Span] = []
+        for row in rows:
+            number, run = row["job_id"], row["number"]
+            before, job = nodes_of.get((number, run - 1)), jobs.get(number)
+            is_moved = before not in (None, nodes_of[number, run])
+            expected_at = found.times(number)[1] if found is not None else None
+            grace = _grace(job) if job is not None and job.run is not None and job.run.number == run else None
+            spans.append(_run(row, expected_at, now_at)._replace(grace=grace, is_moved=is_moved))
         if found is None or to_at <= now_at:
             return spans
         for number, start_at, finish_at in found.in_order_of_starts():
@@ -226,8 +234,10 @@ class PageReads:
                 break
             if job is None or job.run is not None or job.status is not Status.QUEUED or finish_at <= from_at:
                 continue
-            status, spec = job.status.value, job.spec
-            spans.append(Span(number, spec.title, job.user, status, [], start_at, finish_at, False, None))
+            name, user = job.spec.title, job.user
+            spans.append(Span(number, name, user, job.status.value, [], start_at, finish_at))
+            if job.binding is not None:
+                spans.append(Span(number, name, user, RESERVED, job.binding["places"], start_at, finish_at))
         return spans
 
 
@@ -243,9 +253,14 @@ def _run(row: Mapping[str, Any], expected_at: float | None, now_at: float) -> Sp
         places,
         row["started_at"],
         to_at,
-        ended_at is not None,
         row["outcome"],
     )
+
+
+def _grace(job: Job) -> tuple[float, float] | None:
+    """The grace period of a run that is stopping."""
+    by_at = job.run.stop_by_at if job.run is not None and job.run.stopping else None
+    return (by_at - job.spec.grace_s, by_at) if by_at is not None else None
 
 
 def _heed(renewing: asyncio.Future[Any]) -> None:
