@@ -6,18 +6,21 @@ import asyncio
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from betimes.cluster import Offer
 from betimes.errors import StoreUnreachable
 from betimes.page import session
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
-from tests.page.conftest import BEGIN_AT, Paged
+from tests.page.conftest import BEGIN_AT, Paged, paged
 from tests.service.tuning.fronts import front
 
 OnPages = Callable[[Callable[[Paged], Awaitable[None]]], None]
@@ -286,9 +289,9 @@ def test_time_marks_reservations_grace_periods_and_moves(
         await submitted(pages, {"cpu": 4.0, "grace_s": 60.0}, {"cpu": 4.0}, {"cpu": 4.0})
         await pages.at("/")  # the first look has the forecast made
         await asyncio.sleep(0.2)
-        time = await pages.at("/time")
-        assert '<rect class="piece reserved' in time.text
-        assert '"url(#grace)" x' not in time.text
+        seen = await pages.at("/time")
+        assert '<rect class="piece reserved' in seen.text
+        assert '"url(#grace)" x' not in seen.text
         await pages.service.backend.cancel([1], "ada", False)
         assert '"url(#grace)" x' in (await pages.at("/time")).text
         columns = dict.fromkeys(("ended_at", "outcome"))
@@ -340,6 +343,26 @@ def test_what_jobs_held_is_counted_in_cores_whatever_a_unit_is(on_pages: OnPages
     on_pages(story)
 
 
+def test_a_rented_machine_has_its_bill(tmp_path: Path) -> None:
+    """Of $3.60 an hour, in whole hours from the request on: 90 minutes later two of them are paid."""
+    hourly: dict[str, Any] = {"bill_step_s": 3600.0, "bill_from": "request"}
+    offer = Offer(type="c8", cpu=8, memory_gib=32, usd_per_h=3.6, boot_s=60.0, **hourly)
+
+    async def story() -> None:
+        async with paged(tmp_path, "eva:t=1", (offer,)) as pages:
+            await submitted(pages, {"cpu": 8.0, "estimate_s": 1e5, "env": {"VIRTUAL_WORK_S": "1e5"}})
+            await pages.service.advance_to(BEGIN_AT + 400.0)
+            rented_at = (await pages.service.backend.fleet()).machines[0].rented_at
+            await pages.service.advance_to(rented_at + 5400.0)
+            text = (await pages.at("/machines")).text
+            assert "Rented: $3.60 an hour, $86.40 a day" in text
+            paid_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(rented_at + 7200.0))
+            assert f'<td><time datetime="{paid_at}"' in text
+            assert '<td class="number">$7.20</td>' in text
+
+    asyncio.run(story())
+
+
 def test_a_pipeline_is_one_row_and_is_cancelled_as_one(on_pages: OnPages) -> None:
     async def story(pages: Paged) -> None:
         await submitted(
@@ -363,9 +386,9 @@ def test_time_machines_and_policy_show_what_is_there(on_pages: OnPages) -> None:
         await submitted(pages, *[{"name": f"j{number}"} for number in range(10)])
         await pages.at("/")  # the first look has the forecast made
         await asyncio.sleep(0.2)
-        time = await pages.at("/time?span=6h")
-        assert len(re.findall(r'<rect class="piece running', time.text)) == 4
-        assert len(re.findall(r'<rect class="piece queued coming', time.text)) == 6
+        seen = await pages.at("/time?span=6h")
+        assert len(re.findall(r'<rect class="piece running', seen.text)) == 4
+        assert len(re.findall(r'<rect class="piece queued coming', seen.text)) == 6
         assert (await pages.at("/time?span=year")).status_code == 422
         assert "4 of 4" in (await pages.at("/machines")).text
         assert "<strong>fifo</strong>" in (await pages.at("/policy")).text

@@ -30,6 +30,7 @@ LEAST_WINDOW_S, MOST_WINDOW_S = 10.0, 400 * 86_400.0
 SPANS_S = {"1h": 3600.0, "6h": 21_600.0, "1d": 86_400.0, "1w": 604_800.0}
 SELECTIONS = 20
 ACCOUNTS: tuple[By, ...] = ("user", "name", "policy", "horizon")
+MONTHS = 2  # of which each user's bill is shown
 LEVEL = 0.8  # of an interval whose level is not known
 STATES = {
     "live": [*LIVE],
@@ -282,6 +283,12 @@ async def machines(reads: PageReads, request: Request, session: Session) -> dict
             if has[what]
         ],
         "fleet": await reads.backend.fleet(),
+        "leases": reads.leases(),
+        "spent": [
+            (user, month, usd)
+            for user, months in sorted(reads.backend.scheduler.ledger.spent_usd.items())
+            for month, usd in sorted(months.items())[-MONTHS:]
+        ],
     }
 
 
