@@ -16,14 +16,16 @@ function relative(seconds) {
   return seconds > 0 ? `in ${text}` : `${text} ago`;
 }
 
+let timeZone = localStorage.getItem("zone") === "UTC" ? "UTC" : undefined; // undefined: that of the browser
+
 function clock(at, spanS) {
   const now = new Date();
   const near = spanS === undefined ? Math.abs(at - now) < 600e3 : spanS < 600;
-  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: near ? "2-digit" : undefined, hour12: false });
-  if (at.toDateString() === now.toDateString()) return time;
+  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: near ? "2-digit" : undefined, hour12: false, timeZone });
+  if (at.toLocaleDateString([], { timeZone }) === now.toLocaleDateString([], { timeZone })) return time;
   const date = Math.abs(at - now) < 6 * 86400e3
-    ? at.toLocaleDateString([], { weekday: "short" })
-    : at.toLocaleDateString([], { day: "numeric", month: "short" });
+    ? at.toLocaleDateString([], { weekday: "short", timeZone })
+    : at.toLocaleDateString([], { day: "numeric", month: "short", timeZone });
   return spanS > 6 * 86400 ? date : `${date} ${time}`;
 }
 
@@ -38,7 +40,7 @@ function showInstants(within) {
     const at = new Date(each.dateTime);
     const text = clock(at) + (each.className === "alone" ? "" : `, ${relative((at - Date.now()) / 1000)}`);
     if (each.textContent !== text) each.textContent = text;
-    each.title = at.toString();
+    each.title = timeZone ? at.toUTCString() : at.toString();
   }
   for (const each of within.querySelectorAll("text[data-at]")) {
     const at = Number(each.dataset.at);
@@ -46,6 +48,21 @@ function showInstants(within) {
     if (each.textContent !== text) each.textContent = text;
   }
 }
+
+const zone = document.getElementById("zone");
+
+function showZone() {
+  zone.textContent = timeZone ? "Show those of my zone" : "Show UTC";
+  zone.previousElementSibling.textContent = timeZone ? "Times are in UTC." : `Times are those of your zone, ${Intl.DateTimeFormat().resolvedOptions().timeZone}.`;
+  showInstants(document);
+}
+
+zone.hidden = false;
+zone.addEventListener("click", () => {
+  timeZone = timeZone ? undefined : "UTC";
+  localStorage.setItem("zone", timeZone ?? "");
+  showZone();
+});
 
 // --- putting a fragment in place: what is the same stays the same element
 
@@ -302,7 +319,7 @@ document.addEventListener("input", (event) => {
   }, 400);
 });
 
-showInstants(document);
+showZone();
 followOutput();
 fill();
 listen();
