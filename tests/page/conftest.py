@@ -12,12 +12,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+from betimes.cluster import Cluster, Offer
 from betimes.page import site
 from betimes.page.site import create_page
 from betimes.service.access.auth import Tokens
 from betimes.service.api import Limits, create_app
+from betimes.service.machines.cloud_file import cloud_of
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.startup.in_memory import Assembly, assembled
 from tests.service.serving import MemoryTokens
 
@@ -40,8 +43,10 @@ class Paged:
 
 
 @asynccontextmanager
-async def paged(folder: Path) -> AsyncIterator[Paged]:
-    async with assembled([NODE], "fifo", folder, clock=VirtualClock(BEGIN_AT, 0.0)) as service:
+async def paged(folder: Path, policy: str = "fifo", offers: tuple[Offer, ...] = ()) -> AsyncIterator[Paged]:
+    clock, settings = VirtualClock(BEGIN_AT, 0.0), Settings(offers=offers)
+    cloud = cloud_of(Cluster("offers", (), offers=offers)) if offers else None
+    async with assembled([NODE], policy, folder, clock=clock, settings=settings, cloud=cloud) as service:
         tokens = Tokens(MemoryTokens())
         token = tokens.new("ada")
         quick = Limits(keep_alive_s=0.05, follow_s=0.01, over_s=0.02)

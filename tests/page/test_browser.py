@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import calendar
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from betimes.client import Client
+from betimes.service.tuning.drift import Range
+from betimes.service.tuning.kept import FILE, Tuned
+from betimes.service.views.models import Reason, TuneSpec
+from tests.service.tuning.fronts import front
 from tools.page_pictures import CHROMIUM, DRIVER, browser, look, service
 
 if TYPE_CHECKING:
@@ -22,6 +32,8 @@ pytestmark = [
     ),
 ]
 PATIENCE_S = 60.0
+COMPILED_S = 400.0  # by when a policy is
+POLICIES = ("srsf", "las", "max-min")
 HOSTILE = "<script>document.title='taken'</script>"
 
 
@@ -61,11 +73,11 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-def until(condition: Callable[[], Any]) -> Any:
+def until(condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
     """What the condition gives once it is true; elements may be replaced while it looks."""
     from selenium.common.exceptions import WebDriverException
 
-    give_up_s = time.monotonic() + PATIENCE_S
+    give_up_s = time.monotonic() + patience_s
     while True:
         try:
             if found := condition():
@@ -195,6 +207,168 @@ def test_five_thousand_jobs_are_pages_of_fifty(chrome: Chrome, house: House) -> 
         chrome.get(f"{ready['url']}/time?span=1w")
         assert 0 < len(chrome.find_elements("css selector", ".piece")) < 500
         assert errors(chrome) == []
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_axe_finds_nothing_on_any_page(house: House, mode: str) -> None:
+    """Labels, contrast, order of headings, landmarks, and whatever else a screen reader needs."""
+    from axe_core_python.selenium import Axe
+
+    with house.open("--cluster", str(house.nodes)) as ready, house.client() as client, browser() as chrome:
+        look(chrome, 1280, 900, mode)
+        chrome.get(ready["url"])
+        found = {"sign-in": Axe().run(chrome)["violations"]}
+        client.submit(command=["x"], name="runs", estimate_s=60.0)
+        client.submit(command=["x"], name="sweep", array="1-9%2", estimate_s=60.0, after=["1"])
+        client.submit(command=["x"], name="held", hold=True)
+        house.sign_in(chrome, ready["url"])
+        for path in (
+            "",
+            "?array=2",
+            "?state=over",
+            "time",
+            "machines",
+            "promises",
+            "policy",
+            "what-if",
+            "what-if?add:n=1",
+            "submit",
+            "job/1",
+            "job/2",
+            "job/77",
+        ):
+            chrome.get(f"{ready['url']}/{path}")
+            until(lambda: text(chrome, "h1"))
+            found[path] = Axe().run(chrome)["violations"]
+    told = {
+        page: [(v["id"], v["nodes"][0]["html"]) for v in violations] for page, violations in found.items()
+    }
+    assert {page: violations for page, violations in told.items() if violations} == {}
+
+
+def test_times_are_those_of_the_browsers_zone_or_utc(chrome: Chrome, house: House) -> None:
+    with house.open() as ready, house.client() as client:
+        chrome.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Tokyo"})
+        house.sign_in(chrome, ready["url"])
+        number = client.submit(command=["sleep", "600"], estimate_s=600.0).job_id
+        chrome.get(f"{ready['url']}/job/{number}")
+        first = chrome.find_element("css selector", ".story time")
+        utc = time.strptime(str(first.get_attribute("datetime")), "%Y-%m-%dT%H:%M:%SZ")
+        tokyo = time.gmtime(calendar.timegm(utc) + 9 * 3600)
+        until(lambda: time.strftime("%H:%M", tokyo) in text(chrome, ".story"))
+        assert "Asia/Tokyo" in text(chrome, "footer")
+        chrome.find_element("id", "zone").click()
+        until(lambda: time.strftime("%H:%M", utc) in text(chrome, ".story"))
+        chrome.refresh()
+        until(lambda: "Times are in UTC" in text(chrome, "footer"))
+        chrome.find_element("id", "zone").click()
+        client.cancel(number)
+        chrome.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})
+
+
+def test_a_point_of_the_front_is_put_in_force_after_its_effect_was_seen(chrome: Chrome, house: House) -> None:
+    found = front()
+    points = tuple(
+        p.model_copy(update={"policy": name}) for p, name in zip(found.points, POLICIES, strict=True)
+    )
+    tuned = Tuned(
+        at=time.time(),
+        event=1,
+        spec=TuneSpec(),
+        reason=Reason(code="asked", text="asked for"),
+        policy="fifo",
+        range=Range(size_s=(1.0,), wanted_unit_s=(1.0,), submit_s=(0.0,), units=2),
+        front=found.model_copy(update={"points": points}),
+    )
+    house.state.mkdir()
+    tuned.write(house.state / FILE)
+    with house.open("--cluster", str(house.nodes)) as ready, house.client() as client:
+        house.sign_in(chrome, ready["url"])
+        client.submit(command=["x"], name="long", cpu=2.0, estimate_s=900.0)
+        client.submit(command=["x"], name="second", cpu=2.0, estimate_s=600.0)
+        client.submit(command=["x"], name="third", cpu=2.0, estimate_s=60.0)
+        chrome.get(f"{ready['url']}/policy")
+        chrome.find_element("css selector", 'a[aria-label^="Point 0"]').click()
+        until(lambda: "Point 0" in text(chrome, "h3"))
+        until(lambda: "Before and after" in text(chrome, "#picked"), COMPILED_S)
+        assert "1 ends earlier" in text(chrome, "#effect")
+        assert client.policy().policy == "fifo"
+        chrome.find_element("css selector", "#picked form button").click()
+        until(lambda: chrome.switch_to.alert).accept()
+        until(lambda: text(chrome, ".lead strong") == POLICIES[0], COMPILED_S)
+        assert client.policy().policy == POLICIES[0]
+        assert errors(chrome) == []
+
+
+class _Behind(BaseHTTPRequestHandler):
+    """A proxy that shows a service under `/betimes/`, as in the documentation."""
+
+    service = ("", 0)
+
+    def do_GET(self) -> None:
+        self._pass_on(None)
+
+    def do_POST(self) -> None:
+        self._pass_on(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def _pass_on(self, body: bytes | None) -> None:
+        if not self.path.startswith("/betimes/"):
+            self.send_error(404)
+            return
+        kept = {
+            name: value
+            for name, value in self.headers.items()
+            if name not in ("Host", "Origin", "Connection")
+        }
+        there = HTTPConnection(*self.service)
+        there.request(self.command, self.path.removeprefix("/betimes"), body, kept)
+        answer = there.getresponse()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in ("transfer-encoding", "content-length", "connection"):
+                self.send_header(name, value)
+        self.end_headers()
+        with suppress(ConnectionError):  # the browser has left the page
+            while piece := answer.read1():
+                self.wfile.write(piece)
+        there.close()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is told."""
+
+
+def test_behind_a_path_prefix_of_a_proxy_everything_works(chrome: Chrome, house: House) -> None:
+    with house.open("--usual", "5s") as ready, house.client() as client:
+        until(lambda: client.health().ready)
+        where = urlsplit(ready["url"])
+        handler = type("Behind", (_Behind,), {"service": (where.hostname, where.port)})
+        with ThreadingHTTPServer(("127.0.0.1", 0), handler) as proxy:
+            proxy.daemon_threads = True
+            Thread(target=proxy.serve_forever, daemon=True).start()
+            url = f"http://127.0.0.1:{proxy.server_port}/betimes"
+            chrome.get(f"{url}{client.page_link().path}")
+            until(lambda: chrome.title.startswith("Queue"))
+            chrome.get_log("browser")
+            assert chrome.current_url == f"{url}/"
+            mark(chrome)
+            number = client.submit(command=["sh", "-c", "echo begun; sleep 600"], name="seen").job_id
+            until(lambda: "seen" in text(chrome, f"#row-{number}"))
+            assert is_unchanged(chrome)
+            chrome.find_element("link text", "seen").click()
+            until(lambda: "begun" in text(chrome, "pre"))
+            assert chrome.current_url == f"{url}/job/{number}"
+            chrome.find_element("css selector", "button[value=cancel]").click()
+            until(lambda: chrome.switch_to.alert).accept()
+            until(lambda: "⊘ cancelled" in text(chrome, ".lead"))
+            for word in ("Time", "Machines", "Promises", "Policy", "What if", "Submit", "Queue"):
+                chrome.find_element("link text", word).click()
+                until(lambda word=word: word in text(chrome, "h1"))
+            assert errors(chrome) == []
+            chrome.find_element("css selector", ".out button").click()
+            until(lambda: "Sign in" in chrome.title)
+            assert chrome.current_url == f"{url}/sign-in"
+            chrome.get("about:blank")  # which ends its streams
+            proxy.shutdown()
 
 
 def _thousand() -> Any:

@@ -36,6 +36,17 @@ def test_bars_that_overlap_stand_in_lanes_and_those_that_touch_in_pixels_are_one
     assert height == 3
 
 
+def test_a_bar_in_a_row_fades_where_it_may_end_and_shows_its_grace_period_and_its_move() -> None:
+    axis = Axis(0.0, 100.0)
+    moved = Stretch(10.0, 50.0, 1, "running", "a", (30.0, 35.0), True)
+    over = Stretch(60.0, 70.0, 2, "running", "b")
+    pieces, height = lanes(axis, 20.0, [over, moved], lambda job, _: (40.0, 55.0, 80.0) if job == 1 else None)
+    first, second = pieces
+    assert (first.x, first.width, first.fade, first.tick) == (10.0, 30.0, (40.0, 40.0), 55.0)
+    assert (first.grace, first.is_moved, height) == ((30.0, 5.0), True, 1)
+    assert (second.x, second.width, second.fade, second.tick) == (60.0, 10.0, None, None)
+
+
 def test_a_row_of_thousands_is_a_few_bars() -> None:
     axis = Axis(0.0, 1000.0)
     pieces, height = lanes(axis, 0.0, [Stretch(n / 10, n / 10 + 50, n, "running", "x") for n in range(9000)])

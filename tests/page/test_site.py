@@ -6,20 +6,21 @@ import asyncio
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
+from betimes.cluster import Offer
 from betimes.errors import StoreUnreachable
 from betimes.page import session
-from betimes.page.views import ends_of
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
-from betimes.service.views.models import JobView
-from tests.page.conftest import BEGIN_AT, Paged
+from tests.page.conftest import BEGIN_AT, Paged, paged
 from tests.service.tuning.fronts import front
 
 OnPages = Callable[[Callable[[Paged], Awaitable[None]]], None]
@@ -280,14 +281,114 @@ def test_a_jobs_page_has_its_promise_beside_the_truth(on_pages: OnPages) -> None
     on_pages(story)
 
 
+def test_time_marks_reservations_grace_periods_and_moves(
+    on_pages: OnPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(pages: Paged) -> None:
+        await pages.service.backend.set_policy("conservative", "ada")
+        await submitted(pages, {"cpu": 4.0, "grace_s": 60.0}, {"cpu": 4.0}, {"cpu": 4.0})
+        await pages.at("/")  # the first look has the forecast made
+        await asyncio.sleep(0.2)
+        seen = await pages.at("/time")
+        assert '<rect class="piece reserved' in seen.text
+        assert '"url(#grace)" x' not in seen.text
+        await pages.service.backend.cancel([1], "ada", False)
+        assert '"url(#grace)" x' in (await pages.at("/time")).text
+        columns = dict.fromkeys(("ended_at", "outcome"))
+        job = {"job_id": 1, "name": "x", "user": "ada", "status": "running", **columns}
+        first = {
+            **job,
+            "number": 1,
+            "places": [["there", 1]],
+            "started_at": BEGIN_AT - 90.0,
+            "ended_at": BEGIN_AT,
+        }
+        second = {**job, "number": 2, "places": [["here", 1]], "started_at": BEGIN_AT}
+        monkeypatch.setattr(pages.service.store, "runs_between", lambda *_: [second, first])
+        assert (await pages.at("/time?span=1w")).text.count('class="moved"') == 1
+
+    on_pages(story)
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        (f"from={BEGIN_AT}&to={BEGIN_AT + 600}", 200),
+        (f"from={BEGIN_AT}&to={BEGIN_AT}", 422),
+        ("from=0&to=1e10", 422),
+        ("from=x", 422),
+        ("span=year", 422),
+    ],
+)
+def test_the_window_of_time_is_in_the_address(on_pages: OnPages, query: str, status: int) -> None:
+    async def story(pages: Paged) -> None:
+        answer = await pages.at(f"/time?{query}")
+        assert answer.status_code == status
+        if status == 200:
+            assert f'data-from="{BEGIN_AT}" data-to="{BEGIN_AT + 600}"' in answer.text
+            assert (
+                f"from={BEGIN_AT - 300:.0f}&amp;to={BEGIN_AT + 300:.0f}" in answer.text
+            )  # half of it earlier
+
+    on_pages(story)
+
+
+def test_what_jobs_held_is_counted_in_cores_whatever_a_unit_is(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        await submitted(pages, {"cpu": 2.0})
+        await pages.service.advance_to(BEGIN_AT + 1800.0)  # one bar of the day
+        found = re.findall("[0-9.]+ % lately", (await pages.at("/machines")).text)
+        assert found == ["1.7 % lately"]  # two of four cores, for one of thirty minutes
+
+    on_pages(story)
+
+
+def test_a_rented_machine_has_its_bill(tmp_path: Path) -> None:
+    """Of $3.60 an hour, in whole hours from the request on: 90 minutes later two of them are paid."""
+    hourly: dict[str, Any] = {"bill_step_s": 3600.0, "bill_from": "request"}
+    offer = Offer(type="c8", cpu=8, memory_gib=32, usd_per_h=3.6, boot_s=60.0, **hourly)
+
+    async def story() -> None:
+        async with paged(tmp_path, "eva:t=1", (offer,)) as pages:
+            await submitted(pages, {"cpu": 8.0, "estimate_s": 1e5, "env": {"VIRTUAL_WORK_S": "1e5"}})
+            await pages.service.advance_to(BEGIN_AT + 400.0)
+            rented_at = (await pages.service.backend.fleet()).machines[0].rented_at
+            await pages.service.advance_to(rented_at + 5400.0)
+            text = (await pages.at("/machines")).text
+            assert "Rented: $3.60 an hour, $86.40 a day" in text
+            paid_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(rented_at + 7200.0))
+            assert f'<td><time datetime="{paid_at}"' in text
+            assert '<td class="number">$7.20</td>' in text
+
+    asyncio.run(story())
+
+
+def test_a_pipeline_is_one_row_and_is_cancelled_as_one(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        await submitted(
+            pages, {"name": "prepare"}, {"name": "train", "after": ["prepare"]}, {"name": "other"}
+        )
+        text = (await pages.at("/")).text
+        assert sorted(shown(text)) == ["3", "pipeline-2"]
+        assert "pipeline 2, 2 left" in text
+        assert shown((await pages.at("/?pipeline=2")).text) == ["1", "2"]
+        assert (await pages.at("/?pipeline=x")).status_code == 422
+        await pages.browser.post("/act", data={"verb": "cancel", "job": "pipeline:2"})
+        statuses = {j.job_id: j.status.value for j in (await pages.service.backend.jobs(_all())).items}
+        assert {statuses[1], statuses[2]} <= {"cancelled", "stopping"}
+        assert statuses[3] == "running"
+
+    on_pages(story)
+
+
 def test_time_machines_and_policy_show_what_is_there(on_pages: OnPages) -> None:
     async def story(pages: Paged) -> None:
         await submitted(pages, *[{"name": f"j{number}"} for number in range(10)])
         await pages.at("/")  # the first look has the forecast made
         await asyncio.sleep(0.2)
-        time = await pages.at("/time?span=6h")
-        assert len(re.findall(r'<rect class="piece running', time.text)) == 4
-        assert len(re.findall(r'<rect class="piece queued coming', time.text)) == 6
+        seen = await pages.at("/time?span=6h")
+        assert len(re.findall(r'<rect class="piece running', seen.text)) == 4
+        assert len(re.findall(r'<rect class="piece queued coming', seen.text)) == 6
         assert (await pages.at("/time?span=year")).status_code == 422
         assert "4 of 4" in (await pages.at("/machines")).text
         assert "<strong>fifo</strong>" in (await pages.at("/policy")).text
@@ -326,7 +427,7 @@ def test_a_database_that_is_away_is_a_page_and_no_traceback(
         def away(*_: object) -> Any:
             raise StoreUnreachable("the database does not answer; start it again")
 
-        monkeypatch.setattr(pages.service.store, "queue", away)
+        monkeypatch.setattr(pages.service.store, "jobs_of", away)
         answer = await pages.at("/")
         assert answer.status_code == 503
         assert "the database does not answer" in answer.text
@@ -364,17 +465,6 @@ def test_the_account_of_promises_is_a_page(on_pages: OnPages, monkeypatch: pytes
         assert (await pages.at("/promises?by=moon")).status_code == 422
 
     on_pages(story)
-
-
-def test_a_bar_has_the_promised_interval_unless_something_else_is_expected_by_now() -> None:
-    ends = {"promised_low_at": 80.0, "promised_median_at": 100.0, "promised_high_at": 150.0}
-    promised = SimpleNamespace(estimate=None, promised_finish_at=95.0, **ends)
-    assert ends_of(cast(JobView, promised)) == (80.0, 100.0, 150.0)
-    late = SimpleNamespace(estimate=SimpleNamespace(finish_at=200.0), promised_finish_at=95.0, **ends)
-    assert ends_of(cast(JobView, late)) == (200.0, 200.0, 200.0)
-    point = SimpleNamespace(estimate=None, promised_finish_at=95.0, **dict.fromkeys(ends))
-    assert ends_of(cast(JobView, point)) == (95.0, 95.0, 95.0)
-    assert ends_of(cast(JobView, SimpleNamespace(estimate=None, promised_finish_at=None))) is None
 
 
 def test_a_point_of_the_front_shows_its_figures_and_is_put_in_force(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 _STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000)
@@ -12,7 +12,9 @@ PIXELS = 1000  # that a timeline is taken to be wide
 LEAST_PIXELS = 3  # of a bar of its own; narrower ones within `MERGED_PIXELS` are one
 MERGED_PIXELS = 18  # wide enough for their number
 MOST_LANES = 6  # of a row
-WORST = ("failed", "lost", "cancelled", "preempted", "resized", "running", "queued", "finished")
+WORST = ("failed", "lost", "cancelled", "preempted", "resized", "running", "queued", "reserved", "finished")
+Ends = tuple[float, float, float]
+"""The low end, the median and the high end of when a job ends."""
 
 
 class Tick(NamedTuple):
@@ -63,7 +65,7 @@ def bar(
     axis: Axis,
     now_at: float,
     start_at: float | None,
-    ends: tuple[float, float, float] | None,
+    ends: Ends | None,
     promised_at: float | None,
     is_running: bool,
 ) -> Bar:
@@ -96,21 +98,46 @@ class Piece(NamedTuple):
     status: str  # the worst
     label: str
     goes_on: float  # percent of the width that is still to come
+    fade: tuple[float, float] | None = None  # where it may end: from, and how wide
+    tick: float | None = None  # the median of its end
+    grace: tuple[float, float] | None = None  # from, and how wide
+    is_moved: bool = False
+
+
+class Row(NamedTuple):
+    """A row of a timeline: its name, what that is, its bars in so many lanes, and the runs that they are."""
+
+    name: str
+    kind: str
+    pieces: list[Piece]
+    height: int
+    runs: int
 
 
 class Stretch(NamedTuple):
-    """Something to be drawn in a row: from, to, and until when it is over."""
+    """Something to be drawn in a row; grace: when it was asked to leave, and must have left."""
 
     from_at: float
     to_at: float
     job: int
     status: str
     label: str
+    grace: tuple[float, float] | None = None
+    is_moved: bool = False
 
 
-def lanes(axis: Axis, now_at: float, stretches: Iterable[Stretch]) -> tuple[list[Piece], int]:
-    """The bars of a row and its number of lanes: what overlaps stands in lanes, what touches in pixels is one bar."""
-    shown = sorted(each for each in stretches if each.to_at > axis.from_at and each.from_at < axis.to_at)
+def lanes(
+    axis: Axis,
+    now_at: float,
+    stretches: Iterable[Stretch],
+    ends_of: Callable[[int, float], Ends | None] = lambda *_: None,
+) -> tuple[list[Piece], int]:
+    """The bars of a row and its number of lanes: what overlaps stands in lanes, what touches in pixels is one bar.
+
+    ends_of: how sure an expected end of a job is.
+    """
+    there = (each for each in stretches if each.to_at > axis.from_at and each.from_at < axis.to_at)
+    shown = sorted(there, key=lambda each: each[:4])
     least, merged = LEAST_PIXELS * 100.0 / PIXELS, MERGED_PIXELS * 100.0 / PIXELS
     ends: list[float] = []
     narrow: dict[int, list[Stretch]] = {}
@@ -125,10 +152,31 @@ def lanes(axis: Axis, now_at: float, stretches: Iterable[Stretch]) -> tuple[list
             ends.append(to)
         ends[lane] = to
         wide.append((lane, each))
-    pieces = [_piece(axis, now_at, lane, [each]) for lane, each in wide]
+    pieces = [_alone(axis, now_at, lane, each, ends_of) for lane, each in wide]
     last = len(ends)
     pieces += [_piece(axis, now_at, last, some) for some in narrow.values()]
     return pieces, last + bool(narrow)
+
+
+def _alone(
+    axis: Axis, now_at: float, lane: int, each: Stretch, ends_of: Callable[[int, float], Ends | None]
+) -> Piece:
+    """A bar of its own, solid until it is sure, with its marks."""
+    ends = ends_of(each.job, each.to_at) if each.to_at > now_at and math.isfinite(each.to_at) else None
+    fade = tick = None
+    if ends is not None and ends[0] < ends[2]:
+        low_at, median_at, high_at = (max(each.from_at, at) for at in ends)
+        each, fade = each._replace(to_at=low_at), _width(axis, low_at, high_at)
+        tick = axis.x(median_at) if median_at < axis.to_at else None
+    grace = _width(axis, *each.grace) if each.grace is not None else None
+    piece = _piece(axis, now_at, lane, [each])
+    return piece._replace(
+        fade=fade, tick=tick, grace=grace, is_moved=each.is_moved and each.from_at > axis.from_at
+    )
+
+
+def _width(axis: Axis, from_at: float, to_at: float) -> tuple[float, float]:
+    return axis.x(from_at), round(axis.x(to_at) - axis.x(from_at), 2)
 
 
 def _piece(axis: Axis, now_at: float, lane: int, some: Sequence[Stretch]) -> Piece:
@@ -166,7 +214,7 @@ def dots(axis: Axis, ends_at: Sequence[float], bins: int = 24) -> list[Dot]:
     return found
 
 
-def equally_likely(ends: tuple[float, float, float], tail: float = 0.1, count: int = 20) -> list[float]:
+def equally_likely(ends: Ends, tail: float = 0.1, count: int = 20) -> list[float]:
     """Equally likely ends of which `tail` come before the low end and as many after the high one.
 
     Between these and the median, and beyond, the quantiles of two halves of a normal distribution.

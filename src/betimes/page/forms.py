@@ -13,8 +13,8 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 
 from betimes.errors import BetimesError, InputError, Refused
+from betimes.page.query import safe_target
 from betimes.page.session import Session
-from betimes.page.views import safe_target
 from betimes.service.api.bodies import read_pieces
 from betimes.service.api.failures import Rejected
 from betimes.service.api.limits import MOST_JOB_NUMBER, Limits
@@ -23,7 +23,6 @@ from betimes.service.spec.job_file import read_drafts, specs_of
 from betimes.service.spec.job_spec import JobSpec
 
 Given = dict[str, list[str]]
-MOST_OF_ARRAY = 10_000  # jobs to act on at once
 _AMOUNTS = ("units", "estimate", "cpu", "memory", "gpu", "name", "array")  # fields of a job file
 
 
@@ -37,17 +36,19 @@ async def fields(request: Request, limits: Limits) -> Given:
 
 
 async def act(reads: PageReads, request: Request, session: Session, given: Given) -> str:
-    """Cancel, hold or release jobs, `job=3`, or all live jobs of arrays, `job=array:3`. Raises Unknown, Conflict."""
+    """Cancel, hold or release jobs: `job=3`, or all live ones of `job=array:3` or `job=pipeline:5`.
+
+    Raises Unknown, Conflict.
+    """
     verb = _one(given, "verb")
     if verb not in ("cancel", "hold", "release"):
         raise InputError("Choose cancel, hold or release.")
     numbers: list[int] = []
     for text in given.get("job", []):
-        number = text.removeprefix("array:")
+        group, _, number = text.rpartition(":")
         if not (number.isascii() and number.isdigit() and int(number) <= MOST_JOB_NUMBER):
             raise InputError(f"{text[:40]!r} is no job's number.")
-        is_array = number != text
-        numbers += await reads.live_of_array(int(number), MOST_OF_ARRAY) if is_array else [int(number)]
+        numbers += await reads.live_of(group, int(number)) if group else [int(number)]
     if not numbers:
         raise InputError("No job is chosen. Tick the jobs first.")
     await getattr(reads.backend, verb)(list(dict.fromkeys(numbers)), session.user, len(numbers) > 1)

@@ -25,8 +25,10 @@ from starlette.types import ASGIApp
 from betimes.errors import BetimesError, Conflict, InputError, NotAllowed, Unknown
 from betimes.page import views
 from betimes.page.forms import act, fields, quote, set_policy, submit
+from betimes.page.query import local_path, safe_target, whole
 from betimes.page.render import render
 from betimes.page.session import Links, Session, Stranger
+from betimes.page.what_if import what_if
 from betimes.service.api.context import Context
 from betimes.service.api.failures import Rejected, answer
 from betimes.service.api.streams import RETRY_MS, EventStream, Stream
@@ -76,6 +78,7 @@ class Site:
                 Route("/machines", self._view("machines", views.machines)),
                 Route("/policy", self._view("policy", views.policy)),
                 Route("/promises", self._view("promises", views.promises)),
+                Route("/what-if", self._view("what-if", what_if)),
                 Route("/submit", self._view("submit", views.submission)),
                 Route("/job/{number:job}", self._view("job", views.job)),
                 Route("/job/{number:job}/log", self._log_of),
@@ -174,7 +177,7 @@ class Site:
     async def _log_of(self, request: Request) -> Response:
         Session.of(request, self.context.tokens)
         number = int(request.path_params["number"])
-        run = views.whole(request.query_params.get("run"), "run", 1)
+        run = whole(request.query_params.get("run"), "run", 1)
         reader = await self.reads.backend.open_log(number, run, 0, LOG_LINES)
 
         async def output() -> AsyncGenerator[bytes, None]:
@@ -231,7 +234,7 @@ class Site:
         """Signed in. A page that goes on by itself, not a redirection: a browser that was sent here by another site
         sends a strict cookie only with what this page asks for.
         """
-        target = views.safe_target(back)
+        target = safe_target(back)
         body = self._render("entered", request, False, session=None, target=_base(request) + target)
         response = Response(body, 200, HEADERS, media_type="text/html")
         Session.keep(request, response, token)
@@ -262,7 +265,7 @@ class Site:
 
     async def _stranger(self, request: Request, error: Exception) -> Response:
         if request.method == "GET" and "x-fragment" not in request.headers and request.url.path != "/events":
-            return self._sign_in_page(request, None, views.local_path(request))
+            return self._sign_in_page(request, None, local_path(request))
         return Response("You are signed out. Sign in again.", 401, HEADERS, media_type="text/plain")
 
     async def _failed(self, request: Request, error: Exception) -> Response:

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
 from betimes.errors import InputError
-from betimes.page.drawing import Axis, Bar, Stretch, bar, dots, equally_likely, lanes, usage
+from betimes.foresight.tuning import Baseline, Front
+from betimes.page.drawing import Axis, Bar, Row, Stretch, bar, dots, equally_likely, lanes, usage
+from betimes.page.query import instant, local_path, whole
 from betimes.page.session import Session
 from betimes.page.words import told_of
-from betimes.service.api.limits import MOST_JOB_NUMBER
-from betimes.service.runtime.page_reads import PageReads, Span
+from betimes.service.runtime.page_reads import Ends, PageReads, Span
+from betimes.service.runtime.page_reads import Row as QueueRow
+from betimes.service.runtime.queue_order import Place
 from betimes.service.scheduling.job_states import Status
 from betimes.service.store.databases.schema import LIVE, OVER
-from betimes.service.store.listing import Place
 from betimes.service.views.models import By, JobFilter, JobView, Quote
 
 ROWS = 50  # of a page of jobs
 MOST_NODES = 40  # rows of a page of the timeline
 MOST_USERS = 12  # rows of waiting jobs there
 PAST_FRAC = 0.12  # of the queue's axis
+LEAST_WINDOW_S, MOST_WINDOW_S = 10.0, 400 * 86_400.0
 SPANS_S = {"1h": 3600.0, "6h": 21_600.0, "1d": 86_400.0, "1w": 604_800.0}
 SELECTIONS = 20
 ACCOUNTS: tuple[By, ...] = ("user", "name", "policy", "horizon")
+MONTHS = 2  # of which each user's bill is shown
 LEVEL = 0.8  # of an interval whose level is not known
 STATES = {
     "live": [*LIVE],
@@ -38,67 +41,14 @@ STATES = {
 STATES |= {status: [status] for status in OVER} | {"over": [*OVER], "all": [*OVER, *LIVE]}
 
 
-def whole(text: str | None, name: str, least: int = 0) -> int:
-    """A number of the query. Raises InputError."""
-    if (
-        text is None
-        or not (text.isascii() and text.isdigit())
-        or not least <= int(text[:19]) <= MOST_JOB_NUMBER
-    ):
-        raise InputError(f"{name}: expected a whole number from {least} on, not {(text or '')[:40]!r}")
-    return int(text)
-
-
-def instant(text: str, name: str) -> float:
-    """An instant of the query. Raises InputError."""
-    try:
-        at = float(text)
-    except ValueError:
-        at = math.nan
-    if not abs(at) < 1e11:
-        raise InputError(f"{name}: expected seconds since 1970, not {text[:40]!r}")
-    return at
-
-
-def local_path(request: Request) -> str:
-    """The path and query of a page, as `back` of a form."""
-    query = f"?{request.url.query}" if request.url.query else ""
-    return request.scope["path"].lstrip("/") + query or "./"
-
-
-def safe_target(back: str) -> str:
-    """A path below the pages: `back`, unless it leads elsewhere."""
-    parts = urlsplit(back)
-    leads_away = (
-        parts.scheme
-        or parts.netloc
-        or back.startswith(("/", "\\"))
-        or ".." in parts.path
-        or ":" in parts.path
-    )
-    return "" if leads_away or any(ord(one) < 32 for one in back) else back
-
-
-def ends_of(job: JobView) -> tuple[float, float, float] | None:
-    """The low end, the median and the high end of when a job ends: the interval that it was promised, or three times
-    the point that is expected, where that is out of the interval or there is none; null: not known.
-    """
-    expected_at = job.estimate.finish_at if job.estimate is not None else job.promised_finish_at
-    if expected_at is None:
-        return None
-    low_at, median_at, high_at = job.promised_low_at, job.promised_median_at, job.promised_high_at
-    if low_at is None or median_at is None or high_at is None or not low_at <= expected_at <= high_at:
-        return expected_at, expected_at, expected_at
-    return low_at, median_at, high_at
-
-
 # --- the queue
 
 
 async def queue(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
-    """Who runs and who waits, in the order of the promised ends; or jobs that are over, newest first."""
+    """Who runs and who waits, in the order of the ends expected now; or jobs that are over, newest first."""
     given = {
-        name: request.query_params.get(name, "")[:200] for name in ("state", "user", "name", "label", "array")
+        name: request.query_params.get(name, "")[:200]
+        for name in ("state", "user", "name", "label", "array", "pipeline")
     }
     chosen = given["state"] or "live"
     if chosen not in STATES:
@@ -114,24 +64,26 @@ async def queue(reads: PageReads, request: Request, session: Session) -> dict[st
     after = request.query_params.get("after", "")
     now_at = reads.now_at
     following: str | None = None
+    pipeline = whole(given["pipeline"], "pipeline", 1) if given["pipeline"] else None
     if set(STATES[chosen]) <= set(LIVE):
-        found = await reads.queue(wanted, _place(after))
-        rows, standing = [(row.job, row.folded, row.last_at) for row in found.rows], found.standing
+        found = await reads.queue(wanted, pipeline, _place(after))
+        rows, standing = found.rows, found.standing
         if found.following is not None:
             at, number = found.following
             following = f"{'' if at is None else repr(at)},{number}"
     else:
         cursor = whole(after, "after", 1) if after else None
         jobs = await reads.over(wanted.model_copy(update={"after": cursor}))
-        rows, standing = [(job, {}, None) for job in jobs], {}
+        rows, standing = [QueueRow(job, None, {}, None) for job in jobs], {}
         following = str(jobs[-1].job_id) if len(jobs) == ROWS else None
-    axis = _queue_axis([job for job, _, _ in rows], now_at)
+    ends = {row.job.job_id: _ends(reads, row) for row in rows}
+    axis = _queue_axis([each[2] for each in ends.values() if each is not None], now_at)
     return {
         "title": "Queue",
         "given": given,
         "chosen": chosen,
         "standing": standing,
-        "rows": [(job, folded, _bar(axis, now_at, job), last_at) for job, folded, last_at in rows],
+        "rows": [(row, _bar(axis, now_at, row.job, ends[row.job.job_id])) for row in rows],
         "axis": axis,
         "following": following,
         "is_first": not after,
@@ -155,17 +107,20 @@ def _place(after: str) -> Place | None:
     return instant(at, "after") if at else None, whole(number, "after", 1)
 
 
-def _queue_axis(jobs: Sequence[JobView], now_at: float) -> Axis:
+def _ends(reads: PageReads, row: QueueRow) -> Ends | None:
+    """When a row ends: of a group, the last of it, as a point."""
+    if row.job.status.is_over:
+        return None
+    return reads.ends(row.job) if row.last_at is None else (row.last_at, row.last_at, row.last_at)
+
+
+def _queue_axis(ends_at: Sequence[float], now_at: float) -> Axis:
     """From a little before now to the last end of the page."""
-    last_at = max((ends[2] for job in jobs if (ends := ends_of(job)) is not None), default=now_at)
-    ahead_s = max(60.0, 1.05 * (last_at - now_at))
+    ahead_s = max(60.0, 1.05 * (max(ends_at, default=now_at) - now_at))
     return Axis(now_at - PAST_FRAC * ahead_s, now_at + ahead_s)
 
 
-def _bar(axis: Axis, now_at: float, job: JobView) -> Bar | None:
-    if job.status.is_over:
-        return None
-    ends = ends_of(job)
+def _bar(axis: Axis, now_at: float, job: JobView, ends: Ends | None) -> Bar | None:
     is_running = job.status in (Status.RUNNING, Status.STOPPING)
     expected_at = job.estimate.start_at if job.estimate is not None else None
     start_at = job.started_at if is_running else expected_at
@@ -181,7 +136,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
     """The story of a job."""
     story = await reads.job(int(request.path_params["number"]))
     now_at, shown = reads.now_at, story.job
-    ends = ends_of(shown) if not shown.status.is_over else None
+    ends = reads.ends(shown)
     run = story.runs[-1].number if story.runs else None
     wanted = request.query_params.get("run")
     level = shown.promised_level or LEVEL
@@ -232,7 +187,7 @@ def _down(axis: Axis, at: float) -> float:
     return round(100.0 - axis.x(at), 2)
 
 
-def _dots(ends: tuple[float, float, float], now_at: float, level: float) -> dict[str, Any]:
+def _dots(ends: Ends, now_at: float, level: float) -> dict[str, Any]:
     likely = [max(now_at, at) for at in equally_likely(ends, (1.0 - level) / 2.0)]
     axis = Axis(min(now_at, likely[0]), likely[-1] + 0.05 * (likely[-1] - now_at))
     return {"axis": axis, "dots": dots(axis, likely), "by_at": likely[-2], "now": axis.x(now_at)}
@@ -243,19 +198,22 @@ def _dots(ends: tuple[float, float, float], now_at: float, level: float) -> dict
 
 async def timeline(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
     """A window of the schedule: nodes as rows, and below them the users whose jobs wait."""
-    now_at, given = reads.now_at, request.query_params
-    span = given.get("span") or _span(reads.last_end_at - now_at)
+    now_at = reads.now_at
+    given = {name: request.query_params.get(name) or None for name in ("span", "from", "to", "node")}
+    span = given["span"] or _span(reads.last_end_at - now_at)
     if span not in SPANS_S:
         raise InputError(f"span: expected one of {', '.join(SPANS_S)}, not {span[:40]!r}")
-    span_s = SPANS_S[span]
-    follows = not given.get("from")
-    from_at = now_at - span_s / 3.0 if follows else instant(given["from"], "from")
-    axis = Axis(from_at, from_at + span_s)
+    begin, end = given["from"], given["to"]
+    from_at = instant(begin, "from") if begin else now_at - SPANS_S[span] / 3.0
+    to_at = instant(end, "to") if begin and end else from_at + SPANS_S[span]
+    if not LEAST_WINDOW_S <= to_at - from_at <= MOST_WINDOW_S:
+        raise InputError(f"to: a window is from {LEAST_WINDOW_S:g} s to {MOST_WINDOW_S / 86_400:g} days long")
+    axis, half_s = Axis(from_at, to_at), (to_at - from_at) / 2.0
     found = await reads.timeline(axis.from_at, axis.to_at)
     nodes = sorted(
         {node for each in found for node, _ in each.places} | {n.name for n in await reads.backend.nodes()}
     )
-    first = next((at for at, name in enumerate(nodes) if name >= given.get("node", "")), 0)
+    first = next((at for at, name in enumerate(nodes) if name >= (given["node"] or "")), 0)
     shown = nodes[first : first + MOST_NODES]
     waiting: dict[str, list[Span]] = {}
     for each in found:
@@ -268,14 +226,22 @@ async def timeline(reads: PageReads, request: Request, session: Session) -> dict
         "axis": axis,
         "now_x": axis.x(now_at) if axis.from_at <= now_at <= axis.to_at else None,
         "rows": [
-            (name, kind, *lanes(axis, now_at, map(_stretch, some)), len(some)) for name, kind, some in rows
+            Row(name, kind, *lanes(axis, now_at, map(_stretch, some), reads.ends_of), len(some))
+            for name, kind, some in rows
         ],
-        "span": span,
+        "span": None if end else span,
         "spans": [*SPANS_S],
-        "given": {"span": span, "from": given.get("from"), "node": given.get("node")},
-        "earlier": axis.from_at - span_s / 2,
-        "later": axis.from_at + span_s / 2,
-        "follows": follows,
+        "given": given,
+        "windows": {
+            name: {"from": f"{at - half_s * size:.0f}", "to": f"{at + half_s * size:.0f}", "span": None}
+            for name, at, size in (
+                ("earlier", from_at, 1.0),
+                ("later", to_at, 1.0),
+                ("nearer", from_at + half_s, 0.5),
+                ("wider", from_at + half_s, 2.0),
+            )
+        },
+        "follows": not begin,
         "next_node": nodes[first + MOST_NODES] if len(nodes) > first + MOST_NODES else None,
         "more_users": max(0, len(waiting) - MOST_USERS),
     }
@@ -289,7 +255,12 @@ def _span(ahead_s: float) -> str:
 def _stretch(span: Span) -> Stretch:
     outcomes = {"exited": span.status if span.status in OVER else "finished", None: span.status}
     status = outcomes.get(span.outcome, span.outcome or span.status)
-    return Stretch(span.from_at, span.to_at, span.job_id, status, f"{span.job_id} {span.name}, {span.user}")
+    label = f"{span.job_id} {span.name}, {span.user}"
+    if span.is_moved:
+        label += ", moved here"
+    if span.grace is not None:
+        label += ", in its grace period"
+    return Stretch(span.from_at, span.to_at, span.job_id, status, label, span.grace, span.is_moved)
 
 
 # --- machines
@@ -299,19 +270,25 @@ async def machines(reads: PageReads, request: Request, session: Session) -> dict
     """Nodes with what they hold, how much was held over the last day, and the rented fleet."""
     nodes, now_at = await reads.backend.nodes(), reads.now_at
     axis = Axis(now_at - 86_400.0, now_at)
-    found = await reads.timeline(axis.from_at, axis.to_at)
-    cores = sum(node.cpu for node in nodes if node.status in ("up", "draining"))
-    jobs = reads.backend.scheduler.ledger.jobs
-    held = [(s.from_at, min(s.to_at, now_at), sum(units for _, units in s.places)) for s in found if s.places]
-    most = max(cores, 1.0) if not any(node.gpu for node in nodes) else sum(node.gpu for node in nodes)
+    held = await reads.held(axis.from_at, axis.to_at)
+    there = [node for node in nodes if node.status in ("up", "draining")]
+    has = {"GPUs": sum(node.gpu for node in there), "cores": sum(node.cpu for node in there)}
     return {
         "title": "Machines",
         "nodes": nodes,
         "axis": axis,
-        "usage": usage(axis, held, most, 48),
-        "of_what": "GPUs" if any(node.gpu for node in nodes) else "cores",
-        "live": len(jobs),
+        "used": [
+            (what, usage(axis, [(*each[:2], each[place]) for each in held], has[what], 48))
+            for place, what in enumerate(has, 2)
+            if has[what]
+        ],
         "fleet": await reads.backend.fleet(),
+        "leases": reads.leases(),
+        "spent": [
+            (user, month, usd)
+            for user, months in sorted(reads.backend.scheduler.ledger.spent_usd.items())
+            for month, usd in sorted(months.items())[-MONTHS:]
+        ],
     }
 
 
@@ -366,22 +343,22 @@ async def policy(reads: PageReads, request: Request, session: Session) -> dict[s
     }
 
 
-def _front(front: Any, in_force: Any) -> dict[str, Any]:
+def _front(front: Front, in_force: Baseline | None) -> dict[str, Any]:
     """The points by the first two objectives, on the part that they are reported on."""
     across, up = front.objectives[:2]
+    measured: list[tuple[int | None, str, Mapping[str, float] | None]] = [
+        (point.number, ", ".join(point.names) or point.policy, point.test or point.train)
+        for point in front.points
+    ]
     others = [*front.baselines, *([in_force] if in_force is not None else [])]
-    measured = [(each, each.test or each.train) for each in [*front.points, *others]]
-    known = [(each, found) for each, found in measured if found and across in found and up in found]
-    scales = [_scale([found[name] for _, found in known]) for name in (across, up)]
+    measured += [(None, other.policy, other.test or other.train) for other in others]
+    known = [
+        (number, label, found) for number, label, found in measured if found and {across, up} <= {*found}
+    ]
+    scales = [_scale([found[name] for _, _, found in known]) for name in (across, up)]
     points = [
-        {
-            "x": scales[0](found[across]),
-            "y": 100.0 - scales[1](found[up]),
-            "number": getattr(each, "number", None),
-            "label": ", ".join(getattr(each, "names", ())) or each.policy,
-            "found": found,
-        }
-        for each, found in known
+        {"x": scales[0](found[across]), "y": 100.0 - scales[1](found[up]), "number": number, "label": label}
+        for number, label, found in known
     ]
     dots = [point for point in points if point["number"] is not None]
     return {
@@ -405,7 +382,7 @@ def _apart(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _scale(values: Sequence[float]) -> Any:
+def _scale(values: Sequence[float]) -> Callable[[float], float]:
     """Values to percent; by their logarithms where the largest is more than ten times the smallest."""
     is_log = bool(values) and min(values) > 0.0 and max(values) > 10.0 * min(values)
     way = math.log if is_log else float

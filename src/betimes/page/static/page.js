@@ -16,14 +16,16 @@ function relative(seconds) {
   return seconds > 0 ? `in ${text}` : `${text} ago`;
 }
 
+let timeZone = localStorage.getItem("zone") === "UTC" ? "UTC" : undefined; // undefined: that of the browser
+
 function clock(at, spanS) {
   const now = new Date();
   const near = spanS === undefined ? Math.abs(at - now) < 600e3 : spanS < 600;
-  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: near ? "2-digit" : undefined, hour12: false });
-  if (at.toDateString() === now.toDateString()) return time;
+  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: near ? "2-digit" : undefined, hour12: false, timeZone });
+  if (at.toLocaleDateString([], { timeZone }) === now.toLocaleDateString([], { timeZone })) return time;
   const date = Math.abs(at - now) < 6 * 86400e3
-    ? at.toLocaleDateString([], { weekday: "short" })
-    : at.toLocaleDateString([], { day: "numeric", month: "short" });
+    ? at.toLocaleDateString([], { weekday: "short", timeZone })
+    : at.toLocaleDateString([], { day: "numeric", month: "short", timeZone });
   return spanS > 6 * 86400 ? date : `${date} ${time}`;
 }
 
@@ -38,7 +40,7 @@ function showInstants(within) {
     const at = new Date(each.dateTime);
     const text = clock(at) + (each.className === "alone" ? "" : `, ${relative((at - Date.now()) / 1000)}`);
     if (each.textContent !== text) each.textContent = text;
-    each.title = at.toString();
+    each.title = timeZone ? at.toUTCString() : at.toString();
   }
   for (const each of within.querySelectorAll("text[data-at]")) {
     const at = Number(each.dataset.at);
@@ -46,6 +48,21 @@ function showInstants(within) {
     if (each.textContent !== text) each.textContent = text;
   }
 }
+
+const zone = document.getElementById("zone");
+
+function showZone() {
+  zone.textContent = timeZone ? "Show those of my zone" : "Show UTC";
+  zone.previousElementSibling.textContent = timeZone ? "Times are in UTC." : `Times are those of your zone, ${Intl.DateTimeFormat().resolvedOptions().timeZone}.`;
+  showInstants(document);
+}
+
+zone.hidden = false;
+zone.addEventListener("click", () => {
+  timeZone = timeZone ? undefined : "UTC";
+  localStorage.setItem("zone", timeZone ?? "");
+  showZone();
+});
 
 // --- putting a fragment in place: what is the same stays the same element
 
@@ -107,6 +124,7 @@ function put(html) {
   showInstants(fresh);
   morph(main, fresh);
   followOutput();
+  fill();
 }
 
 // --- being up to date
@@ -116,7 +134,7 @@ let again = false;
 
 async function refresh() {
   if (refreshing) { again = true; return; }
-  if (document.querySelector("#job[data-quote]")) return; // a form that is being filled in
+  if (drag || main.querySelector("[data-still]")) return; // a form that is being filled in
   refreshing = true;
   try {
     const answer = await fetch(location.href, { headers: { "X-Fragment": "main" } });
@@ -188,6 +206,86 @@ async function followOutput() {
   }
 }
 
+// --- parts that take longer than their page: the effect of a policy on the queue
+
+async function fill() {
+  for (const each of main.querySelectorAll("[data-fill]:not([data-filled])")) {
+    each.dataset.filled = "";
+    try {
+      const answer = await fetch(each.dataset.fill, { headers: { "X-Fragment": "main" } });
+      const found = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("effect");
+      if (!found) continue; // what stands there leads to the page itself
+      showInstants(found);
+      each.replaceChildren(found);
+    } catch {
+      delete each.dataset.filled; // tried again with the next refresh
+    }
+  }
+}
+
+// --- the window of the timeline: dragged, or zoomed by the wheel; the address has it
+
+let drag = null, wheeled = null;
+
+function windowOf() {
+  const at = document.getElementById("window"), picture = at?.querySelector("svg.axis");
+  if (!picture) return null;
+  const { left, width } = picture.getBoundingClientRect();
+  return { at, left, width, from: Number(at.dataset.from), to: Number(at.dataset.to) };
+}
+
+function look(from, to) {
+  const url = new URL(location.href);
+  url.searchParams.delete("span");
+  url.searchParams.set("from", from.toFixed(1));
+  url.searchParams.set("to", to.toFixed(1));
+  history.pushState(null, "", url);
+  refresh();
+}
+
+addEventListener("popstate", refresh);
+
+main.addEventListener("pointerdown", (event) => {
+  const seen = event.button === 0 && event.target.closest("#window svg") ? windowOf() : null;
+  if (seen) drag = { ...seen, x: event.clientX, by: 0 };
+});
+addEventListener("pointermove", (event) => {
+  if (!drag) return;
+  drag.by = event.clientX - drag.x;
+  if (Math.abs(drag.by) > 3) for (const each of drag.at.querySelectorAll(".line > svg")) each.style.transform = `translateX(${drag.by}px)`;
+});
+function drop() {
+  if (!drag) return;
+  const { at, by, width, from, to } = drag;
+  drag = null;
+  for (const each of at.querySelectorAll(".line > svg")) each.style.transform = "";
+  if (Math.abs(by) > 3) {
+    const ignore = (click) => click.preventDefault(); // a drag opens no job
+    addEventListener("click", ignore, true);
+    setTimeout(() => {
+      removeEventListener("click", ignore, true);
+      look(from - (by / width) * (to - from), to - (by / width) * (to - from));
+    });
+  }
+}
+addEventListener("pointerup", drop);
+addEventListener("pointercancel", drop);
+main.addEventListener("dragstart", (event) => { if (drag) event.preventDefault(); });
+main.addEventListener("wheel", (event) => {
+  const seen = event.ctrlKey || event.target.closest("#window .line:first-child") ? windowOf() : null;
+  if (!seen || !event.target.closest("#window")) return;
+  event.preventDefault();
+  const held = wheeled ?? { ...seen, size: 1 };
+  held.size = Math.min(Math.max(held.size * 2 ** (event.deltaY / 400), 1 / 64), 64);
+  clearTimeout(held.timer);
+  const share = (event.clientX - seen.left) / seen.width, pivot = seen.from + share * (seen.to - seen.from);
+  held.timer = setTimeout(() => {
+    wheeled = null;
+    look(pivot - (pivot - seen.from) * held.size, pivot + (seen.to - pivot) * held.size);
+  }, 150);
+  wheeled = held;
+}, { passive: false });
+
 // --- forms
 
 document.addEventListener("submit", async (event) => {
@@ -221,6 +319,7 @@ document.addEventListener("input", (event) => {
   }, 400);
 });
 
-showInstants(document);
+showZone();
 followOutput();
+fill();
 listen();

@@ -1,24 +1,30 @@
 """What the pages show, read without a turn and without a new play-out for each of them.
 
-Rows come from the store, ends from the last forecast. While somebody looks, `renew` has the forecast made again, rarely
-enough to take at most one part in `SHARE` of a core.
+Rows come from the store, ends and their order from the last forecast. While somebody looks, `renew` has the forecast
+made again, rarely enough to take at most one part in `SHARE` of a core.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from betimes.cluster.billing import Prices, lease_usd
+from betimes.service.runtime.queue_order import Found, Group, Place, QueueOrder
+from betimes.service.runtime.quotes import interval
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.to_views import job_view
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
-from betimes.service.store.databases.schema import LIVE
-from betimes.service.store.listing import Place
+from betimes.service.scheduling.promise_errors import INTERVAL
+from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import AccuracyView, By, JobFilter, JobStory, JobView
 
 log = logging.getLogger(__name__)
@@ -27,14 +33,20 @@ RENEW_S = 2.0  # between two forecasts made for pages, at least
 SHARE = 50  # likewise, in times of what the last one took
 MOST_RUNS = 5000  # in a window of the timeline
 MOST_WAITING = 20_000  # jobs of the forecast in the timeline
+RESERVED = "reserved"  # status of a start on nodes that are kept, or vacated, for a job
+
+
+Ends = tuple[float, float, float]
+"""The low end, the median and the high end of when a job ends, from now on."""
 
 
 class Row(NamedTuple):
-    """A job of the queue, or the first of an array with the numbers of all of its live jobs by status."""
+    """A job of the queue, or the first of an array or a pipeline."""
 
     job: JobView
-    folded: dict[str, int]  # empty: one job
-    last_at: float | None  # of an array: the last promised end
+    group: Group | None  # null: one job
+    counts: dict[str, int]  # of a group: its live jobs by status
+    last_at: float | None  # likewise: when the last of them is expected to end
 
 
 class Queue(NamedTuple):
@@ -55,8 +67,23 @@ class Span(NamedTuple):
     places: list[tuple[str, int]]  # nodes and units; none: it waits
     from_at: float
     to_at: float  # of a run that goes on: when it is expected to end
-    is_over: bool
-    outcome: str | None
+    outcome: str | None = None
+    grace: tuple[float, float] | None = None  # it was asked to leave, and must have left
+    is_moved: bool = False  # the run before it was on other nodes
+
+
+class Lease(NamedTuple):
+    """What a rented machine has come to; null: nothing is charged for it yet."""
+
+    paid_until_at: float | None
+    cost_usd: float
+
+
+class _Kept(NamedTuple):
+    """An order of the queue, and until when, by the monotonic clock, it is good enough."""
+
+    order: QueueOrder
+    until_s: float
 
 
 class PageReads:
@@ -66,6 +93,7 @@ class PageReads:
         self.backend, self._controller = backend, backend.controller
         self._renewing: asyncio.Future[Any] | None = None
         self._renewed_s = -RENEW_S
+        self._kept_order: _Kept | None = None
 
     @property
     def now_at(self) -> float:
@@ -95,35 +123,56 @@ class PageReads:
         self._renewing = asyncio.ensure_future(promises.forecast())
         self._renewing.add_done_callback(_heed)
 
-    async def queue(self, wanted: JobFilter, after: Place | None) -> Queue:
-        """The live jobs in the order of their promised ends. Raises StoreError."""
-        store, more = self._controller.store, wanted.model_copy(update={"limit": wanted.limit + 1})
+    async def queue(self, wanted: JobFilter, pipeline: int | None, after: Place | None) -> Queue:
+        """The live jobs in the order in which they are expected to end now. Raises StoreError."""
+        store, jobs = self._controller.store, self.backend.scheduler.ledger.jobs
+        live = [*jobs.values()]
 
-        def read() -> tuple[list[Any], list[Any], dict[str, int]]:
-            rows = store.queue(more, after)
-            ids = [] if wanted.array_id is not None else [row["array_id"] for row in rows if row["array_id"]]
-            return rows, store.arrays(wanted, ids), store.standing(wanted)
+        def read() -> tuple[list[Found], Mapping[int, Mapping[str, Any]], dict[str, int]]:
+            order = self._order(live)
+            is_wanted = order.wanted(jobs, wanted, pipeline)
+            unfolded = (
+                "array" if wanted.array_id is not None else "pipeline" if pipeline is not None else None
+            )
+            found = list(islice(order.page(jobs, is_wanted, unfolded, after), wanted.limit + 1))
+            return found, store.jobs_of([each.job for each in found]), order.standing(jobs, is_wanted)
 
-        rows, arrays, standing = await asyncio.to_thread(read)
-        following = None
-        if len(rows) > wanted.limit:
-            rows = rows[: wanted.limit]
-            following = rows[-1]["promised_finish_at"], rows[-1]["job_id"]
+        found, rows, standing = await asyncio.to_thread(read)
+        following = found[wanted.limit - 1].place if len(found) > wanted.limit else None
         waiting = self.backend.scheduler.wait_reasons(self.backend.promises.latest)
-        folded: dict[int, dict[str, int]] = {}
-        last_at: dict[int, float] = {}
-        for row in arrays:
-            folded.setdefault(row["array_id"], {})[row["status"]] = row["jobs"]
-            if row["last_at"] is not None:
-                last_at[row["array_id"]] = max(row["last_at"], last_at.get(row["array_id"], 0.0))
         return Queue(
             [
-                Row(job_view(row, waiting), folded.get(row["array_id"], {}), last_at.get(row["array_id"]))
-                for row in rows
+                Row(job_view(rows[each.job], waiting), each.group, each.counts, each.last_at)
+                for each in found[: wanted.limit]
+                if each.job in rows
             ],
             following,
             standing,
         )
+
+    def _order(self, live: list[Job]) -> QueueOrder:
+        """The order of the queue; of a long one it may be some seconds old."""
+        kept, began_s = self._kept_order, time.monotonic()
+        if kept is None or began_s >= kept.until_s:
+            order = QueueOrder(live, self.backend.promises.latest)
+            now_s = time.monotonic()
+            self._kept_order = kept = _Kept(order, now_s + SHARE * (now_s - began_s))
+        return kept.order
+
+    def ends(self, job: JobView) -> Ends | None:
+        """When a live job ends, as things stand now; three times the point where no interval is known; null: never."""
+        expected_at = job.estimate.finish_at if job.estimate is not None else job.promised_finish_at
+        return None if expected_at is None else self.ends_of(job.job_id, expected_at)
+
+    def ends_of(self, number: int, expected_at: float) -> Ends | None:
+        """The same of a job that is expected to end at an instant; null: it is over."""
+        live = self.backend.scheduler.ledger.jobs.get(number)
+        if live is None:
+            return None
+        known = interval(self.backend.scheduler, live, expected_at)
+        low_at, median_at, high_at = (known.get(name, expected_at) for name in INTERVAL[:3])
+        now_at = self.now_at
+        return max(now_at, low_at), max(now_at, median_at), max(now_at, high_at)
 
     async def over(self, wanted: JobFilter) -> list[JobView]:
         """Jobs of any status, newest first. Raises StoreError."""
@@ -131,10 +180,11 @@ class PageReads:
         waiting = self.backend.scheduler.wait_reasons(self.backend.promises.latest)
         return [job_view(row, waiting) for row in rows]
 
-    async def live_of_array(self, array_id: int, most: int) -> list[int]:
-        """The numbers of the jobs of an array that are not over."""
-        wanted = JobFilter(array_id=array_id, status=[Status(status) for status in LIVE], limit=most)
-        return [row["job_id"] for row in await asyncio.to_thread(self._controller.store.jobs, wanted)]
+    async def live_of(self, kind: str, number: int) -> list[int]:
+        """The numbers of the jobs of an array, or of the pipeline of a job, that are not over."""
+        jobs = self.backend.scheduler.ledger.jobs
+        live = [*jobs.values()]
+        return await asyncio.to_thread(lambda: QueueOrder(live, None).jobs_of(jobs, kind, number))
 
     async def job(self, number: int) -> JobStory:
         """Everything about a job. Raises Unknown, StoreError."""
@@ -149,14 +199,59 @@ class PageReads:
         job = self.backend.scheduler.ledger.jobs.get(number)
         return job is not None and job.run is not None and job.run.number == run
 
+    def leases(self) -> dict[str, Lease]:
+        """By rented machine: until when it is paid, and what that comes to."""
+        ledger, settings = self.backend.scheduler.ledger, self.backend.scheduler.settings
+        offers, now_at = {offer.type: offer for offer in settings.offers}, self.now_at
+        found: dict[str, Lease] = {}
+        for name, node in ledger.nodes.items():
+            offer = offers.get(node.machine.type)
+            if node.rented_at is None or offer is None:
+                continue
+            booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
+            since_at = offer.billing.since_s(node.rented_at, booted_at)
+            charged_h = float(lease_usd(offer.billing, Prices(1.0), since_at, now_at))
+            usd_per_h = offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h
+            is_charged = since_at <= now_at
+            found[name] = Lease(since_at + 3600.0 * charged_h if is_charged else None, charged_h * usd_per_h)
+        return found
+
+    async def held(self, from_at: float, to_at: float) -> list[tuple[float, float, float, float]]:
+        """The latest `MOST_RUNS` runs in a window: from, until at most now, and the GPUs and cores that they hold."""
+        store, nodes, now_at = self._controller.store, self.backend.scheduler.ledger.nodes, self.now_at
+
+        def read() -> list[tuple[float, float, float, float]]:
+            rows = store.runs_between(from_at, to_at, MOST_RUNS)
+            jobs = store.jobs_of(list({row["job_id"] for row in rows}))
+            units = {number: JobSpec.model_validate(row["spec"]).unit for number, row in jobs.items()}
+            found: list[tuple[float, float, float, float]] = []
+            for row in rows:
+                gpu = cpu = 0.0
+                for name, count in row["places"]:
+                    node = nodes.get(name)
+                    needed = units[row["job_id"]].on(node.family if node is not None else "")
+                    if needed is not None:
+                        gpu, cpu = gpu + count * needed[0], cpu + count * needed[1]
+                ended_at = row["ended_at"]
+                found.append((row["started_at"], ended_at if ended_at is not None else now_at, gpu, cpu))
+            return found
+
+        return await asyncio.to_thread(read)
+
     async def timeline(self, from_at: float, to_at: float) -> list[Span]:
         """Runs and expected runs in a window, the latest `MOST_RUNS` runs and the first `MOST_WAITING` others."""
         rows = await asyncio.to_thread(self._controller.store.runs_between, from_at, to_at, MOST_RUNS)
         found, jobs = self.backend.promises.latest, self.backend.scheduler.ledger.jobs
         now_at = self.now_at
-        spans = [
-            _run(row, found.times(row["job_id"])[1] if found is not None else None, now_at) for row in rows
-        ]
+        nodes_of = {(row["job_id"], row["number"]): {node for node, _ in row["places"]} for row in rows}
+        spans: list[Span] = []
+        for row in rows:
+            number, run = row["job_id"], row["number"]
+            before, job = nodes_of.get((number, run - 1)), jobs.get(number)
+            is_moved = before not in (None, nodes_of[number, run])
+            expected_at = found.times(number)[1] if found is not None else None
+            grace = _grace(job) if job is not None and job.run is not None and job.run.number == run else None
+            spans.append(_run(row, expected_at, now_at)._replace(grace=grace, is_moved=is_moved))
         if found is None or to_at <= now_at:
             return spans
         for number, start_at, finish_at in found.in_order_of_starts():
@@ -165,8 +260,10 @@ class PageReads:
                 break
             if job is None or job.run is not None or job.status is not Status.QUEUED or finish_at <= from_at:
                 continue
-            status, spec = job.status.value, job.spec
-            spans.append(Span(number, spec.title, job.user, status, [], start_at, finish_at, False, None))
+            name, user = job.spec.title, job.user
+            spans.append(Span(number, name, user, job.status.value, [], start_at, finish_at))
+            if job.binding is not None:
+                spans.append(Span(number, name, user, RESERVED, job.binding["places"], start_at, finish_at))
         return spans
 
 
@@ -182,9 +279,14 @@ def _run(row: Mapping[str, Any], expected_at: float | None, now_at: float) -> Sp
         places,
         row["started_at"],
         to_at,
-        ended_at is not None,
         row["outcome"],
     )
+
+
+def _grace(job: Job) -> tuple[float, float] | None:
+    """The grace period of a run that is stopping."""
+    by_at = job.run.stop_by_at if job.run is not None and job.run.stopping else None
+    return (by_at - job.spec.grace_s, by_at) if by_at is not None else None
 
 
 def _heed(renewing: asyncio.Future[Any]) -> None:

@@ -63,6 +63,7 @@ from betimes.service.scheduling.reasons import WaitReasons, compiling, in_vain
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.pipelines import check_names
+from betimes.service.tuning.kept import PREFIX
 from betimes.service.tuning.recent import Submission, submissions
 from betimes.service.tuning.view import TuningView
 from betimes.service.uploads.kept import Uploads
@@ -489,14 +490,17 @@ class ServiceBackend:
         return PortfolioView(policy=ledger.policy, member=ledger.member, selections=found)
 
     async def what_if(self, asked: WhatIfSpec, user: str) -> WhatIfView:
-        """Who would finish when after changes, which are not made.
+        """Who would finish when after changes, none of which is made; the policy may be `front:3`, too.
 
         Raises Refused, Unknown, Conflict and PolicyError as the changes would.
         """
         self._check_uploads(asked.submit)
-        if asked.policy is not None:
-            kind_of(asked.policy)
-            await self.controller.compile(asked.policy)
+        if (policy := asked.policy) is not None:
+            if policy.startswith(PREFIX):
+                policy, _ = self.tuner.chosen(policy)
+                asked = asked.model_copy(update={"policy": policy})
+            kind_of(policy)
+            await self.controller.compile(policy)
         if self.scheduler.stands_by:
             raise Unavailable(
                 f"compiling policy {self.scheduler.ledger.policy}: nothing can be foreseen until that is done; "

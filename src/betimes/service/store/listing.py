@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Select, exists, func, literal, or_, select, tuple_, union_all
+from sqlalchemy import ColumnElement, Select, exists, or_, select, union_all
 
 from betimes.service.store.databases.schema import LIVE, OVER, job_labels, jobs, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from betimes.service.views.models import JobFilter
 
 
@@ -83,74 +81,6 @@ def _has(job_id: ColumnElement[int], key: str, value: str) -> ColumnElement[bool
 def _looked_up(column: ColumnElement[str]) -> ColumnElement[str]:
     """The column, hidden from the choice of an index: SQLite would walk all jobs of a status instead."""
     return column + ""
-
-
-Place = tuple[float | None, int]
-"""Of a row in the queue: promised end, and number of the job; jobs without a promise come last."""
-
-
-def queue(wanted: JobFilter, after: Place | None, promised: bool) -> Select[Any]:
-    """Live jobs in the order of their promised ends, of each array only the first; or those without a promise.
-
-    wanted: its `after` has no meaning here; of one array (`array_id`) all jobs are listed. Read along an index, so that
-    a page takes as long at the head of a queue of 50,000 as of 50.
-    """
-    due_at = jobs.c.promised_finish_at
-    conditions = [*_live(wanted), due_at.is_not(None) if promised else due_at.is_(None)]
-    if wanted.array_id is None:
-        conditions.append(or_(jobs.c.array_id.is_(None), jobs.c.job_id == _first_of_array(wanted)))
-    if after is not None and promised:
-        conditions.append(tuple_(due_at, jobs.c.job_id) > tuple_(literal(after[0]), literal(after[1])))
-    elif after is not None:
-        conditions.append(jobs.c.job_id > after[1])
-    order = (due_at, jobs.c.job_id) if promised else (jobs.c.job_id,)
-    return select(jobs).where(*conditions).order_by(*order).limit(wanted.limit)
-
-
-def _first_of_array(wanted: JobFilter) -> Any:
-    """The job of the same array, all of which are of one user, name and labels, that comes first in the queue."""
-    other = jobs.alias()
-    found = select(other.c.job_id).where(
-        other.c.array_id == jobs.c.array_id,
-        other.c.finished_at.is_(None),
-        other.c.status.in_(_statuses(wanted)),
-    )
-    due_at = other.c.promised_finish_at
-    first = found.where(due_at.is_not(None)).order_by(due_at, other.c.job_id).limit(1).scalar_subquery()
-    return func.coalesce(first, found.order_by(other.c.job_id).limit(1).scalar_subquery())
-
-
-def arrays(wanted: JobFilter, array_ids: Sequence[int]) -> Select[Any]:
-    """Of arrays in the queue: number of live jobs by status, and the first and last promised end."""
-    due_at = jobs.c.promised_finish_at
-    counted, last_at = func.count().label("jobs"), func.max(due_at).label("last_at")
-    columns: list[ColumnElement[Any]] = [jobs.c.array_id, jobs.c.status, counted, last_at]
-    return (
-        select(*columns)
-        .where(*_live(wanted), jobs.c.array_id.in_(array_ids))
-        .group_by(jobs.c.array_id, jobs.c.status)
-    )
-
-
-def standing(wanted: JobFilter) -> Select[Any, int]:
-    """Numbers of the live jobs that `queue` lists on all its pages, by status."""
-    conditions = jobs.c.status.in_(_statuses(wanted)), *_chosen(wanted)
-    return select(jobs.c.status, func.count()).where(*conditions).group_by(jobs.c.status)
-
-
-def _statuses(wanted: JobFilter) -> list[str]:
-    return [str(status) for status in wanted.status if str(status) in LIVE] or [*LIVE]
-
-
-def _live(wanted: JobFilter) -> list[ColumnElement[bool]]:
-    status = _looked_up(jobs.c.status)  # so that the index on promised ends is walked
-    return [jobs.c.finished_at.is_(None), status.in_(_statuses(wanted)), *_chosen(wanted)]
-
-
-def _chosen(wanted: JobFilter) -> list[ColumnElement[bool]]:
-    columns = ((jobs.c.user, wanted.user), (jobs.c.name, wanted.name), (jobs.c.array_id, wanted.array_id))
-    equal = [column == value for column, value in columns if value is not None]
-    return equal + [_has(jobs.c.job_id, key, value) for key, value in wanted.label.items()]
 
 
 def runs_between(from_at: float, to_at: float, most: int) -> Select[Any]:

@@ -16,7 +16,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.store.batch import Row, Snapshot
 from betimes.service.store.databases import schema
 from betimes.service.store.databases.database import Database
-from betimes.service.store.listing import Place, arrays, listing, queue, runs_between, standing
+from betimes.service.store.listing import listing, runs_between
 
 if TYPE_CHECKING:
     from betimes.service.views.models import JobFilter
@@ -121,26 +121,6 @@ class Reader:
             for row in self._rows(select(_JOBS).where(_JOBS.c.job_id.in_(some))):
                 found[row["job_id"]] = row
         return found
-
-    def queue(self, wanted: JobFilter, after: Place | None = None) -> list[Row]:
-        """The next `wanted.limit` live jobs in the order of their promised ends, of each array only the first."""
-        rows: list[Row] = []
-        if after is None or after[0] is not None:
-            rows = self._rows(queue(wanted, after, promised=True))
-            after = None
-        if len(rows) < wanted.limit:
-            rest = wanted.model_copy(update={"limit": wanted.limit - len(rows)})
-            rows += self._rows(queue(rest, after, promised=False))
-        return rows
-
-    def arrays(self, wanted: JobFilter, array_ids: Sequence[int]) -> list[Row]:
-        """Of arrays in the queue: numbers of live jobs by status, and their last promised ends."""
-        return self._rows(arrays(wanted, array_ids)) if array_ids else []
-
-    def standing(self, wanted: JobFilter) -> dict[str, int]:
-        """Numbers of the live jobs that `queue` lists, by status."""
-        with self._database.reading() as connection:
-            return {row.status: row[1] for row in connection.execute(standing(wanted))}
 
     def runs_between(self, from_at: float, to_at: float, most: int) -> list[Row]:
         """The latest `most` runs that overlap a window, with the names, users and statuses of their jobs."""
