@@ -46,10 +46,7 @@ def show(front: Front, *, wide: bool = False) -> None:
     names = short_names([each.policy for each in front.baselines])
     for name, each in zip(names, front.baselines, strict=True):
         rows.append([name, *cells(front, axes, each), *[""] * (1 + len(variables))])
-    missing = show_table(columns, rows, wide=wide, sections={len(points) - 1} if front.baselines else ())
-    if missing:
-        several = "columns find" if missing > 1 else "column finds"
-        say(f"{missing} more {several} no room in this width; -o wide shows all.")
+    show_table(columns, rows, wide=wide, sections={len(points) - 1} if front.baselines else ())
     if len(points) < len(front):
         say(f"{len(front) - len(points)} further points are in front.json (--out DIR) and --json")
     for sentence in beaten(front):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from itertools import cycle
 from pathlib import Path
@@ -114,7 +114,7 @@ def command_for(policy: str) -> str:
     return f"betimes policy set {shlex.quote(policy)}"
 
 
-def _figure(parts: Mapping[str, Shown], front: Front) -> dict[str, Any]:
+def _figure(parts: dict[str, Shown], front: Front) -> dict[str, Any]:
     """Plotly's own form of a figure: plain dictionaries. A panel a part, the reported one first, filled."""
     colour = (*axes_of(front), None, None)[2]
     jobs = {"training part": front.train.jobs, "testing part": front.test.jobs if front.test else 0}

@@ -189,8 +189,8 @@ class Shown:
 
     def place(self, mark: Mark) -> tuple[float, float]:
         """Where a mark is drawn: across and up, in the units of the axes; with one objective along a line."""
-        up = self.axes[1].placed(mark.values[1]) if len(self.axes) > 1 else 0.0
-        return self.axes[0].placed(mark.values[0]), up
+        across, *up = (axis.placed(value) for axis, value in zip(self.axes, mark.values, strict=True))
+        return across, up[0] if up else 0.0
 
     def labels(self, width: float, height: float, letter: float, line: float) -> list[Label]:
         """Names of named points and baselines for a picture of this size, none over another or over its mark.
@@ -214,7 +214,12 @@ class Shown:
             is_left = right + _MARKER + wide > width
             sides = (left - _MARKER - wide * is_left, right + _MARKER + wide * (not is_left))
             middle = group[0][2]
-            return *sides, min(low - _MARKER, middle - high / 2), max(top + _MARKER, middle + high / 2)
+            return (
+                sides[0],
+                sides[1],
+                min(low - _MARKER, middle - high / 2),
+                max(top + _MARKER, middle + high / 2),
+            )
 
         def overlap(one: list[tuple[Mark, float, float]], other: list[tuple[Mark, float, float]]) -> bool:
             left, right, low, top = box(one)

@@ -419,5 +419,5 @@ def _show(specs: Sequence[Fields], submitted: Sequence[Submitted]) -> None:
         begin = "never" if promise.start_at is None else starts(promise, at_now)
         end = done(promise, at_now) if promise.finish_at is not None else "-"
         rows.append([number, _title(spec), begin, end, length(promise.run_s), usd(promise.cost_usd), why])
-    show(columns, rows)
+    show(columns, rows, rest="a wider terminal or --json shows all")
     say(*dict.fromkeys(text for one in submitted for _, text in note_pairs(one)))
