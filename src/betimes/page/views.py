@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +16,7 @@ from betimes.page.words import told_of
 from betimes.service.api.limits import MOST_JOB_NUMBER
 from betimes.service.runtime.page_reads import PageReads, Span
 from betimes.service.scheduling.job_states import Status
+from betimes.service.spec.sbatch import command_line
 from betimes.service.store.databases.schema import LIVE, OVER
 from betimes.service.store.listing import Place
 from betimes.service.views.models import By, JobFilter, JobView, Quote
@@ -189,7 +189,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
         "title": f"Job {shown.job_id}, {shown.name}",
         "job": shown,
         "story": story,
-        "command": shlex.join(story.spec.command),
+        "command": command_line(story.spec.command),
         "told": [(event.at, told_of(event)) for event in story.events if told_of(event)],
         "picture": _promises(story.quotes, shown, now_at),
         "dots": _dots(ends, now_at, level) if ends is not None and ends[0] < ends[2] else None,
