@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -38,13 +39,25 @@ class CommandAfterDashes(TyperCommand):
         for number, word in enumerate(args):
             if skip or word.startswith("-"):
                 skip = not skip and word in taking
-            elif not word.endswith(SUFFIXES):
+            elif not word.endswith(SUFFIXES) and not _is_script(word):
                 import shlex
 
                 raise InputError(
-                    f"{word[:40]!r} is not a job file ({', '.join(SUFFIXES)}); put -- before a command: "
+                    f"{word[:40]!r} is neither a job file ({', '.join(SUFFIXES)}) nor a script (its first line is "
+                    "#!/bin/bash or the like); put -- before a command: "
                     f"betimes {self.name} {shlex.join([*args[:number], '--', *args[number:]])}"
                 )
+
+
+def _is_script(path: str) -> bool:
+    """Whether a file begins as scripts do; what cannot be read is left to the verb, if it exists."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(2) == b"#!"
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _takes_value(parameter: Any) -> bool:

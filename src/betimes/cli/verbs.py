@@ -75,6 +75,7 @@ VERBS = {
     "submit": Verb(f"{_JOBS}.submit", "submit", "Submit a command or a file of jobs."),
     "quote": Verb(f"{_JOBS}.submit", "quote", "Ask when a job would be done."),
     "jobs": Verb(f"{_JOBS}.jobs", "jobs", "List jobs."),
+    "status": Verb(f"{_JOBS}.jobs", "status", "Print the status of jobs, a word each."),
     "job": Verb(f"{_JOBS}.job", "job", "Tell the story of a job."),
     "logs": Verb(f"{_JOBS}.logs", "logs", "Print what a job has printed."),
     "wait": Verb(f"{_JOBS}.wait", "wait", "Wait until jobs are over."),

@@ -124,16 +124,14 @@ def comparison_table(summaries: Sequence[Summary], width: int | None = None) -> 
     """Several policies, a row each; one unit a column, the best of a column starred.
 
     Figures may be numbers or `Interval`s (shown with their half-width). `JCT over best` is the mean JCT over
-    the smallest among them. Columns leave, least important first, until the table fits `width` characters;
-    the caption counts them.
+    the smallest among them. Columns leave, least important first, until the table fits `width` characters.
     """
     summaries = _over_best(summaries)
-    columns = _columns(summaries)
-    kept = list(columns)
-    table = _comparison(summaries, kept, 0)
+    kept = _columns(summaries)
+    table = _comparison(summaries, kept)
     while width is not None and len(kept) > 1 and _natural_width(table) > width:
         kept.remove(max(kept, key=lambda column: column.rank))
-        table = _comparison(summaries, kept, len(columns) - len(kept))
+        table = _comparison(summaries, kept)
     return table
 
 
@@ -158,10 +156,17 @@ def comparison_list(summaries: Sequence[Summary]) -> Table:
     return table
 
 
-def show(summaries: Sequence[Summary], file: IO[str] | None = None, width: int | None = None) -> None:
+def show(
+    summaries: Sequence[Summary],
+    file: IO[str] | None = None,
+    width: int | None = None,
+    *,
+    wide: bool = False,
+) -> int:
     """Print one result or the comparison of several, as wide as the terminal lets it.
 
-    `width` (characters) overrides the terminal's; into a pipe nothing is cut, and there is no colour.
+    `width` (characters) overrides the terminal's; into a pipe there is no colour, and nothing is cut, nor with `wide`.
+    Returns how many columns were left out.
     """
     from rich.console import Console
 
@@ -170,13 +175,15 @@ def show(summaries: Sequence[Summary], file: IO[str] | None = None, width: int |
     if len(summaries) == 1:
         console.print(str(summaries[0]["policy"]), style="bold", markup=False, soft_wrap=True)
         _print(console, result_table(summaries[0]))
-        return
-    piped = width is None and not console.is_terminal and "COLUMNS" not in os.environ
+        return 0
+    piped = wide or (width is None and not console.is_terminal and "COLUMNS" not in os.environ)
     table = comparison_table(summaries, None if piped else console.width)
     if piped:
         console.width = max(console.width, _natural_width(table))
-    fewest = min(_FEWEST_COLUMNS, len(_columns(summaries)))
-    if len(table.columns) - 1 < fewest or _natural_width(table) > console.width:
+    known = len(_columns(_over_best(summaries)))
+    kept = len(table.columns) - 1
+    if kept < min(_FEWEST_COLUMNS, known) or _natural_width(table) > console.width:
+        kept = sum(column.rank <= _LIST_RANK for column in _columns(_over_best(summaries)))
         _print(console, comparison_list(summaries))
     else:
         _print(console, table)
@@ -184,6 +191,7 @@ def show(summaries: Sequence[Summary], file: IO[str] | None = None, width: int |
     for name, policy in zip(short_names(policies), policies, strict=True):
         if name != policy:
             console.print(f"{name} = {policy}", markup=False, soft_wrap=True)
+    return 0 if piped else known - kept
 
 
 @dataclass(frozen=True)
@@ -215,12 +223,11 @@ def _columns(summaries: Sequence[Summary]) -> list[Column]:
     return [c for c in wanted if any(s.get(c.key) is not None for s in summaries)]
 
 
-def _comparison(summaries: Sequence[Summary], columns: Sequence[Column], left_out: int) -> Table:
+def _comparison(summaries: Sequence[Summary], columns: Sequence[Column]) -> Table:
     from rich import box
     from rich.table import Table
 
     caption = "* best of its column"
-    caption += f"; {left_out} left out in this width" if left_out else ""
     table = Table(box=box.SIMPLE_HEAD, caption=caption, caption_justify="left", padding=(0, 1, 0, 0))
     table.add_column("Policy", overflow="fold", vertical="bottom")
     filled: list[Sequence[str]] = []

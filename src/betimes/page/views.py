@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from betimes.service.runtime.page_reads import Ends, PageReads, Span
 from betimes.service.runtime.page_reads import Row as QueueRow
 from betimes.service.runtime.queue_order import Place
 from betimes.service.scheduling.job_states import Status
+from betimes.service.spec.sbatch import command_line
 from betimes.service.store.databases.schema import LIVE, OVER
 from betimes.service.views.models import By, JobFilter, JobView, Quote
 
@@ -144,7 +144,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
         "title": f"Job {shown.job_id}, {shown.name}",
         "job": shown,
         "story": story,
-        "command": shlex.join(story.spec.command),
+        "command": command_line(story.spec.command),
         "told": [(event.at, told_of(event)) for event in story.events if told_of(event)],
         "picture": _promises(story.quotes, shown, now_at),
         "dots": _dots(ends, now_at, level) if ends is not None and ends[0] < ends[2] else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Quote, Reason, WhatIfJob, WhatIfView
 from tests.cli.conftest import Call
-from tests.cli.stand_in import NOW, Service, job, quote
+from tests.cli.stand_in import NOW, Service, job, quote, ran
 
 INTERVAL = {
     "finish_low_at": NOW + 3600.0,
@@ -57,6 +58,7 @@ def test_every_option_reaches_its_field(
             "x=y=z",
         ),
         *("--require", "zone=a", "--require", "kind=fast", "--notify", "https://example.org/hook"),
+        *("--output", "%j.out", "--error", "%j.err", "--begin", "2030-01-01T08:00", "--warn-signal", "USR2"),
         *("--", "python", "train.py", "--lr", "0.1", "--", "--help"),
     )
     assert said.code == 0, said.err
@@ -78,6 +80,10 @@ def test_every_option_reaches_its_field(
         estimate_s=5400.0,
         time_limit_s=86_400.0,
         warn_s=90.0,
+        warn_signal="USR2",
+        output="%j.out",
+        error="%j.err",
+        begin_at=datetime(2030, 1, 1, 8).timestamp(),
         checkpoint_dir=str(tmp_path / "kept"),
         notify="https://example.org/hook",
         array="1-100%10",
@@ -201,11 +207,78 @@ def test_a_quote_submits_nothing(betimes: Call, service: Service) -> None:
     assert [method for method, _ in service.asked] == ["quote", "quote"]
 
 
+SCRIPT = """#!/bin/bash
+#SBATCH --job-name=align --mem=2G
+#SBATCH --partition=short --mail-type=END
+./align "$@"
+"""
+
+
+def test_a_batch_script_is_a_job(
+    betimes: Call, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.sbatch").write_text(SCRIPT)
+    said = betimes("submit", "--gpu", "1", "--label", "x=y", "--export", "NONE", "job.sbatch", "--", "--fast")
+    assert said.err == "betimes: note: job.sbatch, line 3: --mail-type: no mail is sent\n"
+    assert said.out.startswith("Job 42, align\n")
+    spec = sent(service)
+    assert (spec.name, spec.memory_gib, spec.gpu, spec.stdin) == ("align", 2.0, 1.0, SCRIPT)
+    assert spec.labels == {"partition": "short", "x": "y"}
+    assert spec.command[-2:] == ["job.sbatch", "--fast"]
+    assert spec.env["SLURM_SUBMIT_DIR"] == spec.workdir == str(tmp_path)
+    assert all(name.startswith("SLURM_") for name in spec.env)
+
+
+def test_a_batch_script_may_come_from_standard_input(
+    betimes: Call, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "job").write_text(SCRIPT)
+    with (tmp_path / "job").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        monkeypatch.setattr("betimes.cli.live.jobs.submit.os.fstat", lambda _: (tmp_path / "job").stat())
+        assert betimes("submit", "--id-only").out == "42\n"
+        assert betimes("submit", "--id-only", "--json", "--", "x").code == 2
+    assert sent(service).name == "align"
+
+
+def test_a_batch_script_that_cannot_be_kept_is_not_submitted(
+    betimes: Call, service: Service, tmp_path: Path
+) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH --nodes=4\n")
+    said = betimes("submit", tmp_path / "job.sh")
+    assert said.code == 2
+    assert "job.sh, line 2: --nodes: 4 machines cannot be kept" in said.err
+    assert said.err.count("\n") == 1
+    assert service.asked == []
+
+
+def test_exported_variables(betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINE", "1")
+    monkeypatch.setenv("BETIMES_TOKEN", "secret")
+    assert betimes("submit", "--export", "MINE,SEED=7", "--env", "SEED=8", "--", "x").code == 0
+    assert sent(service).env == {"MINE": "1", "SEED": "8"}
+    assert betimes("submit", "--export", "a b", "--", "x").code == 2
+
+
+def test_the_status_of_jobs_is_a_word_each(betimes: Call, service: Service) -> None:
+    service.known = [job(41), job(42, status=Status.RUNNING)]
+    service.stories = {
+        each.job_id: ran(job_id=each.job_id).model_copy(update={"job": each}) for each in service.known
+    }
+    assert betimes("status", "42", "41").out == "running\nqueued\n"
+    assert betimes("status", "41", "--json").json() == {"41": "queued"}
+
+
 BAD = [
+    (["--begin", "soon", "--", "x"], ["--begin", "'soon' is not an instant"]),
     ([], ["no job is given", "-- COMMAND", "FILE.toml"]),
     (["--"], ["there is no command after --"]),
     (["--", ""], ["command", "empty"]),
-    (["python", "x.py", "--lr", "3"], ["not a job file", "put --", "betimes submit -- python x.py --lr 3"]),
+    (
+        ["python", "x.py", "--lr", "3"],
+        ["neither a job file", "put --", "betimes submit -- python x.py --lr 3"],
+    ),
     (["--gpu", "1", "a.sh"], ["'a.sh'", "betimes submit --gpu 1 -- a.sh"]),
     (["a.toml", "--", "b"], ["a.toml and a command", "one of them"]),
     (["none.toml"], ["none.toml", "No such file"]),

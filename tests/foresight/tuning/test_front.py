@@ -14,7 +14,7 @@ import pytest
 from betimes import Workload, simulate
 from betimes.errors import InputError
 from betimes.foresight.tuning import Front, Search, named_points, page, parse_objectives, picture, tune
-from betimes.foresight.tuning.shown import beaten
+from betimes.foresight.tuning.shown import Axis, Mark, Shown, beaten, in_words
 from tests.foresight.tuning.conftest import UNITS
 
 HOW = Search(evaluations=40, jobs=60, baselines=("fifo", "srsf"))
@@ -150,7 +150,10 @@ def test_the_page_needs_no_network_and_has_the_commands(front: Front, tmp_path: 
     assert "plotly_click" in text
     for point in front:
         assert f"betimes policy set {point.policy}".replace("/", "\\u002f") in text
+        assert text.count(in_words(point.policy)) == 1  # in the table, below what hovering shows
     assert "fifo" in text
+    assert "Testing part, reported" in text
+    assert "Training part, searched on" in text
 
 
 @pytest.mark.parametrize(
@@ -165,3 +168,61 @@ def test_pictures_of_any_number_of_objectives(
         picture.draw(front, tmp_path / name)
     assert (tmp_path / "front.svg").read_text().count("fifo") >= 1
     assert (tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_parameters_are_explained_in_words() -> None:
+    assert in_words("wfq:thresholds=7200,weights=3+1,zeta_min=0.25,delta=0.1") == (
+        "2 classes by work on one unit share the units: jobs of up to 2 h 75 %, larger jobs 25 %. A job widens while "
+        "its units do at least 25 % each of what one alone would; units that are left go below that in steps of 10 %."
+    )
+    assert in_words("wfq:weights=1,zeta_min=0.5,delta=0.1").startswith(
+        "All jobs are one class. A job widens while"
+    )
+
+
+JCT = parse_objectives(["jct:avg"])[0]
+
+
+def test_an_outlier_does_not_take_the_axis() -> None:
+    even = Axis.of(JCT, [10.0, 20.0, 30.0])
+    assert (even.heading, even.ticks([10.0, 20.0, 30.0])) == ("JCT mean (s)", None)
+    skewed = Axis.of(JCT, [10.0, 11.0, 14.0, 18.0, 100.0])
+    assert skewed.heading == "JCT mean (s); logarithmic"
+    values = [10.0, 11.0, 12.0, 12.0, 14.0, 100.0]
+    cut = Axis.of(JCT, values)
+    assert cut.heading == "JCT mean (s); larger values at the edge"
+    assert cut.placed(100.0) == pytest.approx(14.8)
+    assert [cut.is_cut(value) for value in values] == [False] * 5 + [True]
+    assert cut.ticks(values) == {10.0: "10", 11.0: "11", 12.0: "12", 13.0: "13", 14.0: "14"}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_names_do_not_overlap(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values = random.lognormal(size=(12, 2)) * 100.0
+    values[1] = values[0]  # two at the same place
+    marks = [
+        Mark((f"policy-{n}",), "fifo", "baseline", tuple(pair)) for n, pair in enumerate(values.tolist())
+    ]
+    objectives = parse_objectives(["jct:avg", "wait:avg"])
+    axes = tuple(Axis.of(each, values[:, at].tolist()) for at, each in enumerate(objectives))
+    width, height, letter, line = 400.0, 400.0, 7.0, 15.0
+    labels = Shown(tuple(marks), axes).labels(width, height, letter, line)
+    names = sorted(text.partition(",")[0] for label in labels for text in label.lines)
+    assert names == sorted(mark.names[0] for mark in marks)
+    boxes: list[tuple[float, float, float, float]] = []
+    for label in labels:
+        ends = [axis.limits(values[:, at].tolist()) for at, axis in enumerate(axes)]
+        at = [
+            size * ((value if axis.floor is None else np.log10(value)) - low) / (high - low)
+            for size, axis, value, (low, high) in zip(
+                (width, height), axes, (label.x, label.y), ends, strict=True
+            )
+        ]
+        wide, high = letter * max(map(len, label.lines)), line * len(label.lines)
+        left = at[0] - 9 - wide if label.is_left else at[0] + 9
+        boxes.append((left, left + wide, at[1] - high / 2, at[1] + high / 2))
+    for n, one in enumerate(boxes):
+        for other in boxes[n + 1 :]:
+            apart = one[1] <= other[0] or other[1] <= one[0] or one[3] <= other[2] or other[3] <= one[2]
+            assert apart, labels

@@ -28,3 +28,32 @@ def test_a_job_finds_what_is_described_and_what_it_asked_for(tmp_path: Path) -> 
     assert "SECRET" not in launch.env
     by_executor = {"BETIMES_CPUS", "BETIMES_RUN_DIR", "BETIMES_RUN_ID", "CUDA_VISIBLE_DEVICES"}
     assert set(launch.env) - {*KEPT, "MINE"} == set(VARIABLES) - by_executor
+
+
+def test_a_batch_script_finds_what_slurm_sets_and_its_files_have_its_numbers(tmp_path: Path) -> None:
+    spec = JobSpec(
+        command=["true"],
+        name="a/b",
+        cpu=2.5,
+        env={"SLURM_SUBMIT_DIR": "/home/ada"},
+        output="%x-%A_%3a.out",
+        error="%j.%u.%N.%%.%q",
+    )
+    job = Job(9, spec, "ada", 0.0, 1.0, "default", array_id=7, array_index=2)
+    job.run = Run(2, 1, [("here", 1)], 0.0)
+    launch = Launches(tmp_path, "log", lambda *_: "sealed", {}).of(job, {})
+    assert (launch.output, launch.error) == ("a_b-7_002.out", "9.ada.here.%.%q")
+    found = {name.removeprefix("SLURM_"): value for name, value in launch.env.items() if "SLURM_" in name}
+    assert found == {
+        "SUBMIT_DIR": "/home/ada",
+        **dict.fromkeys(("JOB_ID", "JOBID"), "9"),
+        **dict.fromkeys(("JOB_NODELIST", "NODELIST"), "here"),
+        **dict.fromkeys(("JOB_NUM_NODES", "NNODES"), "1"),
+        **dict.fromkeys(("JOB_CPUS_PER_NODE", "CPUS_ON_NODE"), "2"),
+        **dict.fromkeys(("PROCID", "LOCALID", "NODEID"), "0"),
+        "JOB_NAME": "a/b",
+        "JOB_USER": "ada",
+        "ARRAY_JOB_ID": "7",
+        "ARRAY_TASK_ID": "2",
+        "RESTART_COUNT": "1",
+    }

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.service.executors.supervision.command import Log
+from betimes.service.scheduling.run_reports import RunId
 from tests.service.executors.running import a_launch, executing, log_of, play, python, run_to_end, until
 
 
@@ -102,3 +103,33 @@ def test_files_hold_a_suffix_of_what_was_written(
         assert int(path.with_name("log.lost").read_text()) == log.lost_bytes
     if len(b"".join(chunks)) <= most_bytes:
         assert b"".join(kept) == b"".join(chunks)
+
+
+TALKS = ("sh", "-c", "echo out; echo err >&2")
+
+
+def test_output_goes_to_the_files_of_the_job(at: Path) -> None:
+    (at / "both.txt").write_text("of an earlier job\n")
+    launch = a_launch(at, *TALKS, output="both.txt")
+    assert run_to_end(launch).exit_code == 0
+    assert (at / "both.txt").read_text() == "out\nerr\n"
+    assert log_of(launch) == "betimes: output goes to both.txt\n"
+
+    again = a_launch(at, *TALKS, run=RunId(1, 2), output="both.txt", error="err.txt")
+    run_to_end(again)
+    assert (at / "both.txt").read_text() == "out\nerr\nout\n"  # a later run of the job appends
+    assert (at / "err.txt").read_text() == "err\n"
+
+    errors = a_launch(at, *TALKS, run=RunId(2, 1), error=str(at / "err.txt"))
+    run_to_end(errors)
+    assert (at / "err.txt").read_text() == "err\n"
+    assert log_of(errors) == f"betimes: output goes to {at}/err.txt\nout\n"
+
+
+def test_an_output_file_that_cannot_be_written_is_named(at: Path) -> None:
+    ended = run_to_end(a_launch(at, "true", output="missing/out.txt"))
+    assert ended.why == "start-failed"
+    assert ended.message == (
+        "its output file 'missing/out.txt' cannot be written: No such file or directory; name another, or create its "
+        "folder"
+    )

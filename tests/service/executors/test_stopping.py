@@ -157,14 +157,15 @@ def test_what_the_command_leaves_behind_is_killed(at: Path) -> None:
     ]
 
 
-def test_the_time_limit_warns_those_who_listen_then_stops_then_kills(at: Path) -> None:
+@pytest.mark.parametrize("warning", ["USR1", "USR2"])
+def test_the_time_limit_warns_those_who_listen_then_stops_then_kills(at: Path, warning: str) -> None:
     program = (
         "import os, signal, time\n"
-        "signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b'warned\\n'))\n"
+        f"signal.signal(signal.SIG{warning}, lambda *_: os.write(1, b'warned\\n'))\n"
         "signal.signal(signal.SIGTERM, lambda *_: os.write(1, b'asked\\n'))\n"
         "while True: time.sleep(0.1)\n"
     )
-    launch = a_launch(at, *python(program), time_limit_s=2.5, warn_s=1.5, grace_s=0.5)
+    launch = a_launch(at, *python(program), time_limit_s=2.5, warn_s=1.5, grace_s=0.5, warn_signal=warning)
 
     ended = run_to_end(launch)
 

@@ -1,4 +1,4 @@
-"""Jobs that are submitted to be held do not start before they are released."""
+"""Jobs that are submitted to be held, or to begin later, do not start before."""
 
 from __future__ import annotations
 
@@ -40,3 +40,18 @@ def test_a_job_that_waits_for_another_stays_held_when_that_has_ended() -> None:
     cluster.scheduler.jobs.release(second, "ann")
     cluster.turn()
     assert cluster.status(second) == Status.RUNNING
+
+
+def test_a_job_that_is_to_begin_later() -> None:
+    cluster = Cluster()
+    begin_at = cluster.now_at + 60.0
+    (job,) = cluster.submit(spec(5.0, begin_at=begin_at))
+    (now,) = cluster.submit(spec(5.0, begin_at=1.0))
+    assert cluster.status(now) == Status.RUNNING
+    cluster.go_on(59.0)
+    assert cluster.status(job) == Status.BLOCKED
+    assert cluster.job(job).reason["code"] == "begin"
+    cluster.go_on(1.0)
+    assert cluster.status(job) == Status.RUNNING
+    cluster.go_on(5.0)
+    assert cluster.status(job) == Status.FINISHED

@@ -233,9 +233,10 @@ def _hung_up(*_: object) -> NoReturn:
 def _run_jobs(service: Client, news: _News, state: Path, ready: dict[str, Any], as_json: bool) -> None:
     """Submit a loop of the shell, a training loop and one that waits for both; follow them, and sum up."""
     from betimes.cli.render.as_json import print_json
-    from betimes.cli.render.jobs import command_line, promise_pairs
+    from betimes.cli.render.jobs import promise_pairs
     from betimes.cli.render.times import now
     from betimes.service.spec.job_spec import JobSpec
+    from betimes.service.spec.sbatch import command_line
 
     nodes = service.nodes()
     cores, gpus = sum(node.cpu for node in nodes), sum(node.gpu for node in nodes)
@@ -263,7 +264,7 @@ def _run_jobs(service: Client, news: _News, state: Path, ready: dict[str, Any], 
         if taken.quote is not None:
             news.told.add(taken.quote.quote_id)
         if not as_json:
-            say("", f"Job {taken.job_id}, {spec.title}:  {command_line(spec)}")
+            say("", f"Job {taken.job_id}, {spec.title}:  {command_line(spec.command)}")
             show_pairs(promise_pairs(taken, spec.max_units, now()))
     numbers = sorted(filter(None, waiting))
     if not as_json:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from betimes.cli.render.tables import Column, printable, say, show, styled, table
+from betimes.cli.render.tables import Column, printable, say, styled, table, width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ class Screen:
             self._printed = current
             say(heading)
             if rows:
-                show(columns, rows)
+                print("\n".join(table(columns, rows, width()).lines))
             say(*notes, "")
             sys.stdout.flush()
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from betimes.foresight.tuning import Front, Point
-    from betimes.foresight.tuning.front import Measured
-    from betimes.foresight.tuning.shown import Axis
 
 MOST_ROWS = 20
 
@@ -21,10 +19,10 @@ def show(front: Front, *, wide: bool = False) -> None:
     """
     from betimes.cli.render.tables import Column, say
     from betimes.cli.render.tables import show as show_table
-    from betimes.foresight.tuning.shown import beaten, shown
+    from betimes.foresight.tuning.shown import axes_of, beaten, cells
     from betimes.outcome.tables import short_names
 
-    axes = shown(front).axes
+    axes = axes_of(front)
     searched = "\n(where searched)" if front.test is not None else ""
     variables = [name for name in ("T", "W", "zeta_min", "delta") if name in front[0].variables]
     columns = [
@@ -39,7 +37,7 @@ def show(front: Front, *, wide: bool = False) -> None:
     rows = [
         [
             f"{point.number} {', '.join(point.names)}".rstrip(),
-            *_cells(front, axes, point.train, point.test),
+            *cells(front, axes, point),
             str(point.policy.partition("weights=")[2].partition(",")[0].count("+") + 1),
             *(f"{point.variables[name]:.3g}" for name in variables),
         ]
@@ -47,11 +45,8 @@ def show(front: Front, *, wide: bool = False) -> None:
     ]
     names = short_names([each.policy for each in front.baselines])
     for name, each in zip(names, front.baselines, strict=True):
-        rows.append([name, *_cells(front, axes, each.train, each.test), *[""] * (1 + len(variables))])
-    missing = show_table(columns, rows, wide=wide, sections={len(points) - 1} if front.baselines else ())
-    if missing:
-        several = "columns find" if missing > 1 else "column finds"
-        say(f"{missing} more {several} no room in this width; -o wide shows all.")
+        rows.append([name, *cells(front, axes, each), *[""] * (1 + len(variables))])
+    show_table(columns, rows, wide=wide, sections={len(points) - 1} if front.baselines else ())
     if len(points) < len(front):
         say(f"{len(front) - len(points)} further points are in front.json (--out DIR) and --json")
     for sentence in beaten(front):
@@ -68,18 +63,6 @@ def _chosen(front: Front) -> Sequence[Point]:
     step = (len(front) - 1) / (MOST_ROWS - 1)
     numbers = {round(at * step) for at in range(MOST_ROWS)}
     return [point for point in front.points if point.number in numbers or point.names]
-
-
-def _cells(front: Front, axes: Sequence[Axis], train: Measured | None, test: Measured | None) -> list[str]:
-    """A cell an objective: the value on the testing part, and in brackets that on the training part."""
-    cells: list[str] = []
-    for axis, name in zip(axes, front.objectives, strict=True):
-        there = "-" if train is None else axis.text(train[name])
-        if front.test is None:
-            cells.append(there)
-        else:
-            cells.append(f"{'-' if test is None else axis.text(test[name])} ({there})")
-    return cells
 
 
 def write(front: Front, folder: Path) -> None:

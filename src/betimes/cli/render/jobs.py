@@ -11,7 +11,6 @@ from betimes.units import length, usd
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from betimes.service.spec.job_spec import JobSpec
     from betimes.service.views.models import JobView, Quote, QuoteOption, Submitted
 
 BASES = {
@@ -174,13 +173,6 @@ def standing(statuses: Iterable[str]) -> str:
     kinds = Counter(_STANDING[status] for status in statuses)
     told = [f"{kinds[kind]:,} {kind}" for kind in ("running", "waiting", "held") if kinds[kind]]
     return f"jobs: {', '.join(told) or 'none'}"
-
-
-def command_line(spec: JobSpec) -> str:
-    """The command as it could be typed."""
-    import shlex
-
-    return shlex.join(spec.command)
 
 
 def against_promise(job: JobView, at_now: float) -> str:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _NARROWEST = 16  # least width of a flexible column before others leave
 _FRAME, _GAP = 1, 2  # blanks at the edge of a table, and with each column
+ALL = "-o wide shows all"
 _USUAL_WIDTH = 80  # of a terminal of unknown width
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
@@ -81,15 +82,23 @@ def show(
     *,
     wide: bool = False,
     sections: Collection[int] = (),
-) -> int:
-    """Print a table on standard output; returns the number of non-empty columns that found no room.
+    rest: str = ALL,
+) -> None:
+    """Print a table on standard output; if it has no room for all columns, a note says so.
 
-    wide: nothing is cut, however narrow the terminal is.
+    wide: nothing is cut, however narrow the terminal is. rest: what the note says of the others.
     """
     room = None if wide else width()
     made = table(columns, rows, room, sections)
     _write(made.lines)
-    return 0 if room is None else len(table(columns, rows, None).columns) - len(made.columns)
+    if room is not None:
+        say_left_out(len(table(columns, rows, None).columns) - len(made.columns), rest)
+
+
+def say_left_out(columns: int, rest: str = ALL) -> None:
+    """Tell the user how many columns were left out of a table, if any, and how to see them."""
+    if columns:
+        say(f"{columns} more column{'s are' if columns > 1 else ' is'} left out; {rest}.")
 
 
 def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:

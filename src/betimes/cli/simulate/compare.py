@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from betimes.cli import options
 from betimes.cli.simulate.flags import RunFlags, SimulationFlags, spread_flags
-from betimes.cli.verbs import Json
+from betimes.cli.verbs import Json, Output
 
 
 @spread_flags
@@ -12,6 +12,7 @@ def compare(
     policies: options.Policies,
     simulation: SimulationFlags,
     runs: RunFlags,
+    output: Output = None,
     as_json: Json = False,
 ) -> None:
     """Run a workload under several policies, in parallel, and show them in one table, a row each.
@@ -23,4 +24,4 @@ def compare(
     from betimes.cli.simulate.running import run, study
 
     wanted, chosen, engines = study(policies, simulation, several=True, timeline=bool(runs.out or runs.plots))
-    run(wanted, chosen, engines, runs, as_json=as_json, compared=True)
+    run(wanted, chosen, engines, runs, as_json=as_json, compared=True, wide=output is not None)

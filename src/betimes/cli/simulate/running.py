@@ -71,8 +71,13 @@ def run(
     *,
     as_json: bool,
     compared: bool,
+    wide: bool = False,
 ) -> None:
-    """Make all runs, write the files asked for and print the figures: `compared`, as one of several."""
+    """Make all runs, write the files asked for and print the figures: `compared`, as one of several.
+
+    wide: a comparison has all its figures, however narrow the terminal is.
+    """
+    from betimes.cli.render.tables import say_left_out
     from betimes.outcome import show, to_json
     from betimes.outcome.report import FILE as REPORT
 
@@ -139,7 +144,7 @@ def run(
             rows = [{**row, "widths": widths[engines[row["policy"]]]} for row in rows]
         print(to_json(rows if compared else rows[0]))
     else:
-        show(outcomes.shown())
+        say_left_out(show(outcomes.shown(), wide=wide))
 
 
 def open_in_browser(page: Path, note: Callable[[str], object]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from betimes.cli import options
-from betimes.cli.verbs import Json
+from betimes.cli.verbs import Json, Output
 
 if TYPE_CHECKING:
     from betimes.foresight.sizing import Sizing
@@ -56,6 +56,7 @@ def size_fleet(
     on_bad_rows: options.OnBadRows = "fail",
     processes: options.Processes = None,
     ray: options.OnRay = False,
+    output: Output = None,
     as_json: Json = False,
 ) -> None:
     """Find the number of owned machines at which they and the rented ones cost least.
@@ -104,7 +105,7 @@ def size_fleet(
     if as_json:
         print(to_json(as_rows(found)))
     else:
-        _show(found)
+        _show(found, wide=output is not None)
 
 
 def as_rows(sizing: Sizing) -> dict[str, Any]:
@@ -121,20 +122,34 @@ def as_rows(sizing: Sizing) -> dict[str, Any]:
     }
 
 
-def _show(sizing: Sizing) -> None:
-    heads = ("Machines", "Cost USD", "Owned", "Rented", "Jobs rented", "Mean wait", "A machine saves")
-    print("  ".join(f"{head:>15}" for head in heads))
-    best = sizing.best
+def _show(sizing: Sizing, *, wide: bool) -> None:
+    from betimes.cli.render.tables import Column, show
+
+    best, rows = sizing.best, list[list[str]]()
     for fleet in sizing.fleets:
         saved = sizing.saved_usd(fleet)
-        cells = (
-            f"{'* ' if fleet == best else ''}{fleet.machines}",
-            *(f"{usd:,.2f}" for usd in (fleet.cost_usd, fleet.fixed_usd, fleet.on_demand_usd)),
-            f"{fleet.rented_frac:.1%}",
-            f"{fleet.wait_mean_h:.2f} h",
-            "" if saved is None else f"{saved:,.2f}",
+        rows.append(
+            [
+                f"{'* ' if fleet == best else ''}{fleet.machines}",
+                *(f"{usd:,.2f}" for usd in (fleet.cost_usd, fleet.fixed_usd, fleet.on_demand_usd)),
+                f"{fleet.rented_frac:.1%}",
+                f"{fleet.wait_mean_h:.2f} h",
+                "" if saved is None else f"{saved:,.2f}",
+            ]
         )
-        print("  ".join(f"{cell:>15}" for cell in cells))
+    show(
+        (
+            Column("Machines", right=True),
+            Column("Cost USD", right=True),
+            Column("Owned", rank=3, right=True),
+            Column("Rented", rank=4, right=True),
+            Column("Jobs rented", rank=2, right=True),
+            Column("Mean wait", right=True),
+            Column("A machine saves", rank=1, right=True),
+        ),
+        rows,
+        wide=wide,
+    )
     price = best.fixed_usd / best.machines
     print(
         f"\n{best.machines} machines of type {sizing.instance_type} cost least: {best.cost_usd:,.2f} USD, with a mean "

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import html
+import math
 import shlex
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import cycle
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from betimes.errors import InputError
-from betimes.foresight.tuning.front import Front
-from betimes.foresight.tuning.shown import Axis, Group, Mark, Shown, beaten, shown
+from betimes.foresight.tuning.front import Front, Point
+from betimes.foresight.tuning.shown import (
+    Axis,
+    Label,
+    Mark,
+    Shown,
+    axes_of,
+    beaten,
+    cells,
+    in_words,
+    shown_by_part,
+)
 from betimes.outcome.figure import COLOURS
+from betimes.outcome.tables import short_names
+from betimes.policies import parse_policy
 
 FILE = "front.html"
 
-_LOOKS: dict[Group, tuple[str, dict[str, Any]]] = {
-    "train": ("the same, training part", {"color": "#BBBBBB", "size": 6}),
-    "front": ("wfq", {"color": COLOURS[0], "size": 9}),
-    "named": ("named points", {"color": COLOURS[0], "size": 13, "symbol": "diamond"}),
-    "baseline": ("other policies", {"color": COLOURS[1], "size": 10, "symbol": "square"}),
-}
+_SIGNS = ("square", "triangle-up", "cross", "triangle-down", "x", "pentagon", "hexagram", "bowtie")
+_PANEL_PX = (380.0, 430.0)  # the room within the axes of a part in a narrow window
 
 _COPY = """
 const plot = document.getElementById('{plot_id}');
@@ -48,18 +59,22 @@ plot.on('plotly_click', event => {
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>body{{font-family:system-ui,sans-serif;margin:1.5rem;color:#222}}
-#command{{background:#f3f3f3;padding:.6rem;white-space:pre-wrap;word-break:break-all;min-height:1.2em}}</style></head>
+<style>body{{font-family:system-ui,sans-serif;margin:1.5rem;color:#222;background:#fff}}
+#command{{background:#f3f3f3;padding:.6rem;white-space:pre-wrap;word-break:break-all;min-height:1.2em}}
+.wide{{overflow-x:auto}}#front{{min-width:{width}px}}table{{border-collapse:collapse}}
+th,td{{padding:.3rem 1rem .3rem 0;border-bottom:1px solid #ddd;text-align:left;vertical-align:top}}
+.number{{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}}</style></head>
 <body><h1>{title}</h1><p>{about}</p>{beaten}
-{plot}
+<div class="wide">{plot}</div>
 <p id="told">Click a point to copy the command that puts it in force:</p><pre id="command"></pre>
+<h2>Points</h2><p>{brackets}</p><div class="wide"><table>{table}</table></div>
 </body></html>
 """
 
 
 def write(front: Front, path: str | Path) -> None:
     """Write the page; raises InputError where it cannot be written."""
-    found = shown(front)
+    found = shown_by_part(front)
     io: Any = import_module("plotly.io")
     plot: str = io.to_html(
         _figure(found, front),
@@ -73,13 +88,18 @@ def write(front: Front, path: str | Path) -> None:
         f"{front.jobs:,} jobs on {front.pool_units} units",
         f"{front.evaluations:,} evaluations with {front.solver}, seed {front.seed}",
         f"found on {front.train.jobs:,} jobs"
-        + (f", shown on the {front.test.jobs:,} after them" if front.test is not None else ""),
+        + (f", reported on the {front.test.jobs:,} after them" if front.test is not None else ""),
     ]
     page = _PAGE.format(
         title=html.escape(f"Pareto front of {front.workload}"),
         about=html.escape("; ".join(parts) + "."),
         beaten="".join(f"<p>{html.escape(sentence)}</p>" for sentence in beaten(front)),
         plot=plot,
+        width=500 * len(found),
+        brackets=""
+        if front.test is None
+        else "Values on the part that is reported; in brackets on the part that was searched on.",
+        table=_table(front),
     )
     try:
         Path(path).write_text(page, encoding="utf-8")
@@ -94,65 +114,126 @@ def command_for(policy: str) -> str:
     return f"betimes policy set {shlex.quote(policy)}"
 
 
-def _figure(found: Shown, front: Front) -> dict[str, Any]:
-    """Plotly's own form of a figure: plain dictionaries."""
-    across, colour = list(found.axes[:2]), found.axes[2] if len(found.axes) > 2 else None
+def _figure(parts: dict[str, Shown], front: Front) -> dict[str, Any]:
+    """Plotly's own form of a figure: plain dictionaries. A panel a part, the reported one first, filled."""
+    colour = (*axes_of(front), None, None)[2]
+    jobs = {"training part": front.train.jobs, "testing part": front.test.jobs if front.test else 0}
+    used = {"training part": "searched on", "testing part": "reported"}
     traces: list[dict[str, Any]] = []
-    for group, (name, marker) in _LOOKS.items():
-        marks = found.of(group)
-        if not marks:
-            continue
-        look = dict(marker)
-        if colour is not None and group != "train":
-            look |= {
-                "color": [colour.shown(mark.values[2]) for mark in marks],
-                "coloraxis": "coloraxis",
-                "line": {"color": marker["color"], "width": 1},
-            }
-        is_named = group in ("named", "baseline")
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers+text" if is_named else "markers",
-                "name": name,
-                "x": [across[0].placed(mark.values[0]) for mark in marks],
-                "y": [across[1].placed(mark.values[1]) if len(across) > 1 else 0.0 for mark in marks],
-                "text": [mark.label.rpartition(", ")[2] for mark in marks] if is_named else None,
-                "textposition": "top right",
-                "customdata": [command_for(mark.policy) for mark in marks],
-                "hovertext": [_hover(mark, found.axes, front) for mark in marks],
-                "hoverinfo": "text",
-                "marker": look,
-            }
-        )
     layout: dict[str, Any] = {
         "template": None,
         "height": 620,
         "hovermode": "closest",
-        "xaxis": _axis(across[0], found.values(0)),
-        "yaxis": _axis(across[1], found.values(1)) if len(across) > 1 else {"visible": False},
-        "legend": {"orientation": "h", "y": 1.08},
+        "plot_bgcolor": "#fff",
+        "legend": {"orientation": "h", "y": -0.16},
+        "annotations": [],
     }
+    for at, (part, found) in enumerate(reversed(parts.items())):
+        number, left, is_main = str(at + 1) if at else "", 0.55 * at, at == 0
+        layout["annotations"].append(
+            {
+                "text": f"<b>{part.capitalize()}, {used[part]}</b> ({jobs[part]:,} jobs)",
+                "x": left,
+                "xref": "paper",
+                "xanchor": "left",
+                "y": 1.02,
+                "yref": "paper",
+                "yanchor": "bottom",
+                "showarrow": False,
+            }
+        )
+        groups: list[tuple[str, Sequence[Mark], str, str, int]] = [
+            (mark.names[0], [mark], COLOURS[1], sign, 12)
+            for mark, sign in zip(found.of("baseline"), cycle(_SIGNS), strict=False)
+        ]
+        groups.append(("wfq", found.of("front", "named"), COLOURS[0], "circle", 8))
+        for name, marks, own, sign, size in groups:
+            look: dict[str, Any] = {"color": own, "size": size, "symbol": sign if is_main else f"{sign}-open"}
+            if colour is not None:
+                shades = [colour.shown(mark.values[2]) for mark in marks]
+                look |= {"color": shades, "coloraxis": "coloraxis"}
+            places = [found.place(mark) for mark in marks]
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": name,
+                    "showlegend": is_main,
+                    "legendgroup": name,
+                    "xaxis": f"x{number}",
+                    "yaxis": f"y{number}",
+                    "x": [x for x, _ in places],
+                    "y": [y for _, y in places],
+                    "customdata": [command_for(mark.policy) for mark in marks],
+                    "hovertext": [_hover(mark, found.axes, part) for mark in marks],
+                    "hoverinfo": "text",
+                    "marker": look,
+                }
+            )
+        layout[f"xaxis{number}"] = _axis(found.axes[0], found.values(0)) | {
+            "anchor": f"y{number}",
+            "domain": [left, left + (1.0 if len(parts) == 1 else 0.45)],
+        }
+        up = {"visible": False} if len(found.axes) < 2 else _axis(found.axes[1], found.values(1))
+        layout[f"yaxis{number}"] = up | {"anchor": f"x{number}"}
+        layout["annotations"] += [
+            _annotation(label, found.axes, number)
+            for label in found.labels(*_PANEL_PX, letter=7.0, line=15.0)
+        ]
     if colour is not None:
         layout["coloraxis"] = {"colorbar": {"title": {"text": colour.title}}, "colorscale": "Viridis"}
     return {"data": traces, "layout": layout}
 
 
-def _hover(mark: Mark, axes: Sequence[Axis], front: Front) -> str:
-    lines = [f"<b>{html.escape(mark.label)}</b> ({mark.where})"]
+def _annotation(label: Label, axes: Sequence[Axis], number: str) -> dict[str, Any]:
+    """Plotly wants logarithms of positions where an axis is logarithmic."""
+    logs = [axis.floor is not None for axis in axes[:2]] + [False]
+    return {
+        "text": "<br>".join(html.escape(line) for line in label.lines),
+        "xref": f"x{number}",
+        "x": math.log10(label.x) if logs[0] else label.x,
+        "yref": f"y{number}",
+        "y": math.log10(label.y) if logs[1] else label.y,
+        "xanchor": "right" if label.is_left else "left",
+        "xshift": -9 if label.is_left else 9,
+        "align": "right" if label.is_left else "left",
+        "yanchor": "middle",
+        "showarrow": False,
+        "font": {"size": 12},
+    }
+
+
+def _hover(mark: Mark, axes: Sequence[Axis], part: str) -> str:
+    point = "" if mark.number is None else f"{mark.number} "
+    lines = [f"<b>{html.escape(point + ', '.join(mark.names))}</b> ({part})"]
     lines += [f"{axis.title}: {axis.text(value)}" for axis, value in zip(axes, mark.values, strict=True)]
-    number = mark.label.partition(",")[0]
-    if mark.group != "baseline" and number.isdigit():
-        variables = front.points[int(number)].variables
-        lines.append(", ".join(f"{name} {value:.4g}" for name, value in variables.items()))
-    policy = mark.policy
-    lines += [html.escape(policy[at : at + 90]) for at in range(0, len(policy), 90)]
-    return "<br>".join(lines)
+    told = mark.policy if mark.number is None else in_words(mark.policy)
+    return "<br>".join([lines[0], *map(html.escape, [*lines[1:], *wrap(told, 70)])])
+
+
+def _table(front: Front) -> str:
+    """A row a point or another policy: its values, and what it does."""
+    axes = axes_of(front)
+    heads = "".join(f'<th scope="col" class="number">{html.escape(axis.title)}</th>' for axis in axes)
+    rows = [f'<tr><th scope="col">Point</th>{heads}<th scope="col">What it does</th></tr>']
+    named = short_names([each.policy for each in front.baselines])
+    for name, each in [
+        *((f"{point.number} {', '.join(point.names)}", point) for point in front.points),
+        *zip(named, front.baselines, strict=True),
+    ]:
+        told = in_words(each.policy) if isinstance(each, Point) else parse_policy(each.policy).policy.summary
+        values = "".join(f'<td class="number">{cell}</td>' for cell in cells(front, axes, each))
+        rows.append(f'<tr><th scope="row">{html.escape(name)}</th>{values}<td>{html.escape(told)}</td></tr>')
+    return "\n".join(rows)
 
 
 def _axis(axis: Axis, values: Sequence[float]) -> dict[str, Any]:
-    plain: dict[str, Any] = {"title": {"text": axis.title}, "gridcolor": "#DDDDDD", "zeroline": False}
-    if axis.floor is None:
-        return plain
+    found: dict[str, Any] = {
+        "title": {"text": axis.heading},
+        "gridcolor": "#DDDDDD",
+        "zeroline": False,
+        "type": "linear" if axis.floor is None else "log",
+        "range": axis.limits(values),
+    }
     ticks = axis.ticks(values)
-    return plain | {"type": "log", "tickvals": list(ticks), "ticktext": list(ticks.values())}
+    return found if ticks is None else found | {"tickvals": list(ticks), "ticktext": list(ticks.values())}

@@ -15,6 +15,7 @@ FILES = ("front.svg", "front.png")
 
 _FRONT, _BASELINE = COLOURS[0], COLOURS[1]
 _SIGNS = "sD^vP*X<>p"
+_PANEL_PT = (290.0, 260.0)  # the room within the axes of a part, a little less than there is
 
 
 def draw(front: Front, path: str | Path) -> None:
@@ -34,22 +35,23 @@ def _panel(axes: Any, found: Shown) -> None:
     """One part: the front with its names, and a distinct marker for each other policy."""
 
     def put(group: Sequence[Mark], colour: str, marker: str, size: float, label: str) -> None:
-        at = [_place(mark, found.axes) for mark in group]
+        at = [found.place(mark) for mark in group]
         axes.scatter(
             *zip(*at, strict=True), s=size, c=colour, marker=marker, label=label, linewidths=0, zorder=3
         )
 
-    put([*found.of("front"), *found.of("named")], _FRONT, "o", 22, "wfq")
+    put(found.of("front", "named"), _FRONT, "o", 22, "wfq")
     for mark, sign in zip(found.of("baseline"), cycle(_SIGNS), strict=False):
-        put([mark], _BASELINE, sign, 40, mark.label)
-    for mark in found.of("named"):
+        put([mark], _BASELINE, sign, 40, mark.names[0])
+    for label in found.labels(*_PANEL_PT, letter=5.2, line=10.0):
         axes.annotate(
-            mark.label.partition(", ")[2],
-            _place(mark, found.axes),
-            xytext=(5, 4),
+            "\n".join(label.lines),
+            (label.x, label.y),
+            xytext=(-7 if label.is_left else 7, 0),
             textcoords="offset points",
+            ha="right" if label.is_left else "left",
+            va="center",
             fontsize=8,
-            color=_FRONT,
             zorder=4,
         )
     _scale(axes, "x", found.axes[0], found.values(0))
@@ -57,20 +59,19 @@ def _panel(axes: Any, found: Shown) -> None:
         _scale(axes, "y", found.axes[1], found.values(1))
     else:
         axes.set_yticks([])
-    axes.legend(fontsize=8)
-
-
-def _place(mark: Mark, axes: Sequence[Axis]) -> tuple[float, float]:
-    return axes[0].placed(mark.values[0]), axes[1].placed(mark.values[1]) if len(axes) > 1 else 0.0
 
 
 def _scale(axes: Any, which: str, axis: Axis, values: Sequence[float]) -> None:
     from matplotlib.ticker import NullLocator
 
+    of_axis = axes.xaxis if which == "x" else axes.yaxis
+    limits = axis.limits(values)
     if axis.floor is not None:
-        of_axis = axes.xaxis if which == "x" else axes.yaxis
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-        ticks = axis.ticks(values)
+        limits = (10.0 ** limits[0], 10.0 ** limits[1])
+    ticks = axis.ticks(values)
+    if ticks is not None:
         of_axis.set_ticks(list(ticks), list(ticks.values()))
         of_axis.set_minor_locator(NullLocator())
-    (axes.set_xlabel if which == "x" else axes.set_ylabel)(axis.title)
+    (axes.set_xlim if which == "x" else axes.set_ylim)(*limits)
+    (axes.set_xlabel if which == "x" else axes.set_ylabel)(axis.heading)

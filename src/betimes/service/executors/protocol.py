@@ -45,6 +45,9 @@ class Launch:
     unit_on: Mapping[str, Natural] = field(default_factory=dict[str, Natural])
     """The demand of a unit on each node, where families differ; the amounts above are then those of the first."""
     stdin: str | None = None  # the command's standard input
+    warn_signal: str = "USR1"
+    output: str | None = None  # the file for standard output and, without `error`, for standard error
+    error: str | None = None
     may_restart: bool = True  # False: the start is on the disk before the run begins
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from betimes.service.executors.protocol import Launch, Place
-from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.job import Job, Run
 from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.run_reports import RunId
 from betimes.service.uploads.kept import archive_path
@@ -77,6 +79,10 @@ class Launches:
         }
         if job.array_id is not None:
             env |= {"BETIMES_ARRAY_ID": str(job.array_id), "BETIMES_ARRAY_INDEX": str(job.array_index)}
+        if (
+            "SLURM_SUBMIT_DIR" in spec.env
+        ):  # a batch script of Slurm; others might take it for a sign of Slurm
+            env |= _slurm_variables(job, run)
         unit_on = {
             node: needed
             for node, _ in run.places
@@ -106,6 +112,9 @@ class Launches:
             warn_s=spec.warn_s,
             archive=str(archive_path(self.state, spec.upload)) if spec.upload is not None else None,
             stdin=spec.stdin,
+            warn_signal=spec.warn_signal,
+            output=_file(spec.output, job, run),
+            error=_file(spec.error, job, run),
             may_restart=spec.requeue,
         )
 
@@ -113,3 +122,41 @@ class Launches:
         """A run's identity. A log restored from a copy gives out numbers again, but at other instants."""
         run = f"{self.log_id} {job.job_id} {job.submitted_at!r} {number}"
         return hashlib.sha256(run.encode("ascii")).hexdigest()[:32]
+
+
+def _slurm_variables(job: Job, run: Run) -> dict[str, str]:
+    """What batch scripts of Slurm read about the run; `sbatch` of `spec` has set what is known before it."""
+    nodes, number = ",".join(node for node, _ in run.places), str(job.job_id)
+    cores, count = str(max(1, math.floor(job.spec.cpu * run.units))), str(len(run.places))
+    known = {
+        "JOB_ID": number,
+        "JOBID": number,
+        "JOB_NAME": job.spec.title,
+        "JOB_USER": job.user,
+        "JOB_NODELIST": nodes,
+        "NODELIST": nodes,
+        "JOB_NUM_NODES": count,
+        "NNODES": count,
+        "JOB_CPUS_PER_NODE": cores,
+        "CPUS_ON_NODE": cores,
+        **dict.fromkeys(("PROCID", "LOCALID", "NODEID"), "0"),
+    }
+    if job.array_id is not None:
+        known |= {"ARRAY_JOB_ID": str(job.array_id), "ARRAY_TASK_ID": str(job.array_index)}
+    if run.number > 1:
+        known["RESTART_COUNT"] = str(run.number - 1)
+    return {f"SLURM_{name}": value for name, value in known.items()}
+
+
+def _file(pattern: str | None, job: Job, run: Run) -> str | None:
+    """A file's name by a pattern such as `%x-%4j.out`; a number in it pads with zeros. Source: sbatch."""
+    if pattern is None:
+        return None
+    number, first = str(job.job_id), str(job.array_id or job.job_id)
+    known = {
+        "%": "%", "j": number, "J": number, "A": first, "a": str(job.array_index or 0), "N": run.places[0][0],
+        "n": "0", "t": "0", "s": "batch", "u": job.user, "x": job.spec.title.replace("/", "_"),
+    }  # fmt: skip
+    return re.sub(
+        r"%([0-9]?)([a-zA-Z%])", lambda at: known.get(at[2], at[0]).rjust(int(at[1] or 0), "0"), pattern
+    )

@@ -49,6 +49,8 @@ class Jobs:
                 self.end(job, "cancelled", reasons.in_vain(number, ended), "policy")
                 return
         if job.not_before_at > state.now_at:
+            if not job.attempt:
+                self._block(job, reasons.begin(job.not_before_at))
             return
         if not index.has_room(job):
             self._block(job, reasons.array(job.array_id or 0, job.array_most))

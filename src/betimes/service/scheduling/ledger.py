@@ -207,6 +207,7 @@ def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
         set_id=data.get("set_id"),
         trials=TrialSet(**data["trials"]) if "trials" in data else None,
     )
+    job.not_before_at = job.spec.begin_at or 0.0
     job.status = next_status(None, Transition.SUBMIT)
     job.reason = data.get("reason")
     ledger.jobs[job.job_id] = job

@@ -29,6 +29,7 @@ from betimes.units import instant
 CODES = {
     "compiling": "the policy in force is still being compiled",
     "held": "a user holds it",
+    "begin": "it is to begin later",
     "dependency": "a job that it depends on has not ended",
     "dependency-failed": "a job that it depends on did not succeed",
     "array-limit": "the array's limit of running elements is reached",
@@ -88,6 +89,11 @@ def by_user(user: str) -> dict[str, Any]:
 def cancelled(user: str | None) -> dict[str, Any]:
     """Ended by a user."""
     return reason("cancelled", f"cancelled by {user}" if user else "cancelled", user=user)
+
+
+def begin(at: float) -> dict[str, Any]:
+    """Not before an instant that its user gave."""
+    return reason("begin", f"is to begin at {instant(at)} or later", at=at)
 
 
 def after(number: int) -> dict[str, Any]:

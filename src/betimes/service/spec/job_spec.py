@@ -74,6 +74,7 @@ Text = Annotated[
 Label = Annotated[Text, Field(min_length=1, max_length=200)]
 Family = Annotated[Label, in_schema(pattern=r"^[^\x00-\x1f\x7f]+$")]
 Folder = Annotated[Text, in_schema(pattern=r"^/[^\x00]*$")]
+FileName = Annotated[Text, Field(min_length=1, max_length=4096)]
 Sha256 = Annotated[str, in_schema(pattern=SHA256)]
 Variable = Annotated[Label, in_schema(pattern=r"^(?!BETIMES_)[^=\x00]+$")]
 Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
@@ -192,6 +193,10 @@ class JobSpec(BaseModel):
     upload: Sha256 | None = None  # of a directory that was sent to the service: it runs in a copy of that
     env: dict[Variable, Text] = Field(default_factory=dict)
     stdin: Text | None = None  # what the command reads from standard input
+    output: FileName | None = (
+        None  # the file for standard output, in place of the log; %j is the job's number
+    )
+    error: FileName | None = None  # the file for standard error; by default that of the output
     cpu: Amount = 1.0  # cores
     memory_gib: Amount = 0.0  # 0: no limit, none set aside
     gpu: Amount = 0.0
@@ -214,11 +219,17 @@ class JobSpec(BaseModel):
     steps: Annotated[int, Field(ge=1, le=MOST_STEPS), WHOLE] | None = None
     step_s: Seconds | None = None
     time_limit_s: Seconds | None = None
-    warn_s: float = Field(default=60.0, ge=0, le=86_400, allow_inf_nan=False)  # before the limit, by SIGUSR1
+    warn_s: float = Field(
+        default=60.0, ge=0, le=86_400, allow_inf_nan=False
+    )  # before the limit, by warn_signal
+    warn_signal: Literal["USR1", "USR2", "TERM", "INT", "HUP"] = "USR1"
     checkpoint_dir: Folder | None = None  # a folder of the job's own by default
     array: Array | None = None  # 1-100%10
     as_one: bool = False  # the array is one elastic job, each element of which is a trial on one unit
     after: list[After] = Field(default_factory=list, max_length=MOST_AFTER)  # "41", "41:any", "prep:any"
+    begin_at: float | None = Field(
+        default=None, ge=0, le=1e11, allow_inf_nan=False
+    )  # not before; s since 1970
     hold: bool = False  # keep it from starting until a user releases it
     retries: Annotated[int, Field(ge=0, le=1000), WHOLE] = 0
     backoff_s: float = Field(default=10.0, ge=0, le=86_400, allow_inf_nan=False)  # doubled with every retry

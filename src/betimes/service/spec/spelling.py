@@ -6,6 +6,7 @@ Read without the models: the command line has no time for them.
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +32,36 @@ def parse_units(text: str) -> tuple[int, int]:
     return least, most
 
 
+def parse_begin(text: str, now_s: float | None = None) -> float:
+    """The instant, s since 1970, of `now+2hours`, `16:00`, `tomorrow`, `2026-11-27` or `2026-11-27T16:00`, local time.
+
+    Raises ValueError for other texts.
+    """
+    from datetime import datetime, timedelta  # for few jobs only
+
+    now = datetime.fromtimestamp(time.time() if now_s is None else now_s)
+    wanted = text.strip().lower()
+    if found := re.fullmatch(r"now(?:\+(\d{1,9})\s*(second|minute|hour|day|week)?s?)?", wanted):
+        steps = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
+        return now.timestamp() + int(found[1] or 0) * steps.get(found[2] or "", 1.0)
+    words = {"midnight": "00:00", "noon": "12:00", "fika": "15:00", "teatime": "16:00"}
+    try:
+        if wanted in ("today", "tomorrow"):
+            day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+            return (day + timedelta(days=wanted == "tomorrow")).timestamp()
+        if "-" in wanted:
+            return datetime.fromisoformat(wanted).timestamp()
+        clock = datetime.strptime(
+            words.get(wanted, wanted), "%H:%M:%S" if wanted.count(":") == 2 else "%H:%M"
+        )
+    except ValueError:
+        raise ValueError(
+            f"{text[:40]!r} is not an instant; write now+2hours, 16:00, tomorrow or 2026-11-27T16:00"
+        ) from None
+    at = now.replace(hour=clock.hour, minute=clock.minute, second=clock.second, microsecond=0)
+    return (at if at > now else at + timedelta(days=1)).timestamp()
+
+
 class Spelling(NamedTuple):
     """Another way to write fields of a job: their names, and how the text is read."""
 
@@ -47,6 +78,7 @@ SPELLINGS = {
     "time_limit": Spelling(("time_limit_s",), parse_duration),
     "warn": Spelling(("warn_s",), parse_duration),
     "backoff": Spelling(("backoff_s",), parse_duration),
+    "begin": Spelling(("begin_at",), parse_begin),
 }
 """Fields with the names of the options, which read `2h` and `4GiB`; a plain number is seconds, GiB or units."""
 
@@ -62,3 +94,29 @@ def with_full_names(policy: str, folder: Path) -> str:
     return re.sub(
         r"[^:=+,]+\.py(?=:)", lambda file: str((folder / Path(file[0]).expanduser()).absolute()), policy
     )
+
+
+def exported(text: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that `ALL`, `NONE` or names, as in `ALL,SEED=7` or `PATH,HOME`, hand over to a job.
+
+    environ: those of the submitter; of Betimes' and of a Slurm job's variables none is handed over. Raises ValueError.
+    """
+    free = {
+        name: value for name, value in environ.items() if not name.startswith(("BETIMES_", "SLURM_")) and name
+    }
+    found: dict[str, str] = {}
+    for number, part in enumerate(text.split(",")):
+        name, equals, value = part.partition("=")
+        if part.upper() == "ALL":
+            found |= free
+        elif part.upper() in ("NONE", "NIL") and number == 0:
+            continue
+        elif not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise ValueError(
+                f"{part[:40]!r} is not a variable; write ALL, NONE, or NAME and NAME=VALUE by commas"
+            )
+        elif equals:
+            found[name] = value
+        elif name in free:
+            found[name] = free[name]
+    return found

@@ -10,7 +10,7 @@ from betimes.cli.render.tables import Column
 from betimes.cli.verbs import Json, Option, Output, State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from betimes.service.spec.family_demand import FamilyDemand
     from betimes.service.spec.job_spec import JobSpec
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         RunView,
     )
 
+_MOST_VARIABLES = 12  # shown one by one
 _QUOTE_COLUMNS = (
     Column("Made"),
     Column("Starts", rank=1),
@@ -176,7 +177,8 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
 
 def _asked(story: JobStory) -> list[tuple[str, str]]:
     """The job's request, without defaults."""
-    from betimes.cli.render.jobs import command_line, units
+    from betimes.cli.render.jobs import units
+    from betimes.service.spec.sbatch import command_line
     from betimes.units import length
 
     spec = story.spec
@@ -188,9 +190,11 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
     width = units(spec.min_units, spec.max_units)
     each = " of" if spec.max_units == 1 else ", each of"
     pairs = [
-        ("command", command_line(spec)),
+        ("command", command_line(spec.command)),
         ("folder", spec.workdir or ""),
         ("upload", spec.upload or ""),
+        ("output", spec.output or ""),
+        ("errors", spec.error or ""),
         ("asks for", f"{width}{each} {', or '.join(needed)}"),
         ("tasks", _tasks(spec)),
         ("requires", ", ".join(f"{name}={value}" for name, value in spec.require.items())),
@@ -207,9 +211,16 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("checkpoints", spec.checkpoint_dir or ""),
         ("notifies", spec.notify or ""),
         ("labels", ", ".join(f"{name}={value}" for name, value in spec.labels.items())),
-        ("environment", ", ".join(f"{name}={value}" for name, value in spec.env.items())),
+        ("environment", _variables(spec.env)),
     ]
     return [(name, text) for name, text in pairs if text]
+
+
+def _variables(env: Mapping[str, str]) -> str:
+    """Variables of a job; only their number where a whole environment was handed over."""
+    if len(env) > _MOST_VARIABLES:
+        return f"{len(env)} variables; --json lists them"
+    return ", ".join(f"{name}={value}" for name, value in env.items())
 
 
 def _amounts(gpu: float, cpu: float, memory_gib: float) -> str:

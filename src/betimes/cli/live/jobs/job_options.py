@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
-def _option(kind: Any, flag: str, metavar: str | None, text: str) -> Any:
-    return Annotated[kind | None, Option(flag, metavar=metavar, help=text, show_default=False)]
+def _option(kind: Any, flags: str, metavar: str | None, text: str) -> Any:
+    return Annotated[kind | None, Option(*flags.split(), metavar=metavar, help=text, show_default=False)]
 
 
 OPTIONS: dict[str, Any] = {
@@ -24,12 +24,23 @@ OPTIONS: dict[str, Any] = {
         "What to call it; jobs of one name are expected to take as long. By default the program's name, and then "
         "only the same command in the same folder is.",
     ),
-    "workdir": _option(str, "--workdir", "DIR", "The folder in which it runs. By default the current one."),
+    "workdir": _option(str, "--workdir --chdir", "DIR", "The folder in which it runs. By default the current one."),
     "upload": _option(
         str, "--upload", "DIR", "Send this directory along, and run the job in a copy of it, on whatever machine."
     ),
     "env": _option(
         list[str], "--env", "K[=V]", "A variable of its environment; K alone takes the value it has here. Repeatable."
+    ),
+    "export": _option(
+        str, "--export", "ALL|NONE|NAMES", "Variables that it gets from here: all (the default for a script of "
+        "Slurm), none (for a command), or those named, by commas; NAME=VALUE sets one.",
+    ),
+    "output": _option(
+        str, "--output", "FILE", "Where its output goes, instead of what `betimes logs` shows; %j is its number, %A "
+        "that of its array, %a its index, %x its name, %u the user.",
+    ),
+    "error": _option(
+        str, "--error", "FILE", "Where its standard error goes. By default that is where its output goes."
     ),
     "cpu": _option(float, "--cpu", "N", "Cores of a unit. By default 1."),
     "memory": _option(
@@ -78,7 +89,10 @@ OPTIONS: dict[str, Any] = {
     "time_limit": _option(
         str, "--time-limit", "TIME", "The longest a run may take: then it is stopped, and after the grace killed."
     ),
-    "warn": _option(str, "--warn", "TIME", "Time before the limit at which it gets SIGUSR1. By default 60s."),
+    "warn": _option(str, "--warn", "TIME", "Time before the limit at which it gets a signal. By default 60s."),
+    "warn_signal": _option(
+        Literal["USR1", "USR2", "TERM", "INT", "HUP"], "--warn-signal", None, "The signal of --warn. By default USR1."
+    ),
     "checkpoint_dir": _option(
         str, "--checkpoint-dir", "DIR", "Where it keeps what it resumes from. By default a folder of its own."
     ),
@@ -92,6 +106,9 @@ OPTIONS: dict[str, Any] = {
     "after": _option(
         list[str], "--after", "JOB[:any]", "Start once that job has finished, or with :any, however it has ended: "
         "a number, a range as in 41-45, or a name. In a file also the name of a job before it. Repeatable.",
+    ),
+    "begin": _option(
+        str, "--begin", "TIME", "Not before: now+2hours, 16:00, tomorrow or 2026-11-27T16:00, in local time."
     ),
     "hold": _option(bool, "--hold", None, "Keep it from starting until `betimes release` lets it."),
     "retries": _option(int, "--retries", "N", "Runs after the first, if that fails. By default none."),
@@ -118,7 +135,7 @@ Job = Annotated[dict[str, Any], Several(OPTIONS)]
 _FLAGS = {"step": "--step-s", "labels": "--label"}
 _TABLES = ("env", "labels")
 _FOLDERS = ("workdir", "checkpoint_dir", "upload")
-_NOT_A_FIELD = "trial"
+_NOT_FIELDS = ("trial", "export")
 
 
 def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,7 +144,7 @@ def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
 
     fields: dict[str, Any] = {}
     for name, value in job.items():
-        if value is None or name == _NOT_A_FIELD:
+        if value is None or name in _NOT_FIELDS:
             continue
         try:
             if name in SPELLINGS:
@@ -151,9 +168,22 @@ def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
                 fields[name] = value
         except (ValueError, RuntimeError) as error:
             raise InputError(f"{flag(name)}: {error}") from None
-    if job.get(_NOT_A_FIELD) and fields.setdefault("qos", "trial") != "trial":
+    if (export := job.get("export")) is not None:
+        fields["env"] = {**_exported(export), **fields.get("env", {})}
+    if job.get("trial") and fields.setdefault("qos", "trial") != "trial":
         raise InputError(f"--trial: --qos {fields['qos']} says otherwise; leave one of them out")
     return fields
+
+
+def _exported(text: str) -> dict[str, str]:
+    import os
+
+    from betimes.service.spec.spelling import exported
+
+    try:
+        return exported(text, os.environ)
+    except ValueError as error:
+        raise InputError(f"--export: {error}") from None
 
 
 def wrong_option(field: str | None, text: str) -> InputError:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from betimes.cli.live.jobs.completing import ACTIVE, STATUSES, complete_job, complete_status
+from betimes.cli.live.jobs.ids import Ids
 from betimes.cli.render.tables import Column
 from betimes.cli.verbs import Json, Option, Output, State
 from betimes.errors import InputError
@@ -119,6 +120,23 @@ def jobs(
         say(_none(wanted, status is None and not everything))
     if not is_all:
         print(f"betimes: note: the newest {limit} are listed; --limit N lists more", file=sys.stderr)
+
+
+def status(ids: Ids, state: State = None, as_json: Json = False) -> None:
+    """Print the status of each of these jobs, a word on a line, in the order given: queued, running, finished, ...
+
+    Meant for scripts; `betimes jobs` and `betimes job` say more.
+    """
+    from betimes.cli.live.connection import connect
+    from betimes.cli.live.jobs.ids import resolve
+    from betimes.cli.render.as_json import print_json
+
+    with connect(state) as service:
+        found = {str(number): service.job(number).job.status for number in resolve(service, ids)}
+    if as_json:
+        print_json(found)
+    else:
+        print("\n".join(found.values()))
 
 
 def fetch(service: PlainClient, wanted: Conditions, limit: int) -> tuple[list[JobView], bool]:

@@ -34,8 +34,9 @@ Command = Annotated[list[str] | None, AfterDashes()]
 File = Annotated[
     str | None,
     Argument(
-        metavar="FILE | -- COMMAND",
-        help="A file of jobs (.toml, .yaml), or behind two dashes the program and its arguments.",
+        metavar="FILE | SCRIPT | -- COMMAND",
+        help="A file of jobs (.toml, .yaml), a batch script of Slurm, or behind two dashes the program and its "
+        "arguments.",
         show_default=False,
     ),
 ]
@@ -88,6 +89,9 @@ def submit(
     ] = None,
     by: By = None,
     probability: Probability = None,
+    id_only: Annotated[
+        bool, Option("--id-only", help="Print the jobs' numbers only: 41, or 41-45 of an array, a line each.")
+    ] = False,
     state: State = None,
     as_json: Json = False,
 ) -> None:
@@ -97,7 +101,8 @@ def submit(
     renting is the cheapest that reaches --probability, which --rent auto then takes.
 
     Options given beside a FILE hold for all of its jobs. What is piped into the submission of a command is kept with
-    the job, up to 64 KiB of text, and is what the command reads.
+    the job, up to 64 KiB of text, and is what the command reads. A batch script of Slurm, which may also come from
+    standard input, is read with its #SBATCH lines.
     """
     from betimes.cli.live.connection import connect
     from betimes.cli.live.jobs.deadline import as_planned, as_promised, deadline_of, outlook, pairs
@@ -109,12 +114,16 @@ def submit(
     if each_line is not None and (file is not None or command is not None):
         raise InputError("--each-line: a file or a command is given as well; leave one of them out")
     deadline = deadline_of(by, probability)
+    if id_only and as_json:
+        raise InputError("--id-only: --json prints the numbers, too; leave one of them out")
     asked = [] if each_line is not None else _asked("submit", command, file, job)
     _check_one(asked, deadline)
     if command:
-        asked = [(_with_input(fields), folder) for fields, folder in asked]
+        asked = [(fields if "stdin" in fields else _with_input(fields), folder) for fields, folder in asked]
     with connect(state, waits=wait) as service:
-        uploads = _send([folder for _, folder in asked if folder is not None], service, silent=as_json)
+        uploads = _send(
+            [folder for _, folder in asked if folder is not None], service, silent=as_json or id_only
+        )
         specs = [_in_copy(fields, uploads.get(folder)) for fields, folder in asked]
         found = None
         if deadline is not None:
@@ -123,13 +132,16 @@ def submit(
             specs = [as_planned(specs[0], found)] if job.get("rent") == "auto" else specs
         if each_line is not None:
             submitted = _submit_lines(service, each_line, job, key)
-        elif file is None:
+        elif file is not None and file.endswith(SUFFIXES):
+            submitted = service.submit(specs, key=key)
+        else:
             with _options_at_fault():
                 submitted = [service.submit(_by_number(service, specs[0]), key=key)]
-        else:
-            submitted = service.submit(specs, key=key)
         job_ids = [each for one in submitted for each in one.job_ids]
-        if not as_json:
+        if id_only:
+            ends = [(one.job_ids[0], one.job_ids[-1]) for one in submitted]
+            print("\n".join(f"{first}" if first == last else f"{first}-{last}" for first, last in ends))
+        elif not as_json:
             _show_number(submitted, job_ids) if each_line is not None else _show(specs, submitted)
         if found is not None:
             found = as_promised(found, submitted[0].quote)
@@ -140,7 +152,7 @@ def submit(
         answer = _answer(submitted, job_ids, list(uploads.values()), over)
         print_json(answer if found is None else {**answer, "by": found.as_json()})
     if over is not None:
-        say_and_judge(over, silent=as_json)
+        say_and_judge(over, silent=as_json or id_only)
 
 
 def quote(
@@ -415,8 +427,12 @@ def _asked(
     verb: str, command: list[str] | None, file: str | None, job: Fields
 ) -> list[tuple[Fields, Path | None]]:
     """The jobs of the command line, each with the directory to send for it. Raises InputError."""
+    if (script := _script(verb, command, file)) is not None:
+        text, path = script
+        fields = _of_script(text, path, command or [], job)
+        return [(fields, directory_of(fields))]
     if (file is None) == (command is None):
-        usage = f"betimes {verb} [OPTIONS] -- COMMAND..., or betimes {verb} FILE.toml"
+        usage = f"betimes {verb} [OPTIONS] -- COMMAND..., betimes {verb} FILE.toml, or betimes {verb} SCRIPT"
         both = f"{file} and a command are given; one of them is enough" if file else "no job is given"
         raise InputError(f"{verb}: {both}: {usage}")
     given = given_fields(job)
@@ -440,6 +456,52 @@ def _asked(
         raise wrong_option(first.field, first.text) from None
     sent = [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]
     return [(fields, draft.directory(**given)) for fields, draft in zip(sent, drafts, strict=True)]
+
+
+def _script(verb: str, command: list[str] | None, file: str | None) -> tuple[str, str] | None:
+    """The batch script that is given, from a file or on standard input, and what to call it; null: none is.
+
+    Raises InputError.
+    """
+    if file is not None and not file.endswith(SUFFIXES):
+        try:
+            return Path(file).read_text(encoding="utf-8"), file
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+            raise InputError(
+                f"{file}: cannot be read ({reason}); name a file of jobs or a script, or put -- before a command: "
+                f"betimes {verb} -- {file}"
+            ) from None
+    if file is None and command is None and _is_data(os.fstat(0)):
+        text = sys.stdin.read()
+        return (text, "sbatch") if text else None
+    return None
+
+
+def _of_script(text: str, path: str, arguments: list[str], job: Fields) -> Fields:
+    """A batch script as a job; options of the command line prevail over its lines. Raises InputError."""
+    from betimes.service.spec.sbatch import read_script
+
+    export = job.get("export")
+    given = given_fields({**job, "export": None})
+    batch = read_script(
+        text, path, options=[] if export is None else [f"--export={export}"], arguments=arguments
+    )
+    if len(text.encode()) > MOST_INPUT:
+        raise InputError(
+            f"{path}: has more than {MOST_INPUT >> 10} KiB, which is not kept with a job; let a short script call it"
+        )
+    for note in batch.notes:
+        print(f"betimes: note: {note}", file=sys.stderr)
+    fields = batch.fields
+    if "require" in given:
+        given["require"] = dict(label.partition("=")[::2] for label in given["require"])
+    for name in ("env", "labels", "require"):
+        if name in given:
+            given[name] = {**fields.get(name, {}), **given[name]}
+    if "upload" in given:
+        del fields["workdir"]
+    return {**fields, **given}
 
 
 def _here(fields: Fields) -> Fields:
@@ -502,5 +564,5 @@ def _show(specs: Sequence[Fields], submitted: Sequence[Submitted]) -> None:
         begin = "never" if promise.start_at is None else starts(promise, at_now)
         end = done(promise, at_now) if promise.finish_at is not None else "-"
         rows.append([number, _title(spec), begin, end, length(promise.run_s), usd(promise.cost_usd), why])
-    show(columns, rows)
+    show(columns, rows, rest="a wider terminal or --json shows all")
     say(*dict.fromkeys(text for one in submitted for _, text in note_pairs(one)))

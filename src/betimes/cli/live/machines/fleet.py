@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from betimes.cli.render.tables import Column
-from betimes.cli.verbs import Json, State
+from betimes.cli.verbs import Json, Output, State
 
 if TYPE_CHECKING:
     from betimes.service.views.models import FleetMove, FleetPlanView, FleetView
@@ -25,7 +25,7 @@ _STEPS = (
 )
 
 
-def fleet(state: State = None, as_json: Json = False) -> None:
+def fleet(state: State = None, output: Output = None, as_json: Json = False) -> None:
     """Show the rented machines, their cost and the plan."""
     from betimes.cli.live.connection import connect
     from betimes.cli.render.as_json import print_json
@@ -35,10 +35,10 @@ def fleet(state: State = None, as_json: Json = False) -> None:
     if as_json:
         print_json(found)
     else:
-        _print(found)
+        _print(found, wide=output is not None)
 
 
-def plan(state: State = None, as_json: Json = False) -> None:
+def plan(state: State = None, output: Output = None, as_json: Json = False) -> None:
     """Show what the policy in force would rent, give back and move now, and why; nothing is changed by that."""
     from betimes.cli.live.connection import connect
     from betimes.cli.render.as_json import print_json
@@ -48,10 +48,10 @@ def plan(state: State = None, as_json: Json = False) -> None:
     if as_json:
         print_json(found)
     else:
-        _print_plan(found)
+        _print_plan(found, wide=output is not None)
 
 
-def _print(found: FleetView) -> None:
+def _print(found: FleetView, *, wide: bool) -> None:
     from betimes.cli.render.tables import say, show
 
     if not found.machines:
@@ -63,7 +63,7 @@ def _print(found: FleetView) -> None:
             [one.name, one.type, one.status, f"{one.usd_per_h:g}", ", ".join(map(str, one.jobs))]
             for one in found.machines
         ],
-        wide=False,
+        wide=wide,
     )
     said = f"{len(found.machines)} rented, ${found.usd_per_h:.4g} an hour"
     if found.no_packing_usd_per_h is not None:
@@ -83,7 +83,7 @@ def _moved(one: FleetMove) -> str:
     return f"Job {one.job} has moved: it saves {came}; expected: {planned}"
 
 
-def _print_plan(found: FleetPlanView) -> None:
+def _print_plan(found: FleetPlanView, *, wide: bool) -> None:
     from betimes.cli.render.tables import say, show
     from betimes.cli.render.times import clock, now
 
@@ -97,7 +97,7 @@ def _print_plan(found: FleetPlanView) -> None:
             [one.kind, "" if one.job is None else str(one.job), one.machine or one.type or "", one.reason]
             for one in found.steps
         ],
-        wide=False,
+        wide=wide,
     )
     more = "more" if found.usd_per_h_change >= 0 else "less"
     say(f"The fleet would then cost ${abs(found.usd_per_h_change):.4g} an hour {more}{when}")

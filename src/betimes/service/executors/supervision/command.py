@@ -35,6 +35,8 @@ def become_command(
         os.dup2(_input(launch), 0)
         step = "workdir"
         os.chdir(encoded(launch["workdir"]))
+        step = "output"
+        _redirect(launch, output)
         os.write(tell, READY)
         word = os.read(gate, 1)
         if not word:
@@ -64,6 +66,25 @@ def _input(launch: dict[str, Any]) -> int:
         left = left[os.write(file, left) :]
     os.lseek(file, 0, os.SEEK_SET)
     return file
+
+
+def _redirect(launch: dict[str, Any], log: int) -> None:
+    """Let standard output and error be the files that the job names; a line of the log names them.
+
+    A job's first run begins a file anew, later runs append to it.
+    """
+    output, error = launch.get("output"), launch.get("error")
+    is_anew = launch["run"][1] == 1
+    opened: dict[str, int] = {}
+    for path, numbers in ((output, (1, 2)), (error, (2,))):
+        if path is None:
+            continue
+        if path not in opened:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if is_anew else 0)
+            opened[path] = os.open(encoded(path), flags, 0o666)
+            os.write(log, b"betimes: output goes to " + encoded(path) + b"\n")
+        for number in numbers:
+            os.dup2(opened[path], number)
 
 
 def _of_interpreter(path: str, program: str) -> str:
@@ -106,6 +127,9 @@ def describe(step: str, number: int, text: str, launch: dict[str, Any]) -> str:
             errno.EACCES: "may not be entered; name another or change its permissions",
         }
         return f"the working directory {workdir!r} {found.get(number, f'cannot be entered: {text}')}"
+    if step == "output":
+        files = " or ".join(repr(launch[name]) for name in ("output", "error") if launch[name] is not None)
+        return f"its output file {files} cannot be written: {text}; name another, or create its folder"
     if step != "command":
         return f"the command {program!r} was not started: {step}: {text}"
     if number in (errno.ENOENT, errno.ENOTDIR):

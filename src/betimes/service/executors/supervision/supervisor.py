@@ -338,10 +338,11 @@ class Supervisor:
             self.kill_at, self.grace_s = kill_at, grace_s
 
     def _warn(self, now: float) -> None:
-        """SIGUSR1 to processes that handle it, as it kills all others; if none does, look again in a second."""
-        warned = [pid for pid in descendants(os.getpid()) if catches(pid, signal.SIGUSR1)]
+        """A signal to processes that handle it, as it kills all others; if none does, look again in a second."""
+        number = getattr(signal, "SIG" + self.launch.get("warn_signal", "USR1"))
+        warned = [pid for pid in descendants(os.getpid()) if catches(pid, number)]
         for pid in warned:
-            send(pid, signal.SIGUSR1)
+            send(pid, number)
         self.warn_at = _NEVER if warned else now + 1.0
 
     def _reap(self) -> None:

@@ -1,0 +1,453 @@
+"""Batch scripts of Slurm: their `#SBATCH` lines and the options of `sbatch`, as fields of a job.
+
+Uses nothing but a small part of the standard library, so that the command line is quick. An option that cannot be kept
+is an error that names it, unless it is one of `HARMLESS` or `NOTED`. Source: the manual page of sbatch, Slurm 24.11.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from betimes.errors import InputError, JobFileError
+from betimes.service.spec.spelling import exported, parse_begin
+
+SHORT = {
+    "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "G": "gpus", "H": "hold", "J": "job-name",
+    "L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "W": "wait", "a": "array",
+    "b": "begin", "c": "cpus-per-task", "d": "dependency", "e": "error", "i": "input", "k": "no-kill",
+    "m": "distribution", "n": "ntasks", "o": "output", "p": "partition", "q": "qos", "s": "oversubscribe", "t": "time",
+    "v": "verbose", "w": "nodelist", "x": "exclude",
+}  # fmt: skip
+SWITCHES = frozenset(
+    {"contiguous", "hold", "ignore-pbs", "no-requeue", "overcommit", "oversubscribe", "parsable", "quiet", "requeue",
+     "spread-job", "test-only", "use-min-nodes", "verbose", "wait"}
+)  # fmt: skip
+MAY_HAVE_VALUE = frozenset({"exclusive", "get-user-env", "nice", "no-kill", "propagate"})
+LABELS = ("partition", "account", "qos", "wckey", "comment", "reservation")
+"""Kept as labels of the job, to find it by; nothing else follows from them."""
+HARMLESS = frozenset(
+    {"acctg-freq", "contiguous", "cores-per-socket", "cpu-bind", "cpu-freq", "distribution", "extra-node-info",
+     "get-user-env", "gpu-bind", "gpu-freq", "hint", "ignore-pbs", "kill-on-invalid-dep", "mail-user", "mem-bind",
+     "no-kill", "ntasks-per-core", "ntasks-per-socket", "oversubscribe", "parsable", "profile", "propagate", "quiet",
+     "sockets-per-node", "spread-job", "switches", "thread-spec", "threads-per-core", "use-min-nodes", "verbose",
+     "wait-all-nodes"}
+)  # fmt: skip
+"""Placement within a machine, accounting and talkativeness: a script does the same without them."""
+NOTED = {
+    "exclusive": "other jobs may run on the same machine; the job's cores and memory are its own",
+    "mail-type": "no mail is sent",
+}
+"""Not done, and the job runs all the same; users get a note."""
+RUN = (
+    "sh",
+    "-c",
+    'script="$BETIMES_RUN_DIR/slurm_script" && cat >"$script" && chmod 700 "$script" && exec "$script" "$@" </dev/null',
+)
+"""A script is the input of its job, and a file of each run: as with Slurm, later changes to it do not matter."""
+
+_KNOWN = frozenset(
+    {*SHORT.values(), *SWITCHES, *MAY_HAVE_VALUE, *LABELS, *HARMLESS, *NOTED, "cpus-per-gpu", "export", "gpus-per-node",
+     "gpus-per-task", "gres", "mem", "mem-per-cpu", "mem-per-gpu", "ntasks-per-node", "open-mode", "signal", "time-min",
+     "wrap", "mincpus", "tmp", "deadline", "priority"}
+)  # fmt: skip
+_MINUTES = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)B?", re.IGNORECASE)
+_GRES = re.compile(r"(?:gres[:/])?gpu(?:[:/=](?P<kind>[A-Za-z][\w.+-]*))?(?:[:/=](?P<number>\d+))?")
+_GPUS = re.compile(r"(?:(?P<kind>[A-Za-z][\w.+-]*):)?(?P<number>\d+)")
+_SIGNAL = re.compile(r"(?:R?B?:)?(?:SIG)?(?P<signal>[A-Z0-9]+)(?:@(?P<s>\d+))?", re.IGNORECASE)
+_SIGNALS = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
+_MIB = 1.0 / 1024.0
+
+
+class Given(NamedTuple):
+    """An option as given: its long name, its value (empty for a switch), and its line; null: on the command line."""
+
+    name: str
+    value: str
+    line: int | None
+
+
+class Batch(NamedTuple):
+    """A batch script as a job: fields as sent to the service, and what users should know about ignored options."""
+
+    fields: dict[str, Any]
+    notes: list[str]
+
+
+def is_script(text: str) -> bool:
+    """Whether a text is a script: its first line names an interpreter."""
+    return text.startswith("#!")
+
+
+def read_script(
+    text: str,
+    path: str,
+    *,
+    options: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    environ: Mapping[str, str] = os.environ,
+    workdir: str | None = None,
+    name: str | None = None,
+) -> Batch:
+    """A script as a job; `options`, as of `sbatch`, prevail over its lines.
+
+    path: as given by the user, for messages. arguments: of the script. environ: of the submitter. workdir: that of the
+    submitter by default. name: of the job without `--job-name`, by default the file's. Raises JobFileError with the
+    line, or InputError for an option of `options`.
+    """
+    if not is_script(text):
+        raise JobFileError(
+            "the first line names no interpreter; begin with a line such as #!/bin/bash", path, 1
+        )
+    lines, notes = _directives(text, path)
+    given = [*lines, *_parsed(list(options), None, path)]
+    fields, more = _Reader(path, given, environ, workdir or str(Path.cwd())).fields()
+    title = name or path.rsplit("/", 1)[-1]
+    fields.setdefault("name", title)
+    return Batch({**fields, "command": [*RUN, title, *arguments], "stdin": text}, [*notes, *more])
+
+
+def command_line(command: Sequence[str]) -> str:
+    """A job's command as it could be typed; of a batch script the script and its arguments."""
+    if tuple(command[: len(RUN)]) == RUN:
+        return f"batch script {shlex.join(command[len(RUN) :])}"
+    return shlex.join(command)
+
+
+def parse_time(text: str) -> float | None:
+    """A time limit of Slurm, s: minutes, min:s, h:min:s, d-h, d-h:min, d-h:min:s; None: no limit. Raises ValueError."""
+    if text.upper() in ("UNLIMITED", "INFINITE", "0"):
+        return None
+    found = _MINUTES.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            f"{text!r} is not a time; write minutes, or 2:30:00, 1-12 or 1-12:00:00 (days-hours:min:s)"
+        )
+    days, *parts = (None if part is None else int(part) for part in found.groups())
+    numbers = [part for part in parts if part is not None]
+    if days is not None:
+        numbers = [*numbers, 0, 0][:3]
+    elif len(numbers) < 3:  # minutes, or minutes and seconds
+        numbers = [0, *numbers, 0][:3]
+    hours, minutes, seconds = numbers
+    return float(((days or 0) * 24 + hours) * 3600 + minutes * 60 + seconds)
+
+
+def parse_memory(text: str) -> float:
+    """An amount of memory of Slurm, GiB; a plain number is MiB. Raises ValueError."""
+    found = _MEMORY.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not an amount of memory; write MiB, or 512M, 16G, 1T")
+    unit = found[2].upper() or "M"
+    return float(found[1]) * {"K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10}[unit]
+
+
+def _directives(text: str, path: str) -> tuple[list[Given], list[str]]:
+    """The options of the `#SBATCH` lines before the first command, and a note about those behind it."""
+    given: list[Given] = []
+    late: list[int] = []
+    has_begun = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.startswith("#"):
+            has_begun = has_begun or bool(line.strip())
+        elif line.startswith("#SBATCH") and has_begun:
+            late.append(number)
+        elif re.match(r"#SBATCH(\s|$)", line):
+            try:
+                words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+            except ValueError as error:
+                raise JobFileError(f"{str(error).lower()}; close it", path, number) from None
+            if words in (["hetjob"], ["packjob"]):
+                raise JobFileError(
+                    f"{words[0]}: a job has one kind of unit; submit several scripts, joined by --dependency",
+                    path,
+                    number,
+                )
+            given += _parsed(words, number, path)
+    notes = [f"{path}, line {number}: #SBATCH after the first command is not read" for number in late[:1]]
+    return given, notes
+
+
+def _parsed(words: list[str], line: int | None, path: str) -> list[Given]:
+    """Options with their values. Raises JobFileError or InputError for what is none."""
+    given: list[Given] = []
+    left = iter(words)
+
+    def fail(text: str) -> InputError:
+        return _error(text, path, line)
+
+    for word in left:
+        name, equals, value = word.partition("=")
+        if name.startswith("--") and len(name) > 2:
+            name = name[2:]
+        elif re.fullmatch(r"-[A-Za-z].*", word, re.DOTALL):
+            name = SHORT.get(word[1], word[:2])
+            equals, value = word[2:] and "=", word[2:].removeprefix("=")
+        else:
+            raise fail(f"{word!r} is no option of sbatch; write --NAME=VALUE")
+        if name not in _KNOWN:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, _KNOWN, 1)
+            hint = f"did you mean --{near[0]}?" if near else "leave it out"
+            raise fail(f"{word.partition('=')[0]} is no option that Betimes knows; {hint}")
+        if name in SWITCHES or (name in MAY_HAVE_VALUE and not equals):
+            if equals:
+                raise fail(f"--{name} takes no value; write --{name}")
+        elif not equals:
+            value = next(left, "")
+            if not value:
+                raise fail(f"--{name} needs a value; write --{name}=VALUE")
+        given.append(Given(name, value, line))
+    return given
+
+
+def _error(text: str, path: str, line: int | None) -> InputError:
+    return InputError(text) if line is None else JobFileError(text, path, line)
+
+
+class _Reader:
+    """Makes fields of options; of several with one name the last counts."""
+
+    def __init__(self, path: str, given: Iterable[Given], environ: Mapping[str, str], workdir: str) -> None:
+        self.path, self.environ, self.workdir = path, environ, workdir
+        self.given = {each.name: each for each in given}
+
+    def fields(self) -> tuple[dict[str, Any], list[str]]:
+        """The fields, and notes. Raises JobFileError or InputError."""
+        fields: dict[str, Any] = {"workdir": self._folder()}
+        for option, field, read in (
+            ("job-name", "name", str),
+            ("time", "time_limit_s", parse_time),
+            ("array", "array", self._array),
+            ("begin", "begin_at", parse_begin),
+            ("output", "output", str),
+            ("error", "error", str),
+            ("nice", "priority", lambda text: -int(text or 100)),
+            ("priority", "priority", int),
+        ):
+            if (value := self._read(option, read)) is not None:
+                fields[field] = value
+        for name in ("requeue", "no-requeue"):
+            if name in self.given:
+                fields["requeue"] = name == "requeue"
+        fields |= self._resources() | self._labels() | self._signal()
+        after = self._read("dependency", self._after)
+        if after:
+            fields["after"] = after
+        if "hold" in self.given:
+            fields["hold"] = True
+        self._refuse()
+        fields["env"] = self._environment(fields)
+        notes = [
+            self._where(name) + f"--{name}: {text}" for name, text in NOTED.items() if self._is_wanted(name)
+        ]
+        return fields, notes
+
+    def _is_wanted(self, name: str) -> bool:
+        return name in self.given and self.given[name].value.upper() != "NONE"
+
+    def _where(self, name: str) -> str:
+        line = self.given[name].line
+        return "" if line is None else f"{self.path}, line {line}: "
+
+    def _read(self, name: str, read: Any) -> Any:
+        """The value of an option; None: not given. A value that cannot be read is an error with the option's name."""
+        if name not in self.given:
+            return None
+        try:
+            return read(self.given[name].value)
+        except ValueError as error:
+            text = str(error)
+            if text.startswith("invalid literal"):
+                text = f"{self.given[name].value!r} is not a whole number"
+            raise self._fail(name, text) from None
+
+    def _fail(self, name: str, text: str) -> InputError:
+        return _error(f"--{name}: {text}", self.path, self.given[name].line)
+
+    def _count(self, name: str) -> int | None:
+        """A whole number of 1 or more, of which a range has the least."""
+
+        def read(text: str) -> int:
+            number = int(text.partition("-")[0])
+            if number < 1:
+                raise ValueError(f"{text} is less than 1")
+            return number
+
+        return self._read(name, read)
+
+    def _folder(self) -> str:
+        given = self.given.get("chdir")
+        return os.path.normpath(Path(self.workdir, given.value if given else ""))
+
+    def _resources(self) -> dict[str, Any]:
+        """Demand of the one unit that a script runs on: all its tasks on one machine."""
+        nodes = self._count("nodes") or 1
+        if nodes > 1:
+            raise self._fail(
+                "nodes",
+                f"{nodes} machines cannot be kept: a script runs on one, as there is no srun yet; write --nodes=1 and "
+                "ask for the cores there, or submit a program for several machines with `betimes submit --units`",
+            )
+        tasks = self._count("ntasks") or self._count("ntasks-per-node") or 1
+        gpus, kind = self._gpus(tasks)
+        cpus = self._count("cpus-per-task") or 1
+        per_gpu = self._count("cpus-per-gpu")
+        cpu = per_gpu * gpus if per_gpu and gpus else tasks * cpus
+        cpu = max(cpu, self._count("mincpus") or 1)
+        memory = self._read("mem", parse_memory)
+        if memory is None:
+            memory = (self._read("mem-per-cpu", parse_memory) or 0.0) * cpu
+        if not memory:
+            memory = (self._read("mem-per-gpu", parse_memory) or 0.0) * gpus
+        require = self._read("constraint", _features) or {}
+        if kind is not None:
+            require["gpu_kind"] = kind
+        return {
+            "cpu": float(cpu),
+            **({"gpu": float(gpus)} if gpus else {}),
+            **({"memory_gib": memory} if memory else {}),
+            **({"require": require} if require else {}),
+        }
+
+    def _gpus(self, tasks: int) -> tuple[int, str | None]:
+        """How many GPUs, and of which kind, if given."""
+        for name, times in (("gpus", 1), ("gpus-per-node", 1), ("gpus-per-task", tasks)):
+            found = self._read(name, _gpu_number)
+            if found is not None:
+                return found[0] * times, found[1]
+        found = self._read("gres", _gres)
+        return found if found is not None else (0, None)
+
+    def _labels(self) -> dict[str, Any]:
+        labels = {name: self.given[name].value for name in LABELS if name in self.given}
+        return {"labels": labels} if labels else {}
+
+    def _signal(self) -> dict[str, Any]:
+        def read(text: str) -> dict[str, Any]:
+            found = _SIGNAL.fullmatch(text)
+            name = "" if found is None else found["signal"].upper()
+            name = _SIGNALS.get(name, name)
+            if found is None or name not in _SIGNALS.values():
+                raise ValueError(f"{text!r} cannot be kept; write USR1@SECONDS, or USR2, TERM, INT, HUP")
+            return {"warn_signal": name, "warn_s": float(found["s"] or 60)}
+
+        return self._read("signal", read) or {}
+
+    def _array(self, text: str) -> str:
+        if not re.fullmatch(r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%[1-9]\d*)?", text):
+            raise ValueError(
+                f"{text!r} is not an array; write indices as in 0-15, 1,3,5-9:2 or 0-99%10 (10 at once)"
+            )
+        return text
+
+    def _after(self, text: str) -> list[str]:
+        """`afterok:1:2,afterany:3` as jobs to wait for. Raises ValueError."""
+        if "?" in text:
+            raise ValueError("`?` (one of several) cannot be kept; separate by a comma, for all of them")
+        found: list[str] = []
+        for part in filter(None, text.split(",")):
+            kind, *jobs = part.split(":")
+            if kind.isdecimal() and not jobs:
+                kind, jobs = "afterany", [kind]
+            end = {"afterok": "", "afterany": ":any"}.get(kind)
+            if end is None:
+                raise ValueError(f"{kind!r} cannot be kept; write afterok:JOB or afterany:JOB")
+            for job in jobs:
+                if not re.fullmatch(r"[1-9]\d*", job):
+                    raise ValueError(f"{job!r} is not the number of a job; write {kind}:41")
+                found.append(job + end)
+            if not jobs:
+                raise ValueError(f"{part!r} names no job; write {kind}:41")
+        return found
+
+    def _refuse(self) -> None:
+        """Raise for an option that has no counterpart."""
+        hints = {
+            "nodelist": "write --constraint for machines with a label",
+            "exclude": "write --constraint for machines with a label",
+            "licenses": "limit an array with %N instead",
+            "clusters": "there is one service; leave it out",
+            "input": "let the script read the file: PROGRAM < FILE",
+            "overcommit": "ask for the cores that the tasks need",
+            "deadline": "see --time and `betimes submit --by`",
+            "time-min": "leave it out, or write --time",
+            "tmp": "leave it out, and see that the disk has room",
+        }
+        for name, hint in hints.items():
+            if name in self.given:
+                raise self._fail(name, f"cannot be kept; {hint}")
+        if "open-mode" in self.given:
+            mode = self.given["open-mode"].value
+            files = [self.given[name].value for name in ("output", "error") if name in self.given]
+            if mode != "truncate" and not (mode == "append" and all("%" in file for file in files)):
+                raise self._fail(
+                    "open-mode",
+                    f"{mode!r} cannot be kept: the first run of a job begins its file anew, later ones append to it; "
+                    "leave it out, and write %j into the file's name",
+                )
+
+    def _environment(self, fields: Mapping[str, Any]) -> dict[str, str]:
+        """What is exported, and what a script reads about its request."""
+        env = self._read("export", lambda text: exported(text, self.environ))
+        if env is None:
+            env = exported("ALL", self.environ)
+        tasks = self._count("ntasks") or self._count("ntasks-per-node") or 1
+        known: dict[str, object] = {
+            "SUBMIT_DIR": self.workdir,
+            "SUBMIT_HOST": socket.gethostname(),
+            "CLUSTER_NAME": "betimes",
+            "NTASKS": tasks,
+            "NPROCS": tasks,
+            "NTASKS_PER_NODE": self._count("ntasks-per-node"),
+            "CPUS_PER_TASK": self._count("cpus-per-task"),
+            "GPUS": int(fields.get("gpu", 0)) or None,
+            "MEM_PER_NODE": _mib(self._read("mem", parse_memory)),
+            "MEM_PER_CPU": _mib(self._read("mem-per-cpu", parse_memory)),
+            "JOB_PARTITION": self._read("partition", str),
+            "JOB_ACCOUNT": self._read("account", str),
+            "JOB_QOS": self._read("qos", str),
+        }
+        return env | {f"SLURM_{name}": str(value) for name, value in known.items() if value is not None}
+
+
+def _mib(gib: float | None) -> int | None:
+    return None if gib is None else round(gib / _MIB)
+
+
+def _gpu_number(text: str) -> tuple[int, str | None]:
+    """`2`, `a100:2`. Raises ValueError."""
+    found = _GPUS.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a number of GPUs; write 2, or a100:2")
+    return int(found["number"]), found["kind"]
+
+
+def _gres(text: str) -> tuple[int, str | None]:
+    """`gpu`, `gpu:2`, `gpu:a100:2`. Raises ValueError for other resources."""
+    if text.lower() == "none":
+        return 0, None
+    found = _GRES.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            f"{text!r} cannot be kept: GPUs are the only such resource; write gpu:2 or gpu:a100:2"
+        )
+    return int(found["number"] or 1), found["kind"]
+
+
+def _features(text: str) -> dict[str, str]:
+    """`avx512&nvme` as labels that the nodes must have. Raises ValueError."""
+    parts = text.split("&")
+    if not all(re.fullmatch(r"[A-Za-z0-9][\w.-]*(=[\w.-]+)?", part) for part in parts):
+        raise ValueError(
+            f"{text!r} cannot be kept; write one feature, or several that are all needed, as in a100&nvme"
+        )
+    pairs = (part.partition("=") for part in parts)
+    return {key: value if equals else "yes" for key, equals, value in pairs}

@@ -1,0 +1,122 @@
+"""Batch scripts of Slurm as jobs: those of many fields, each with what it should become as its last line."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from betimes.errors import InputError
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.sbatch import parse_memory, parse_time, read_script
+from betimes.service.spec.spelling import exported, parse_begin
+
+SCRIPTS = sorted(Path(__file__).with_name("slurm_scripts").glob("*.sbatch"))
+ENVIRON = {"HOME": "/home/me", "PATH": "/bin", "BETIMES_TOKEN": "secret", "SLURM_JOB_ID": "9"}
+ALWAYS = {"command", "stdin", "env", "workdir", "name"}
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_is_read_or_refused_with_its_line(path: Path) -> None:
+    text = path.read_text()
+    kind, _, rest = text.rstrip("\n").rpartition("\n# ")[2].partition(": ")
+    if kind == "refused":
+        with pytest.raises(InputError, match=re.escape(rest)):
+            read_script(text, path.name, environ=ENVIRON, workdir="/home/me")
+        return
+    batch = read_script(text, path.name, environ=ENVIRON, workdir="/home/me")
+    expected = json.loads(rest)
+    notes = expected.pop("notes", None)
+    if notes is not None:
+        assert len(batch.notes) == len(notes)
+        assert all(map(str.startswith, batch.notes, [f"{path.name}, {each}" for each in notes]))
+    JobSpec.model_validate(batch.fields)
+    assert batch.fields["stdin"] == text
+    assert batch.fields["name"] == expected.pop("name", path.name)
+    assert batch.fields["workdir"] == expected.pop("workdir", "/home/me")
+    env = expected.pop("env", {"HOME": "/home/me", "PATH": "/bin"})
+    assert {
+        name: value for name, value in batch.fields["env"].items() if not name.startswith("SLURM_")
+    } == env
+    assert batch.fields["env"]["SLURM_SUBMIT_DIR"] == "/home/me"
+    assert "SLURM_JOB_ID" not in batch.fields["env"]
+    if expected.pop("begin_at", None):
+        assert batch.fields.pop("begin_at") == datetime(2026, 11, 27, 22).timestamp()
+    expected.setdefault("cpu", 1.0)
+    assert {name: value for name, value in batch.fields.items() if name not in ALWAYS} == expected
+
+
+def test_options_prevail_over_lines() -> None:
+    text = "#!/bin/sh\n#SBATCH --time=10 --mem=1G\ntrue\n"
+    batch = read_script(text, "a/b.sh", options=["-t5", "--export", "NONE"], arguments=["x"], environ=ENVIRON)
+    assert (batch.fields["time_limit_s"], batch.fields["memory_gib"]) == (300.0, 1.0)
+    assert batch.fields["name"] == "b.sh"
+    assert batch.fields["command"][-2:] == ["b.sh", "x"]
+    assert all(name.startswith("SLURM_") for name in batch.fields["env"])
+    with pytest.raises(InputError, match=r"^--time: '1x' is not a time"):
+        read_script(text, "b.sh", options=["--time=1x"])
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30", 1800),
+        ("1:30", 90),
+        ("2:00:00", 7200),
+        ("1-2", 93_600),
+        ("1-2:30", 95_400),
+        ("1-00:00:01", 86_401),
+        ("0", None),
+        ("infinite", None),
+    ],
+)
+def test_times(text: str, seconds: float | None) -> None:
+    assert parse_time(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "gib"),
+    [("1024", 1.0), ("512M", 0.5), ("4G", 4.0), ("4gb", 4.0), ("1T", 1024.0), ("1048576K", 1.0)],
+)
+def test_memory(text: str, gib: float) -> None:
+    assert parse_memory(text) == gib
+
+
+NOW = datetime(2026, 11, 26, 12, 30).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("now", datetime(2026, 11, 26, 12, 30)),
+        ("now+1hour", datetime(2026, 11, 26, 13, 30)),
+        ("now+90", datetime(2026, 11, 26, 12, 31, 30)),
+        ("now+2days", datetime(2026, 11, 28, 12, 30)),
+        ("16:00", datetime(2026, 11, 26, 16)),
+        ("08:15:30", datetime(2026, 11, 27, 8, 15, 30)),
+        ("noon", datetime(2026, 11, 27, 12)),
+        ("tomorrow", datetime(2026, 11, 27)),
+        ("2026-12-01", datetime(2026, 12, 1)),
+        ("2026-12-01T08:00", datetime(2026, 12, 1, 8)),
+    ],
+)
+def test_instants(text: str, at: datetime) -> None:
+    assert parse_begin(text, NOW) == at.timestamp()
+
+
+@pytest.mark.parametrize("text", ["", "soon", "25:00", "now+1fortnight", "2026-13-01"])
+def test_what_is_no_instant(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an instant; write"):
+        parse_begin(text, NOW)
+
+
+def test_exported_variables() -> None:
+    assert exported("ALL", ENVIRON) == {"HOME": "/home/me", "PATH": "/bin"}
+    assert exported("NONE", ENVIRON) == {}
+    assert exported("PATH,SEED=7,MISSING,BETIMES_TOKEN", ENVIRON) == {"PATH": "/bin", "SEED": "7"}
+    assert exported("ALL,PATH=/opt", ENVIRON) == {"HOME": "/home/me", "PATH": "/opt"}
+    with pytest.raises(ValueError, match="is not a variable"):
+        exported("a b", ENVIRON)
