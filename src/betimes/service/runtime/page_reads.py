@@ -18,12 +18,11 @@ import numpy as np
 
 from betimes.cluster.billing import Prices, lease_usd
 from betimes.service.runtime.queue_order import Found, Group, Place, QueueOrder
-from betimes.service.runtime.quotes import interval
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.to_views import job_view
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.promise_errors import INTERVAL
+from betimes.service.scheduling.promise_errors import ENDS
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import AccuracyView, By, JobFilter, JobStory, JobView
 
@@ -169,9 +168,11 @@ class PageReads:
         live = self.backend.scheduler.ledger.jobs.get(number)
         if live is None:
             return None
-        known = interval(self.backend.scheduler, live, expected_at)
-        low_at, median_at, high_at = (known.get(name, expected_at) for name in INTERVAL[:3])
-        now_at = self.now_at
+        scheduler, now_at, latest = self.backend.scheduler, self.now_at, self.backend.promises.latest
+        start_at = None if latest is None else latest.times(number)[0]
+        errors, queue = scheduler.ledger.promise_errors, scheduler.queue
+        known = errors.around(live, now_at, start_at, expected_at, queue).fields
+        low_at, median_at, high_at = (known.get(name, expected_at) for name in ENDS)
         return max(now_at, low_at), max(now_at, median_at), max(now_at, high_at)
 
     async def over(self, wanted: JobFilter) -> list[JobView]:
