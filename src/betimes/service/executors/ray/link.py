@@ -89,7 +89,7 @@ class NodeLink:
         """Notify a run of its new units; False: it must be restarted, or the node does not answer."""
         await self._attached.wait()
         try:
-            return await self._agents.call(self.node, "resize", self._session, run, units, places)
+            return await self._agents.call(self.node, "ask", self._session, "resize", run, units, places)
         except Unavailable as error:
             log.warning("run %d.%d is not resized: %s", *run, error)
             return False
@@ -132,12 +132,12 @@ class NodeLink:
         runs = list(self._runs.values())
         ready = [wanted.launch for wanted in runs if self._has_archive(wanted.launch)]
         if ready:
-            await self._agents.call(self.node, "adopt", session, ready)
+            await self._agents.call(self.node, "ask", session, "adopt", ready)
         for wanted in runs:
             if not self._has_archive(wanted.launch):
                 self._go(self._request(wanted.launch.run, "adopt", lambda wanted: ([wanted.launch],)))
             elif wanted.stop_by is not None:
-                await self._agents.call(self.node, "stop", session, *_stop_of(wanted))
+                await self._agents.call(self.node, "ask", session, "stop", *_stop_of(wanted))
         self._attached.set()
 
     async def _those_there(self) -> set[str]:
@@ -185,7 +185,7 @@ class NodeLink:
                 self._listener(self.node, report)
 
     async def _request(self, run: RunId, method: str, of: Callable[[_Wanted], tuple[Any, ...]]) -> None:
-        """Call a method about a run until the node has taken it, or the run has ended."""
+        """Call a method of its executor about a run until the node has taken it, or the run has ended."""
         while True:
             await self._attached.wait()
             if (wanted := self._runs.get(run)) is None:
@@ -193,10 +193,10 @@ class NodeLink:
             try:
                 if method in _BEGINNING:
                     await self._provide(wanted)
-                await self._agents.call(self.node, method, self._session, *of(wanted))
+                await self._agents.call(self.node, "ask", self._session, method, *of(wanted))
                 # The request may have come before the run.
                 if method in _BEGINNING and wanted.stop_by is not None:
-                    await self._agents.call(self.node, "stop", self._session, *_stop_of(wanted))
+                    await self._agents.call(self.node, "ask", self._session, "stop", *_stop_of(wanted))
                 return
             except Unavailable:
                 await asyncio.sleep(AGAIN_S)  # the listener notices, too, and attaches again
