@@ -40,7 +40,8 @@ def life(job: int, first: int, over: bool) -> list[Event]:
     """A job's events, its number being also its instant."""
     account = {"since_s": float(job), "left_s": 600.0, "size_s": 600.0, "attained": 0.0, "stall_s": 0.0,
                "entered_s": float(job), "seq": job}  # fmt: skip
-    quote = {"job_id": job, "made_at": AT_S + job, "finish_at": AT_S + job + 600.0, "run_s": 600.0}
+    quote = {"job_id": job, "made_at": AT_S + job, "finish_at": AT_S + job + 600.0, "run_s": 600.0,
+             "basis": "estimate"}  # fmt: skip
     places = [["local", 1]]
     found = [
         ("submitted", {"spec": SPEC, "user": "ada", "believed_s": 600.0, "basis": "estimate"}),

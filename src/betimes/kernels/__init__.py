@@ -34,7 +34,8 @@ from betimes.kernels.records import (
     record_type,
 )
 from betimes.kernels.settings import BOUNDSCHECK, INTERPRETED, cache_root
-from betimes.kernels.structs import Hook, Struct, view_by
+from betimes.kernels.structs import Hook, Struct
+from betimes.kernels.views import view_by
 
 __all__ = [
     "BOUNDSCHECK",

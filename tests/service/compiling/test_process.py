@@ -13,8 +13,8 @@ import pytest
 
 from betimes.errors import PolicyError
 from betimes.kernels import INTERPRETED
-from betimes.service.compiling import process
-from betimes.service.compiling.process import compile_beside
+from betimes.service.compiling import kernels as process
+from betimes.service.compiling.kernels import compile_beside
 from betimes.service.engines.named_policies import is_compiled, kernels_of
 
 BROKEN = """

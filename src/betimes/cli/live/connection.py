@@ -55,7 +55,6 @@ def open_page(no_browser: NoBrowser = False, state: State = None, as_json: Json 
     import json
     import webbrowser
 
-    from betimes.cli.live.connection import connect
     from betimes.service.access.address import find_service
 
     with connect(state) as service:

@@ -295,6 +295,7 @@ class Contents:
         "__dict__",
         "_adding",
         "_candidates",
+        "_cheapest",
         "_next",
         "_weighed",
         "groups",
@@ -310,6 +311,7 @@ class Contents:
         self.kinds = tuple(sorted(valuation.kind[list(groups)].tolist()))
         self.stale = False  # whether a throughput that the level depends on has changed
         self._next: dict[int, Contents] = {}
+        self._cheapest: dict[bool, int] = {}
         self._weighed = 0  # the number of groups weighed as candidates
         self._candidates: list[tuple[int, int, int]] = []
         self._adding: dict[int, tuple[int, int]] | None = None
@@ -409,14 +411,9 @@ class Contents:
         If types run the tasks at different speeds, only types on which their work costs no more count. With
         `as_counted` the type must also hold the tasks' demand on this family.
         """
-        key = "counted" if as_counted else "needed"
-        if key not in self._cheapest:
-            self._cheapest[key] = self._cheapest_type(as_counted)
-        return self._cheapest[key]
-
-    @cached_property
-    def _cheapest(self) -> dict[str, int]:
-        return {}
+        if as_counted not in self._cheapest:
+            self._cheapest[as_counted] = self._cheapest_type(as_counted)
+        return self._cheapest[as_counted]
 
     def _cheapest_type(self, as_counted: bool) -> int:
         types = self.valuation.catalogue.types

@@ -87,8 +87,8 @@ class JobQuery(Asked):
     def which(self) -> JobFilter:
         """The same, as the controller takes it."""
         pairs = (one.partition("=") for one in self.label)
-        told = self.model_dump(exclude={"label"})
-        return JobFilter(**told, label={name: value for name, _, value in pairs})
+        given = self.model_dump(exclude={"label"})
+        return JobFilter(**given, label={name: value for name, _, value in pairs})
 
 
 class AccuracyQuery(Asked):

@@ -59,17 +59,17 @@ async def sse(
     When no event passes the filter, a keep-alive comment carries the last event id, so that a client that reconnects
     resumes there.
     """
-    reached, told = after, after
+    reached, sent = after, after
     yield format_sse_event(comment="events", retry=RETRY_MS)
     async with contextlib.aclosing(until(events, closing, keep_alive_s)) as pulled:
         async for event in pulled:
             if event is None:
-                yield format_sse_event(comment="alive", id=str(reached) if reached > told else None)
-                told = reached
+                yield format_sse_event(comment="alive", id=str(reached) if reached > sent else None)
+                sent = reached
                 continue
             reached = event.event_id
             if wanted(event):
-                told = reached
+                sent = reached
                 yield format_sse_event(data_str=event.model_dump_json(), id=str(reached))
 
 

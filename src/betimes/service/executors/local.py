@@ -238,7 +238,9 @@ class LocalExecutor:
                     await self._watch(run, shim)
                     return
                 case Starting(damage=str() as damage):
-                    self._tell_trouble(run, f"{damage}; how it ended is known once its supervisor has ended")
+                    self._report_trouble(
+                        run, f"{damage}; how it ended is known once its supervisor has ended"
+                    )
                     run.settled.set()
                     await asyncio.sleep(_TROUBLE_S)
                 case Running() | Starting():
@@ -273,11 +275,11 @@ class LocalExecutor:
     async def _wait_for_room(self, run: _Run, what: str) -> None:
         """The disk is full: the run is started once there is room; other runs are not held up."""
         run.waits_for_room = True
-        self._tell_trouble(run, f"it cannot be started yet: {what}; it starts once there is room")
+        self._report_trouble(run, f"it cannot be started yet: {what}; it starts once there is room")
         run.settled.set()
         await asyncio.sleep(_TROUBLE_S)
 
-    def _tell_trouble(self, run: _Run, message: str) -> None:
+    def _report_trouble(self, run: _Run, message: str) -> None:
         """Report trouble, unless it is the last one again."""
         if message == run.trouble:
             return
@@ -293,7 +295,7 @@ class LocalExecutor:
             try:
                 return await self._aside(look, launch.folder, launch.control, launch.identity)
             except OSError as error:
-                self._tell_trouble(run, f"what becomes of it cannot be known yet: {error}")
+                self._report_trouble(run, f"what becomes of it cannot be known yet: {error}")
                 run.settled.set()
                 await asyncio.sleep(_TROUBLE_S)
         return Starting()
@@ -317,8 +319,8 @@ class LocalExecutor:
             if status == files.NO_ROOM:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), folder)
             if not run.gave_way:
-                said = await self._aside(last_error, folder)
-                message = f"its supervisor could not start: {said or 'it was killed'}"
+                error = await self._aside(last_error, folder)
+                message = f"its supervisor could not start: {error or 'it was killed'}"
                 return Over(await self._aside(record_end, folder, "start-failed", message))
         return fate
 
@@ -378,7 +380,9 @@ class LocalExecutor:
         """Resume a suspended supervisor, which can stop nothing."""
         found = processes.status(run.shim["pid"]) if run.shim is not None else None
         if run.watch is not None and found is not None and found.state in "Tt":
-            self._tell_trouble(run, "its supervisor was suspended, and is let go on so that it stops the run")
+            self._report_trouble(
+                run, "its supervisor was suspended, and is let go on so that it stops the run"
+            )
             run.watch.send(signal.SIGCONT)
 
     def _force_later(self, run: _Run, delay_s: float) -> None:
@@ -396,10 +400,12 @@ class LocalExecutor:
         run.is_forced = True
         after = f"{self._force_after_s:g} s after the grace period"
         if run.shim is None and run.spawned is not None:  # it hangs before the command has begun
-            self._tell_trouble(run, f"its supervisor had not started it {after}, and is killed")
+            self._report_trouble(run, f"its supervisor had not started it {after}, and is killed")
             processes.send(run.spawned, signal.SIGKILL)
             return
-        self._tell_trouble(run, f"its supervisor had not stopped it {after}; the service kills its processes")
+        self._report_trouble(
+            run, f"its supervisor had not stopped it {after}; the service kills its processes"
+        )
         with contextlib.suppress(Unavailable):  # so that it knows why they ended, if it can still read
             write_request(run.launch.control, "stop 0")
         await self._aside(kill_leftovers, run.shim or {}, run.launch.folder, run.launch.identity)
@@ -407,7 +413,7 @@ class LocalExecutor:
             run.watch.send(signal.SIGCONT)
         await asyncio.sleep(self._force_after_s)
         if run.watch is not None and self._runs.get(run.launch.run) is run:
-            self._tell_trouble(run, "its supervisor does not record that it has ended, and is killed, too")
+            self._report_trouble(run, "its supervisor does not record that it has ended, and is killed, too")
             run.watch.send(signal.SIGKILL)
 
     async def _finish(self, run: _Run) -> None:
@@ -482,8 +488,8 @@ def _ago_s(at_s: float | None) -> float:
     return 0.0 if at_s is None else max(0.0, time.time() - at_s)
 
 
-def _limited_by(said: dict[str, Any]) -> str | None:
-    by = said.get("memory_limited_by")
+def _limited_by(record: dict[str, Any]) -> str | None:
+    by = record.get("memory_limited_by")
     return None if by == "none" else by
 
 

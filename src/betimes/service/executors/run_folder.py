@@ -244,7 +244,7 @@ def _look(folder: str, control: str, identity: str) -> Fate:
 
 def is_of_another(folder: str, identity: str) -> bool:
     """Whether a folder is of another run; damaged files do not show it, and a lone exit.json is of another."""
-    found = [said for name in (files.LAUNCH, files.SHIM) if (said := _tolerant(folder, name)) != (None, None)]
+    found = [each for name in (files.LAUNCH, files.SHIM) if (each := _tolerant(folder, name)) != (None, None)]
     if not found:
         return Path(folder, files.EXIT).exists()
     return any(record.get("identity") != identity for record, _ in found if record is not None)
@@ -388,10 +388,10 @@ def read_bytes(path: str, most_bytes: int) -> bytes | None:
 def last_error(folder: str) -> str:
     """The last error that a run's shim wrote; empty: none could be read."""
     try:
-        said = read_bytes(str(Path(folder, files.ERRORS)), _MOST_OTHER_BYTES) or b""
+        content = read_bytes(str(Path(folder, files.ERRORS)), _MOST_OTHER_BYTES) or b""
     except Damaged as damaged:
         return str(damaged)
-    lines = said.decode("utf-8", "replace").split("\n")
+    lines = content.decode("utf-8", "replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 

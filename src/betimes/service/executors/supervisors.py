@@ -214,10 +214,10 @@ class Watch:
         self._bell = bell
         self._pidfd = None if bell is not None else _open_pidfd(pid)
         if bell is not None:
-            self._loop.add_reader(bell, self._tell)
+            self._loop.add_reader(bell, self._report_end)
         elif self._pidfd is not None and processes.lives(pid, ticks):
             # Checked last: now no other process gets its number.
-            self._loop.add_reader(self._pidfd, self._tell)
+            self._loop.add_reader(self._pidfd, self._report_end)
         else:
             self._look()
 
@@ -245,9 +245,9 @@ class Watch:
         if processes.lives(self.pid, self.ticks):
             self._timer = self._loop.call_later(self._look_s, self._look)
         else:
-            self._timer = self._loop.call_later(0, self._tell)
+            self._timer = self._loop.call_later(0, self._report_end)
 
-    def _tell(self) -> None:
+    def _report_end(self) -> None:
         self.cancel()
         reap(self.pid)
         self._ended()

@@ -31,7 +31,7 @@ class _Stay:
 
 
 class VirtualWorld:
-    """Runs on virtual nodes, without a clock of its own.
+    """Runs on virtual nodes; the caller gives the time.
 
     at_once: a job that loses its units has left at once, and has lost nothing if it gets them back at that instant,
     as in a pool; else it keeps its nodes for its grace period.

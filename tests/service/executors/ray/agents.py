@@ -27,7 +27,7 @@ class FakeAgents:
 
     async def call(self, node: str, method: str, *args: Any) -> Any:
         """Call an agent, unless its node is silent before the call or after it."""
-        self.calls.append((node, method))
+        self.calls.append((node, args[1] if method == "ask" else method))
         self._check(node)
         agent = self.agents[node]
         calling = asyncio.ensure_future(getattr(agent, method)(*args))

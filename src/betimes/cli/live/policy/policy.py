@@ -90,8 +90,6 @@ def _print(found: PolicyView, as_json: bool) -> None:
         if found.idle is not None:
             say(f"Its last decision started no job: {sentence(found.idle.text, now())}")
         if found.proposal is not None:
-            from betimes.cli.live.policy.policy import show_proposal
-
             show_proposal(found.proposal)
 
 

@@ -13,20 +13,20 @@ import platform
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from betimes import __version__
 from betimes.errors import Unavailable
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.log_files import LogCursor
-from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.gpus import find_gpus
 from betimes.service.machines.local import available_cores
-from betimes.service.scheduling.run_reports import Ended, Report, RunId
+from betimes.service.scheduling.run_reports import Ended, Report
 from betimes.service.uploads.kept import Uploads
 
 POLL_S = 5.0  # a request waits so long for reports
@@ -90,25 +90,9 @@ class NodeAgent:
             cursor.close()
         self._cursors.clear()
 
-    async def start(self, session: str, launch: Launch) -> None:
-        """Start a run, unless it is or was."""
-        await self._of(session).start(launch)
-
-    async def signal(self, session: str, run: RunId, number: int) -> None:
-        """Send a signal to a run's processes."""
-        await self._of(session).signal(run, number)
-
-    async def stop(self, session: str, run: RunId, grace_s: float) -> None:
-        """SIGTERM, and SIGKILL after the grace period."""
-        await self._of(session).stop(run, grace_s)
-
-    async def resize(self, session: str, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
-        """Notify a run of its new units; False: it must be restarted."""
-        return await self._of(session).resize(run, units, places)
-
-    async def adopt(self, session: str, launches: Sequence[Launch]) -> None:
-        """Report the fates of these runs, and start those that never were."""
-        await self._of(session).adopt(launches)
+    async def ask(self, session: str, method: str, *args: Any) -> Any:
+        """Call a method of the node's executor (`protocol.Executor`). Raises Unavailable for another session."""
+        return await getattr(self._of(session), method)(*args)
 
     async def has_archive(self, session: str, archive: str) -> bool:
         """Whether the archive of an uploaded directory is on this machine."""

@@ -151,9 +151,9 @@ async def _main(descriptor: int, address: str, service: str) -> None:
     await bridge.serve(reader)
 
 
-def why_not(address: str, said: str) -> str:
+def why_not(address: str, message: str) -> str:
     """The fault and what to do, from Ray's message when it cannot join a cluster."""
-    text = " ".join(re.sub("\x1b\\[[0-9;]*m", "", said).split())
+    text = " ".join(re.sub("\x1b\\[[0-9;]*m", "", message).split())
     if "ersion mismatch" in text:
         return f"{text}; install the same versions of Ray and Python on every machine"
     if "Could not find any running Ray instance" in text:

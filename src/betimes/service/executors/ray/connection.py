@@ -228,21 +228,21 @@ class ClusterConnection:
         reader, writer = await asyncio.open_connection(sock=ours)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                said = await read_frame(reader)
+                first = await read_frame(reader)
         except TimeoutError:
-            said = NotJoined(f"the Ray cluster at {self.address} does not answer within {PATIENCE_S:g} s")
+            first = NotJoined(f"the Ray cluster at {self.address} does not answer within {PATIENCE_S:g} s")
         except asyncio.IncompleteReadError:
-            said = NotJoined(f"Ray ended while it joined the cluster at {self.address}; its logs say why")
+            first = NotJoined(f"Ray ended while it joined the cluster at {self.address}; its logs say why")
         except BaseException:
             writer.close()
             await self._end()
             raise
-        if isinstance(said, NotJoined):
+        if isinstance(first, NotJoined):
             writer.close()
             await self._end()
-            raise InputError(f"--ray {self.address}: {said.why}")
+            raise InputError(f"--ray {self.address}: {first.why}")
         self._writer = writer
-        return said, reader
+        return first, reader
 
     async def _keep(self, reader: asyncio.StreamReader) -> None:
         """Take answers; when the bridge ends, start others until one has joined."""

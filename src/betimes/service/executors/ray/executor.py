@@ -186,7 +186,7 @@ class RayExecutor:
             del self._gangs[report.run]
             self._listener(over)
         elif gang.has_failed and not failed:
-            grace_s = gang.launch.grace_s if gang.is_told else 0.0
+            grace_s = gang.launch.grace_s if gang.is_reported else 0.0
             for link in self._links_of(report.run):
                 link.stop(report.run, grace_s)
 
@@ -284,7 +284,7 @@ class Gang:
     members: Mapping[str, Launch]
     started: dict[str, Started] = field(default_factory=dict[str, Started])
     ended: dict[str, Ended] = field(default_factory=dict[str, Ended])
-    is_told: bool = False  # start reported
+    is_reported: bool = False  # start reported
 
     @property
     def left(self) -> list[str]:
@@ -298,9 +298,9 @@ class Gang:
 
     def begun(self) -> Started | None:
         """The report of the run's start, once: when all members have started, or are over."""
-        if self.is_told or not self.started or len(self.started | self.ended) < len(self.members):
+        if self.is_reported or not self.started or len(self.started | self.ended) < len(self.members):
             return None
-        self.is_told = True
+        self.is_reported = True
         first = max(self.started.values(), key=lambda one: one.at_s)
         adopted = all(one.adopted for one in self.started.values())
         return replace(first, adopted=adopted)
@@ -318,8 +318,8 @@ class Gang:
         where = next(rank for rank, node in enumerate(self.members) if self.ended[node] is chosen)
         message = chosen.message
         if failed:
-            said = f": {message}" if message else ""
-            message = f"rank {where} of {len(ends)}, on node {list(self.members)[where]}{said}"
+            detail = f": {message}" if message else ""
+            message = f"rank {where} of {len(ends)}, on node {list(self.members)[where]}{detail}"
         return replace(
             chosen,
             at_s=max(one.at_s for one in ends),

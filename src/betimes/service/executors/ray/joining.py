@@ -48,10 +48,10 @@ class JoinedCluster:
         """The executor of its nodes."""
         return RayExecutor(listener, self.connection, cpu_of)
 
-    def watch(self, has: Callable[[], Iterable[str]], tell: Callable[[Change], None]) -> None:
+    def watch(self, has: Callable[[], Iterable[str]], report: Callable[[Change], None]) -> None:
         """Report machines that join or leave from now on; `has` returns those of the service."""
         membership = Membership(self.connection, self._share, has)
-        self._watching = asyncio.create_task(membership.watch(tell))
+        self._watching = asyncio.create_task(membership.watch(report))
 
     async def close(self) -> None:
         """Leave the cluster; runs go on."""
@@ -142,7 +142,7 @@ class Membership:
         usable = await asyncio.gather(*(self._is_usable(machine.name) for machine in new))
         return Change(tuple(machine for machine, ok in zip(new, usable, strict=True) if ok), left)
 
-    async def watch(self, tell: Callable[[Change], None]) -> None:
+    async def watch(self, report: Callable[[Change], None]) -> None:
         """Report every change, for ever."""
         while True:
             await asyncio.sleep(LOOK_S)
@@ -151,7 +151,7 @@ class Membership:
             except Unavailable:  # the connection reports it, and reconnects
                 continue
             if change.joined or change.left:
-                tell(change)
+                report(change)
 
     async def _is_usable(self, name: str) -> bool:
         """Whether a node can run jobs: it has an agent of exactly this version of Betimes."""

@@ -66,7 +66,7 @@ class NodeLink:
         """Have a run there from now on."""
         if launch.run not in self._runs:
             self._runs[launch.run] = _Wanted(launch)
-            self._go(self._tell(launch.run, "start", lambda wanted: (wanted.launch,)))
+            self._go(self._request(launch.run, "start", lambda wanted: (wanted.launch,)))
 
     def want(self, launch: Launch) -> None:
         """Have a run there that may be there already; a new link sends it when it attaches."""
@@ -79,17 +79,17 @@ class NodeLink:
             return
         by = time.monotonic() + grace_s
         wanted.stop_by = by if wanted.stop_by is None else min(by, wanted.stop_by)
-        self._go(self._tell(run, "stop", _stop_of))
+        self._go(self._request(run, "stop", _stop_of))
 
     def signal(self, run: RunId, number: int) -> None:
         """Send a signal to a run's processes."""
-        self._go(self._tell(run, "signal", lambda wanted: (wanted.launch.run, number)))
+        self._go(self._request(run, "signal", lambda wanted: (wanted.launch.run, number)))
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
         """Notify a run of its new units; False: it must be restarted, or the node does not answer."""
         await self._attached.wait()
         try:
-            return await self._agents.call(self.node, "resize", self._session, run, units, places)
+            return await self._agents.call(self.node, "ask", self._session, "resize", run, units, places)
         except Unavailable as error:
             log.warning("run %d.%d is not resized: %s", *run, error)
             return False
@@ -130,14 +130,14 @@ class NodeLink:
         self._session = session
         self._archives = await self._those_there()
         runs = list(self._runs.values())
-        told = [wanted.launch for wanted in runs if self._has_archive(wanted.launch)]
-        if told:
-            await self._agents.call(self.node, "adopt", session, told)
+        ready = [wanted.launch for wanted in runs if self._has_archive(wanted.launch)]
+        if ready:
+            await self._agents.call(self.node, "ask", session, "adopt", ready)
         for wanted in runs:
             if not self._has_archive(wanted.launch):
-                self._go(self._tell(wanted.launch.run, "adopt", lambda wanted: ([wanted.launch],)))
+                self._go(self._request(wanted.launch.run, "adopt", lambda wanted: ([wanted.launch],)))
             elif wanted.stop_by is not None:
-                await self._agents.call(self.node, "stop", session, *_stop_of(wanted))
+                await self._agents.call(self.node, "ask", session, "stop", *_stop_of(wanted))
         self._attached.set()
 
     async def _those_there(self) -> set[str]:
@@ -184,8 +184,8 @@ class NodeLink:
                     wanted.ended.set()
                 self._listener(self.node, report)
 
-    async def _tell(self, run: RunId, method: str, of: Callable[[_Wanted], tuple[Any, ...]]) -> None:
-        """Call a method about a run until the node has taken it, or the run has ended."""
+    async def _request(self, run: RunId, method: str, of: Callable[[_Wanted], tuple[Any, ...]]) -> None:
+        """Call a method of its executor about a run until the node has taken it, or the run has ended."""
         while True:
             await self._attached.wait()
             if (wanted := self._runs.get(run)) is None:
@@ -193,10 +193,10 @@ class NodeLink:
             try:
                 if method in _BEGINNING:
                     await self._provide(wanted)
-                await self._agents.call(self.node, method, self._session, *of(wanted))
+                await self._agents.call(self.node, "ask", self._session, method, *of(wanted))
                 # The request may have come before the run.
                 if method in _BEGINNING and wanted.stop_by is not None:
-                    await self._agents.call(self.node, "stop", self._session, *_stop_of(wanted))
+                    await self._agents.call(self.node, "ask", self._session, "stop", *_stop_of(wanted))
                 return
             except Unavailable:
                 await asyncio.sleep(AGAIN_S)  # the listener notices, too, and attaches again

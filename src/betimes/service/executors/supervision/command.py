@@ -19,7 +19,7 @@ READY_LIMITED = b"-"  # at the gate: begin, under a resource limit for want of a
 
 
 def become_command(
-    launch: dict[str, Any], shim: int, output: int, tell: int, gate: int, memory: Memory
+    launch: dict[str, Any], shim: int, output: int, report: int, gate: int, memory: Memory
 ) -> NoReturn:
     """Become the command: send READY, and begin when the gate opens. On failure the pipe carries the failed step, errno
     and message, after READY or instead of it.
@@ -37,7 +37,7 @@ def become_command(
         os.chdir(encoded(launch["workdir"]))
         step = "output"
         _redirect(launch, output)
-        os.write(tell, READY)
+        os.write(report, READY)
         word = os.read(gate, 1)
         if not word:
             os._exit(0)
@@ -50,9 +50,9 @@ def become_command(
             step = "command"
         os.execvpe(command[0], command, env)
     except OSError as error:
-        os.write(tell, f"{step} {error.errno or 0} {error.strerror}".encode())
+        os.write(report, f"{step} {error.errno or 0} {error.strerror}".encode())
     except BaseException as error:
-        os.write(tell, f"{step} 0 {error!r}".encode("utf-8", "backslashreplace"))
+        os.write(report, f"{step} 0 {error!r}".encode("utf-8", "backslashreplace"))
     os._exit(127)
 
 
@@ -216,17 +216,17 @@ class Log:
             os.unlink(self.path)
         if dropped_bytes:
             self.dropped_bytes += dropped_bytes
-            self._tell_lost()
+            self._report_lost()
 
-    def _tell_lost(self) -> None:
+    def _report_lost(self) -> None:
         """Write the bytes lost so far to a file: exit.json has them only at the end."""
         try:
-            told = os.open(self.path + LOST, os.O_WRONLY | os.O_CREAT | _AT_ONCE, 0o600)
+            file = os.open(self.path + LOST, os.O_WRONLY | os.O_CREAT | _AT_ONCE, 0o600)
         except OSError:  # no room for a name: exit.json has them
             return
         try:
-            os.write(told, b"%020d" % self.lost_bytes)  # always as long, so that it is written in place
+            os.write(file, b"%020d" % self.lost_bytes)  # always as long, so that it is written in place
         except OSError:  # no room
             return
         finally:
-            os.close(told)
+            os.close(file)

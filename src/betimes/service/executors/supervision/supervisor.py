@@ -136,7 +136,7 @@ class Supervisor:
         self.woken = _take_signals()
         self.output, output = os.pipe()
         os.set_blocking(self.output, False)
-        told, tell = os.pipe()
+        reports, report = os.pipe()
         gate, open_gate = os.pipe()
         shim = os.getpid()
         try:
@@ -147,20 +147,20 @@ class Supervisor:
             )
         if self.pid == 0:
             os.close(open_gate)
-            become_command(self.launch, shim, output, tell, gate, self.memory)
-        for theirs in (output, tell, gate):
+            become_command(self.launch, shim, output, report, gate, self.memory)
+        for theirs in (output, report, gate):
             os.close(theirs)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         trouble = None
-        said = os.read(told, 1)
-        if said == READY:
+        answer = os.read(reports, 1)
+        if answer == READY:
             trouble = self._announce()
             if trouble is None:
                 os.write(open_gate, READY_LIMITED if self.memory.is_left_to_command else READY)
         os.close(open_gate)  # without a byte: the process only exits
-        said += b"".join(iter(lambda: os.read(told, 4096), b""))
-        os.close(told)
-        failure = said.removeprefix(READY).decode("utf-8", "replace")
+        answer += b"".join(iter(lambda: os.read(reports, 4096), b""))
+        os.close(reports)
+        failure = answer.removeprefix(READY).decode("utf-8", "replace")
         if trouble is None and failure:
             step, number, text = failure.split(" ", 2)
             trouble = describe(step, int(number), text, self.launch)
