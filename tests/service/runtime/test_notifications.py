@@ -148,8 +148,13 @@ def test_the_setting_is_for_all_jobs_but_trials(tmp_path: Path) -> None:
     ]
 
 
-def test_a_command_gets_the_event_on_its_input_and_in_variables(tmp_path: Path) -> None:
-    command = 'cat > "$BETIMES_JOB_ID-$BETIMES_EVENT.json"; echo "$BETIMES_TEXT" > "$BETIMES_EVENT.txt"'
+def test_a_command_gets_the_event_on_its_input_and_in_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "secret")
+    command = (
+        'cat > "$BETIMES_JOB_ID-$BETIMES_EVENT.json"; echo "$BETIMES_TEXT$PGPASSWORD" > "$BETIMES_EVENT.txt"'
+    )
 
     async def play() -> None:
         async with service(tmp_path) as parts:
