@@ -235,7 +235,7 @@ class Notifier:
 
 def is_url(to: str) -> bool:
     """Whether a hook is a URL, and not a command."""
-    return to.startswith(("http://", "https://"))
+    return to.lower().startswith(("http://", "https://"))
 
 
 def _body(event: Event, row: Row) -> dict[str, Any]:
