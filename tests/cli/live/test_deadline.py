@@ -204,6 +204,13 @@ def test_without_rent_auto_a_plan_is_only_named(betimes: Call, renting: Service)
     assert said.out.endswith("  plan      rent now, the cheapest that reaches 90%\n")
     said = betimes("quote", "--by", "+2h", "--", "x")
     assert said.out.endswith("  plan      none reaches 90%\n")
+    assert renting.promise is not None
+    few = [one.model_copy(update=dict.fromkeys(ENDS)) for one in renting.promise.options]
+    renting.promise = renting.promise.model_copy(
+        update={**dict.fromkeys(ENDS), "level": None, "options": few}
+    )
+    said = betimes("quote", "--by", "+2h", "--", "x")
+    assert said.out.endswith("how probably is not known: few jobs like this one yet\n")
 
 
 def test_a_replayed_trace_has_no_dates(betimes: Call, service: Service) -> None:

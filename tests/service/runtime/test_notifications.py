@@ -148,8 +148,13 @@ def test_the_setting_is_for_all_jobs_but_trials(tmp_path: Path) -> None:
     ]
 
 
-def test_a_command_gets_the_event_on_its_input_and_in_variables(tmp_path: Path) -> None:
-    command = 'cat > "$BETIMES_JOB_ID-$BETIMES_EVENT.json"; echo "$BETIMES_TEXT" > "$BETIMES_EVENT.txt"'
+def test_a_command_gets_the_event_on_its_input_and_in_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "secret")
+    command = (
+        'cat > "$BETIMES_JOB_ID-$BETIMES_EVENT.json"; echo "$BETIMES_TEXT$PGPASSWORD" > "$BETIMES_EVENT.txt"'
+    )
 
     async def play() -> None:
         async with service(tmp_path) as parts:
@@ -280,7 +285,8 @@ def test_a_running_service_notifies_and_counts(tmp_path: Path) -> None:
             await it.backend.cancel([taken.job_id], "ann")
             await until(lambda: len(hook.got) == 1)
             assert it.controller.metrics is not None
-            await until(lambda: it.controller.metrics.notifications.labels("delivered")._value.get() == 1.0)
+            of = it.controller.metrics.registry.get_sample_value
+            await until(lambda: of("betimes_notifications_total", {"outcome": "delivered"}) == 1.0)
 
     with receiving() as hook:
         asyncio.run(play(hook))

@@ -16,15 +16,18 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from betimes.errors import StoreError
 from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.launches import Launches
 from betimes.service.scheduling.events import Event
 from betimes.service.store.batch import Batch, Row
 from betimes.service.views.models import JobView, Reason
 from betimes.units import instant, length
+
+if TYPE_CHECKING:
+    import httpx
 
 KINDS = ("started", "finished", "failed", "cancelled", "promise-broken")
 ENDS = ("finished", "failed", "cancelled")
@@ -84,6 +87,7 @@ class Notifier:
         self._open: Counter[int] = Counter()  # notifications that are not settled, by event
         self._failing: set[str] = set()
         self._loop, self._woken, self._stopping = asyncio.new_event_loop(), asyncio.Event(), False
+        self._http: httpx.AsyncClient | None = None  # from the first URL on
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
         self._thread = threading.Thread(target=self._work, name="notifications", daemon=True)
 
@@ -144,6 +148,8 @@ class Notifier:
         for task in tries:
             task.cancel()
         await asyncio.gather(*tries, return_exceptions=True)
+        if self._http is not None:
+            await self._http.aclose()
         self._keep()
 
     def _next(self) -> list[Notification]:
@@ -213,19 +219,23 @@ class Notifier:
         self._woken.set()
 
     async def _deliver(self, one: Notification) -> None:
-        if is_url(one.to):
-            import httpx  # noqa: F401 (its loading is not the hook's time)
+        if self._http is None and is_url(one.to):  # before its time begins: this takes a while
+            import httpx
 
+            self._http = httpx.AsyncClient(follow_redirects=False, timeout=None)  # tries have a limit
         try:
             async with asyncio.timeout(self._limit_s):
-                await (_post(one) if is_url(one.to) else _run(one, self._controller.launches.state))
+                if self._http is not None and is_url(one.to):
+                    await _post(one, self._http)
+                else:
+                    await _run(one, self._controller.launches)
         except TimeoutError:
             raise Undelivered(f"no answer within {length(self._limit_s)}") from None
 
 
 def is_url(to: str) -> bool:
     """Whether a hook is a URL, and not a command."""
-    return to.startswith(("http://", "https://"))
+    return to.lower().startswith(("http://", "https://"))
 
 
 def _body(event: Event, row: Row) -> dict[str, Any]:
@@ -256,28 +266,26 @@ def _sentence(event: Event, row: Row) -> str:
     return f"{text}{event.kind}: {reason}" if reason and reason != event.kind else text + event.kind
 
 
-async def _post(one: Notification) -> None:
+async def _post(one: Notification, http: httpx.AsyncClient) -> None:
     """POST it; raises Undelivered. A redirection is not followed: a hook is where it was said to be."""
     import httpx
 
     try:
-        async with (
-            httpx.AsyncClient(follow_redirects=False, timeout=None) as client,  # the caller has a limit
-            client.stream("POST", one.to, json=one.body) as answer,
-        ):
+        async with http.stream("POST", one.to, json=one.body) as answer:
             if not answer.is_success:
                 raise Undelivered(f"it answers {answer.status_code} {answer.reason_phrase}".rstrip())
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         raise Undelivered(str(error) or type(error).__name__) from None
 
 
-async def _run(one: Notification, state: Path) -> None:
+async def _run(one: Notification, launches: Launches) -> None:
     """Run it by a shell, in the job's folder where that is here; raises Undelivered. When it is cancelled, all of its
     processes are killed.
     """
     job = one.body["job"]
     told = {
-        "BETIMES_STATE": str(state),
+        **launches.kept,  # and none of the service's secrets
+        "BETIMES_STATE": str(launches.state),
         "BETIMES_EVENT": one.body["event"],
         "BETIMES_EVENT_ID": f"{one.event_id}",
         "BETIMES_JOB_ID": f"{job['job_id']}",
@@ -289,7 +297,7 @@ async def _run(one: Notification, state: Path) -> None:
     try:
         process = await asyncio.create_subprocess_exec(
             "/bin/sh", "-c", one.to, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, cwd=folder,
-            env={**os.environ, **told}, start_new_session=True,
+            env=told, start_new_session=True,
         )  # fmt: skip
     except (OSError, ValueError) as error:
         raise Undelivered(str(error)) from None

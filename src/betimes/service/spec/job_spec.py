@@ -111,7 +111,12 @@ def checked_hook(text: str) -> str:
     return text
 
 
-Hook = Annotated[Text, AfterValidator(checked_hook)]
+_COMMAND = r"(?![A-Za-z][A-Za-z0-9+.-]*://)[^\x00]*[^\x00\s][^\x00]*"
+Hook = Annotated[
+    Text,
+    in_schema(pattern=rf"^(https?://[A-Za-z0-9.-]+(:[0-9]{{1,5}})?(/[!-~]*)?|{_COMMAND})$"),
+    AfterValidator(checked_hook),
+]
 
 
 def node_labels(value: object) -> dict[str, str]:

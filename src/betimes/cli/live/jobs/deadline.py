@@ -194,7 +194,7 @@ def pairs(found: Outlook, at_now: float, *, takes_plan: bool) -> list[tuple[str,
     lines = [(label, f"done with a probability of {percent(found.stands.probability)}")]
     if found.stands.probability is None:
         lines = [(label, _without_interval(found))]
-    if not found.options:
+    if found.stands.probability is None or not found.options:
         return lines
     each = (
         ", ".join(filter(None, (f"{one.what}: {percent(one.probability)}", usd(one.cost_usd))))
