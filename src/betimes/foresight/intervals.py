@@ -234,6 +234,8 @@ class Intervals:
     def _around(self, point: Point, used: Guess, *, few: bool) -> Interval:
         low, high = used.ends()
         median = _blended(SHARES[self.errors.index(min(self.errors))], point.played, used.median)
+        # A play-out may be off by a factor of a hundred: no further than halfway to what was learned as an end.
+        median = min(max(median, 0.5 * (used.low + used.median)), 0.5 * (used.median + used.high))
         low_s, median_s, high_s = (
             point.anchor_s * math.exp(each) for each in (low, min(max(median, low), high), high)
         )
