@@ -50,6 +50,7 @@ LOGS = (
     Log("CTC-SP2", "swf/CTC-SP2-1996-derived.swf.gz", "easy"),
     Log("HPC2N", "swf/HPC2N-2002-first3170.swf.gz", "easy"),
     Log("CEA-Curie", "swf/CEA-Curie-2011-2.1-cln.swf.gz", "easy", 30_000),
+    Log("RICC", "swf/RICC-2010-2.swf.gz", "easy", 3_000),
     Log("0e4a51", "gpu/philly_pcs/trace_0e4a51.csv.gz", WFQ),
     Log("2869ce", "gpu/philly_pcs/trace_2869ce.csv.gz", WFQ),
     Log("FitGpp mixture", "", "fitgpp", 30_000),

@@ -130,9 +130,9 @@ class _Issued:
 
 
 class FitDue(NamedTuple):
-    """A fit is due once `count` jobs have finished; late: rows of promises that were broken then, and still open."""
+    """A fit is due once so many jobs have `finished`; late: rows of promises that were broken then, and still open."""
 
-    count: int
+    finished: int
     late: list[tuple[Floats, float]]
 
 
@@ -190,7 +190,15 @@ class Intervals:
         made = self._around(point, used, few=few)
         low_s, high_s = (made.low_s, made.high_s) if shown_s is None else shown_s
         self.issued[job_id] = _Issued(
-            *(at_s, point.anchor_s, point.played, _kind(point), point.like, guesses, used, low_s, high_s),
+            at_s=at_s,
+            anchor_s=point.anchor_s,
+            played=point.played,
+            kind=_kind(point),
+            like=point.like,
+            guesses=guesses,
+            used=used,
+            low_s=low_s,
+            high_s=high_s,
             few=few and learned is None,
             features=np.array(point.features),
         )
@@ -199,10 +207,11 @@ class Intervals:
 
     def _guesses(self, point: Point, learned: Raw | None) -> tuple[Guess | None, Guess | None]:
         kind, alike = _kind(point), self._alike(point.like)
-        raws = None if alike is None else tuple(each + point.played for each in alike), learned
         first, second = (
-            None if raw is None else Guess(*raw, margins.margin(kind, self.rate))
-            for raw, margins in zip(raws, self.margins, strict=True)
+            None
+            if raw is None
+            else Guess(raw[0] + by, raw[1] + by, raw[2] + by, margins.margin(kind, self.rate))
+            for raw, by, margins in zip((alike, learned), (point.played, 0.0), self.margins, strict=True)
         )
         return first, second
 
@@ -212,7 +221,8 @@ class Intervals:
         if alike is not None and learned is not None:
             is_better = self.compared >= FEW and self.scores[1] <= self.scores[0]
             return learned if is_better else alike
-        return alike or learned or Guess(*(each + point.played for each in DEFAULT))
+        low, median, high = (each + point.played for each in DEFAULT)
+        return alike or learned or Guess(low, median, high)
 
     def _alike(self, like: Likeness) -> Raw | None:
         for each in like.classes():
@@ -224,6 +234,8 @@ class Intervals:
     def _around(self, point: Point, used: Guess, *, few: bool) -> Interval:
         low, high = used.ends()
         median = _blended(SHARES[self.errors.index(min(self.errors))], point.played, used.median)
+        # A play-out may be off by a factor of a hundred: no further than halfway to what was learned as an end.
+        median = min(max(median, 0.5 * (used.low + used.median)), 0.5 * (used.median + used.high))
         low_s, median_s, high_s = (
             point.anchor_s * math.exp(each) for each in (low, min(max(median, low), high), high)
         )
@@ -305,17 +317,17 @@ class Intervals:
 
     def next_due(self) -> int | None:
         """The count of finished jobs for which a fit is due: `take(count, fit(training(count), level))`; null: none."""
-        return next((each.count for each in self.due if each.count not in self.models), None)
+        return next((each.finished for each in self.due if each.finished not in self.models), None)
 
     def training(self, count: int) -> list[tuple[Floats, float]]:
         """Features and log(JCT / anchor) of the latest jobs when so many had finished, for `fit`."""
-        late = next(each.late for each in self.due if each.count == count)
+        late = next(each.late for each in self.due if each.finished == count)
         last = len(self.known) - (self.finished - count)
         return [*list(self.known)[max(last - LATEST, 0) : last], *late]
 
     def take(self, count: int, model: tuple[Predictor, ...]) -> None:
         """Use a fitted model from now on, unless newer ones have become due meanwhile."""
-        wanted = {each.count for each in self.due}
+        wanted = {each.finished for each in self.due}
         self.models = {at: each for at, each in (*self.models.items(), (count, model)) if at in wanted}
 
     def learned(self, features: Sequence[float]) -> Raw | None:
@@ -383,16 +395,14 @@ class Intervals:
         new.alike = {tuple(key): Alike(each, values) for key, each, values in plain["alike"]}
         new.ratios = Window(ROLLING, plain["ratios"])
         for job_id, promise in plain["issued"].items():
-            guesses = (None if each is None else Guess(*each) for each in promise["guesses"])
-            new.issued[job_id] = _Issued(
-                **{
-                    **promise,
-                    "like": Likeness(*promise["like"]),
-                    "guesses": tuple(guesses),
-                    "used": Guess(*promise["used"]),
-                    "features": np.array(promise["features"]),
-                }
-            )
+            first, second = (None if each is None else Guess(*each) for each in promise["guesses"])
+            read: dict[str, Any] = {
+                "like": Likeness(*promise["like"]),
+                "guesses": (first, second),
+                "used": Guess(*promise["used"]),
+                "features": np.array(promise["features"]),
+            }
+            new.issued[job_id] = _Issued(**{**promise, **read})
         new.bounds = [(at_s, job_id) for at_s, job_id in plain["bounds"]]
         new.due.extend(FitDue(count, [(np.array(x), y) for x, y in late]) for count, late in plain["due"])
         new.known.extend(zip(arrays["x"], arrays["y"].tolist(), strict=True))

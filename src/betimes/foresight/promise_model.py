@@ -170,7 +170,7 @@ class PromiseModel:
             (at_s / 3600.0) % 24.0,
         ]
         like = Likeness(job.user, job.command, played.basis)
-        return Point(anchor_s, math.log(point_s) - anchor, wait_s, features, like, job.longest_s)
+        return Point(anchor_s, math.log(point_s) - anchor, wait_s, features, like)
 
     def refit(self) -> None:
         """Fit what is due, at once; to do it aside, see `Intervals.next_due`."""

@@ -317,12 +317,16 @@ def test_a_promise_with_its_interval_was_kept_or_not(
         "finish_low_at": NOW - 1200,
         "finish_median_at": NOW - 900,
         "finish_high_at": NOW - 45,
+        "start_low_at": NOW - 1500,
+        "start_median_at": NOW - 1380,
+        "start_high_at": NOW - 1200,
         "level": 0.8,
     }
     service.stories[42] = story(job=one, quotes=[quote(finish_at=NOW - 960, **ends)])
     out = betimes("job", "42").out
     assert f"  promised   07:45 (07:40 to 07:59:15){words}\n" in out
     assert "07:45 (07:40 to 07:59:15)" in out.partition("Promises")[2]
+    assert "07:37 (07:35 to 07:40)" in out.partition("Promises")[2]
 
 
 def test_a_promise_of_before_a_hold_is_void(betimes: Call, service: Service) -> None:

@@ -94,10 +94,11 @@ class Cluster:
         quote = {
             "job_id": number,
             "made_at": self.now_at,
+            "start_at": self.now_at,
             "finish_at": self.now_at + 1.0,
             "basis": "estimate",
         }
-        self.scheduler.quoted(quote)
+        self.scheduler.quoted(quote, self.scheduler.queue, None)
 
     def submit(self, *specs: JobSpec, user: str = "ann") -> list[int]:
         numbers = [number for one in specs for number in self.scheduler.admission.submit(one, user)]

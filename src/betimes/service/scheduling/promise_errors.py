@@ -51,7 +51,7 @@ class PromiseErrors:
         if made.few:
             return Around({}, learned)
         ends = made_at + made.low_s, made_at + made.median_s, made_at + made.high_s
-        found = dict(zip(INTERVAL, (*ends, self.model.intervals.level), strict=True))
+        found: dict[str, float] = dict(zip(INTERVAL, (*ends, self.model.intervals.level), strict=True))
         if start_at is not None:
             starts = (max(start_at, made_at) if point.wait_s == 0.0 else made_at + s for s in made.starts_s)
             found |= zip(STARTS, starts if start_at >= made_at else (start_at,) * 3, strict=True)

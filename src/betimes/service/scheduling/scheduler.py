@@ -391,14 +391,14 @@ class Scheduler:
     def quoted(self, quote: dict[str, Any], queue: Queue, learned: Raw | None) -> int:
         """Log a promise to a job, and what its interval was made of; returns the quote's number."""
         number = self.ledger.next_event
+        made_of: dict[str, Any] = {"queue": queue} | ({} if learned is None else {"learned": learned})
         self._state.log(
             "quoted",
             "policy",
             quote["job_id"],
             quote={**quote, "quote_id": number},
             finish_at=quote["finish_at"],
-            queue=queue,
-            **({} if learned is None else {"learned": learned}),
+            **made_of,
         )
         return number
 

@@ -263,8 +263,8 @@ def _quote_row(quote: Quote, one: JobView, at_now: float, held_at: float) -> lis
         truth = off_by(one.finished_at - quote.finish_at)
     return [
         clock(quote.made_at, at_now),
-        "never" if quote.start_at is None else clock(quote.start_at, at_now),
-        "never" if quote.finish_at is None else _done(quote, at_now),
+        _within(quote.start_at, quote.start_median_at, quote.start_low_at, quote.start_high_at, at_now),
+        _within(quote.finish_at, quote.finish_median_at, quote.finish_low_at, quote.finish_high_at, at_now),
         truth,
         length(quote.run_s),
         quote.basis,
@@ -273,13 +273,17 @@ def _quote_row(quote: Quote, one: JobView, at_now: float, held_at: float) -> lis
     ]
 
 
-def _done(quote: Quote, at_now: float) -> str:
-    """The promised end and its interval: `14:05 (13:50 to 14:40)`."""
+def _within(
+    at: float | None, median_at: float | None, low_at: float | None, high_at: float | None, at_now: float
+) -> str:
+    """A promised instant and its interval, where it has one: `14:05 (13:50 to 14:40)`."""
     from betimes.cli.render.jobs import between
     from betimes.cli.render.times import clock
 
-    ends = between(quote.finish_low_at, quote.finish_high_at, at_now)
-    return f"{clock(quote.finish_median_at or quote.finish_at or 0.0, at_now)} {ends}".rstrip()
+    if at is None:
+        return "never"
+    ends = "" if low_at == high_at else between(low_at, high_at, at_now)
+    return f"{clock(at if median_at is None else median_at, at_now)} {ends}".rstrip()
 
 
 def _run_row(run: RunView, at_now: float) -> list[str]:
