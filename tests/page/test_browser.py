@@ -291,7 +291,7 @@ def test_a_point_of_the_front_is_put_in_force_after_its_effect_was_seen(chrome: 
         chrome.find_element("css selector", 'a[aria-label^="Point 0"]').click()
         until(lambda: "Point 0" in text(chrome, "h3"))
         until(lambda: "Before and after" in text(chrome, "#picked"), COMPILED_S)
-        assert "1 ends earlier" in text(chrome, "#effect")
+        assert "2 end earlier, 1 later" in text(chrome, "#effect")
         assert client.policy().policy == "fifo"
         chrome.find_element("css selector", "#picked form button").click()
         until(lambda: chrome.switch_to.alert).accept()
@@ -333,7 +333,7 @@ class _Behind(BaseHTTPRequestHandler):
                 self.wfile.write(piece)
         there.close()
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_: object, **__: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Nothing is told."""
 
 
