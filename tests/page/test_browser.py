@@ -377,6 +377,32 @@ def _thousand() -> Any:
     return [JobSpec(command=["x"], name=f"job-{n}", workdir="/", estimate_s=60.0 + n) for n in range(1000)]
 
 
+def test_the_window_of_time_is_dragged_and_zoomed_and_back_goes_back(chrome: Chrome, house: House) -> None:
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+
+    def window() -> tuple[float, float]:
+        at = chrome.find_element("id", "window")
+        return float(at.get_attribute("data-from") or 0.0), float(at.get_attribute("data-to") or 0.0)
+
+    with house.open("--cluster", str(house.nodes)) as ready:
+        house.sign_in(chrome, ready["url"])
+        chrome.get(f"{ready['url']}/time?span=1h")
+        first = window()
+        row = chrome.find_elements("css selector", "#window .line svg")[1]
+        ActionChains(chrome).move_to_element(row).click_and_hold().move_by_offset(-100, 0).release().perform()
+        until(lambda: window()[0] > first[0] + 60.0)
+        dragged = window()
+        assert dragged[1] - dragged[0] == pytest.approx(3600.0, abs=1.0)
+        assert f"from={dragged[0]}" in chrome.current_url
+        times = chrome.find_element("css selector", "#window svg.axis")
+        ActionChains(chrome).scroll_from_origin(ScrollOrigin.from_element(times), 0, -200).perform()
+        until(lambda: window()[1] - window()[0] < 3000.0)
+        chrome.back()
+        until(lambda: window() == dragged)
+        assert errors(chrome) == []
+
+
 def test_two_tokens_at_once_are_two_browsers(chrome: Chrome, house: House) -> None:
     with house.open() as ready, house.client() as client, browser() as other:
         house.sign_in(chrome, ready["url"])
