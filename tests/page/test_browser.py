@@ -291,7 +291,7 @@ def test_a_point_of_the_front_is_put_in_force_after_its_effect_was_seen(chrome: 
         chrome.find_element("css selector", 'a[aria-label^="Point 0"]').click()
         until(lambda: "Point 0" in text(chrome, "h3"))
         until(lambda: "Before and after" in text(chrome, "#picked"), COMPILED_S)
-        assert "1 ends earlier" in text(chrome, "#effect")
+        assert "2 end earlier, 1 later" in text(chrome, "#effect")
         assert client.policy().policy == "fifo"
         chrome.find_element("css selector", "#picked form button").click()
         until(lambda: chrome.switch_to.alert).accept()
@@ -333,7 +333,7 @@ class _Behind(BaseHTTPRequestHandler):
                 self.wfile.write(piece)
         there.close()
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_: object, **__: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Nothing is told."""
 
 
@@ -375,6 +375,32 @@ def _thousand() -> Any:
     from betimes.service.spec.job_spec import JobSpec
 
     return [JobSpec(command=["x"], name=f"job-{n}", workdir="/", estimate_s=60.0 + n) for n in range(1000)]
+
+
+def test_the_window_of_time_is_dragged_and_zoomed_and_back_goes_back(chrome: Chrome, house: House) -> None:
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+
+    def window() -> tuple[float, float]:
+        at = chrome.find_element("id", "window")
+        return float(at.get_attribute("data-from") or 0.0), float(at.get_attribute("data-to") or 0.0)
+
+    with house.open("--cluster", str(house.nodes)) as ready:
+        house.sign_in(chrome, ready["url"])
+        chrome.get(f"{ready['url']}/time?span=1h")
+        first = window()
+        row = chrome.find_elements("css selector", "#window .line svg")[1]
+        ActionChains(chrome).move_to_element(row).click_and_hold().move_by_offset(-100, 0).release().perform()
+        until(lambda: window()[0] > first[0] + 60.0)
+        dragged = window()
+        assert dragged[1] - dragged[0] == pytest.approx(3600.0, abs=1.0)
+        assert f"from={dragged[0]}" in chrome.current_url
+        times = chrome.find_element("css selector", "#window svg.axis")
+        ActionChains(chrome).scroll_from_origin(ScrollOrigin.from_element(times), 0, -200).perform()
+        until(lambda: window()[1] - window()[0] < 3000.0)
+        chrome.back()
+        until(lambda: window() == dragged)
+        assert errors(chrome) == []
 
 
 def test_two_tokens_at_once_are_two_browsers(chrome: Chrome, house: House) -> None:

@@ -337,8 +337,8 @@ def test_what_jobs_held_is_counted_in_cores_whatever_a_unit_is(on_pages: OnPages
     async def story(pages: Paged) -> None:
         await submitted(pages, {"cpu": 2.0})
         await pages.service.advance_to(BEGIN_AT + 1800.0)  # one bar of the day
-        found = re.findall("[0-9.]+ % lately", (await pages.at("/machines")).text)
-        assert found == ["1.7 % lately"]  # two of four cores, for one of thirty minutes
+        found = re.findall("[0-9.]+ % in the last half hour", (await pages.at("/machines")).text)
+        assert found == ["1.7 % in the last half hour"]  # two of four cores, one minute
 
     on_pages(story)
 

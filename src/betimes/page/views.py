@@ -83,7 +83,7 @@ async def queue(reads: PageReads, request: Request, session: Session) -> dict[st
         "given": given,
         "chosen": chosen,
         "standing": standing,
-        "rows": [(row, _bar(axis, now_at, row.job, ends[row.job.job_id])) for row in rows],
+        "rows": [(row, _bar(axis, now_at, row, ends[row.job.job_id])) for row in rows],
         "axis": axis,
         "following": following,
         "is_first": not after,
@@ -120,13 +120,15 @@ def _queue_axis(ends_at: Sequence[float], now_at: float) -> Axis:
     return Axis(now_at - PAST_FRAC * ahead_s, now_at + ahead_s)
 
 
-def _bar(axis: Axis, now_at: float, job: JobView, ends: Ends | None) -> Bar | None:
+def _bar(axis: Axis, now_at: float, row: QueueRow, ends: Ends | None) -> Bar | None:
+    job = row.job
     is_running = job.status in (Status.RUNNING, Status.STOPPING)
     expected_at = job.estimate.start_at if job.estimate is not None else None
     start_at = job.started_at if is_running else expected_at
     if ends is None and not is_running:
         return None
-    return bar(axis, now_at, start_at, ends, job.promised_finish_at, is_running)
+    promised_at = job.promised_finish_at if row.group is None else None
+    return bar(axis, now_at, start_at, ends, promised_at, is_running)
 
 
 # --- a job

@@ -15,6 +15,7 @@ import numpy as np
 
 from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import parse_after
 from betimes.service.store.databases.schema import LIVE
 from betimes.service.views.models import JobFilter
@@ -52,14 +53,17 @@ class QueueOrder:
         ends_at = [known.get(job.job_id, job.promised_finish_at or math.nan) for job in jobs]
         finite_at = np.nan_to_num(np.array(ends_at, dtype=float), nan=math.inf)
         order = np.lexsort((np.array([job.job_id for job in jobs], dtype=np.int64), finite_at)).tolist()
-        self._places: list[tuple[int, float]] = [(jobs[n].job_id, float(finite_at[n])) for n in order]
+        ordered, sorted_at = [jobs[n] for n in order], finite_at[order].tolist()
+        self._places: list[tuple[int, float]] = [
+            (job.job_id, at) for job, at in zip(ordered, sorted_at, strict=True)
+        ]
         self._pipelines = _pipelines(jobs)
         self._members: dict[Group, list[tuple[int, float]]] = {}
-        for n in order:
-            job = jobs[n]
-            for group in {self._group(job, True), self._group(job, False)}:
-                if group is not None:
-                    self._members.setdefault(group, []).append((job.job_id, float(finite_at[n])))
+        for job, place in zip(ordered, self._places, strict=True):
+            if job.array_id is not None:
+                self._members.setdefault(Group("array", job.array_id), []).append(place)
+            if self._pipelines and (newest := self._pipelines.get(_unit(job))) is not None:
+                self._members.setdefault(Group("pipeline", newest), []).append(place)
 
     def _group(self, job: Job, pipelines: bool) -> Group | None:
         """The row that a job is part of; pipelines: they are folded, not their arrays alone."""
@@ -82,7 +86,7 @@ class QueueOrder:
     ) -> Callable[[Job], bool]:
         """Whether a job is looked for; pipeline: the number of any job of it."""
         within = self._pipeline_of(jobs, pipeline) if pipeline is not None else None
-        statuses = {str(status) for status in asked.status} or set(LIVE)
+        statuses = frozenset(map(str, asked.status or LIVE))
         equal: list[tuple[Callable[[Job], Any], Any]] = [
             (lambda job: job.user, asked.user),
             (lambda job: job.spec.title, asked.name),
@@ -93,13 +97,14 @@ class QueueOrder:
         checks += [
             (lambda job, name=name: job.spec.labels.get(name), value) for name, value in asked.label.items()
         ]
-        return lambda job: job.status.value in statuses and all(of(job) == value for of, value in checks)
+        if not checks:  # of a long queue this is asked very often
+            return lambda job: job.status in statuses
+        return lambda job: job.status in statuses and all(of(job) == value for of, value in checks)
 
     def standing(self, jobs: Mapping[int, Job], is_wanted: Callable[[Job], bool]) -> dict[str, int]:
         """The numbers of jobs that are looked for by status, in the order of `LIVE`."""
-        found = (jobs.get(number) for number, _ in self._places)
-        counts = Counter(job.status.value for job in found if job is not None and is_wanted(job))
-        return {status: counts[status] for status in LIVE if counts[status]}
+        counts = Counter(job.status for job in [*jobs.values()] if is_wanted(job))
+        return {status: counts[Status(status)] for status in LIVE if counts[Status(status)]}
 
     def page(
         self,
