@@ -100,6 +100,7 @@ VERBS = {
     "what-if": Verb("betimes.cli.live.what_if", "what_if", "Show who would finish when after a change."),
     "accuracy": Verb("betimes.cli.live.accuracy", "accuracy", "Show how well promises held."),
     "events": Verb("betimes.cli.live.events", "events", "Print what happened and what was decided."),
+    "slurm-commands": Verb("betimes.cli.slurm", "slurm_commands", "Put Slurm's commands into a folder."),
     "simulate": Verb("betimes.cli.simulate.simulate", "simulate", "Run a workload under a policy."),
     "compare": Verb(
         "betimes.cli.simulate.compare", "compare", "Run a workload under several policies, side by side."
