@@ -55,6 +55,7 @@ Job = Any  # an answer of the service, with the attributes of `JobView`
 def sbatch(words: Sequence[str]) -> None:
     """Submit a script: of a file, of standard input, or of --wrap."""
     from betimes.cli.live.connection import connect
+    from betimes.cli.live.jobs.submit import INPUT
     from betimes.cli.live.jobs.wait import say_and_judge, wait_for
     from betimes.service.spec.sbatch import read_script, split_command
 
@@ -68,8 +69,7 @@ def sbatch(words: Sequence[str]) -> None:
                 f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})"
             ) from None
     else:
-        path = name = "sbatch"
-        text = ""
+        path, name, text = INPUT, "sbatch", ""
     wrapped = [word.partition("=")[2] for word in options if word.startswith("--wrap=")]
     if "--wrap" in options:
         wrapped = [options[options.index("--wrap") + 1]]

@@ -174,7 +174,7 @@ def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str,
     try:
         for word in left:
             if not word.startswith("-") or word == "-":
-                if takes_command:  # a file of jobs, which is slow anyway, or forgotten dashes
+                if takes_command and not is_script(word):  # a file of jobs, slow anyway, or forgotten dashes
                     return None
                 rest.append(word)
                 continue
@@ -209,6 +209,17 @@ def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str,
         return None
     lacks = any(p.name not in values for p in parameters if isinstance(p.told, Option) and p.told.required)
     return None if rest or lacks else values
+
+
+def is_script(path: str) -> bool:
+    """Whether a file begins as scripts do; what cannot be read is left to the verb, if it exists."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 (pathlib is not loaded for every verb)
+            return file.read(2) == b"#!"
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _single(kind: Any) -> Any:
