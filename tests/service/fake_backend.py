@@ -14,7 +14,7 @@ from betimes.service.access.auth import RunTokens
 from betimes.service.api.examples import ACCURACY, FLEET, FLEET_PLAN, PORTFOLIO, WHAT_IF
 from betimes.service.executors.log_files import LocalLog, LogReader
 from betimes.service.scheduling.job_states import Status
-from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec, parse_array
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
     AccuracyView,
@@ -45,6 +45,7 @@ from betimes.service.views.models import (
 )
 from tests.service.tuning.fronts import front, policy
 
+MOST_ELEMENTS = 20  # of an array that are made
 LARGEST_CPU = 64.0
 READ_AHEAD = 16  # events that `watch` takes from the log at once
 
@@ -109,14 +110,18 @@ class FakeBackend:
         return answer
 
     def _take(self, spec: JobSpec, user: str) -> Submitted:
-        number = len(self.specs) + 1
-        self.specs[number] = spec
-        self.views[number] = JobView(
-            job_id=number, name=spec.title, user=user, status=Status.QUEUED, qos=spec.qos, units=0,
-            min_units=spec.min_units, max_units=spec.max_units, submitted_at=self.now, labels=spec.labels,
-        )  # fmt: skip
-        self.happens("submitted", number)
-        return Submitted(job_id=number, job_ids=[number], quote=self._quote(number))
+        first = len(self.specs) + 1
+        indices = [None] if spec.array is None or spec.as_one else parse_array(spec.array)[0][:MOST_ELEMENTS]
+        numbers = list(range(first, first + len(indices)))
+        for number, index in zip(numbers, indices, strict=True):
+            self.specs[number] = spec
+            self.views[number] = JobView(
+                job_id=number, name=spec.title, user=user, status=Status.QUEUED, qos=spec.qos, units=0,
+                min_units=spec.min_units, max_units=spec.max_units, submitted_at=self.now, labels=spec.labels,
+                array_id=None if index is None else first, array_index=index,
+            )  # fmt: skip
+            self.happens("submitted", number)
+        return Submitted(job_id=first, job_ids=numbers, quote=self._quote(numbers[-1]))
 
     def _quote(self, number: int | None) -> Quote:
         return Quote(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from betimes.cli.verbs import AfterDashes, Argument, Option, Several
+from betimes.cli.verbs import AfterDashes, Argument, Option, Several, is_script
 from betimes.errors import InputError
 
 _COMMAND = "betimes.command"
@@ -39,7 +38,7 @@ class CommandAfterDashes(TyperCommand):
         for number, word in enumerate(args):
             if skip or word.startswith("-"):
                 skip = not skip and word in taking
-            elif not word.endswith(SUFFIXES) and not _is_script(word):
+            elif not word.endswith(SUFFIXES) and not is_script(word):
                 import shlex
 
                 raise InputError(
@@ -47,17 +46,6 @@ class CommandAfterDashes(TyperCommand):
                     "#!/bin/bash or the like); put -- before a command: "
                     f"betimes {self.name} {shlex.join([*args[:number], '--', *args[number:]])}"
                 )
-
-
-def _is_script(path: str) -> bool:
-    """Whether a file begins as scripts do; what cannot be read is left to the verb, if it exists."""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(2) == b"#!"
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
 
 
 def _takes_value(parameter: Any) -> bool:

@@ -102,6 +102,7 @@ VERBS = {
     "what-if": Verb("betimes.cli.live.what_if", "what_if", "Show who would finish when after a change."),
     "accuracy": Verb("betimes.cli.live.accuracy", "accuracy", "Show how well promises held."),
     "events": Verb("betimes.cli.live.events", "events", "Print what happened and what was decided."),
+    "slurm-commands": Verb("betimes.cli.slurm", "slurm_commands", "Put Slurm's commands into a folder."),
     "simulate": Verb("betimes.cli.simulate.simulate", "simulate", "Run a workload under a policy."),
     "compare": Verb(
         "betimes.cli.simulate.compare", "compare", "Run a workload under several policies, side by side."
@@ -175,7 +176,7 @@ def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str,
     try:
         for word in left:
             if not word.startswith("-") or word == "-":
-                if takes_command:  # a file of jobs, which is slow anyway, or forgotten dashes
+                if takes_command and not is_script(word):  # a file of jobs, slow anyway, or forgotten dashes
                     return None
                 rest.append(word)
                 continue
@@ -210,6 +211,17 @@ def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str,
         return None
     lacks = any(p.name not in values for p in parameters if isinstance(p.told, Option) and p.told.required)
     return None if rest or lacks else values
+
+
+def is_script(path: str) -> bool:
+    """Whether a file begins as scripts do; what cannot be read is left to the verb, if it exists."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 (pathlib is not loaded for every verb)
+            return file.read(2) == b"#!"
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _single(kind: Any) -> Any:

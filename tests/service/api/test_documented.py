@@ -35,7 +35,7 @@ def test_a_batch_script_finds_what_slurm_sets_and_its_files_have_its_numbers(tmp
         command=["true"],
         name="a/b",
         cpu=2.5,
-        env={"SLURM_SUBMIT_DIR": "/home/ada"},
+        env={"SLURM_SUBMIT_DIR": "/u/ada"},
         output="%x-%A_%3a.out",
         error="%j.%u.%N.%%.%q",
     )
@@ -45,7 +45,7 @@ def test_a_batch_script_finds_what_slurm_sets_and_its_files_have_its_numbers(tmp
     assert (launch.output, launch.error) == ("a_b-7_002.out", "9.ada.here.%.%q")
     found = {name.removeprefix("SLURM_"): value for name, value in launch.env.items() if "SLURM_" in name}
     assert found == {
-        "SUBMIT_DIR": "/home/ada",
+        "SUBMIT_DIR": "/u/ada",
         **dict.fromkeys(("JOB_ID", "JOBID"), "9"),
         **dict.fromkeys(("JOB_NODELIST", "NODELIST"), "here"),
         **dict.fromkeys(("JOB_NUM_NODES", "NNODES"), "1"),

@@ -7,6 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from betimes.service.executors.protocol import Place
+from betimes.service.executors.ray.executor import members
 from betimes.service.executors.supervision.command import Log
 from betimes.service.scheduling.run_reports import RunId
 from tests.service.executors.running import a_launch, executing, log_of, play, python, run_to_end, until
@@ -133,3 +135,9 @@ def test_an_output_file_that_cannot_be_written_is_named(at: Path) -> None:
         "its output file 'missing/out.txt' cannot be written: No such file or directory; name another, or create its "
         "folder"
     )
+
+
+def test_each_node_of_a_job_writes_a_file_of_its_own(at: Path) -> None:
+    launch = a_launch(at, "true", places=(Place("a", 1), Place("b", 1)), output="out.txt")
+    found = members(launch, lambda node: node)
+    assert [(each.output, each.error) for each in found.values()] == [("out.txt", None), ("out.txt.1", None)]

@@ -15,7 +15,7 @@ from betimes.service.spec.sbatch import parse_memory, parse_time, read_script
 from betimes.service.spec.spelling import exported, parse_begin
 
 SCRIPTS = sorted(Path(__file__).with_name("slurm_scripts").glob("*.sbatch"))
-ENVIRON = {"HOME": "/home/me", "PATH": "/bin", "BETIMES_TOKEN": "secret", "SLURM_JOB_ID": "9"}
+ENVIRON = {"HOME": "/u/me", "PATH": "/bin", "BETIMES_TOKEN": "secret", "SLURM_JOB_ID": "9"}
 ALWAYS = {"command", "stdin", "env", "workdir", "name"}
 
 
@@ -25,9 +25,9 @@ def test_a_script_is_read_or_refused_with_its_line(path: Path) -> None:
     kind, _, rest = text.rstrip("\n").rpartition("\n# ")[2].partition(": ")
     if kind == "refused":
         with pytest.raises(InputError, match=re.escape(rest)):
-            read_script(text, path.name, environ=ENVIRON, workdir="/home/me")
+            read_script(text, path.name, environ=ENVIRON, workdir="/u/me")
         return
-    batch = read_script(text, path.name, environ=ENVIRON, workdir="/home/me")
+    batch = read_script(text, path.name, environ=ENVIRON, workdir="/u/me")
     expected = json.loads(rest)
     notes = expected.pop("notes", None)
     if notes is not None:
@@ -36,12 +36,12 @@ def test_a_script_is_read_or_refused_with_its_line(path: Path) -> None:
     JobSpec.model_validate(batch.fields)
     assert batch.fields["stdin"] == text
     assert batch.fields["name"] == expected.pop("name", path.name)
-    assert batch.fields["workdir"] == expected.pop("workdir", "/home/me")
-    env = expected.pop("env", {"HOME": "/home/me", "PATH": "/bin"})
+    assert batch.fields["workdir"] == expected.pop("workdir", "/u/me")
+    env = expected.pop("env", {"HOME": "/u/me", "PATH": "/bin"})
     assert {
         name: value for name, value in batch.fields["env"].items() if not name.startswith("SLURM_")
     } == env
-    assert batch.fields["env"]["SLURM_SUBMIT_DIR"] == "/home/me"
+    assert batch.fields["env"]["SLURM_SUBMIT_DIR"] == "/u/me"
     assert "SLURM_JOB_ID" not in batch.fields["env"]
     if expected.pop("begin_at", None):
         assert batch.fields.pop("begin_at") == datetime(2026, 11, 27, 22).timestamp()
@@ -114,9 +114,9 @@ def test_what_is_no_instant(text: str) -> None:
 
 
 def test_exported_variables() -> None:
-    assert exported("ALL", ENVIRON) == {"HOME": "/home/me", "PATH": "/bin"}
+    assert exported("ALL", ENVIRON) == {"HOME": "/u/me", "PATH": "/bin"}
     assert exported("NONE", ENVIRON) == {}
     assert exported("PATH,SEED=7,MISSING,BETIMES_TOKEN", ENVIRON) == {"PATH": "/bin", "SEED": "7"}
-    assert exported("ALL,PATH=/opt", ENVIRON) == {"HOME": "/home/me", "PATH": "/opt"}
+    assert exported("ALL,PATH=/opt", ENVIRON) == {"HOME": "/u/me", "PATH": "/opt"}
     with pytest.raises(ValueError, match="is not a variable"):
         exported("a b", ENVIRON)

@@ -74,10 +74,13 @@ class Given(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch script as a job: fields as sent to the service, and what users should know about ignored options."""
+    """A batch script as a job: fields as sent to the service, what users should know about options that are not carried
+    out, and all options by name, the last of each.
+    """
 
     fields: dict[str, Any]
     notes: list[str]
+    options: dict[str, str]
 
 
 def is_script(text: str) -> bool:
@@ -107,10 +110,19 @@ def read_script(
         )
     lines, notes = _directives(text, path)
     given = [*lines, *_parsed(list(options), None, path)]
-    fields, more = _Reader(path, given, environ, workdir or str(Path.cwd())).fields()
+    reader = _Reader(path, given, environ, workdir or str(Path.cwd()))
+    fields, more = reader.fields()
     title = name or path.rsplit("/", 1)[-1]
+    named = {each.name: each.value for each in reader.given.values()}
     fields.setdefault("name", title)
-    return Batch({**fields, "command": [*RUN, title, *arguments], "stdin": text}, [*notes, *more])
+    return Batch({**fields, "command": [*RUN, title, *arguments], "stdin": text}, [*notes, *more], named)
+
+
+def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The options of a call of `sbatch`, and the script with its arguments. Raises InputError."""
+    rest: list[str] = []
+    _parsed(list(words), None, "sbatch", rest)
+    return list(words[: len(words) - len(rest)]), rest
 
 
 def command_line(command: Sequence[str]) -> str:
@@ -174,8 +186,8 @@ def _directives(text: str, path: str) -> tuple[list[Given], list[str]]:
     return given, notes
 
 
-def _parsed(words: list[str], line: int | None, path: str) -> list[Given]:
-    """Options with their values. Raises JobFileError or InputError for what is none."""
+def _parsed(words: list[str], line: int | None, path: str, rest: list[str] | None = None) -> list[Given]:
+    """Options with their values. Raises JobFileError or InputError for what is none, unless it goes to `rest`."""
     given: list[Given] = []
     left = iter(words)
 
@@ -189,6 +201,9 @@ def _parsed(words: list[str], line: int | None, path: str) -> list[Given]:
         elif re.fullmatch(r"-[A-Za-z].*", word, re.DOTALL):
             name = SHORT.get(word[1], word[:2])
             equals, value = word[2:] and "=", word[2:].removeprefix("=")
+        elif rest is not None:
+            rest += [word, *left]
+            break
         else:
             raise fail(f"{word!r} is no option of sbatch; write --NAME=VALUE")
         if name not in _KNOWN:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".toml", ".yaml", ".yml")
 MOST_LINES = 2000  # of one request
+INPUT = "standard input"
 MOST_INPUT = 65_536  # bytes; the service takes as many characters of any text
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish", "busybox")
 
@@ -292,7 +293,7 @@ def _with_input(fields: Fields) -> Fields:
     if len(data) > MOST_INPUT or "\0" in text:
         what = f"more than {MOST_INPUT >> 10} KiB" if len(data) > MOST_INPUT else "no text in UTF-8"
         raise InputError(
-            f"standard input: it is {what}, which is not kept with a job; put it in a file that the job reads: "
+            f"{INPUT}: it is {what}, which is not kept with a job; put it in a file that the job reads: "
             "-- sh -c 'PROGRAM < FILE'"
         )
     return {**fields, "stdin": text} if text else fields
@@ -474,7 +475,7 @@ def _script(verb: str, command: list[str] | None, file: str | None) -> tuple[str
             ) from None
     if file is None and command is None and _is_data(os.fstat(0)):
         text = sys.stdin.read()
-        return (text, "sbatch") if text else None
+        return (text, INPUT) if text else None
     return None
 
 
@@ -485,7 +486,11 @@ def _of_script(text: str, path: str, arguments: list[str], job: Fields) -> Field
     export = job.get("export")
     given = given_fields({**job, "export": None})
     batch = read_script(
-        text, path, options=[] if export is None else [f"--export={export}"], arguments=arguments
+        text,
+        path,
+        options=[] if export is None else [f"--export={export}"],
+        arguments=arguments,
+        name="sbatch" if path == INPUT else None,
     )
     if len(text.encode()) > MOST_INPUT:
         raise InputError(

@@ -265,10 +265,17 @@ def members(launch: Launch, address_of: Callable[[str], str]) -> dict[str, Launc
             units=held,
             places=(Place(node, held),),
             folder=folder_of(launch.folder, rank, len(units)),
+            output=_file_of(launch.output, rank),
+            error=_file_of(launch.error, rank),
             control=launch.control if len(units) == 1 else f"{launch.control}-{rank}",
         )
         for rank, (node, held) in enumerate(units.items())
     }
+
+
+def _file_of(path: str | None, rank: int) -> str | None:
+    """The output file of a rank: the job's own for the first node, so that none is written by two."""
+    return path if path is None or rank == 0 else f"{path}.{rank}"
 
 
 def folder_of(folder: str, rank: int, size: int) -> str:

@@ -1,0 +1,506 @@
+"""Slurm's commands over the client of the command line: sbatch, squeue, scancel, sacct and sinfo.
+
+`betimes slurm-commands DIR` puts them there. Options and output are those that scripts and clients use
+(submitit, dask-jobqueue, parsl, Snakemake, Nextflow); an option that is not known is an error that names it. Source:
+the manual pages of Slurm 24.11.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from betimes.cli.verbs import Argument
+from betimes.errors import BetimesError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from betimes.client.calls import Conditions
+    from betimes.client.plain import PlainClient
+
+RECENT_S = (
+    300.0  # finished jobs stay in `squeue -j` and `squeue -t all` for so long, as with Slurm's MinJobAge
+)
+_STATES = {
+    "held": "PENDING",
+    "blocked": "PENDING",
+    "queued": "PENDING",
+    "running": "RUNNING",
+    "stopping": "COMPLETING",
+    "finished": "COMPLETED",
+    "failed": "FAILED",
+    "cancelled": "CANCELLED",
+}
+_WHY = {"time-limit": "TIMEOUT", "out-of-memory": "OUT_OF_MEMORY", "node-lost": "NODE_FAIL"}
+_SHORT = {
+    "PENDING": "PD", "RUNNING": "R", "COMPLETING": "CG", "COMPLETED": "CD", "FAILED": "F", "CANCELLED": "CA",
+    "TIMEOUT": "TO", "OUT_OF_MEMORY": "OOM", "NODE_FAIL": "NF",
+}  # fmt: skip
+_NODE_STATES = {"mix": "mixed", "drng": "draining", "drain": "drained"}
+_ACTIVE = ("held", "blocked", "queued", "running", "stopping")
+_QUEUE = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
+_NODES = "%9P %5a %10l %6D %6t %N"
+
+Job = Any  # an answer of the service, with the attributes of `JobView`
+
+# --- the commands ---
+
+
+def sbatch(words: Sequence[str]) -> None:
+    """Submit a script: of a file, of standard input, or of --wrap."""
+    from betimes.cli.live.connection import connect
+    from betimes.cli.live.jobs.submit import INPUT
+    from betimes.cli.live.jobs.wait import say_and_judge, wait_for
+    from betimes.service.spec.sbatch import read_script, split_command
+
+    options, rest = split_command(words)
+    if rest:
+        path, name = rest[0], None
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})"
+            ) from None
+    else:
+        path, name, text = INPUT, "sbatch", ""
+    wrapped = [word.partition("=")[2] for word in options if word.startswith("--wrap=")]
+    if "--wrap" in options:
+        wrapped = [options[options.index("--wrap") + 1]]
+    if wrapped and rest:
+        raise InputError("--wrap: a script is given as well; leave one of them out")
+    if wrapped:
+        name, text = "wrap", f"#!/bin/sh\n{wrapped[-1]}\n"
+    elif not rest:
+        text = sys.stdin.read()
+    batch = read_script(text, path, options=options, arguments=rest[1:], name=name)
+    for note in batch.notes:
+        print(f"sbatch: note: {note}", file=sys.stderr)
+    fields, asked = batch.fields, batch.options
+    fields.setdefault("output", "slurm-%A_%a.out" if "array" in fields else "slurm-%j.out")
+    with connect(None, waits="wait" in asked) as service:
+        if "test-only" in asked:
+            _say_start(service.quote(fields))
+            return
+        job_ids = service.submit(fields).job_ids
+        if "parsable" in asked:
+            print(job_ids[0])
+        elif "quiet" not in asked:
+            print(f"Submitted batch job {job_ids[0]}")
+        if "wait" in asked:
+            sys.stdout.flush()
+            say_and_judge(wait_for(service, job_ids), silent=True)
+
+
+def squeue(words: Sequence[str]) -> None:
+    """List jobs; without conditions those that wait or run."""
+    asked = _Asked(
+        words,
+        switches={"noheader": "h", "me": "", "all": "a", "array": "r", "start": "", "long": "l", "priority": "P"},
+        values={
+            "format": "o", "states": "t", "jobs": "j", "user": "u", "users": "", "name": "n", "names": "",
+            "partition": "p", "clusters": "M", "job": "", "sort": "S",
+        },
+        command="squeue",
+    )  # fmt: skip
+    pattern = asked.value("format") or (
+        "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %R" if asked.has("start") else _QUEUE
+    )
+    with _service() as service:
+        found = list(_chosen(service, asked, recent=True))
+    _print(pattern, _QUEUE_FIELDS, found, heads=not asked.has("noheader"))
+
+
+def sacct(words: Sequence[str]) -> None:
+    """List jobs, also those that are over."""
+    asked = _Asked(
+        words,
+        switches={
+            "noheader": "n", "parsable": "p", "parsable2": "P", "allocations": "X", "allusers": "a", "long": "l",
+            "duplicates": "D",
+        },
+        values={
+            "format": "o", "jobs": "j", "job": "", "user": "u", "name": "", "state": "s", "starttime": "S",
+            "endtime": "E", "clusters": "M", "accounts": "A", "partition": "r", "units": "",
+        },
+        command="sacct",
+    )  # fmt: skip
+    names = [
+        each.partition("%")
+        for each in (asked.value("format") or "jobid,jobname,partition,state,exitcode").split(",")
+    ]
+    for name, _, _ in names:
+        if name.lower() not in _ACCOUNT_FIELDS:
+            raise InputError(f"--format {name}: is not known; of {', '.join(_ACCOUNT_FIELDS)}")
+    with _service() as service:
+        found = list(_chosen(service, asked, recent=False))
+    rows = [[name for name, _, _ in names]] if not asked.has("noheader") else []
+    rows += [[_ACCOUNT_FIELDS[name.lower()](job) for name, _, _ in names] for job in found]
+    if asked.has("parsable") or asked.has("parsable2"):
+        end = "|" if asked.has("parsable") else ""
+        lines = ["|".join(row) + end for row in rows]
+    else:
+        wide = [int(number.lstrip("-") or 12) for _, _, number in names]
+        lines = [" ".join(cell.rjust(size) for cell, size in zip(row, wide, strict=True)) for row in rows]
+    print("".join(f"{line}\n" for line in lines), end="")
+
+
+def scancel(words: Sequence[str]) -> None:
+    """Cancel jobs by number, or those of a user, name or state; those that are over are skipped."""
+    asked = _Asked(
+        words,
+        switches={"me": "", "quiet": "Q", "verbose": "v", "batch": "b", "full": "f"},
+        values={"user": "u", "name": "n", "state": "t", "signal": "s", "clusters": "M", "partition": "p"},
+        command="scancel",
+        takes_jobs=True,
+    )
+    if (asked.value("signal") or "TERM").upper().removeprefix("SIG") not in ("TERM", "15"):
+        raise InputError(f"--signal={asked.value('signal')}: only TERM can be sent; a job is ended by it")
+    if not any(
+        asked.value(name) for name in ("jobs", "user", "name", "state", "partition")
+    ) and not asked.has("me"):
+        raise InputError("no job is given; write scancel 41, or --me for all of yours")
+    with _service() as service:
+        jobs = [job.job_id for job in _chosen(service, asked, recent=False) if job.status in _ACTIVE]
+        if jobs:
+            service.cancel(jobs, where_possible=True)
+
+
+def sinfo(words: Sequence[str]) -> None:
+    """List the nodes by their state, as one partition."""
+    asked = _Asked(
+        words,
+        switches={"noheader": "h", "Node": "N", "long": "l", "summarize": "s", "all": "a"},
+        values={"format": "o", "partition": "p", "states": "t", "nodes": "n", "clusters": "M"},
+        command="sinfo",
+    )
+    with _service() as service:
+        nodes = service.nodes()
+    by_state: dict[str, list[str]] = {}
+    for node in nodes:
+        state = {"up": "mix" if node.jobs else "idle", "draining": "drng", "drained": "drain"}.get(
+            node.status, "down"
+        )
+        by_state.setdefault(state, []).append(node.name)
+    _print(
+        asked.value("format") or _NODES, _NODE_FIELDS, list(by_state.items()), heads=not asked.has("noheader")
+    )
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
+    "sbatch": sbatch,
+    "squeue": squeue,
+    "scancel": scancel,
+    "sacct": sacct,
+    "sinfo": sinfo,
+}
+
+
+def main(command: str, words: Sequence[str]) -> int:
+    """Carry out a command; returns the exit code. An error is a line on standard error, as with Slurm."""
+    try:
+        COMMANDS[command](words)
+        sys.stdout.flush()
+    except BetimesError as error:
+        print(f"{command}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def slurm_commands(
+    folder: Annotated[
+        str,
+        Argument(
+            metavar="DIR", help="The folder, to be put in front of PATH; it is made.", show_default=False
+        ),
+    ],
+) -> None:
+    """Put Slurm's commands sbatch, squeue, scancel, sacct and sinfo into a folder.
+
+    They talk to the service that the environment names (BETIMES_URL, BETIMES_STATE), as `betimes` does.
+    """
+    target = Path(folder).expanduser().absolute()
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for name in COMMANDS:
+            file = target / name
+            file.write_text(
+                f"#!{sys.executable}\nimport sys\n\nfrom betimes.cli.slurm import main\n\n"
+                f'sys.exit(main("{name}", sys.argv[1:]))\n',
+                encoding="utf-8",
+            )
+            file.chmod(0o755)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror}); name another folder") from None
+    print(f'{", ".join(COMMANDS)} are in {target}; use them with: export PATH="{target}:$PATH"')
+
+
+# --- options ---
+
+
+class _Asked:
+    """The options of a call. Raises InputError for one that is not known."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        switches: dict[str, str],
+        values: dict[str, str],
+        command: str,
+        *,
+        takes_jobs: bool = False,
+    ) -> None:
+        self.switches: set[str] = set()
+        self.values: dict[str, str] = {}
+        short = {letter: name for name, letter in {**switches, **values}.items() if letter}
+        jobs: list[str] = []
+        left = iter(words)
+        for word in left:
+            name, equals, value = word.partition("=")
+            if name.startswith("--"):
+                name = name[2:]
+            elif re.match("-[A-Za-z]", word):
+                letters = word[1:]
+                while len(letters) > 1 and short.get(letters[0]) in switches:  # `-hX`
+                    self.switches.add(short[letters[0]])
+                    letters = letters[1:]
+                name = short.get(letters[0], word)
+                equals, value = letters[1:] and "=", letters[1:].removeprefix("=")
+            elif takes_jobs:
+                jobs.append(word)
+                continue
+            else:
+                raise InputError(f"{word!r} is no option; write {command} --NAME=VALUE")
+            if name in switches:
+                self.switches.add(name)
+            elif name in values:
+                self.values[name] = value if equals else next(left, "")
+            else:
+                given = word.partition("=")[0]
+                raise InputError(f"{given}: {command} of Betimes does not know this option; leave it out")
+        if jobs:
+            self.values["jobs"] = ",".join(jobs)
+
+    def has(self, switch: str) -> bool:
+        """Whether a switch is given."""
+        return switch in self.switches
+
+    def value(self, *names: str) -> str | None:
+        """The value of the first of these options that is given."""
+        return next((self.values[name] for name in names if name in self.values), None)
+
+
+# --- jobs ---
+
+
+def _service() -> Any:
+    from betimes.cli.live.connection import connect
+
+    return connect(None)
+
+
+def _chosen(service: PlainClient, asked: _Asked, *, recent: bool) -> Iterator[Job]:
+    """The jobs that the options name, the oldest first. recent: those that are over only for `RECENT_S`."""
+    jobs, states = asked.value("jobs", "job"), (asked.value("states", "state") or "").upper()
+    names = asked.value("name", "names")
+    users = asked.value("user", "users") or (getpass.getuser() if asked.has("me") else None)
+    partition = asked.value("partition")
+    wanted = {each for state in states.split(",") if state for each in _statuses(state)}
+    if jobs is not None:
+        found = list(_by_number(service, jobs))
+    else:
+        from betimes.cli.live.jobs.jobs import every_job
+
+        which: Conditions = {}
+        if recent and not wanted:
+            which["status"] = _ACTIVE
+        if names and "," not in names:
+            which["name"] = names
+        if partition and "," not in partition:
+            which["label"] = {"partition": partition}
+        found = every_job(service, which)[::-1]
+    since_at = time.time() - RECENT_S
+    for job in found:
+        if wanted and _state(job) not in wanted:
+            continue
+        if (names and job.name not in names.split(",")) or (users and job.user not in users.split(",")):
+            continue
+        if partition and job.labels.get("partition") not in partition.split(","):
+            continue
+        if recent and job.finished_at is not None and job.finished_at < since_at:
+            continue
+        yield job
+
+
+def _statuses(state: str) -> list[str]:
+    """The long names of a state, or all. Raises InputError."""
+    if state == "ALL":
+        return list(_SHORT)
+    found = [name for name, short in _SHORT.items() if state in (name, short)]
+    if not found and state not in (
+        "PREEMPTED",
+        "PR",
+        "SUSPENDED",
+        "S",
+        "CONFIGURING",
+        "CF",
+        "BOOT_FAIL",
+        "DEADLINE",
+    ):
+        raise InputError(f"state {state!r}: is not known; of {', '.join(_SHORT)}, or all")
+    return found or ["no job is ever that"]
+
+
+def _by_number(service: PlainClient, text: str) -> Iterator[Job]:
+    """Jobs `41`, elements `41_3` and `41_[3-5]`, and all elements of an array `41`. Unknown numbers are left out."""
+    from betimes.cli.live.jobs.jobs import every_job
+    from betimes.errors import Unknown
+
+    for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):
+        match = re.fullmatch(r"(\d+)(?:_(?:(\d+)|\[([\d,-]+)(?:%\d+)?\]))?(?:\..*)?", part.strip())
+        if match is None:
+            raise InputError(f"job {part[:40]!r}: give a number, as in 41, or 41_3 of an array")
+        elements = every_job(service, {"array_id": int(match[1])})[::-1]
+        if not elements:
+            try:
+                yield service.job(int(match[1])).job
+            except Unknown:
+                continue
+        indices = {int(match[2])} if match[2] else set(_indices(match[3])) if match[3] else None
+        yield from (job for job in elements if indices is None or job.array_index in indices)
+
+
+def _indices(text: str) -> Iterator[int]:
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def _state(job: Job) -> str:
+    code = job.reason.code if job.reason is not None and job.status == "failed" else ""
+    return _WHY.get(code, _STATES[job.status])
+
+
+def _number(job: Job) -> str:
+    return f"{job.job_id}" if job.array_id is None else f"{job.array_id}_{job.array_index}"
+
+
+def _elapsed(job: Job) -> str:
+    if job.started_at is None:
+        return "0:00"
+    minutes, seconds = divmod(max(0, round((job.finished_at or time.time()) - job.started_at)), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    clock = f"{hours}:{minutes:02}:{seconds:02}" if hours or days else f"{minutes}:{seconds:02}"
+    return f"{days}-{clock.zfill(8)}" if days else clock
+
+
+def _instant(at: float | None) -> str:
+    return "N/A" if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
+
+
+def _why(job: Job) -> str:
+    reason = job.reason.text if job.reason is not None else "None"
+    return f"({reason})" if _state(job) == "PENDING" else ""
+
+
+def _expected(job: Job, what: str) -> float | None:
+    return job.estimate[what] if job.estimate is not None else None
+
+
+def _say_start(quote: Any) -> None:
+    """The promise, in the words of `sbatch --test-only`, on standard error as there."""
+    start = "never" if quote.start_at is None else _instant(quote.start_at)
+    print(f"sbatch: Job would start at {start} and end at {_instant(quote.finish_at)}", file=sys.stderr)
+
+
+# --- fields ---
+
+_QUEUE_FIELDS: dict[str, tuple[str, Callable[[Job], str]]] = {
+    "i": ("JOBID", _number),
+    "A": ("JOBID", lambda job: str(job.job_id)),
+    "F": ("ARRAY_JOB_ID", lambda job: str(job.array_id or job.job_id)),
+    "K": ("ARRAY_TASK_ID", lambda job: "N/A" if job.array_index is None else str(job.array_index)),
+    "P": ("PARTITION", lambda job: job.labels.get("partition", "betimes")),
+    "a": ("ACCOUNT", lambda job: job.labels.get("account", "")),
+    "q": ("QOS", lambda job: job.labels.get("qos", job.qos)),
+    "j": ("NAME", lambda job: job.name),
+    "u": ("USER", lambda job: job.user),
+    "t": ("ST", lambda job: _SHORT[_state(job)]),
+    "T": ("STATE", _state),
+    "M": ("TIME", _elapsed),
+    "D": ("NODES", lambda _: "1"),
+    "r": ("REASON", lambda job: job.reason.code if job.reason is not None else "None"),
+    "R": ("NODELIST(REASON)", _why),
+    "V": ("SUBMIT_TIME", lambda job: _instant(job.submitted_at)),
+    "S": ("START_TIME", lambda job: _instant(job.started_at or _expected(job, "start_at"))),
+    "e": ("END_TIME", lambda job: _instant(job.finished_at or _expected(job, "finish_at"))),
+}
+_NODE_FIELDS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "P": ("PARTITION", lambda _: "betimes*"),
+    "R": ("PARTITION", lambda _: "betimes"),
+    "a": ("AVAIL", lambda _: "up"),
+    "l": ("TIMELIMIT", lambda _: "infinite"),
+    "D": ("NODES", lambda found: str(len(found[1]))),
+    "t": ("STATE", lambda found: found[0]),
+    "T": (
+        "STATE",
+        lambda found: _NODE_STATES.get(found[0], str(found[0])),
+    ),
+    "N": ("NODELIST", lambda found: ",".join(found[1])),
+}
+_ACCOUNT_FIELDS: dict[str, Callable[[Job], str]] = {
+    "jobid": _number,
+    "jobidraw": lambda job: str(job.job_id),
+    "jobname": lambda job: job.name,
+    "user": lambda job: job.user,
+    "account": lambda job: job.labels.get("account", ""),
+    "partition": lambda job: job.labels.get("partition", "betimes"),
+    "state": _state,
+    "exitcode": lambda job: "1:0" if job.status == "failed" else "0:0",
+    "elapsed": lambda job: "-".join(
+        part.zfill(8) if ":" in part else part for part in _long(_elapsed(job)).split("-")
+    ),
+    "submit": lambda job: _instant(job.submitted_at),
+    "start": lambda job: _instant(job.started_at),
+    "end": lambda job: _instant(job.finished_at),
+    "nodelist": lambda _: "",
+    "reason": lambda job: job.reason.code if job.reason is not None else "None",
+}
+
+
+def _long(elapsed: str) -> str:
+    return elapsed if elapsed.count(":") == 2 else f"0:{elapsed.zfill(5)}"
+
+
+def _print(
+    pattern: str, fields: dict[str, tuple[str, Callable[[Any], str]]], found: Sequence[Any], *, heads: bool
+) -> None:
+    """Lines by a pattern such as `%.18i|%T`. Raises InputError for a letter that is not known."""
+
+    def line(of: Callable[[str], str]) -> str:
+        def cell(match: re.Match[str]) -> str:
+            if match[3] not in fields:
+                raise InputError(
+                    f"--format %{match[3]}: is not known; of {', '.join(f'%{each}' for each in fields)}"
+                )
+            text, size = of(match[3]), int(match[2] or 0)
+            text = text[:size] if size else text
+            return text.rjust(size) if match[1] else text.ljust(size)
+
+        return re.sub(r"%(\.?)(\d*)([A-Za-z])", cell, pattern).rstrip()
+
+    rows = [line(lambda letter: fields[letter][0])] if heads else []
+    rows += [line(lambda letter, each=each: fields[letter][1](each)) for each in found]
+    print("".join(f"{row}\n" for row in rows), end="")

@@ -1,0 +1,151 @@
+"""Slurm's commands with the real client, over a real socket, on a service in memory."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from betimes.cli.slurm import main
+from betimes.service.scheduling.job_states import Status
+from betimes.service.views.models import Reason
+from tests.cli.conftest import Call, Said
+from tests.service.serving import Background, fake
+
+Slurm = Callable[..., Said]
+SCRIPT = "#!/bin/bash\n#SBATCH --job-name=align\n#SBATCH --partition=short\n./align\n"
+
+
+@pytest.fixture
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
+    for name in ("BETIMES_URL", "BETIMES_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("BETIMES_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    served = Background(fake(tmp_path / "runs"), tmp_path / "state")
+    with served():
+        yield served
+
+
+@pytest.fixture
+def slurm(live: Background, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Slurm:
+    """Call one of Slurm's commands here."""
+
+    def call(command: str, *words: str, stdin: str = "") -> Said:
+        capsys.readouterr()
+        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        code = main(command, words)
+        said = capsys.readouterr()
+        return Said(code, said.out, said.err)
+
+    return call
+
+
+def test_sbatch(slurm: Slurm, live: Background, tmp_path: Path, betimes: Call) -> None:
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    assert slurm("sbatch", "--mem=1G", "-c", "2", "job.sh", "--epochs", "3").out == "Submitted batch job 1\n"
+    assert slurm("sbatch", "--parsable", "--array", "0-1", stdin=SCRIPT).out == "2\n"
+    assert slurm("sbatch", "--parsable", "--wrap", "echo hello").out == "4\n"
+    specs = [betimes("job", number, "--json").json()["spec"] for number in ("1", "2", "4")]
+    assert specs[0]["command"][-3:] == ["job.sh", "--epochs", "3"]
+    assert (specs[0]["cpu"], specs[0]["memory_gib"]) == (2.0, 1.0)
+    assert [spec["output"] for spec in specs] == ["slurm-%j.out", "slurm-%A_%a.out", "slurm-%j.out"]
+    assert [spec["name"] for spec in specs] == ["align", "align", "wrap"]
+    assert specs[2]["stdin"] == "#!/bin/sh\necho hello\n"
+    tried = slurm("sbatch", "--test-only", "job.sh")
+    assert tried.out == ""
+    assert tried.err.startswith("sbatch: Job would start at 20")
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["missing.sh"], "missing.sh: cannot be read"),
+        (["--nodes=2", "--wrap=true"], "--nodes: 2 machines cannot be kept"),
+        (["--foo", "job.sh"], "--foo is no option"),
+        (["--wrap=true", "job.sh"], "--wrap: a script is given as well"),
+        ([], "the first line names no interpreter"),
+    ],
+)
+def test_sbatch_refuses(slurm: Slurm, tmp_path: Path, words: list[str], part: str, betimes: Call) -> None:
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    said = slurm("sbatch", *words)
+    assert said.code == 1
+    assert said.err.startswith("sbatch: error: ")
+    assert part in said.err
+    assert betimes("jobs", "--all", "--json").json() == []
+
+
+def test_states_as_clients_read_them(slurm: Slurm, live: Background) -> None:
+    assert slurm("sbatch", "--array=3-6", stdin=SCRIPT).out == "Submitted batch job 1\n"
+    now_at = time.time()
+    live.do(live.it.backend.becomes, 1, Status.FINISHED, started_at=now_at - 70.0, finished_at=now_at)
+    late = Reason(code="time-limit", text="it reached its time limit")
+    live.do(live.it.backend.becomes, 2, Status.FAILED, finished_at=now_at, reason=late)
+    live.do(live.it.backend.becomes, 3, Status.RUNNING, started_at=now_at)
+    assert slurm("squeue", "-h", "-o", "%i %t").out == "1_5 R\n1_6 PD\n"
+    every = "1_3 CD\n1_4 TO\n1_5 R\n1_6 PD\n"
+    assert slurm("squeue", "--noheader", "-o", "%i %t", "-t", "all").out == every
+    assert (
+        slurm("squeue", "--noheader", "--format=%i|%T", "--states=RUNNING,CD").out
+        == "1_3|COMPLETED\n1_5|RUNNING\n"
+    )
+    assert slurm("squeue", "-h", "-j", "1_[5-6],99", "-o%K").out == "5\n6\n"
+    assert slurm("squeue", "-hu", "nobody").out == ""
+    assert (
+        slurm("squeue", "-p", "short", "-h", "-o", "%.6i%.9P %D").out
+        == "   1_5    short 1\n   1_6    short 1\n"
+    )
+    assert slurm("sacct", "-o", "JobID,State,NodeList", "--parsable2", "-j", "1_3").out == (
+        "JobID|State|NodeList\n1_3|COMPLETED|\n"
+    )
+    told = slurm("sacct", "-X", "--noheader", "--format=jobid,state%20,elapsed", "--job", "1_3,1_4").out
+    assert [line.split() for line in told.splitlines()] == [
+        ["1_3", "COMPLETED", "00:01:10"],
+        ["1_4", "TIMEOUT", "00:00:00"],
+    ]
+    wrong = (["squeue", "--foo"], ["squeue", "-o", "%Z"], ["sacct", "-o", "MaxRSS"], ["squeue", "-t", "X"])
+    for command, *words in wrong:
+        said = slurm(command, *words)
+        assert said.code == 1
+        assert said.err.startswith(f"{command}: error: ")
+
+
+def test_scancel(slurm: Slurm, live: Background) -> None:
+    slurm("sbatch", "--array=0-2", stdin=SCRIPT)
+    slurm("sbatch", "-J", "other", "--wrap=true")
+    assert slurm("scancel", "1_1").code == 0
+    assert slurm("squeue", "-h", "-o", "%i").out == "1_0\n1_2\n4\n"
+    assert slurm("scancel", "--clusters=all", "1").code == 0
+    assert slurm("scancel", "1").code == 0  # over already
+    assert slurm("squeue", "-h", "-o", "%i %j").out == "4 other\n"
+    assert slurm("scancel", "-n", "other").code == 0
+    assert slurm("squeue", "-h").out == ""
+    assert slurm("scancel").code == 1
+    assert slurm("scancel", "--signal=USR2", "4").code == 1
+
+
+def test_sinfo(slurm: Slurm) -> None:
+    assert slurm("sinfo", "-h", "-o", "%P %a").out == "betimes* up\n"
+    heads = slurm("sinfo").out.splitlines()[0].split()
+    assert heads == ["PARTITION", "AVAIL", "TIMELIMIT", "NODES", "STATE", "NODELIST"]
+
+
+def test_the_commands_are_programs(betimes: Call, live: Background, tmp_path: Path) -> None:
+    said = betimes("slurm-commands", tmp_path / "bin")
+    assert said.out.startswith("sbatch, squeue, scancel, sacct, sinfo are in ")
+    done = subprocess.run(
+        [tmp_path / "bin/sbatch", "--wrap=true"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ),
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("Submitted batch job 1\n", "", 0)
+    (tmp_path / "file").touch()
+    assert "cannot be written" in betimes("slurm-commands", tmp_path / "file").err
