@@ -129,6 +129,15 @@ class _Issued:
     missed: bool = False
 
 
+class Later(NamedTuple):
+    """A promise to a job that has outrun an earlier one: that one is judged, and of this one the error is kept."""
+
+    at_s: float
+    anchor_s: float
+    played: float
+    like: Likeness
+
+
 class FitDue(NamedTuple):
     """A fit is due once so many jobs have `finished`; late: rows of promises that were broken then, and still open."""
 
@@ -152,6 +161,7 @@ class Intervals:
         self.alike: dict[tuple[str | None, ...], Alike] = {}
         self.ratios = Window(ROLLING)  # log(JCT / JCT in the play-out), the baseline of `rolling`
         self.issued: dict[str, _Issued] = {}
+        self.later: dict[str, list[Later]] = {}
         self.bounds: list[tuple[float, str]] = []  # a heap of (instant at which an upper bound passes, job)
         self.due: deque[FitDue] = deque(maxlen=AVERAGED)
         self.models: dict[int, tuple[Predictor, ...]] = {}  # those of `due` that are there
@@ -204,6 +214,11 @@ class Intervals:
         )
         heapq.heappush(self.bounds, (at_s + high_s, job_id))
         return made
+
+    def note_later(self, job_id: str, at_s: float, point: Point) -> None:
+        """A job is promised another end, as it has outrun the one that was issued."""
+        later = Later(at_s, point.anchor_s, point.played, point.like)
+        self.later.setdefault(job_id, []).append(later)
 
     def _guesses(self, point: Point, learned: Raw | None) -> tuple[Guess | None, Guess | None]:
         kind, alike = _kind(point), self._alike(point.like)
@@ -258,11 +273,13 @@ class Intervals:
     def ended(self, job_id: str, at_s: float) -> float | None:
         """The job has finished, at the latest now: log(JCT / JCT in the play-out), None: nothing was promised."""
         self.passed(at_s)
+        for later in self.later.pop(job_id, ()):
+            self._count(later.like, _log_ratio(at_s - later.at_s, later.anchor_s) - later.played)
         promise = self.issued.pop(job_id, None)
         if promise is None:
             return None
         jct_s = max(at_s - promise.at_s, 1.0)
-        ratio = math.log(jct_s / promise.anchor_s)
+        ratio = _log_ratio(jct_s, promise.anchor_s)
         if not promise.missed:
             self._adapt(promise, missed=jct_s < promise.low_s)
         elif jct_s <= promise.high_s:  # nobody knew of its end when the bound passed
@@ -270,17 +287,21 @@ class Intervals:
             self.rate += 0.0 if promise.few else RATE * self.level
         self._judge(promise, ratio)
         self.ratios.add(ratio - promise.played)
-        for at, each in enumerate(promise.like.classes()):
-            found = self.alike.pop(each, None) or Alike(MOST_OF_ANOTHER if at else MOST_ALIKE)
-            found.add(f"{promise.like.user}|{promise.like.command}", ratio - promise.played)
-            self.alike[each] = found
-        while len(self.alike) > MOST_CLASSES:
-            del self.alike[next(iter(self.alike))]
+        self._count(promise.like, ratio - promise.played)
         self.known.append((promise.features, ratio))
         self.finished += 1
         if self.finished == self.fit_at:
             self._note_due()
         return ratio - promise.played
+
+    def _count(self, like: Likeness, error: float) -> None:
+        """Keep an error for promises that are alike."""
+        for at, each in enumerate(like.classes()):
+            found = self.alike.pop(each, None) or Alike(MOST_OF_ANOTHER if at else MOST_ALIKE)
+            found.add(f"{like.user}|{like.command}", error)
+            self.alike[each] = found
+        while len(self.alike) > MOST_CLASSES:
+            del self.alike[next(iter(self.alike))]
 
     def _judge(self, promise: _Issued, ratio: float) -> None:
         """Compare what was said of a job with what became of it."""
@@ -301,6 +322,7 @@ class Intervals:
     def forget(self, job_id: str) -> None:
         """The job will never finish, or its promise is void: that is not judged."""
         self.issued.pop(job_id, None)
+        self.later.pop(job_id, None)
 
     def _note_due(self) -> None:
         """Promises that are already broken count with the time that has passed: less than that it will not be.
@@ -371,6 +393,7 @@ class Intervals:
                 job_id: {**vars(promise), "features": promise.features.tolist()}
                 for job_id, promise in self.issued.items()
             },
+            "later": self.later,
             "bounds": self.bounds,
             "due": [[count, [[x.tolist(), y] for x, y in late]] for count, late in self.due],
             "finished": self.finished,
@@ -403,6 +426,12 @@ class Intervals:
                 "features": np.array(promise["features"]),
             }
             new.issued[job_id] = _Issued(**{**promise, **read})
+        new.later = {
+            job_id: [
+                Later(at_s, anchor_s, played, Likeness(*like)) for at_s, anchor_s, played, like in promises
+            ]
+            for job_id, promises in plain["later"].items()
+        }
         new.bounds = [(at_s, job_id) for at_s, job_id in plain["bounds"]]
         new.due.extend(FitDue(count, [(np.array(x), y) for x, y in late]) for count, late in plain["due"])
         new.known.extend(zip(arrays["x"], arrays["y"].tolist(), strict=True))
@@ -414,6 +443,10 @@ def fit(rows: Sequence[tuple[Floats, float]], level: float) -> tuple[Predictor, 
     x, y = np.array([row for row, _ in rows]), np.array([ratio for _, ratio in rows])
     tail = (1.0 - level) / 2.0
     return tuple(boosted_quantile(quantile, x, y) for quantile in (tail, 0.5, 1.0 - tail))
+
+
+def _log_ratio(jct_s: float, anchor_s: float) -> float:
+    return math.log(max(jct_s, 1.0) / anchor_s)
 
 
 def _blended(share: float, played: float, learned: float) -> float:

@@ -21,20 +21,24 @@ Raw = tuple[float, float, float]
 
 
 class Likeness(NamedTuple):
-    """What tells which promises are alike: the job's user and command, and where its belief is from."""
+    """What tells which promises are alike: the job's user and command, and where its belief is from.
+
+    outran: the job has outrun the belief that its first promise rests on. First promises say nothing of such a one.
+    """
 
     user: str
     command: str
     basis: str
+    outran: bool = False
 
     def classes(self) -> tuple[tuple[str | None, ...], ...]:
         """From the finest to that of all; null stands for any."""
-        return (
+        of_basis = (
             (self.user, self.command, self.basis),
             (self.user, None, self.basis),
             (None, None, self.basis),
-            (None, None, None),
         )
+        return of_basis if self.outran else (*of_basis, (None, None, None))
 
 
 class Window:

@@ -46,7 +46,7 @@ class PromiseErrors:
         if finish_at is None:
             return Around({})
         point = self._point(job, made_at, start_at, finish_at, queue)
-        learned = self.model.intervals.learned(point.features)
+        learned = None if point.like.outran else self.model.intervals.learned(point.features)
         made = self.model.intervals.interval(point, learned)
         if made.few:
             return Around({}, learned)
@@ -64,7 +64,10 @@ class PromiseErrors:
         asked, age_s = described(job), job.has_run_s(made_at)
         run_s = self.model.run_times.quantiles(asked, made_at, age_s)
         point = self.model.point(asked, made_at, played, queue, run_s)
-        return point._replace(most_s=max(asked.longest_s - age_s, 0.0))
+        first = self.model.intervals.issued.get(str(job.job_id))
+        outran = first is not None and first.like.basis != job.basis
+        like = point.like._replace(outran=outran)
+        return point._replace(most_s=max(asked.longest_s - age_s, 0.0), like=like)
 
     def submitted(self, job: Job) -> None:
         """A job is there from now on."""
@@ -83,14 +86,20 @@ class PromiseErrors:
     def promised(self, job: Job, quote: dict[str, Any], queue: Queue, learned: Raw | None) -> None:
         """A promise was made to a job, as table `quotes` has it: the first one is judged."""
         number, made_at, intervals = str(job.job_id), quote["made_at"], self.model.intervals
-        if quote["finish_at"] is None or not self._knows(job) or number in intervals.issued:
+        first = intervals.issued.get(number)
+        if quote["finish_at"] is None or not self._knows(job):
+            return
+        if first is not None and first.like.basis == job.basis:
             return
         shown_s = None
         if quote.get("level") is not None:
             intervals.at_level(quote["level"])
             shown_s = quote["finish_low_at"] - made_at, quote["finish_high_at"] - made_at
         point = self._point(job, made_at, quote["start_at"], quote["finish_at"], queue)
-        self.model.promise(number, made_at, point, learned, shown_s)
+        if first is not None:
+            intervals.note_later(number, made_at, point)
+        else:
+            self.model.promise(number, made_at, point, learned, shown_s)
 
     def passed(self, at: float) -> None:
         """Count the promises whose upper end lies before an instant."""
