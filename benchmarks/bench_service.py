@@ -2,8 +2,9 @@
 
 A service runs in a process of its own, with durability on, on virtual nodes whose jobs only take time (starting
 processes is `bench_start.py`'s). Submissions go over HTTP: one client, single and in batches of 100, and eight clients
-at once; beside them, in the same run, the disk's own price: a plain sqlite3 INSERT and commit for each job. Quotes are
-asked for at several numbers of active jobs, under several policies; the play-out takes most of their time. Then jobs
+at once; beside them, in the same run, the disk's own price: a plain sqlite3 INSERT and commit for each job. Quotes with
+their intervals are asked for at several numbers of active jobs, under several policies: how long a client waits, and
+the processor time of the service, most of which the play-out takes; at most 100 quotes, or 30 s of them. Then jobs
 of a trace are replayed as fast as it goes, and the service's memory is read as they are done: those that are over
 should cost it none.
 """
@@ -24,6 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 from measuring import Table, introduce
 
 from betimes.client import Client
@@ -36,25 +38,39 @@ POLICIES = (
     "max-min",
     "wfq:thresholds=100+1000,weights=14/20+5/20+1/20,zeta_min=0.5,delta=0.1",
     "fitgpp",
+    "easy",
     "afs",
     "themis",
+    "portfolio",
+    "eva",
 )
+ROUNDS = ("portfolio", "eva")  # which rent machines and plan in rounds: measured up to 1,000 active jobs
 NODES = """[[nodes]]
 type = "rack"
 count = 8
 cpu = 64
 memory_gib = 512
 """
+OFFERS = """
+[[offers]]
+type = "c64"
+cpu = 64
+memory_gib = 512
+usd_per_h = 3.2
+boot_s = 120
+"""
+QUOTES_S = 30.0
+KNOWN = 30  # jobs that have finished as promised, so that there are intervals
 
 
 @contextmanager
-def service(policy: str) -> Iterator[tuple[Client, Path]]:
-    """A service on virtual nodes, fresh, and its state directory."""
+def service(policy: str) -> Iterator[tuple[Client, Path, int]]:
+    """A service on virtual nodes, fresh, its state directory, and the number of its process."""
     with tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder:
-        nodes = Path(folder, "nodes.toml")
-        nodes.write_text(NODES)
-        with up(Path(folder, "state"), "--nodes", str(nodes), "--policy", policy) as (client, _):
-            yield client, Path(folder, "state")
+        cluster, state = Path(folder, "cluster.toml"), Path(folder, "state")
+        cluster.write_text(NODES + (OFFERS if policy in ROUNDS else ""))
+        with up(state, "--cluster", str(cluster), "--policy", policy) as (client, pid):
+            yield client, state, pid
 
 
 @contextmanager
@@ -135,17 +151,29 @@ def plain(count: int) -> float:
         return count / took
 
 
-def quotes(client: Client, active: int, count: int) -> tuple[float, float]:
-    """p50 and p99 of a quote, ms, with so many jobs active."""
+def quotes(client: Client, pid: int, active: int, count: int) -> tuple[float, float, float]:
+    """p50 and p99 of a quote, ms, and the service's processor time for one, ms, with so many jobs active."""
     there = client.health().jobs_active
     for first in range(there, active, 500):
         client.submit([job(first + k) for k in range(min(500, active - first))])
-    took: list[float] = []
-    for number in range(count):
+    client.quote(job(0))
+    took, process = list[float](), psutil.Process(pid)
+    before, until = process.cpu_times(), time.perf_counter() + QUOTES_S
+    while len(took) < 2 or (len(took) < count and time.perf_counter() < until):
         began = time.perf_counter()
-        client.quote(job(number))
+        quote = client.quote(job(97 * len(took)))  # of all lengths
         took.append(1000.0 * (time.perf_counter() - began))
-    return statistics.median(took), statistics.quantiles(took, n=100)[98]
+        assert quote.finish_low_at is not None, "a quote has no interval"
+    after = process.cpu_times()
+    used_s = after.user + after.system - before.user - before.system
+    return statistics.median(took), statistics.quantiles(took, n=100)[98], 1000.0 * used_s / len(took)
+
+
+def keep_promises(client: Client) -> None:
+    """Let as many jobs finish as an interval needs."""
+    short = JobSpec(command=["x"], workdir="/", estimate_s=0.1, env={"VIRTUAL_WORK_S": "0.1"})
+    for job_id in [client.submit(short).job_id for _ in range(KNOWN)]:
+        client.wait(job_id)
 
 
 def memory(jobs: int) -> None:
@@ -181,17 +209,21 @@ def main() -> None:
     introduce(__doc__)
     print("Wall-clock time: the machine should be idle.\n")
     table = Table("submissions", "jobs/s", "of the disk's", first=32)
-    with service("fifo") as (client, state):
+    with service("fifo") as (client, state, _):
         disk = plain(count)
         for name, rate in submits(client, state, count).items():
             table.line(name, rate, rate / disk)
         table.line("plain sqlite3, one commit a job", disk, 1.0)
     print()
-    table = Table("quotes, ms", *(f"{which} of {size:,}" for size in sizes for which in ("p50", "p99")))
+    figures = [f"{which} of {size:,}" for size in sizes for which in ("p50", "p99", "processor")]
+    table = Table("quotes, ms", *figures)
     for policy in POLICIES[:2] if chosen.quick else POLICIES:
-        with service(policy) as (client, _):
-            found = [figure for size in sizes for figure in quotes(client, size, asked)]
-            table.line(policy.partition(":")[0], *found)
+        with service(policy) as (client, _, pid):
+            keep_promises(client)
+            some = [size for size in sizes if policy not in ROUNDS or size <= 1000]
+            found = [figure for size in some for figure in quotes(client, pid, size, asked)]
+            missing = [None] * (len(figures) - len(found))
+            table.line(policy.partition(":")[0], *found, *missing)
     print()
     memory(2000 if chosen.quick else 100_000)
 

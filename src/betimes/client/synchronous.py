@@ -185,7 +185,7 @@ class Client:
 
     def helps(self, job: int, within_s: float = 2.0) -> HelpsView:
         """What would help a job that waits; within_s: processor time for the tries. Raises Unknown."""
-        path, params = f"{API}/jobs/{job}/helps", [("within_s", str(within_s))]
+        path, params = f"{API}/jobs/{job}/helps", [("within_s", f"{within_s}")]
         return self._ask(Call("GET", path, "HelpsView", params=params))
 
     @overload

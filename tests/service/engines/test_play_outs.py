@@ -30,6 +30,15 @@ def told(foreseen: Foreseen) -> tuple[list[int], list[float], list[float]]:
     return foreseen.job, foreseen.start_s.tolist(), foreseen.finish_s.tolist()
 
 
+def done_by(foreseen: Foreseen, more: JobRequest | None) -> dict[int, tuple[float, float]]:
+    """Start and finish of the jobs that are done when the one more is, where a play-out may end; else of all."""
+    times = {job: foreseen.of(job) for job in foreseen.job}
+    end_s = np.inf if more is None else times[more.job][1]
+    return {
+        job: each for job, each in times.items() if not each[1] > end_s and not (more and np.isnan(each[1]))
+    }
+
+
 @pytest.mark.parametrize("policy", ["fifo", "srsf", "max-min"])
 def test_a_play_out_is_the_same_in_used_room(policy: str) -> None:
     luck, used, fresh = random.Random(3), pool(policy), pool(policy)
@@ -48,6 +57,25 @@ def test_a_play_out_is_the_same_in_used_room(policy: str) -> None:
         more = wanted(coming, luck) if luck.random() < 0.3 else None
         fresh._spare = None
         np.testing.assert_equal(told(used.foresee(now_s, more)()), told(fresh.foresee(now_s, more)()))
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srsf", "max-min", "las", "afs", "themis"])
+def test_a_play_out_for_one_more_job_may_end_with_it(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to that end it is the whole one, to the last bit."""
+    cut = 0
+    for seed in range(8):
+        luck, engine = random.Random(seed), pool(policy)
+        for job in range(30):
+            engine.happen(2.0 * job, Inputs(wanted=[wanted(job, luck)]))
+        more = wanted(99, luck)
+        asked = engine.foresee(60.0, more)()
+        with monkeypatch.context() as patched:
+            patched.setattr(LivePool, "_stops", lambda *_: [np.inf])
+            whole = engine.foresee(60.0, more)()
+        assert done_by(asked, more) == done_by(whole, more)
+        assert np.isfinite(whole.finish_s).all()
+        cut += int(np.isnan(asked.finish_s).sum())
+    assert cut > 0 or policy == "fifo"
 
 
 def test_play_outs_that_go_on_at_once_do_not_meet() -> None:
@@ -129,8 +157,8 @@ def test_a_queue_handed_down_is_the_queue_that_is_asked_about(
             coming += 1
         engine.happen(now_s, what)
         more = JobRequest(coming, 1, 2, "linear", 7.0, cpu=1.0) if luck.random() < 0.3 else None
-        found = told(engine.foresee(now_s, more)())
+        found = done_by(engine.foresee(now_s, more)(), more)
         engine.playout = ASK
-        np.testing.assert_equal(found, told(engine.foresee(now_s, more)()))
+        np.testing.assert_equal(found, done_by(engine.foresee(now_s, more)(), more))
         engine.playout = IN_ORDER
     assert handed.count(True) >= quick * 40, handed.count(True)

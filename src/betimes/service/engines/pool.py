@@ -73,6 +73,7 @@ LeftOf = Callable[[int, float], float | None]
 _believed_left = entry(believed_left, State, int, float)
 _asked_for = entry(asked_for)
 _play_in_order = entry(play_in_order)
+STOPS = 32  # at which a play-out for one job may end
 ENTRIES = (*entries.ENTRIES, _believed_left, _asked_for, _play_in_order)
 """Entries to compile for a live pool, besides its policy."""
 
@@ -336,7 +337,7 @@ class LivePool:
     def foresee(self, now_s: float, more: JobRequest | None = None, openings: Sequence[Opening] = ()) -> Play:
         """A copy of the beliefs, to be played forward; with one more job, submitted now, if one is given."""
         self._forget_curves()
-        copy, jobs = self._room_to_play(), dict(self.job_of)
+        copy, jobs, last = self._room_to_play(), dict(self.job_of), -1
         entries.copy_beliefs(self.state, copy)
         waits = as_array(copy.jobs)["units"] == 0.0
         as_array(copy.progress)["started_s"][waits] = np.nan  # preempted jobs are to start again
@@ -347,7 +348,8 @@ class LivePool:
             trace = _trace_for(copy)
             copy = self._with_arrival(copy, trace, more, now_s)
             trace.arrivals[0].work = trace.arrivals[0].believed  # beliefs are true in a play-out
-            jobs[self._take_in(copy, trace, more)] = more.job
+            last = self._take_in(copy, trace, more)
+            jobs[last] = more.job
         outcome = blank(Outcome, len(copy.free))
         as_array(outcome)["start_s"] = as_array(outcome)["finish_s"] = np.nan
         aside = trace.replaced(
@@ -361,16 +363,19 @@ class LivePool:
             if played is not None:
                 start, finish = played._played_out(slots, openings)
             else:
-                start, finish = self._played(copy, aside, slots, jobs)
+                start, finish = self._played(copy, aside, slots, jobs, last)
                 self._spare = copy  # one that is played in another thread meanwhile is another copy
             return Foreseen(list(jobs.values()), start, finish)
 
         return play
 
     def _played(
-        self, copy: State, aside: Trace, slots: NDArray[np.int64], jobs: Mapping[int, int]
+        self, copy: State, aside: Trace, slots: NDArray[np.int64], jobs: Mapping[int, int], last: int = -1
     ) -> tuple[Floats, Floats]:
-        """Play a copy to its end; starts and finishes of the jobs in these slots, s, NaN: never."""
+        """Play a copy to its end; starts and finishes of the jobs in these slots, s, NaN: never.
+
+        last: a slot; once its job is done the play may end, and for what comes later there is NaN, too.
+        """
         progress = as_array(copy.progress)
         if self.playout == IN_ORDER:
             if copy.pool[0].pending == 1:
@@ -378,9 +383,18 @@ class LivePool:
             if _play_in_order(copy):
                 finish = progress["finish_at"][slots]
                 return progress["started_s"][slots], np.where(np.isinf(finish), np.nan, finish)
-        self._check(entries.advance(copy, self.rules, aside, math.inf, -1), copy, jobs)
+        for until_s in self._stops(copy, slots) if last >= 0 else (math.inf,):
+            self._check(entries.advance(copy, self.rules, aside, until_s, -1), copy, jobs)
+            if last >= 0 and not math.isnan(aside.outcome[last].finish_s):
+                break
         start, finish = (as_array(aside.outcome)[name][slots] for name in ("start_s", "finish_s"))
         return np.where(np.isnan(start), progress["started_s"][slots], start), finish
+
+    def _stops(self, copy: State, slots: NDArray[np.int64]) -> list[float]:
+        """Instants up to which a copy is played: evenly over the time that all of its work takes, and its end."""
+        jobs, now_s = as_array(copy.jobs), float(copy.pool[0].now)
+        work_s = float(jobs["remaining_s"][slots].sum()) / max(1, self.units)
+        return [*(now_s + work_s * step / STOPS for step in range(1, STOPS)), math.inf]
 
     def _aside(self, state: State, trace: Trace, job_of: dict[int, int]) -> LivePool:
         """A separate pool on a copy of the state, to be changed as it is played forward."""
