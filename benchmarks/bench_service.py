@@ -24,6 +24,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 from measuring import Table, introduce
@@ -171,8 +172,14 @@ def quotes(client: Client, pid: int, active: int, count: int) -> tuple[float, fl
 
 def keep_promises(client: Client) -> None:
     """Let as many jobs finish as an interval needs."""
-    short = JobSpec(command=["x"], workdir="/", estimate_s=0.1, env={"VIRTUAL_WORK_S": "0.1"})
-    for job_id in [client.submit(short).job_id for _ in range(KNOWN)]:
+    short: dict[str, Any] = {
+        "command": ["x"],
+        "workdir": "/",
+        "estimate_s": 0.1,
+        "env": {"VIRTUAL_WORK_S": "0.1"},
+    }
+    specs = [JobSpec(name=f"job-{number}", **short) for number in range(KNOWN)]
+    for job_id in [client.submit(spec).job_id for spec in specs]:
         client.wait(job_id)
 
 
