@@ -41,12 +41,12 @@ def warm(out: Out = None, as_json: Json = False) -> None:
         if not run_rows.is_ready() and not sys.stderr.isatty():
             print("Compiling the kernels, once for this version of Betimes ...", file=sys.stderr, flush=True)
 
-        def told(name: str, seconds: float) -> None:
+        def report(name: str, seconds: float) -> None:
             took[name] = seconds
             if seconds >= NOTICED_S:
                 print(f"  {name}: {seconds:.1f} s", file=sys.stderr, flush=True)
 
-        compile_all(display, told)
+        compile_all(display, report)
     seconds = time.perf_counter() - started
     if as_json:
         from betimes.outcome import to_json

@@ -19,12 +19,12 @@ Told = Callable[[str, float], object]
 
 
 def compile_kernels(
-    policies: Mapping[str, AnyChosen], predict: bool, display: Display, told: Told | None = None
+    policies: Mapping[str, AnyChosen], predict: bool, display: Display, report: Told | None = None
 ) -> dict[str, float]:
     """Compile or load the kernels of simulations under these policies, each on its engine.
 
-    told: called with each part and its seconds. Returns the seconds that one simulation under a policy had to wait for
-    its parts, by the names in `policies`.
+    report: called with each part and its seconds. Returns the seconds that one simulation under a policy had to wait
+    for its parts, by the names in `policies`.
     """
     from betimes.policies import Policy
 
@@ -34,15 +34,15 @@ def compile_kernels(
             name: policy for name, policy in policies.items() if isinstance(policy.policy, Policy) == kind
         }
         if chosen := list(named.values()):
-            shared = _compiled(_of_pool(predict) if kind else _of_nodes(predict), display, told)
+            shared = _compiled(_of_pool(predict) if kind else _of_nodes(predict), display, report)
             hooks: Parts = {_named(policy): _hooks(policy) for policy in chosen}
             hooks |= _of_planners(chosen) | _of_portfolios(chosen)
-            own = _compiled(hooks, display, told)
+            own = _compiled(hooks, display, report)
             took |= {name: sum(shared.values()) + own[_named(policy)] for name, policy in named.items()}
     return took
 
 
-def compile_closed_loop(display: Display, told: Told | None = None) -> float:
+def compile_closed_loop(display: Display, report: Told | None = None) -> float:
     """Compile or load the kernels that keep a load on nodes; returns the seconds it took."""
     from betimes.policies import parse_nodes_policy
     from betimes.twin.nodes.closed_loop import run_loaded
@@ -50,23 +50,23 @@ def compile_closed_loop(display: Display, told: Told | None = None) -> float:
     parts: Parts = {"the closed loop on nodes": run_loaded.load}
     fifo = parse_nodes_policy("fifo")
     parts[_named(fifo)] = _hooks(fifo)
-    return sum(_compiled(parts, display, told).values())
+    return sum(_compiled(parts, display, report).values())
 
 
-def compile_all(display: Display, told: Told) -> None:
+def compile_all(display: Display, report: Told) -> None:
     """Compile or load all kernels of Betimes; those of nodes and of pools in parallel, given two processors."""
     from betimes.processes import Processes, cpus
 
     if cpus() == 1:
         for half in (_all_of_nodes, _all_of_pools):
-            half(display, told)
+            half(display, report)
         return
     with Processes(_compiling_half, (), 2) as workers:
         labels = ("compiling for nodes", "compiling for pools")
         for label in labels:
             display.expect(label, None)
         halves = (_all_of_nodes, _all_of_pools)
-        for number, _ in workers.answers(halves, heard=lambda _, part: told(*part)):
+        for number, _ in workers.answers(halves, heard=lambda _, part: report(*part)):
             display.finish(labels[number])
 
 
@@ -79,23 +79,27 @@ def _compiling_half() -> Do:
     return compile_half
 
 
-def _all_of_pools(display: Display, told: Told) -> None:
+def _all_of_pools(display: Display, report: Told) -> None:
     from betimes.policies import POLICIES, parse_policy
 
     policies = {name: parse_policy(name) for name in POLICIES}
-    compile_kernels(policies, True, display, told)
-    _compiled({"the service on a pool": _of_service(f"pool:{policy}" for policy in policies)}, display, told)
+    compile_kernels(policies, True, display, report)
+    _compiled(
+        {"the service on a pool": _of_service(f"pool:{policy}" for policy in policies)}, display, report
+    )
 
 
-def _all_of_nodes(display: Display, told: Told) -> None:
+def _all_of_nodes(display: Display, report: Told) -> None:
     from betimes.policies import NODES_POLICIES, parse_nodes_policy
     from betimes.policies.nodes.placement import RULES
 
     named = [*NODES_POLICIES, *(f"fifo:placement={rule}" for rule in RULES)]
     policies = {name: parse_nodes_policy(name) for name in named}
-    compile_kernels(policies, True, display, told)
-    compile_closed_loop(display, told)
-    _compiled({"the service on nodes": _of_service(f"nodes:{policy}" for policy in policies)}, display, told)
+    compile_kernels(policies, True, display, report)
+    compile_closed_loop(display, report)
+    _compiled(
+        {"the service on nodes": _of_service(f"nodes:{policy}" for policy in policies)}, display, report
+    )
 
 
 def _of_pool(predict: bool) -> Parts:
@@ -153,7 +157,7 @@ def _named(policy: AnyChosen) -> str:
     return f"policy {policy}" + ("" if isinstance(policy.policy, Policy) else " on nodes")
 
 
-def _compiled(parts: Parts, display: Display, told: Told | None) -> dict[str, float]:
+def _compiled(parts: Parts, display: Display, report: Told | None) -> dict[str, float]:
     """Make every part; returns the seconds each took."""
     took: dict[str, float] = {}
     for name, make in parts.items():
@@ -163,6 +167,6 @@ def _compiled(parts: Parts, display: Display, told: Told | None) -> dict[str, fl
         make()
         display.finish(label)
         took[name] = time.perf_counter() - started
-        if told is not None:
-            told(name, took[name])
+        if report is not None:
+            report(name, took[name])
     return took

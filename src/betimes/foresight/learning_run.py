@@ -112,7 +112,7 @@ class LearningRun:
     def _believe(self, row: int, believed_s: float) -> None:
         """The policy believes this of the job, s at its full width."""
         if isinstance(self.run, NodesSimulation):
-            self.run.trace.arrivals[row].believed_s = believed_s
+            self.run.trace.arrivals[row].runtime_estimate_s = believed_s
         else:
             self.run.trace.arrivals[row].believed = believed_s * self.run.full_speed[row]
 

@@ -15,7 +15,7 @@ from betimes.page.session import Session
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES
 from betimes.service.runtime.page_reads import PageReads
-from betimes.service.spec.spec_errors import told
+from betimes.service.spec.spec_errors import faults_of
 from betimes.service.views.models import WhatIfJob, WhatIfSpec, WhatIfView
 
 SAME_S = 1.0  # a job whose end moves by less ends as before
@@ -66,7 +66,7 @@ def _spec(asked: dict[str, Any]) -> WhatIfSpec:
     try:
         return WhatIfSpec(**asked)
     except ValidationError as error:
-        faults = told(error.errors(include_url=False), tuple(WhatIfSpec.model_fields), "change")
+        faults = faults_of(error.errors(include_url=False), tuple(WhatIfSpec.model_fields), "change")
         raise InputError("; ".join(f"{field}: {text}" for field, text in faults)) from None
 
 

@@ -33,9 +33,17 @@ FINISH, LEAVE, VACATE, LOSE, UNBIND, WITHDRAW = range(6)
 @entry
 @kernel
 def enter(
-    state: NodesState, gpu: int, tasks: int, level: int, run_s: float, believed_s: float, grace_s: float
+    state: NodesState,
+    gpu: int,
+    tasks: int,
+    level: int,
+    run_s: float,
+    runtime_estimate_s: float,
+    grace_s: float,
 ) -> int:
-    slot = submit(state, state.pool[0].submitted, tasks, run_s, believed_s, believed_s / run_s)
+    slot = submit(
+        state, state.pool[0].submitted, tasks, run_s, runtime_estimate_s, runtime_estimate_s / run_s
+    )
     need = state.needs[slot]
     need.gpu = gpu
     need.cpu = need.memory = 0
@@ -133,11 +141,11 @@ class SmallCluster:
         *,
         level: int = 0,
         run_s: float = 100.0,
-        believed_s: float | None = None,
+        runtime_estimate_s: float | None = None,
         grace_s: float = 0.0,
     ) -> int:
         """A job enters the queue; its slot. level: 1 for a trial job."""
-        believed = run_s if believed_s is None else believed_s
+        believed = run_s if runtime_estimate_s is None else runtime_estimate_s
         slot = enter(self.state, 1000 * gpu, tasks, level, run_s, believed, grace_s)
         self._check()
         return slot

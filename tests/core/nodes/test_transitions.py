@@ -116,7 +116,7 @@ def test_a_closed_node_takes_nothing_new_and_what_runs_there_goes_on() -> None:
 
 def test_the_believed_end_is_by_belief_while_a_job_works_and_exact_once_it_leaves() -> None:
     cluster = SmallCluster(4)
-    job = cluster.submit(run_s=100.0, believed_s=300.0, grace_s=5.0)
+    job = cluster.submit(run_s=100.0, runtime_estimate_s=300.0, grace_s=5.0)
     cluster.start(job, {0: 1})
     assert ends_at(cluster.state, job) == 300.0
     cluster.at(40.0)

@@ -104,9 +104,9 @@ def test_stretches_are_of_the_past_and_begin_now() -> None:
         for job in stretch:
             (of,) = np.flatnonzero(
                 (past["tasks"] == job["tasks"])
-                & ((past["run_s"] == job["run_s"]) | (past["believed_s"] == job["run_s"]))
+                & ((past["run_s"] == job["run_s"]) | (past["runtime_estimate_s"] == job["run_s"]))
             )[:1]
-            assert of in finished or job["run_s"] == past["believed_s"][of]
+            assert of in finished or job["run_s"] == past["runtime_estimate_s"][of]
     again = Arrivals(3, 5).draw(known, now_s)
     assert all(np.array_equal(one, other) for one, other in zip(drawn, again, strict=True))
 

@@ -33,7 +33,7 @@ def test_a_log_leads_to_the_recorded_state(name: str) -> None:
     folded["run_times"] = [history[:3] for history in folded["run_times"]]
     # And jobs are without what is as by default.
     jobs = JOBS.validate_python(recorded["jobs"])
-    recorded["jobs"] = JOBS.dump_python(jobs, mode="json", exclude_defaults=True)
+    recorded["jobs"] = JOBS.dump_python(jobs, mode="json", by_alias=True, exclude_defaults=True)
     for part, value in recorded.items():
         assert same(value, folded.get(part)), f"log {name} leads to another state: {part}; {AGAIN}"
 

@@ -240,7 +240,7 @@ class Cluster:
 
 def seen(ledger: Ledger) -> dict[str, Any]:
     """What of a ledger must come back; how far a run says it has come is in its row, not in the log."""
-    dumped = JOBS.dump_python(list(ledger.jobs.values()), mode="json")
+    dumped = JOBS.dump_python(list(ledger.jobs.values()), mode="json", by_alias=True)
     jobs = {job["job_id"]: {**job, "progress_frac": None} for job in dumped}
     nodes = {name: node.to_json() for name, node in ledger.nodes.items()}
     names = ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at", "rented")

@@ -29,7 +29,7 @@ def untold(work_s: float, **asked: Any) -> JobSpec:
 
 
 def believed(cluster: Cluster, *numbers: int) -> list[float]:
-    return [cluster.job(number).believed_s for number in numbers]
+    return [cluster.job(number).runtime_estimate_s for number in numbers]
 
 
 def left(cluster: Cluster, number: int) -> float:

@@ -150,7 +150,7 @@ def test_the_next_of_its_name_is_believed_to_take_what_a_trial_took() -> None:
     cluster.submit(a_set("1-4", 10.0, estimate_s=40.0))
     cluster.go_on()
     cluster.submit(spec(10.0).model_copy(update={"estimate_s": None}))
-    assert next(iter(cluster.ledger.jobs.values())).believed_s == pytest.approx(10.0)
+    assert next(iter(cluster.ledger.jobs.values())).runtime_estimate_s == pytest.approx(10.0)
 
 
 def test_nodes_do_not_run_sets() -> None:

@@ -157,8 +157,8 @@ def test_skipping_over_breaks_the_promises_that_easy_keeps() -> None:
 def delayed(workload: Workload, policy: str, cluster: Cluster, *, sizes: str) -> Floats:
     """Seconds by which each job started later than its reservation at submission said; below 0: earlier."""
     jobs = simulate_nodes(workload, policy, cluster=cluster, predict=True, sizes=sizes).jobs
-    believed_s = workload.work_s / workload.max_units if sizes == "true" else workload.estimate_s
-    return jobs.start_s - (jobs.predicted_finish_s - believed_s)
+    runtime_estimate_s = workload.work_s / workload.max_units if sizes == "true" else workload.estimate_s
+    return jobs.start_s - (jobs.predicted_finish_s - runtime_estimate_s)
 
 
 def test_conservative_keeps_every_reservation_where_estimates_are_exact() -> None:

@@ -48,9 +48,9 @@ class Screen:
             from rich.text import Text
 
             shown = table(columns, rows, self._live.console.width).lines
-            told = [styled(printable(note), "yellow") for note in notes]
+            notices = [styled(printable(note), "yellow") for note in notes]
             self._live.update(
-                Text.from_ansi("\n".join([styled(heading, "dim"), *shown, *told])), refresh=True
+                Text.from_ansi("\n".join([styled(heading, "dim"), *shown, *notices])), refresh=True
             )
             return
         current = (tuple(map(tuple, rows)), tuple(notes))

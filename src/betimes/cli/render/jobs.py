@@ -171,8 +171,8 @@ def job_name(job: JobView) -> str:
 def standing(statuses: Iterable[str]) -> str:
     """Counts of jobs that are not over, by status: `jobs: 3 running, 12 waiting, 93 held`."""
     kinds = Counter(_STANDING[status] for status in statuses)
-    told = [f"{kinds[kind]:,} {kind}" for kind in ("running", "waiting", "held") if kinds[kind]]
-    return f"jobs: {', '.join(told) or 'none'}"
+    counts = [f"{kinds[kind]:,} {kind}" for kind in ("running", "waiting", "held") if kinds[kind]]
+    return f"jobs: {', '.join(counts) or 'none'}"
 
 
 def against_promise(job: JobView, at_now: float) -> str:

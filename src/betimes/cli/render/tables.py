@@ -132,9 +132,9 @@ def wrapped(text: str, room: int) -> list[str]:
 
 def width() -> int | None:
     """The terminal's width in characters; None: no limit, in a pipe or a file."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isdecimal():
-        return int(told)
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal():
+        return int(given)
     if not sys.stdout.isatty():
         return None
     try:

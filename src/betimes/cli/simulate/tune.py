@@ -231,14 +231,14 @@ def _searched(study: Study, objectives: list[str], search: Search, display: Disp
         is_long = search.evaluations * jobs > MOST_HERE and (search.budget_s or SHORT_S) >= SHORT_S
         search = replace(search, processes=cpus() if is_long else 1)
 
-    def told(progress: Progress) -> None:
+    def progressed(progress: Progress) -> None:
         known = not math.isnan(progress.hypervolume)
         volume = f", hypervolume {progress.hypervolume:.4f}" if known else ""
         label = f"{progress.doing}: {progress.front} on the front{volume}"
         display.at("search", label, progress.done, progress.of)
 
     workload, options = loaded.placed["pool"]
-    front = search_front(workload, objectives, options, how=search, progress=told)
+    front = search_front(workload, objectives, options, how=search, progress=progressed)
     display.finish("search")
     if front.ended != "evaluations":
         why = {

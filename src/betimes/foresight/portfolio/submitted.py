@@ -54,7 +54,7 @@ class SubmittedSoFar:
     def __init__(self, run: NodesSimulation) -> None:
         self._run, self._empty = run, EmptyCluster.of(run.state)
         self._jobs = as_array(run.trace.arrivals).copy()
-        self._jobs["run_s"] = self._jobs["believed_s"]
+        self._jobs["run_s"] = self._jobs["runtime_estimate_s"]
         self._jobs["believed_per_work"] = 1.0
         self._finished = 0
 
@@ -63,7 +63,7 @@ class SubmittedSoFar:
         run, finished = self._run, int(self._run.trace.finished[0])
         rows = as_array(run.trace.outcomes)["row"][self._finished : finished]
         self._finished = finished
-        for name in ("run_s", "believed_s"):
+        for name in ("run_s", "runtime_estimate_s"):
             self._jobs[name][rows] = as_array(run.trace.arrivals)["run_s"][rows]
         count = int(run.row[0])
         return Submitted(self._jobs[:count], count, self._empty)

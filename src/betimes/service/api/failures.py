@@ -27,7 +27,7 @@ from betimes.errors import (
     Unknown,
 )
 from betimes.service.api.models import ErrorBody, Failure, Fault
-from betimes.service.spec.spec_errors import told
+from betimes.service.spec.spec_errors import faults_of
 
 MOST_DETAILS = 100
 MOST_SHOWN = 60  # characters of a value in a message
@@ -108,7 +108,7 @@ def shown(value: object) -> str:
 
 def _faults(found: Sequence[ErrorDetails], what: str, known: Iterable[str], within: str = "") -> list[Fault]:
     faults: list[Fault] = []
-    for field, text in told(found, tuple(known), what):
+    for field, text in faults_of(found, tuple(known), what):
         place = ".".join(part for part in (within, field) if part)
         faults.append(Fault(field=_clean(place) or None, message=_clean(text)))
     return faults

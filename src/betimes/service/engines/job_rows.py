@@ -101,7 +101,7 @@ class JobRows:
         self.fill_tasks(arrival, tasks)
         row["labels"] = mask(wanted.require, self.bits)
         row["trial"], row["priority"], row["grace_s"] = int(wanted.trial), wanted.priority, wanted.grace_s
-        row["believed_s"] = wanted.believed_s
+        row["runtime_estimate_s"] = wanted.runtime_estimate_s
         row["believed_per_work"] = 1.0
         row["user"] = -1
         row["longest_s"] = math.inf

@@ -34,7 +34,7 @@ class JobRequest:
     min_units: int
     max_units: int
     curve: str
-    believed_s: float  # run time on max_units
+    runtime_estimate_s: float  # run time on max_units
     gpu: float = 0.0
     cpu: float = 1.0
     memory_gib: float = 0.0
@@ -43,7 +43,7 @@ class JobRequest:
     priority: int = 0
     grace_s: float = 0.0
     table: tuple[float, ...] = ()  # a measured speed-up on 1, 2, ... units, where the curve is one
-    work_s: float | None = None  # believed, seconds on one unit; None: from believed_s
+    work_s: float | None = None  # believed, seconds on one unit; None: from runtime_estimate_s
     choice: int = AUTO  # whether a machine may be rented for it alone: `AUTO`, `NEVER` or `NOW`
     may_restart: bool = True  # else it is not run speculatively
     profiled: bool = False  # its throughput alone is known

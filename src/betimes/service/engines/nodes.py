@@ -523,7 +523,7 @@ class LiveNodes:
         if more is not None and tasks is not None:
             trace, row[0] = new_trace(slots + 1, 1), slots
             self._fill(trace.arrivals[slots], more, tasks, now_s)
-            trace.arrivals[slots].run_s = more.believed_s  # beliefs are true in a play-out
+            trace.arrivals[slots].run_s = more.runtime_estimate_s  # beliefs are true in a play-out
 
         rounds = None if self.rounds is None else self.rounds.copied()
         if rounds is not None and more is not None:

@@ -451,7 +451,7 @@ class LivePool:
         arrival.submit_s, arrival.work = now_s, math.inf
         arrival.min_units, arrival.max_units, arrival.curve = wanted.min_units, wanted.max_units, row
         arrival.gpu, arrival.cpu, arrival.memory = wanted.demand
-        work_s = wanted.believed_s * speed(wanted, wanted.max_units)
+        work_s = wanted.runtime_estimate_s * speed(wanted, wanted.max_units)
         arrival.believed = work_s if wanted.work_s is None else wanted.work_s
         arrival.believed_per_work = 1.0
         arrival.user = -1

@@ -58,8 +58,8 @@ def _columns(rows: Sequence[Row]) -> Promises:
 
 def _estimates(rows: Sequence[Row]) -> Promises:
     """The promises as their users would have made them: the start promised, and the user's own estimate or limit."""
-    told = [(row, _estimate_s(JobSpec(**row["spec"]))) for row in rows if row["start_at"] is not None]
-    known = [(row, estimate_s) for row, estimate_s in told if estimate_s is not None]
+    started = [(row, _estimate_s(JobSpec(**row["spec"]))) for row in rows if row["start_at"] is not None]
+    known = [(row, estimate_s) for row, estimate_s in started if estimate_s is not None]
     ends_at = np.array([row["start_at"] + estimate_s for row, estimate_s in known], dtype=np.float64)
     made_at, finished_at = (_column([row for row, _ in known], name) for name in ("made_at", "finished_at"))
     none = np.full(len(known), np.nan)

@@ -82,8 +82,8 @@ class Clock:
     def jump(self) -> Jump | None:
         """The wall clock's jump since the last call; null: none."""
         self.now_s()
-        told, self._jump = self._jump, None
-        return told
+        taken, self._jump = self._jump, None
+        return taken
 
     async def sleep_until(self, at_s: float) -> None:
         """Return once it is `at_s`: at once if it is already, within a second after a jump."""

@@ -87,7 +87,7 @@ def _narrower(scheduler: Scheduler, job: Job) -> Iterator[Change]:
     least = spec.max_units if is_rigid else spec.min_units
     for units in sorted({max(1, least // 2), 1} - {least}, reverse=True):
         widest = units if is_rigid else spec.max_units
-        run_s = job.believed_s * speed(wanted, spec.max_units) / speed(wanted, widest)
+        run_s = job.runtime_estimate_s * speed(wanted, spec.max_units) / speed(wanted, widest)
         if run_s <= (spec.time_limit_s or math.inf):
             text = f"submitted again on {units} unit{'' if units == 1 else 's'} instead of {least}"
             yield Change(text, _again(job, run_s, min_units=units, max_units=widest))
@@ -104,7 +104,7 @@ def _smaller(scheduler: Scheduler, job: Job, free: Mapping[str, Amounts]) -> Ite
     memory_gib = math.floor(100.0 * mib / PER_UNIT[2]) / 100.0
     if LEAST_MEMORY_FRAC * spec.memory_gib <= memory_gib < spec.memory_gib:
         text = f"submitted again with {memory_gib:g} GiB of memory a unit instead of {spec.memory_gib:g}"
-        yield Change(text, _again(job, job.believed_s, memory_gib=memory_gib))
+        yield Change(text, _again(job, job.runtime_estimate_s, memory_gib=memory_gib))
 
 
 def _memory_that_fits(demand: Amounts, units: int, rooms: Iterable[Amounts]) -> int:

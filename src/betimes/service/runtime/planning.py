@@ -79,8 +79,8 @@ class PastJobs:
         self._without_row = []
         jobs = [job for job in self._jobs.values() if job.row is not None]
         rows = np.array([job.row for job in jobs], record_type(Arrival))
-        known_s = [job.wanted.believed_s if job.took_s is None else job.took_s for job in jobs]
-        rows["run_s"] = rows["believed_s"] = known_s
+        known_s = [job.wanted.runtime_estimate_s if job.took_s is None else job.took_s for job in jobs]
+        rows["run_s"] = rows["runtime_estimate_s"] = known_s
         return Submitted(rows, self._newest, snapshot.empty)
 
     def _read(self, until_at: float) -> None:

@@ -61,10 +61,10 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
         "start_at": start_at,
         "finish_at": finish_at,
         **around.fields,
-        "cost_usd": cost_usd(job.spec, job.believed_s, scheduler.ledger.nodes.values())
+        "cost_usd": cost_usd(job.spec, job.runtime_estimate_s, scheduler.ledger.nodes.values())
         if taken is None
         else taken.cost_usd,
-        "run_s": job.believed_s,
+        "run_s": job.runtime_estimate_s,
         "basis": job.basis,
         "reason": reason,
     }

@@ -196,7 +196,7 @@ class Rehearsal:
         if job.job_id not in self._world.jobs:
             speeds = self._scheduler.speeds(job)
             left = self._left.get(job.job_id)
-            work_s = left.work_s if left is not None else job.believed_s * speeds[job.spec.max_units]
+            work_s = left.work_s if left is not None else job.runtime_estimate_s * speeds[job.spec.max_units]
             self._world.jobs[job.job_id] = VirtualJob(work_s, speeds, self._world.restart_s)
         self._world.start(_launch(RunId(job.job_id, job.run.number), job.run.units), at)
 

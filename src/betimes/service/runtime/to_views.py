@@ -120,8 +120,8 @@ EVENTS_A_JOB = 10_000  # of one that was displaced
 
 def preemptions_of(job_id: int, events: Iterable[Event]) -> list[PreemptionView]:
     """The preemptions of a job, from some of its events; the newest event of each has the most."""
-    told = [Preemption(**event.data["preemption"]) for event in events if "preemption" in event.data]
-    return [_shown(job_id, one) for one in {one.run: one for one in told}.values()]
+    recorded = [Preemption(**event.data["preemption"]) for event in events if "preemption" in event.data]
+    return [_shown(job_id, one) for one in {one.run: one for one in recorded}.values()]
 
 
 def displaced_by(events: Iterable[Event], store: Store) -> list[PreemptionView]:

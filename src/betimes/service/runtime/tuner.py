@@ -192,11 +192,11 @@ class LiveTuner:
             await self._failed(going, "another search has taken its place")
 
     async def _carry_out(self, going: _Search) -> None:
-        def told(progress: dict[str, Any]) -> None:
+        def report(progress: dict[str, Any]) -> None:
             going.view = going.view.model_copy(update=progress)
 
         try:
-            front = await self.search(going.order, told, going.stop)
+            front = await self.search(going.order, report, going.stop)
             await self._found(going, front)
         except (BetimesError, OSError) as error:
             self.problem = str(error)
@@ -324,7 +324,7 @@ def _note(order: Order) -> str | None:
 def _check_sizes(found: Recent, spec: TuneSpec) -> None:
     """Raise Conflict if all jobs to search on are of one size: no classes can be made of them."""
     train, _ = parts(found.workload, spec.jobs, spec.seed)
-    sizes = found.believed_s(spec.sizes)[np.isin(found.workload.job_id, train.job_id)]
+    sizes = found.known_work_s(spec.sizes)[np.isin(found.workload.job_id, train.job_id)]
     if float(np.ptp(sizes)) == 0.0:
         known = (
             "submit with --estimate, or search with --sizes true"

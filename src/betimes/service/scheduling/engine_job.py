@@ -14,15 +14,15 @@ from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.twin.nodes.renting import CHOICES
 
 
-def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> JobRequest:
-    """The request of a job to an engine; believed_s: run time on max_units."""
+def wanted_for(job_id: int, spec: JobSpec, runtime_estimate_s: float) -> JobRequest:
+    """The request of a job to an engine; runtime_estimate_s: run time on max_units."""
     is_table = isinstance(spec.curve, Curve)
     return JobRequest(
         job=job_id,
         min_units=spec.min_units,
         max_units=spec.max_units,
         curve=spec.title if isinstance(spec.curve, Curve) else spec.curve,
-        believed_s=believed_s,
+        runtime_estimate_s=runtime_estimate_s,
         gpu=spec.gpu,
         cpu=spec.cpu,
         memory_gib=spec.memory_gib,
@@ -40,7 +40,7 @@ def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> JobRequest:
 
 def wanted_of(job: Job) -> JobRequest:
     """The request of a job of the ledger to an engine."""
-    wanted = wanted_for(job.job_id, job.spec, job.believed_s)
+    wanted = wanted_for(job.job_id, job.spec, job.runtime_estimate_s)
     if job.alone_per_s is not None:
         wanted = replace(wanted, profiled=True)
     return wanted if job.trials is None else replace(wanted, max_units=job.trials.width)

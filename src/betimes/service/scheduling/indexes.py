@@ -289,4 +289,4 @@ class Siblings:
 
 
 def _is_news(believed: RuntimeEstimate, job: Job) -> bool:
-    return differs(believed.seconds, job.believed_s, least_s=LEAST_NEWS_S)
+    return differs(believed.seconds, job.runtime_estimate_s, least_s=LEAST_NEWS_S)

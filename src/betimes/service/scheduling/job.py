@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from betimes.cluster.resources import UnitDemand
 from betimes.service.engines.accounts import Account
@@ -26,7 +26,7 @@ class TrialSet:
     """The state of a set's trials in total; each trial is a job without an account."""
 
     count: int
-    told_s: float  # believed run time of a trial
+    runtime_estimate_s: Annotated[float, Field(alias="told_s")]  # believed run time of a trial
     most: int  # units that the set may use at once
     width: int  # and that it can use now: no more than it has trials left
     running: int = 0  # trials with a run
@@ -190,7 +190,7 @@ class Job:
     spec: JobSpec
     user: str
     submitted_at: float
-    believed_s: float  # run time on max_units
+    runtime_estimate_s: Annotated[float, Field(alias="believed_s")]  # run time on max_units
     basis: str
     array_id: int | None = None
     array_index: int | None = None

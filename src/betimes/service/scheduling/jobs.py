@@ -61,8 +61,14 @@ class Jobs:
         """The policy knows of a job from now on."""
         job = self._state.ledger.jobs[number]
         self._state.job_index.entering.discard(number)
-        account, believed_s, basis = self._engine.account_row(number), job.believed_s, job.basis
-        self._state.log("queued", "policy", number, account=account, believed_s=believed_s, basis=basis)
+        account, runtime_estimate_s, basis = (
+            self._engine.account_row(number),
+            job.runtime_estimate_s,
+            job.basis,
+        )
+        self._state.log(
+            "queued", "policy", number, account=account, believed_s=runtime_estimate_s, basis=basis
+        )
 
     def admit_delayed(self) -> None:
         """Jobs whose delay before a retry is over may queue."""
@@ -84,8 +90,8 @@ class Jobs:
 
     def _admit_trial(self, job: Job) -> None:
         if job.status is Status.BLOCKED and job.not_before_at <= self._state.now_at:
-            believed_s, basis = job.believed_s, job.basis
-            self._state.log("queued", "policy", job.job_id, believed_s=believed_s, basis=basis)
+            runtime_estimate_s, basis = job.runtime_estimate_s, job.basis
+            self._state.log("queued", "policy", job.job_id, believed_s=runtime_estimate_s, basis=basis)
             self.make_way(job)
 
     def _block(self, job: Job, reason: dict[str, Any]) -> None:
@@ -264,7 +270,7 @@ class Jobs:
             state.trial_index.to_review.add(job.job_id)
             return
         by_at = state.now_at + job.spec.grace_s
-        reason = reasons.told("cancelled", by_at)
+        reason = reasons.stopping("cancelled", by_at)
         self._runs.log_stopping(job, "cancelled", f"user:{user}", by_at, reason)
         for each in running:
             self._runs.stop(each, "cancelled", f"user:{user}")

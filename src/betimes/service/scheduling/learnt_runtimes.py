@@ -37,7 +37,7 @@ class LearntRuntimes:
 
         Jobs that the engine does not have yet enter it with the new belief.
         """
-        told: list[News] = []
+        changes: list[News] = []
         for believed, jobs in self._state.siblings.take():
             outside, inside = News(believed), News(believed)
             settled = {*self._engine.reported, *self._engine.withdrawn}
@@ -58,8 +58,8 @@ class LearntRuntimes:
                 self.log(outside)
                 self._engine.enter_anew(set(outside.waiting[None]))
             if inside.waiting or inside.begun:
-                told.append(inside)
-        return told
+                changes.append(inside)
+        return changes
 
     def log(self, news: News) -> None:
         """Log one event for all: jobs not begun with equal accounts before have equal ones now."""

@@ -107,7 +107,9 @@ class Ledger:
         return json.dumps(
             {
                 "format": FORMAT,
-                "jobs": JOBS.dump_python(list(self.jobs.values()), mode="json", exclude_defaults=True),
+                "jobs": JOBS.dump_python(
+                    list(self.jobs.values()), mode="json", by_alias=True, exclude_defaults=True
+                ),
                 "nodes": [node.to_json() for node in self.nodes.values()],
                 "rented": self.rented,
                 "spent_usd": self.spent_usd,
@@ -199,7 +201,7 @@ def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
         spec=JobSpec(**data["spec"]),
         user=data["user"],
         submitted_at=event.at_s,
-        believed_s=data["believed_s"],
+        runtime_estimate_s=data["believed_s"],
         basis=data["basis"],
         array_id=data.get("array_id"),
         array_index=data.get("array_index"),
@@ -229,7 +231,7 @@ def _queued(_: Ledger, event: Event, job: Job) -> None:
     job.reason = None
     if "account" in event.data:  # trials have none
         job.settle(event.data["account"])
-    job.believed_s, job.basis = event.data["believed_s"], event.data["basis"]
+    job.runtime_estimate_s, job.basis = event.data["believed_s"], event.data["basis"]
 
 
 def _held(ledger: Ledger, event: Event, job: Job) -> None:
@@ -644,10 +646,10 @@ def apply_learnt(jobs: Mapping[int, Job], data: Mapping[str, Any]) -> None:
         for first, last in group["jobs"]:
             for number in range(first, last + 1):
                 job = jobs[number]
-                job.believed_s, job.basis = data["believed_s"], data["basis"]
+                job.runtime_estimate_s, job.basis = data["believed_s"], data["basis"]
                 if job.account is not None:
                     job.account.left_s, job.account.size_s = group["left_s"], group["size_s"]
     for number, account in data["accounts"].items():
         job = jobs[int(number)]
-        job.believed_s, job.basis = data["believed_s"], data["basis"]
+        job.runtime_estimate_s, job.basis = data["believed_s"], data["basis"]
         job.settle(account)

@@ -346,7 +346,7 @@ class JobRentals:
         """Rent machines for a job, as the policy has decided."""
         offer, number = self._engine.offer(move.offer), job.job_id
         until_s = move.speculates_until_s - self._state.now_s
-        usd = rented_usd(job.spec, offer, min(job.believed_s, max(0.0, until_s)))
+        usd = rented_usd(job.spec, offer, min(job.runtime_estimate_s, max(0.0, until_s)))
         short = over_budget(self._state, self._engine.settings.budgets, job.user, usd)
         if short is not None:
             self._engine.refuse_machines(job, next_month_at(self._state.now_at) - self._state.ledger.epoch_at)

@@ -160,7 +160,7 @@ class PolicyEngine:
             if ran_s > 0.0:
                 begun.append((ran_s, trial.progress_frac or 0.0))
         trials, untouched = job.trials, len(elements.live) - len(begun)
-        return work_left(trials.told_s, trials.taken_s, trials.finished, begun, untouched)
+        return work_left(trials.runtime_estimate_s, trials.taken_s, trials.finished, begun, untouched)
 
     def speed(self, job: Job, units: int | None = None) -> float:
         """Speed-up of a job over one unit: on so many units, or on those of its run."""
@@ -533,7 +533,7 @@ class PolicyEngine:
             return wanted
         left_s = self.set_left_s(job, self._state.now_at)
         if job.trials.left == 1:  # as any other job
-            return replace(wanted, believed_s=left_s)
+            return replace(wanted, runtime_estimate_s=left_s)
         return replace(wanted, work_s=left_s)
 
     def _set_left_at(self, number: int, at_s: float) -> float | None:
@@ -541,5 +541,5 @@ class PolicyEngine:
         job = self._state.ledger.jobs[number]
         if job.trials is None:
             return None
-        least_s = usual_s(job.trials.told_s, job.trials.taken_s, job.trials.finished)
+        least_s = usual_s(job.trials.runtime_estimate_s, job.trials.taken_s, job.trials.finished)
         return max(self.set_left_s(job, at_s + self._state.ledger.epoch_at), least_s) * SLACK

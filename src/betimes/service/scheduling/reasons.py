@@ -160,7 +160,7 @@ def not_rented(type: str, text: str, again_s: float) -> dict[str, Any]:  # noqa:
     return reason("not-rented", f"no machine of type {type} is rented for it: {text}{when}", type=type)
 
 
-def told(why: str, by_at: float | None) -> dict[str, Any]:
+def stopping(why: str, by_at: float | None) -> dict[str, Any]:
     """Its run is stopping."""
     text = {
         "resized": "stopped, to restart on another number of units",

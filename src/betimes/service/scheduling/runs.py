@@ -53,7 +53,7 @@ class Runs:
             return
         again = run.stopping is not None
         by_at = self._state.now_at + job.spec.grace_s if not again else run.stop_by_at
-        self.log_stopping(job, why, cause, by_at, reasons.told(why, by_at))
+        self.log_stopping(job, why, cause, by_at, reasons.stopping(why, by_at))
         if not again:
             self._state.effects.append(StopRun(RunId(job.job_id, run.number), job.spec.grace_s, why))
             if why == "cancelled":

@@ -201,7 +201,9 @@ class Scheduler:
         for job in self.ledger.jobs.values():
             if job.set_id is not None:
                 since_at = job.run.started_at if job.run is not None else None
-                found[job.job_id] = WorkLeft(self.now_at if since_at is None else since_at, job.believed_s)
+                found[job.job_id] = WorkLeft(
+                    self.now_at if since_at is None else since_at, job.runtime_estimate_s
+                )
             elif job.account is not None and self._engine.knows(job):
                 account = self._engine.account(job.job_id)
                 rate = self._engine.speed(job) if self._engine.is_pool else 1.0

@@ -25,10 +25,10 @@ class Fault(NamedTuple):
 
 def faults(error: ValidationError, known: Sequence[str] = ()) -> list[Fault]:
     """All faults found by the model, in its order; `known`: the names to suggest for an unknown field."""
-    return told(error.errors(include_url=False), known or tuple(JobSpec.model_fields))
+    return faults_of(error.errors(include_url=False), known or tuple(JobSpec.model_fields))
 
 
-def told(found: Sequence[ErrorDetails], known: Sequence[str], what: str = "job") -> list[Fault]:
+def faults_of(found: Sequence[ErrorDetails], known: Sequence[str], what: str = "job") -> list[Fault]:
     """The same from pydantic's list: for a job, or another kind of request."""
     as_table = [e for e in found if e["loc"][:2] == ("curve", "Curve")]
     if as_table and all(e["type"] in ("model_type", "model_attributes_type") for e in as_table):

@@ -81,11 +81,11 @@ class Store(Reader):
         """
         folder = Path(folder).absolute()
         database = _database(url, folder, busy_s)
-        with database.faults.told():
+        with database.faults.translated():
             lock = FileLock(folder / LOCK_FILE, str(folder), folder)
         noted: LastEvent | None = None
         try:
-            with database.faults.told():
+            with database.faults.translated():
                 noted = LastEvent(folder)
                 database.own()
                 meta = find_log(database, folder, noted, as_copy, accepts_loss)
@@ -186,7 +186,7 @@ class Store(Reader):
         Interrupted at any point, it may be called again and loses nothing; commits go on meanwhile. Raises
         StoreRefused where no sound snapshot includes `upto_event`.
         """
-        with self._maintaining, self._database.faults.told():
+        with self._maintaining, self._database.faults.translated():
             return self._archive.take(upto_event)
 
     def retain(self, over_before_at: float, batch: int = 1000) -> int:
@@ -242,7 +242,7 @@ class Store(Reader):
         """Whether exactly this batch was written by the commit whose answer was lost."""
         assert self._doubted is not None
         doubted, before = self._doubted
-        with self._database.faults.told():
+        with self._database.faults.translated():
             written = self._database.settle()
         self._doubted = None
         if written:

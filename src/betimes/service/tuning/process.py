@@ -70,7 +70,7 @@ STOP = b"s"
 LONGEST_LINE = 1 << 28
 
 
-async def search_in_process(order: Order, told: Told, stop: asyncio.Event) -> Front:
+async def search_in_process(order: Order, report: Told, stop: asyncio.Event) -> Front:
     """A `SearchFor`: one process, in a separate session, killed when this is cancelled."""
     # Its input stays open as long as the service lives: end of file means that the service has gone.
     process = await asyncio.create_subprocess_exec(
@@ -93,7 +93,7 @@ async def search_in_process(order: Order, told: Told, stop: asyncio.Event) -> Fr
                 return await asyncio.to_thread(Front.model_validate, message["front"])
             if "refused" in message:
                 raise InputError(message["refused"])
-            told(message["progress"])
+            report(message["progress"])
         raise ServiceError(f"the search ended {_how(await process.wait())}; see the service's log")
     finally:
         asking.cancel()

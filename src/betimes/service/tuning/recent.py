@@ -53,7 +53,7 @@ class Recent:
         """(jobs,) unit-seconds that each holds if it runs on max_units all the time."""
         return self.workload.work_s / self.full_speed * self.workload.max_units
 
-    def believed_s(self, sizes: str) -> Floats:
+    def known_work_s(self, sizes: str) -> Floats:
         """(jobs,) seconds on one unit known to the policy: the `true` ones, or the believed ones."""
         return self.workload.work_s if sizes == "true" else self.workload.estimate_s * self.full_speed
 
@@ -64,7 +64,7 @@ class _Seen:
 
     row: Mapping[str, Any]
     spec: JobSpec
-    believed_s: float  # on max_units, when it was submitted
+    runtime_estimate_s: float  # on max_units, when it was submitted
     took_s: float | None  # likewise; null: it has not finished
 
 
@@ -83,9 +83,9 @@ def recent(store: Store, most: int, working: Mapping[int, float]) -> Recent:
     work_s: list[float] = []
     for one in seen:
         number, spec = one.row["job_id"], one.spec
-        wanted = wanted_for(number, spec, one.believed_s)
+        wanted = wanted_for(number, spec, one.runtime_estimate_s)
         full = speed(wanted, spec.max_units)
-        took_s = one.believed_s * full
+        took_s = one.runtime_estimate_s * full
         if one.took_s is not None:
             took_s = one.took_s * full
         elif number in working:
@@ -103,7 +103,7 @@ def recent(store: Store, most: int, working: Mapping[int, float]) -> Recent:
         job_id=[one.row["job_id"] for one in seen],
         submit_s=submitted - submitted.min(),
         work_s=work_s,
-        estimate_s=[max(LEAST_S, one.believed_s) for one in seen],
+        estimate_s=[max(LEAST_S, one.runtime_estimate_s) for one in seen],
     )
     return Recent(workload, curves)
 
@@ -124,7 +124,7 @@ def submissions(store: Store, since_at: float, most: int) -> list[Submission]:
     """
     found = list[Submission]()
     for one in _seen(store, most, since_at):
-        run_s = max(LEAST_S, one.believed_s if one.took_s is None else one.took_s)
+        run_s = max(LEAST_S, one.runtime_estimate_s if one.took_s is None else one.took_s)
         alone = {"after": [], "hold": False, "steps": None, "step_s": None, "estimate_s": run_s}
         spec = one.spec.model_copy(update=alone)
         found.append(Submission(one.row["submitted_at"], one.row["user"], spec))
@@ -138,7 +138,7 @@ def _seen(store: Store, most: int, since_at: float = -math.inf) -> list[_Seen]:
     if not rows:
         return []
     first_at = min(row["submitted_at"] for row in rows)
-    believed_s: dict[int, float] = {}
+    runtime_estimate_s: dict[int, float] = {}
     took_s: dict[int, float] = {}
     after: int | None = max(store.last_before(first_at), store.archived_upto)
     while after is not None:
@@ -146,13 +146,13 @@ def _seen(store: Store, most: int, since_at: float = -math.inf) -> list[_Seen]:
         for event in page:
             if event.job is not None and event.kind == "submitted":
                 if "set_id" not in event.data:  # else it is a part of another job
-                    believed_s[event.job] = event.data["believed_s"]
+                    runtime_estimate_s[event.job] = event.data["believed_s"]
             elif event.job is not None:
                 took_s[event.job] = event.data["run_s"]
         after = page[-1].event_id if len(page) == A_PAGE else None
-    known = (row for row in reversed(rows) if row["job_id"] in believed_s)
+    known = (row for row in reversed(rows) if row["job_id"] in runtime_estimate_s)
     return [
-        _Seen(row, JobSpec(**row["spec"]), believed_s[row["job_id"]], took_s.get(row["job_id"]))
+        _Seen(row, JobSpec(**row["spec"]), runtime_estimate_s[row["job_id"]], took_s.get(row["job_id"]))
         for row in known
     ]
 

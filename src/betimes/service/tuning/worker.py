@@ -33,12 +33,12 @@ def main() -> None:
         answers.write(json.dumps(message) + "\n")
         answers.flush()
 
-    def told(progress: Progress) -> None:
+    def report(progress: Progress) -> None:
         volume = progress.hypervolume if math.isfinite(progress.hypervolume) else None
         say(progress={**progress.__dict__, "hypervolume": volume})
 
     try:
-        front = order.carry_out(stop.is_set, told)
+        front = order.carry_out(stop.is_set, report)
     except InputError as error:
         say(refused=str(error))
     except KeyboardInterrupt:  # raised by `tune` if it is stopped too early

@@ -92,7 +92,7 @@ class Arrival:
     trial: int
     priority: int
     grace_s: float
-    believed_s: float
+    runtime_estimate_s: float
     believed_per_work: float
     user: int  # -1: unknown
     fits_no_owned: int  # 1: no owned machine holds it
@@ -358,11 +358,16 @@ def arrive(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
 def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     """Give the job of arrivals[row] a slot with all its records; returns the slot. It is not in the queue yet."""
     arrival = trace.arrivals[row]
-    believed_s = arrival.believed_s
+    runtime_estimate_s = arrival.runtime_estimate_s
     if rules.learns and knows(trace.history, arrival.user):
-        believed_s = min(last_two_s(trace.history, arrival.user), arrival.longest_s)
+        runtime_estimate_s = min(last_two_s(trace.history, arrival.user), arrival.longest_s)
     slot = submit(
-        state, trace.first[0] + row, arrival.units, arrival.run_s, believed_s, arrival.believed_per_work
+        state,
+        trace.first[0] + row,
+        arrival.units,
+        arrival.run_s,
+        runtime_estimate_s,
+        arrival.believed_per_work,
     )
     need = state.needs[slot]
     set_tasks(need, arrival)

@@ -394,7 +394,7 @@ class NodesSimulation:
             "trial": jobs.qos,
             "priority": jobs.priority,
             "grace_s": jobs.grace_s,
-            "believed_s": belief.size / speed,
+            "runtime_estimate_s": belief.size / speed,
             "believed_per_work": belief.per_work,
             "user": users,
             "longest_s": belief.longest_s,

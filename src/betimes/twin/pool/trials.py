@@ -36,16 +36,16 @@ _believed_left = entry(believed_left, State, int, float)
 
 
 def work_left(
-    told_s: float, taken_s: float, done: int, begun: Iterable[tuple[float, float]], untouched: int
+    runtime_estimate_s: float, taken_s: float, done: int, begun: Iterable[tuple[float, float]], untouched: int
 ) -> float:
     """Remaining work of a set by its trials, seconds on one unit.
 
-    told_s: the estimate of a trial; taken_s: the run time of the `done` ones together, whose mean replaces the
-    estimate once there are any. begun: for each that has run and is not done, the seconds that it has run, and the part
-    that it reports as done (0: unknown). One that has run for longer than is believed is believed to take twice as
-    long. untouched: the number that have not run.
+    runtime_estimate_s: the estimate of a trial; taken_s: the run time of the `done` ones together, whose mean replaces
+    the estimate once there are any. begun: for each that has run and is not done, the seconds that it has run, and the
+    part that it reports as done (0: unknown). One that has run for longer than is believed is believed to take twice
+    as long. untouched: the number that have not run.
     """
-    each_s = usual_s(told_s, taken_s, done)
+    each_s = usual_s(runtime_estimate_s, taken_s, done)
     left_s = each_s * untouched
     for ran_s, done_frac in begun:
         whole_s = ran_s / done_frac if 0.0 < done_frac < 1.0 else each_s
@@ -55,9 +55,9 @@ def work_left(
     return left_s
 
 
-def usual_s(told_s: float, taken_s: float, done: int) -> float:
+def usual_s(runtime_estimate_s: float, taken_s: float, done: int) -> float:
     """The believed run time of a trial, s."""
-    return max(taken_s / done if done else told_s, SMALLEST_BELIEF_S)
+    return max(taken_s / done if done else runtime_estimate_s, SMALLEST_BELIEF_S)
 
 
 def outrunning(state: State, until_s: float) -> list[int]:
@@ -73,9 +73,9 @@ def outrunning(state: State, until_s: float) -> list[int]:
     return sorted(slots[progress["served_by"][slots] >= 0].tolist(), key=lambda slot: seq[slot])
 
 
-def is_news(left_s: float, believed_s: float) -> bool:
+def is_news(left_s: float, known_s: float) -> bool:
     """Whether this amount of work differs materially from the believed remaining work."""
-    return abs(left_s - believed_s) > max(TOLERANCE_S, TOLERANCE_FRAC * max(left_s, believed_s))
+    return abs(left_s - known_s) > max(TOLERANCE_S, TOLERANCE_FRAC * max(left_s, known_s))
 
 
 @dataclass(eq=False)
@@ -99,7 +99,7 @@ class _Trial:
 @dataclass(eq=False)
 class _Set:
     slot: int
-    told_s: float  # the estimate of a trial
+    runtime_estimate_s: float  # the estimate of a trial
     most: int  # units that it can use as long as it has so many trials
     left: list[_Trial]  # in order; the first `units` of them run
     units: int = 0
@@ -108,7 +108,7 @@ class _Set:
 
     @property
     def usual_s(self) -> float:
-        return usual_s(self.told_s, self.taken_s, self.done)
+        return usual_s(self.runtime_estimate_s, self.taken_s, self.done)
 
     @property
     def width(self) -> int:
@@ -137,8 +137,8 @@ class TrialSimulation(Simulation):
             )
         self.sets: dict[int, _Set] = {}  # by row
         counts = self._counts()
-        self.told_s = arrivals["believed"] / counts
-        arrivals["believed"] = self.told_s * counts
+        self.runtime_estimate_s = arrivals["believed"] / counts
+        arrivals["believed"] = self.runtime_estimate_s * counts
         arrivals["work"] = math.inf  # nothing is done before its last trial is
         row, idle = 0, 0
         while True:
@@ -251,7 +251,9 @@ class TrialSimulation(Simulation):
         self.state.pool[0].now = float(self.trace.arrivals[row].submit_s)
         slot = entries.take_slot(self.state, self.rules, self.trace, row)
         self.heed(entries.queue_up(self.state, self.rules, self.trace, slot))
-        self.sets[row] = _Set(slot, float(self.told_s[row]), int(self.workload.max_units[row]), trials)
+        self.sets[row] = _Set(
+            slot, float(self.runtime_estimate_s[row]), int(self.workload.max_units[row]), trials
+        )
         self._ask()
         if len(trials) > 1:
             entries.believe(self.state, slot, float(self.trace.arrivals[row].believed) * SLACK)
@@ -270,7 +272,9 @@ class TrialSimulation(Simulation):
     def _left(self, each: _Set, now_s: float) -> float:
         begun = [ran_s for one in each.left if (ran_s := one.has_run_s(now_s)) > 0.0]
         untouched = len(each.left) - len(begun)
-        return work_left(each.told_s, each.taken_s, each.done, [(ran_s, 0.0) for ran_s in begun], untouched)
+        return work_left(
+            each.runtime_estimate_s, each.taken_s, each.done, [(ran_s, 0.0) for ran_s in begun], untouched
+        )
 
     def _promise(self, row: int) -> float:
         """The job's finish if nothing more is submitted, with its trials and those of others fluid."""

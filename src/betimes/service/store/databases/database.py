@@ -84,7 +84,7 @@ class Database(ABC):
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """The writer in a transaction, which is durable once the block has been left, and undone if it raises."""
-        with self.faults.told():
+        with self.faults.translated():
             driver = self._began()
             writer = self.writer()
             try:
@@ -101,7 +101,7 @@ class Database(ABC):
         """A connection to read from, for which the writer does not wait; closed afterwards if the database is."""
         pool = self._readers.pool
         try:
-            with self.faults.told(), self._readers.connect() as connection:
+            with self.faults.translated(), self._readers.connect() as connection:
                 yield connection
         finally:
             # `close` closes idle connections only. One that was in use goes back to a pool without other references,

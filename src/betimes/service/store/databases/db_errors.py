@@ -35,7 +35,7 @@ class Faults:
         self.name, self.folder = name, folder
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
         """Turn the drivers' errors inside into errors of Betimes."""
         try:
             yield

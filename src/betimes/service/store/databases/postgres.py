@@ -89,7 +89,7 @@ class Postgres(Database):
 
     def own(self) -> None:
         """Connect the writer and take the advisory lock; raises StoreInUse where another session has it."""
-        with self.faults.told():
+        with self.faults.translated():
             writer = self._writers.connect()
             driver: Any = writer.connection.driver_connection
             try:

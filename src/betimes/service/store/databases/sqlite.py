@@ -86,7 +86,7 @@ class SQLite(Database):
 
     def own(self) -> None:
         """Lock the database and connect the writer; raises StoreInUse where another service has it."""
-        with self.faults.told():
+        with self.faults.translated():
             # Beside the lock of the state directory: the database may be in another one's, and this path a link to it.
             path = self.path.resolve()
             self._lock = FileLock(path.with_name(f"{path.name}.lock"), str(self.path), self.folder)
@@ -113,7 +113,7 @@ class SQLite(Database):
 
     def look_up(self, sql: str, parameters: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Likewise, on a connection kept for this: one from the pool takes four times as long."""
-        with self._looking, self.faults.told():
+        with self._looking, self.faults.translated():
             if self._is_closed:
                 return super().look_up(sql, parameters)
             if self._looks_up is None:
@@ -177,5 +177,5 @@ class InMemory(Database):
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """The connection, while nobody writes."""
-        with self._using, self.faults.told():
+        with self._using, self.faults.translated():
             yield self.writer()
