@@ -109,7 +109,19 @@ def test_states_as_clients_read_them(slurm: Slurm, live: Background) -> None:
         ["1_3", "COMPLETED", "00:01:10"],
         ["1_4", "TIMEOUT", "00:00:00"],
     ]
-    wrong = (["squeue", "--foo"], ["squeue", "-o", "%Z"], ["sacct", "-o", "MaxRSS"], ["squeue", "-t", "X"])
+    ended = ("sacct", "-n", "-X", "-P", "-o", "JobID", "-s", "CD,TO")
+    assert slurm(*ended, "-S", "now-2hours", "-E", "now").out == "1_3\n1_4\n"
+    assert slurm(*ended, "--starttime=2100-01-01T12:00").out == ""
+    assert slurm(*ended, "-A", "physics").out == ""
+    wrong = (
+        ["sacct", "-S", "soon"],
+        ["squeue", "-M", "other"],
+        ["squeue", "-S", "i"],
+        ["squeue", "--foo"],
+        ["squeue", "-o", "%Z"],
+        ["sacct", "-o", "MaxRSS"],
+        ["squeue", "-t", "X"],
+    )
     for command, *words in wrong:
         said = slurm(command, *words)
         assert said.code == 1
@@ -134,6 +146,10 @@ def test_sinfo(slurm: Slurm) -> None:
     assert slurm("sinfo", "-h", "-o", "%P %a").out == "betimes* up\n"
     heads = slurm("sinfo").out.splitlines()[0].split()
     assert heads == ["PARTITION", "AVAIL", "TIMELIMIT", "NODES", "STATE", "NODELIST"]
+    nodes = slurm("sinfo", "-h", "-o", "%N").out
+    assert slurm("sinfo", "-h", "-t", "idle,mixed", "-o", "%N").out == nodes
+    assert slurm("sinfo", "-h", "-t", "drained", "-o", "%N").out == ""
+    assert slurm("sinfo", "-h", "-n", "elsewhere", "-o", "%N").out == ""
 
 
 def test_the_commands_are_programs(betimes: Call, live: Background, tmp_path: Path) -> None:

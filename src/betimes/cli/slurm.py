@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -105,7 +106,7 @@ def squeue(words: Sequence[str]) -> None:
         switches={"noheader": "h", "me": "", "all": "a", "array": "r", "start": "", "long": "l", "priority": "P"},
         values={
             "format": "o", "states": "t", "jobs": "j", "user": "u", "users": "", "name": "n", "names": "",
-            "partition": "p", "clusters": "M", "job": "", "sort": "S",
+            "partition": "p", "clusters": "M", "job": "",
         },
         command="squeue",
     )  # fmt: skip
@@ -127,7 +128,7 @@ def sacct(words: Sequence[str]) -> None:
         },
         values={
             "format": "o", "jobs": "j", "job": "", "user": "u", "name": "", "state": "s", "starttime": "S",
-            "endtime": "E", "clusters": "M", "accounts": "A", "partition": "r", "units": "",
+            "endtime": "E", "clusters": "M", "accounts": "A", "partition": "r",
         },
         command="sacct",
     )  # fmt: skip
@@ -182,12 +183,16 @@ def sinfo(words: Sequence[str]) -> None:
     )
     with _service() as service:
         nodes = service.nodes()
+    states, names = (asked.value("states") or "").lower(), asked.value("nodes")
+    wanted = set(states.split(",")) if states not in ("", "all") else None
     by_state: dict[str, list[str]] = {}
     for node in nodes:
         state = {"up": "mix" if node.jobs else "idle", "draining": "drng", "drained": "drain"}.get(
             node.status, "down"
         )
-        by_state.setdefault(state, []).append(node.name)
+        is_asked = wanted is None or not wanted.isdisjoint((state, _NODE_STATES.get(state, state)))
+        if is_asked and (names is None or node.name in names.split(",")):
+            by_state.setdefault(state, []).append(node.name)
     _print(
         asked.value("format") or _NODES, _NODE_FIELDS, list(by_state.items()), heads=not asked.has("noheader")
     )
@@ -291,6 +296,8 @@ class _Asked:
                 raise InputError(f"{given}: {command} of Betimes does not know this option; leave it out")
         if jobs:
             self.values["jobs"] = ",".join(jobs)
+        if self.values.get("clusters", "all") != "all":
+            raise InputError(f"--clusters={self.values['clusters']}: there is one service; leave it out")
 
     def has(self, switch: str) -> bool:
         """Whether a switch is given."""
@@ -331,7 +338,15 @@ def _chosen(service: PlainClient, asked: _Asked, *, recent: bool) -> Iterator[Jo
             which["label"] = {"partition": partition}
         found = every_job(service, which)[::-1]
     since_at = time.time() - RECENT_S
+    first_at, last_at = (_instant(name, asked.value(name)) for name in ("starttime", "endtime"))
+    accounts = asked.value("accounts")
     for job in found:
+        if first_at is not None and job.finished_at is not None and job.finished_at < first_at:
+            continue
+        if last_at is not None and job.submitted_at > last_at:
+            continue
+        if accounts and job.labels.get("account") not in accounts.split(","):
+            continue
         if wanted and _state(job) not in wanted:
             continue
         if (names and job.name not in names.split(",")) or (users and job.user not in users.split(",")):
@@ -341,6 +356,22 @@ def _chosen(service: PlainClient, asked: _Asked, *, recent: bool) -> Iterator[Jo
         if recent and job.finished_at is not None and job.finished_at < since_at:
             continue
         yield job
+
+
+def _instant(option: str, text: str | None) -> float | None:
+    """A time of Slurm, seconds since 1970: `2026-11-27`, `2026-11-27T18:00`, `now`, `now-2days`. Raises InputError."""
+    if text is None:
+        return None
+    relative = re.fullmatch(r"now(?:([+-]\d+)(second|minute|hour|day|week)s?)?", text)
+    if relative is not None:
+        unit_s = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+        return time.time() + (int(relative[1]) * unit_s[relative[2]] if relative[1] else 0)
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise InputError(
+            f"--{option}={text[:40]}: is not a time; write 2026-11-27T18:00, now or now-2days"
+        ) from None
 
 
 def _statuses(state: str) -> list[str]:

@@ -399,6 +399,8 @@ class _Reader:
         for name, hint in hints.items():
             if name in self.given:
                 raise self._fail(name, f"cannot be kept; {hint}")
+        if "wrap" in self.given and self.given["wrap"].line is not None:
+            raise self._fail("wrap", "a script cannot hold it; write the command as a line of its own")
         if "open-mode" in self.given:
             mode = self.given["open-mode"].value
             files = [self.given[name].value for name in ("output", "error") if name in self.given]

@@ -496,7 +496,13 @@ def _of_script(text: str, path: str, arguments: list[str], job: Fields) -> Field
         raise InputError(
             f"{path}: has more than {MOST_INPUT >> 10} KiB, which is not kept with a job; let a short script call it"
         )
-    for note in batch.notes:
+    notes = [*batch.notes]
+    notes += [
+        f"{path}: --{name} is for sbatch; write {instead}"
+        for name, instead in (("wait", "betimes submit --wait"), ("test-only", "betimes quote"))
+        if name in batch.options
+    ]
+    for note in notes:
         print(f"betimes: note: {note}", file=sys.stderr)
     fields = batch.fields
     if "require" in given:
