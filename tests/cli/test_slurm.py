@@ -114,13 +114,8 @@ def test_states_as_clients_read_them(slurm: Slurm, live: Background) -> None:
     assert slurm(*ended, "--starttime=2100-01-01T12:00").out == ""
     assert slurm(*ended, "-A", "physics").out == ""
     wrong = (
-        ["sacct", "-S", "soon"],
-        ["squeue", "-M", "other"],
-        ["squeue", "-S", "i"],
-        ["squeue", "--foo"],
-        ["squeue", "-o", "%Z"],
-        ["sacct", "-o", "MaxRSS"],
-        ["squeue", "-t", "X"],
+        *(["sacct", "-S", "soon"], ["squeue", "-M", "other"], ["squeue", "-S", "i"], ["squeue", "--foo"]),
+        *(["squeue", "-o", "%Z"], ["sacct", "-o", "MaxRSS"], ["squeue", "-t", "X"]),
     )
     for command, *words in wrong:
         said = slurm(command, *words)

@@ -338,7 +338,7 @@ def _chosen(service: PlainClient, asked: _Asked, *, recent: bool) -> Iterator[Jo
             which["label"] = {"partition": partition}
         found = every_job(service, which)[::-1]
     since_at = time.time() - RECENT_S
-    first_at, last_at = (_instant(name, asked.value(name)) for name in ("starttime", "endtime"))
+    first_at, last_at = (_time_of(name, asked.value(name)) for name in ("starttime", "endtime"))
     accounts = asked.value("accounts")
     for job in found:
         if first_at is not None and job.finished_at is not None and job.finished_at < first_at:
@@ -358,7 +358,7 @@ def _chosen(service: PlainClient, asked: _Asked, *, recent: bool) -> Iterator[Jo
         yield job
 
 
-def _instant(option: str, text: str | None) -> float | None:
+def _time_of(option: str, text: str | None) -> float | None:
     """A time of Slurm, seconds since 1970: `2026-11-27`, `2026-11-27T18:00`, `now`, `now-2days`. Raises InputError."""
     if text is None:
         return None
