@@ -492,3 +492,23 @@ def test_a_point_of_the_front_shows_its_figures_and_is_put_in_force(
         assert (await pages.at("/policy?point=9")).status_code == 422
 
     on_pages(story)
+
+
+def test_what_would_help_a_job_that_waits(on_pages: OnPages) -> None:
+    """Three of four cores are busy: on one unit instead of two the job starts at once."""
+
+    async def story(pages: Paged) -> None:
+        first, wide = await submitted(
+            pages,
+            {"min_units": 3, "max_units": 3},
+            {"estimate_s": 100.0, "min_units": 2, "max_units": 2},
+        )
+        page = (await pages.at(f"/job/{wide}")).text
+        assert f'data-fill="../job/{wide}/helps"' in page
+        helps = (await pages.at(f"/job/{wide}/helps")).text
+        assert '<section id="effect">' in helps
+        assert "Submitted again on 1 unit instead of 2: done" in helps
+        assert "helps" not in (await pages.at(f"/job/{first}")).text
+        assert (await pages.at("/job/99/helps")).status_code == 404
+
+    on_pages(story)

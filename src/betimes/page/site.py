@@ -81,6 +81,7 @@ class Site:
                 Route("/what-if", self._view("what-if", what_if)),
                 Route("/submit", self._view("submit", views.submission)),
                 Route("/job/{number:job}", self._view("job", views.job)),
+                Route("/job/{number:job}/helps", self._view("helps", views.helps)),
                 Route("/job/{number:job}/log", self._log_of),
                 Route("/events", self._events),
                 Route("/act", self._form(act), methods=["POST"]),

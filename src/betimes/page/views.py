@@ -23,6 +23,7 @@ from betimes.service.store.databases.schema import LIVE, OVER
 from betimes.service.views.models import By, JobFilter, JobView, Quote
 
 ROWS = 50  # of a page of jobs
+HELPS_S = 2.0  # processor time for what would help a job
 MOST_NODES = 40  # rows of a page of the timeline
 MOST_USERS = 12  # rows of waiting jobs there
 PAST_FRAC = 0.12  # of the queue's axis
@@ -153,6 +154,13 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
         "run": whole(wanted, "run", 1) if wanted else run,
         "back": local_path(request),
     }
+
+
+async def helps(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
+    """What would help a job that waits; each change is tried on a copy, which takes longer than a page."""
+    number = int(request.path_params["number"])
+    found = await reads.backend.helps(number, HELPS_S)
+    return {"title": f"What would help job {number}", "number": number, "found": found}
 
 
 def _promises(quotes: Sequence[Quote], shown: JobView, now_at: float) -> dict[str, Any] | None:
