@@ -302,7 +302,7 @@ async def _run(one: Notification, launches: Launches) -> None:
     except (OSError, ValueError) as error:
         raise Undelivered(str(error)) from None
     try:
-        await process.communicate(json.dumps(one.body).encode())
+        await process.communicate(f"{json.dumps(one.body)}\n".encode())
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
