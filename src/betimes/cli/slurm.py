@@ -327,7 +327,7 @@ def _chosen(service: PlainClient, asked: _Asked, *, recent: bool) -> Iterator[Jo
     if jobs is not None:
         found = list(_by_number(service, jobs))
     else:
-        from betimes.cli.live.jobs.jobs import every_job
+        from betimes.cli.live.jobs.ids import every_job
 
         which: Conditions = {}
         if recent and not wanted:
@@ -395,7 +395,7 @@ def _statuses(state: str) -> list[str]:
 
 def _by_number(service: PlainClient, text: str) -> Iterator[Job]:
     """Jobs `41`, elements `41_3` and `41_[3-5]`, and all elements of an array `41`. Unknown numbers are left out."""
-    from betimes.cli.live.jobs.jobs import every_job
+    from betimes.cli.live.jobs.ids import every_job
     from betimes.errors import Unknown
 
     for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):

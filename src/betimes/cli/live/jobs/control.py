@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from betimes.cli.live.jobs.completing import ACTIVE, complete_job
-from betimes.cli.live.jobs.jobs import Array, Label, Name, Status, User, every_job, job_filter
+from betimes.cli.live.jobs.jobs import Array, Label, Name, Status, User, job_filter
 from betimes.cli.verbs import Argument, Json, Option, State
 from betimes.errors import BetimesError, InputError
 
@@ -144,7 +144,7 @@ def _act(
     ask_first: bool = False,
 ) -> None:
     from betimes.cli.live.connection import connect
-    from betimes.cli.live.jobs.ids import parse_ids
+    from betimes.cli.live.jobs.ids import every_job, parse_ids
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 from betimes.cli.live.jobs.completing import ACTIVE, complete_job
@@ -12,9 +13,12 @@ from betimes.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from betimes.client.calls import Conditions
     from betimes.client.plain import PlainClient
+    from betimes.service.views.models import JobView
 
 MOST = 100_000
+_PAGE = 500
 Ids = Annotated[
     list[str],
     Argument(
@@ -63,6 +67,24 @@ def waited_for(service: PlainClient, words: Sequence[str]) -> list[str]:
     return found
 
 
+def fetch(service: PlainClient, wanted: Conditions, limit: int) -> tuple[list[JobView], bool]:
+    """The newest jobs, `limit` at most, and whether these are all."""
+    found: list[JobView] = []
+    after: int | None = None
+    while True:
+        where: Conditions = wanted if after is None else {**wanted, "after": after}
+        page = service.jobs(**{**where, "limit": min(limit - len(found), _PAGE)})
+        found += page.items
+        after = page.following
+        if after is None or len(found) >= limit:
+            return found, after is None
+
+
+def every_job(service: PlainClient, wanted: Conditions) -> list[JobView]:
+    """All jobs that meet the conditions, newest first."""
+    return fetch(service, wanted, sys.maxsize)[0]
+
+
 def _is_name(word: str) -> bool:
     """Whether a word contains more than digits and their separators."""
     return not set(word) <= set("0123456789,.- ")
@@ -70,8 +92,6 @@ def _is_name(word: str) -> bool:
 
 def _of_name(service: PlainClient, name: str) -> list[int]:
     """The jobs of a name that are not over; if there are none, the newest that is over."""
-    from betimes.cli.live.jobs.jobs import every_job
-
     active = every_job(service, {"name": name, "status": ACTIVE})
     found = [job.job_id for job in active[::-1] or service.jobs(name=name, limit=1).items]
     if not found:

@@ -7,18 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from betimes.cli.live.jobs.completing import ACTIVE, STATUSES, complete_job, complete_status
-from betimes.cli.live.jobs.ids import Ids
+from betimes.cli.live.jobs.ids import Ids, fetch
 from betimes.cli.render.tables import Column
 from betimes.cli.verbs import Json, Option, Output, State
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
     from betimes.client.calls import Conditions
-    from betimes.client.plain import PlainClient
     from betimes.service.views.models import JobView
 
 EVERY_S = 2.0
-_PAGE = 500
 
 
 def _status_style(text: str) -> str:
@@ -137,24 +135,6 @@ def status(ids: Ids, state: State = None, as_json: Json = False) -> None:
         print_json(found)
     else:
         print("\n".join(found.values()))
-
-
-def fetch(service: PlainClient, wanted: Conditions, limit: int) -> tuple[list[JobView], bool]:
-    """The newest jobs, `limit` at most, and whether these are all."""
-    found: list[JobView] = []
-    after: int | None = None
-    while True:
-        where: Conditions = wanted if after is None else {**wanted, "after": after}
-        page = service.jobs(**{**where, "limit": min(limit - len(found), _PAGE)})
-        found += page.items
-        after = page.following
-        if after is None or len(found) >= limit:
-            return found, after is None
-
-
-def every_job(service: PlainClient, wanted: Conditions) -> list[JobView]:
-    """All jobs that meet the conditions, newest first."""
-    return fetch(service, wanted, sys.maxsize)[0]
 
 
 def job_filter(
