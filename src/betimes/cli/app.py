@@ -60,7 +60,7 @@ for _name, _verb in VERBS.items():
         _groups[_name] = group(_name, _verb.help, _function)
         app.add_typer(_groups[_name], name=_name)
     else:
-        _kind = CommandAfterDashes if _name in ("submit", "quote") else None
+        _kind = CommandAfterDashes if _name in ("submit", "quote", "run") else None
         app.command(_name, short_help=_verb.help, cls=_kind)(for_typer(_function))
 _add("tune", "Find the configurations of wfq that are worth having.", tune.tune)
 _add("learn-waits", "Learn how long jobs wait for owned machines.", learn_waits.learn_waits)

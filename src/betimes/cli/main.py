@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return _without_reader()
-    except Left:
-        return INTERRUPTED
+    except Left as left:
+        return left.exit_code
     except KeyboardInterrupt:
         code = INTERRUPTED
     except SystemExit as ended:

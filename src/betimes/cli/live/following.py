@@ -15,9 +15,11 @@ INTERRUPTED = 130
 
 
 class Left(BetimesError):
-    """The user has ended a following verb with Ctrl-C."""
+    """A following verb ends without a message: by Ctrl-C, or as the command ended that it ran."""
 
-    exit_code = INTERRUPTED
+    def __init__(self, exit_code: int = INTERRUPTED) -> None:
+        super().__init__()
+        self.exit_code = exit_code
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 from betimes.cli.live.jobs.ids import Ids
 from betimes.cli.verbs import Json, Option, State
@@ -65,9 +65,9 @@ def logs(
             return
         for job_id in wanted:
             if len(wanted) > 1:
-                _copy([b"==> job %d <==\n" % job_id])
+                copy([b"==> job %d <==\n" % job_id])
             with until_interrupted() if follow else nullcontext():
-                _copy(service.logs(job_id, attempt=attempt, follow=follow, tail=tail, rank=rank))
+                copy(service.logs(job_id, attempt=attempt, follow=follow, tail=tail, rank=rank))
             if tail is None and (lost_bytes := _lost_bytes(service, job_id, attempt)):
                 note = f"{lost_bytes:,} bytes of its output are not kept; `betimes job {job_id}` says why"
                 print("betimes: note:", note, file=sys.stderr)
@@ -89,11 +89,12 @@ def _lost_bytes(service: PlainClient, job_id: int, attempt: int | None) -> int:
     return sum(run.log_lost_bytes or 0 for run in found)
 
 
-def _copy(pieces: Iterable[bytes | str]) -> None:
-    """Write pieces as they come, unchanged: a log need not be text."""
+def copy(pieces: Iterable[bytes | str], to: TextIO | None = None) -> None:
+    """Write pieces as they come, unchanged, by default to standard output: a log need not be text."""
+    out = (to or sys.stdout).buffer
     for piece in pieces:
-        sys.stdout.buffer.write(_bytes(piece))
-        sys.stdout.buffer.flush()
+        out.write(_bytes(piece))
+        out.flush()
 
 
 def _bytes(piece: bytes | str) -> bytes:
