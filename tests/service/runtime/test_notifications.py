@@ -26,6 +26,7 @@ from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig
 from betimes.service.startup.in_memory import Assembly, assembled
 from betimes.service.store.store import Store
+from betimes.service.views.models import JobFilter
 from tests.service.serving import PATIENCE_S
 
 MACHINES = [Machine("a", "virtual", "plain", 4.0, 16.0, 0.0)]
@@ -164,6 +165,22 @@ def test_a_command_gets_the_event_on_its_input_and_in_variables(
     asyncio.run(play())
     assert json.loads((tmp_path / "1-finished.json").read_text())["job"]["user"] == "ann"
     assert (tmp_path / "started.txt").read_text() == "Job 1, x: started\n"
+
+
+def test_the_service_goes_on_when_nobody_notifies_any_more(tmp_path: Path) -> None:
+    """As it ends, the service still takes turns."""
+
+    async def play() -> None:
+        clock = VirtualClock(0.0, 0.0)
+        async with assembled(MACHINES, "fifo", tmp_path, clock=clock) as parts:
+            await parts.settle()
+            async with Notifier(parts.controller, None):
+                await parts.backend.submit([job("true")], "ann")
+                await parts.settle()
+            await run_jobs(parts, job("true"))
+            assert [view.status for view in (await parts.backend.jobs(JobFilter())).items] == ["finished"] * 2
+
+    asyncio.run(play())
 
 
 def test_it_is_tried_again_and_given_up_in_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -100,7 +100,8 @@ class Notifier:
     async def __aexit__(self, *_: object) -> None:
         """Stop: what is not delivered by now is after the next start."""
         self._stopping = True
-        self._loop.call_soon_threadsafe(self._woken.set)
+        self._controller.listeners.remove(self._heed)  # the service has turns still to take
+        self._wake()
         await asyncio.to_thread(self._thread.join)
 
     def _heed(self, events: Sequence[Event]) -> None:
@@ -119,6 +120,10 @@ class Notifier:
             self._read = last
         self._newest = last
         if is_news or is_time:
+            self._wake()
+
+    def _wake(self) -> None:
+        with suppress(RuntimeError):  # the loop is closed, since the thread has failed, and said so
             self._loop.call_soon_threadsafe(self._woken.set)
 
     def _work(self) -> None:
