@@ -304,7 +304,7 @@ class Intervals:
             del self.alike[next(iter(self.alike))]
 
     def _judge(self, promise: _Issued, ratio: float) -> None:
-        """Compare what was said of a job with what became of it."""
+        """Compare both guesses of a job with its end."""
         for margins, guess in zip(self.margins, promise.guesses, strict=True):
             if guess is not None:
                 margins.add(promise.kind, max(guess.low - ratio, ratio - guess.high))

@@ -207,8 +207,8 @@ def _hover(mark: Mark, axes: Sequence[Axis], part: str) -> str:
     point = "" if mark.number is None else f"{mark.number} "
     lines = [f"<b>{html.escape(point + ', '.join(mark.names))}</b> ({part})"]
     lines += [f"{axis.title}: {axis.text(value)}" for axis, value in zip(axes, mark.values, strict=True)]
-    told = mark.policy if mark.number is None else in_words(mark.policy)
-    return "<br>".join([lines[0], *map(html.escape, [*lines[1:], *wrap(told, 70)])])
+    policy = mark.policy if mark.number is None else in_words(mark.policy)
+    return "<br>".join([lines[0], *map(html.escape, [*lines[1:], *wrap(policy, 70)])])
 
 
 def _table(front: Front) -> str:
@@ -221,9 +221,13 @@ def _table(front: Front) -> str:
         *((f"{point.number} {', '.join(point.names)}", point) for point in front.points),
         *zip(named, front.baselines, strict=True),
     ]:
-        told = in_words(each.policy) if isinstance(each, Point) else parse_policy(each.policy).policy.summary
+        what_it_does = (
+            in_words(each.policy) if isinstance(each, Point) else parse_policy(each.policy).policy.summary
+        )
         values = "".join(f'<td class="number">{cell}</td>' for cell in cells(front, axes, each))
-        rows.append(f'<tr><th scope="row">{html.escape(name)}</th>{values}<td>{html.escape(told)}</td></tr>')
+        rows.append(
+            f'<tr><th scope="row">{html.escape(name)}</th>{values}<td>{html.escape(what_it_does)}</td></tr>'
+        )
     return "\n".join(rows)
 
 

@@ -82,10 +82,10 @@ class Axis:
     @property
     def heading(self) -> str:
         """The title, with what is unusual about the scale."""
-        told = ["logarithmic"] * (self.floor is not None) + ["larger values at the edge"] * (
+        notes = ["logarithmic"] * (self.floor is not None) + ["larger values at the edge"] * (
             self.ceiling is not None
         )
-        return "; ".join([self.title, *told])
+        return "; ".join([self.title, *notes])
 
     def shown(self, value: float) -> float:
         """The value in the unit of the axis."""

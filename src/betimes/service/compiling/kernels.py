@@ -61,10 +61,10 @@ async def _in_process(policy: str) -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        said = await process.stdout.read()
+        refusal = await process.stdout.read()
         code = await process.wait()
-        if said:
-            raise PolicyError(json.loads(said)["refused"])
+        if refusal:
+            raise PolicyError(json.loads(refusal)["refused"])
         if code != 0:
             how = f"by signal {-code}" if code < 0 else f"with code {code}"
             advice = (

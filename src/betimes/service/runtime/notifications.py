@@ -123,7 +123,7 @@ class Notifier:
             self._wake()
 
     def _wake(self) -> None:
-        with suppress(RuntimeError):  # the loop is closed, since the thread has failed, and said so
+        with suppress(RuntimeError):  # the loop is closed, since the thread has failed; its error is logged
             self._loop.call_soon_threadsafe(self._woken.set)
 
     def _work(self) -> None:
@@ -272,7 +272,7 @@ def _sentence(event: Event, row: Row) -> str:
 
 
 async def _post(one: Notification, http: httpx.AsyncClient) -> None:
-    """POST it; raises Undelivered. A redirection is not followed: a hook is where it was said to be."""
+    """POST it; raises Undelivered. A redirection is not followed: the hook is at the URL that was given."""
     import httpx
 
     try:
@@ -288,7 +288,7 @@ async def _run(one: Notification, launches: Launches) -> None:
     processes are killed.
     """
     job = one.body["job"]
-    told = {
+    variables = {
         **launches.kept,  # and none of the service's secrets
         "BETIMES_STATE": str(launches.state),
         "BETIMES_EVENT": one.body["event"],
@@ -302,7 +302,7 @@ async def _run(one: Notification, launches: Launches) -> None:
     try:
         process = await asyncio.create_subprocess_exec(
             "/bin/sh", "-c", one.to, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, cwd=folder,
-            env=told, start_new_session=True,
+            env=variables, start_new_session=True,
         )  # fmt: skip
     except (OSError, ValueError) as error:
         raise Undelivered(str(error)) from None

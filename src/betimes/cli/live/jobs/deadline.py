@@ -54,7 +54,7 @@ class Chance(NamedTuple):
 
 
 class Outlook(NamedTuple):
-    """What is to be said of a deadline."""
+    """The answer to a deadline."""
 
     by_at: float
     stands: Chance  # the job as asked for
