@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from matplotlib.figure import Figure
 
 from betimes.cli import folders
 from betimes.errors import InputError
@@ -34,6 +35,16 @@ def contents(folder: Path) -> dict[str, Any]:
     }
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are files, and empty: to draw them takes far longer than all else that is tested here."""
+
+    def save(_: Figure, path: Path, **__: Any) -> None:
+        path.write_text("<svg/>")
+
+    monkeypatch.setattr(Figure, "savefig", save)
+
+
 def test_simulate_writes_a_result_that_can_be_loaded(betimes: Call, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "er"
     printed = betimes(
@@ -50,6 +61,7 @@ def test_simulate_writes_a_result_that_can_be_loaded(betimes: Call, tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["deep"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_later_result_replaces_the_earlier(betimes: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     for policy in ("srsf", "fifo"):
@@ -80,6 +92,7 @@ def test_equal_runs_write_equal_bytes_on_one_process_or_several(tmp_path: Path, 
     assert len(made[0]) == (12 if seeded else 6)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_simulate_and_compare_write_the_same(betimes: Call, tmp_path: Path) -> None:
     assert betimes("simulate", "sample:tiny", "--policy", "srsf", "--out", tmp_path / "one").code == 0
     words = ("compare", "sample:tiny", "--policies", "fifo,srsf", "--out", tmp_path / "two")
@@ -87,6 +100,7 @@ def test_simulate_and_compare_write_the_same(betimes: Call, tmp_path: Path) -> N
     assert contents(tmp_path / "one") == contents(tmp_path / "two" / "srsf")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_policies_of_one_name_get_folders_of_their_own(betimes: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     said = betimes("compare", "sample:tiny", "--policies", "wfq:T=2,wfq:T=9,fifo", "--out", out)
@@ -108,6 +122,7 @@ def test_pictures(betimes: Call, tmp_path: Path) -> None:
     assert all(ET.parse(plots / name).getroot().tag.endswith("svg") for name in names)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_results_and_pictures_fit_into_one_directory(betimes: Call, tmp_path: Path) -> None:
     both = tmp_path / "both"
     words = ("simulate", "sample:tiny", "--policy", "fifo", "--out", both, "--plots", both)
@@ -154,6 +169,7 @@ def test_a_full_disk_or_a_forbidden_folder_is_said_in_one_line(
         folders.check("--out", str(tmp_path / "out"))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_result_leaves_nothing_of_an_earlier_one(betimes: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "notes.txt").parent.mkdir()
