@@ -148,7 +148,7 @@ def test_rows_of_jobs_that_are_gone_are_used_again() -> None:
     cluster = of_families("x", "y")
     engine = cluster.scheduler.engine
     lengths = []
-    for at in range(200):
+    for at in range(40):
         cluster.submit(spec(1.0, demand={"x": {"cpu": 1.0 + at / 1000}, "y": {"cpu": 1.0}}))
         cluster.go_on()
         lengths.append(len(engine.state.demands))

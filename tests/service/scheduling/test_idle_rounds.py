@@ -30,7 +30,7 @@ def test_it_says_who_is_next_and_what_that_one_lacks(policy: str) -> None:
 def test_the_same_answer_is_logged_once(policy: str) -> None:
     cluster = Cluster(policy, nodes=1)
     cluster.submit(spec(100.0, **BOTH))
-    for _ in range(50):
+    for _ in range(12):
         cluster.submit(spec(10.0, **BOTH))
         cluster.go_on(0.5)
     assert [event.data["reason"]["evidence"].get("job") for event in idle(cluster)][-1:] == [2]

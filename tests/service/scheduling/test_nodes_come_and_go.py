@@ -81,26 +81,12 @@ def without(left_out: Collection[str], data: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("policy", [*OF_NODES, *OF_A_POOL])
-@given(wanted=changes)
-def test_an_engine_that_goes_on_decides_as_one_made_anew(policy: str, wanted: list[Any]) -> None:
-    check_alike(policy, wanted)
-
-
-@pytest.mark.parametrize("policy", OF_NODES)
-@pytest.mark.parametrize("kind", ["zoned", "mixed", "families"])
-@given(wanted=changes)
-def test_an_engine_of_nodes_that_goes_on_decides_as_one_made_anew(
-    policy: str, kind: str, wanted: list[Any]
+@given(data=st.data(), wanted=changes)
+def test_an_engine_that_goes_on_decides_as_one_made_anew(
+    policy: str, data: st.DataObject, wanted: list[Any]
 ) -> None:
-    check_alike(policy, wanted, kind)
-
-
-@pytest.mark.parametrize("policy", OF_A_POOL)
-@given(wanted=changes)
-def test_an_engine_with_sets_of_trials_that_goes_on_decides_as_one_made_anew(
-    policy: str, wanted: list[Any]
-) -> None:
-    check_alike(policy, wanted, "sets")
+    kinds = ["zoned", "mixed", "families"] if policy in OF_NODES else ["", "sets"]
+    check_alike(policy, wanted, data.draw(st.sampled_from(kinds)))
 
 
 @pytest.mark.parametrize(
