@@ -26,10 +26,7 @@ HEAVY = (
     "words",
     [
         ["--help"],
-        ["--version"],
         ["simulate", "--help"],
-        ["submit", "--help"],
-        ["nodes", "-h"],
         ["no-such-verb"],
     ],
 )
@@ -108,7 +105,7 @@ def test_a_reader_that_leaves_early_is_no_error_to_speak_of() -> None:
     ("processes", "after_s"),
     [
         ("1", 0.0),
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("1", 1.5), ("2", 0.0), ("2", 1.5))),
+        pytest.param("2", 1.5, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -185,11 +182,8 @@ def test_a_worker_that_dies_is_reported(tmp_path: Path) -> None:
     [
         ("betimes sim", ["simulate"]),
         ("betimes trace con", ["convert"]),
-        ("betimes simulate demo --policy sr", ["srsf", "srtf"]),
-        ("betimes simulate demo --policy sj", ["sjf"]),
         ("betimes compare demo --policies fifo,a", ["fifo,afs", "fifo,ajw", "fifo,ajw-t"]),
         ("betimes simulate demo --policy fifo --on-wide c", ["clip"]),
-        ("betimes simulate demo --policy fifo --engine n", ["nodes"]),
     ],
 )
 def test_completion_in_a_shell(line: str, expected: list[str]) -> None:
@@ -225,8 +219,6 @@ def on_a_pool(view, now, chosen, key):
     [
         ("on_nodes", signal.SIGINT),
         pytest.param("on_a_pool", signal.SIGTERM, marks=pytest.mark.slow),
-        pytest.param("on_nodes", signal.SIGTERM, marks=pytest.mark.slow),
-        pytest.param("on_a_pool", signal.SIGINT, marks=pytest.mark.slow),
     ],
 )
 def test_a_signal_ends_a_run_inside_compiled_code(
@@ -254,9 +246,7 @@ def test_a_signal_ends_a_run_inside_compiled_code(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.py"]
 
 
-@pytest.mark.parametrize(
-    ("words", "code"), [(["policies"], 0), (["simulate", "no-such-file", "--policy", "fifo"], 2)]
-)
-def test_python_m_betimes_is_betimes(words: list[str], code: int) -> None:
+def test_python_m_betimes_is_betimes() -> None:
+    words = ["simulate", "no-such-file", "--policy", "fifo"]
     done = subprocess.run([sys.executable, "-m", "betimes", *words], capture_output=True, check=False)
-    assert done.returncode == code
+    assert done.returncode == 2

@@ -44,9 +44,9 @@ def test_an_interval_changes_no_schedule(policy: str) -> None:
 @pytest.mark.parametrize("sizes", ["estimate", "learned"])
 def test_nothing_looks_ahead(policy: str, sizes: str) -> None:
     """All that has not finished by an instant takes longer, also what comes later: no promise before it changes."""
-    workload = jobs(400)
+    workload = jobs(200)
     one = run(workload, policy, sizes=sizes)
-    at_s = float(workload.submit_s[320])
+    at_s = float(workload.submit_s[160])
     open_then = ~(one.jobs.finish_s <= at_s)
     other = run(
         replace(workload, work_s=np.where(open_then, 3.0 * workload.work_s, workload.work_s)),

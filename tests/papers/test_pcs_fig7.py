@@ -53,14 +53,17 @@ def test_trace_2869ce(published_data: Path, tmp_path: Path):
     steps = [step for _, step, _ in told]
     assert steps == sorted(steps)
     assert steps[-1] == told[-1][2]
+    assert_promises_are_kept_at_a_bearable_price(rows, "2869ce", 5.0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("trace", "reactive_error"), [("0e4a51", 15.0), ("2869ce", 5.0)])
-def test_points_found_on_the_first_jobs_keep_promises_on_the_rest_at_a_bearable_price(
-    trace: str, reactive_error: float, published_data: Path
-):
-    rows = reproduce(f"pcs-fig7:{trace}", data=published_data)
+def test_points_found_on_the_first_jobs_keep_promises_on_the_rest_at_a_bearable_price(published_data: Path):
+    rows = reproduce("pcs-fig7:0e4a51", data=published_data)
+    assert_promises_are_kept_at_a_bearable_price(rows, "0e4a51", 15.0)
+
+
+def assert_promises_are_kept_at_a_bearable_price(rows: list[Row], trace: str, reactive_error: float) -> None:
+    """On the rest of the jobs, by points found on the first."""
     fast = [by_metric(rows, f"{trace}/rest/{policy}") for policy in ("srsf", "afs")]
     assert all(each["pred_err_mean"].ours > reactive_error for each in fast)
     assert all(each["pred_err_p99"].ours > 100.0 for each in fast)

@@ -97,7 +97,7 @@ CHOICES = given(
 @EVERY_POLICY
 @MODES
 @CHOICES
-@settings(max_examples=15)
+@settings(max_examples=6)
 def test_units_and_work_are_conserved(
     policy: str, fractional: bool, seed: int, units: int, whole_times: bool, sizes: str, restart_s: float
 ) -> None:
@@ -108,7 +108,7 @@ def test_units_and_work_are_conserved(
 @EVERY_POLICY
 @MODES
 @CHOICES
-@settings(max_examples=80)
+@settings(max_examples=25)
 def test_units_and_work_are_conserved_at_length(
     policy: str, fractional: bool, seed: int, units: int, whole_times: bool, sizes: str, restart_s: float
 ) -> None:

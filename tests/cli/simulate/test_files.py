@@ -8,7 +8,6 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from matplotlib.figure import Figure
 
 from betimes.cli import folders
 from betimes.errors import InputError
@@ -33,16 +32,6 @@ def contents(folder: Path) -> dict[str, Any]:
         and path.name not in (folders.COMPARISON, "report.html")
         and "pictures" not in path.parts
     }
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures are files, and empty: to draw them takes far longer than all else that is tested here."""
-
-    def save(_: Figure, path: Path, **__: Any) -> None:
-        path.write_text("<svg/>")
-
-    monkeypatch.setattr(Figure, "savefig", save)
 
 
 def test_simulate_writes_a_result_that_can_be_loaded(betimes: Call, tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def test_policies_side_by_side_on_one_page_that_needs_no_network(betimes: Call, 
     assert {path.stem for path in (out / "pictures").glob("*.png")} == names
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_machines_with_a_price_have_their_cost_drawn(betimes: Call, tmp_path: Path) -> None:
     cluster = tmp_path / "own.toml"
     cluster.write_text('[[nodes]]\ntype = "a"\ncount = 2\ncpu = 8\nmemory_gib = 32\nusd_per_h = 1.5\n')
@@ -82,6 +83,7 @@ def test_machines_with_a_price_have_their_cost_drawn(betimes: Call, tmp_path: Pa
     assert (out / "pictures" / "cost.svg").is_file()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_names_are_text_and_never_markup(
     betimes: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +97,7 @@ def test_names_are_text_and_never_markup(
     assert all(source.startswith("data:image/") for source in found.loads)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_later_report_shows_the_later_result(betimes: Call, tmp_path: Path) -> None:
     for policy in ("srsf", "fifo"):
         words = ("simulate", "sample:tiny", "--policy", policy, "--out", tmp_path / "out")
@@ -103,6 +106,7 @@ def test_a_later_report_shows_the_later_result(betimes: Call, tmp_path: Path) ->
     assert not (tmp_path / "out" / "pictures" / "timeline-srsf.svg").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_open_shows_the_report_or_says_where_it_is(
     betimes: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

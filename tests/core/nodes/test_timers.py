@@ -101,7 +101,7 @@ def test_what_is_due_first_is_known_through_all_changes(most: int, instants: int
             at_s, kind = float(finish_s), FINISH
         return at_s, kind * KIND + int(state.jobs[slot].seq)
 
-    for _ in range(4000):
+    for _ in range(1500):
         slot, chance = int(rng.integers(SLOTS)), rng.random()
         if slot not in expected:
             if len(expected) < most:

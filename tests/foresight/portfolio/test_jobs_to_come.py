@@ -258,7 +258,7 @@ def test_rules_with_jobs_to_come_are_for_utility_and_the_same_each_time() -> Non
 
 
 def test_more_stretches_are_simulated_as_asked() -> None:
-    workload, means = bursts(4, 120), dict[str, float]()
+    workload, means = bursts(4, 80), dict[str, float]()
     for given in ("", ",stretches=5", ",stretches=1", ",stretches=20"):
         result = simulate_nodes(workload, f"portfolio:members=od[ab]/*/best{given}", cluster=VMS)
         assert result.selections is not None

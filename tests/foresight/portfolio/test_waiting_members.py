@@ -59,7 +59,7 @@ def same_runs(one: Result, other: Result) -> None:
     assert one.decisions == other.decisions
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     st.sampled_from(
         (
@@ -190,7 +190,7 @@ def test_what_fits_no_machine_of_ones_own_is_rented_for_under_every_member() -> 
     assert result.jobs.rented.tolist() == [False, True]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(
     st.integers(0, 1000),
     st.sampled_from(("ajw+njw+ljw/t=100/short_uses_owned=false", "fitgpp+ajw-t/b=200+easy+njw")),

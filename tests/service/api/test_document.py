@@ -52,7 +52,7 @@ ENDLESS = "/api/v1/events/stream"
 LARGE = {("post", "/api/v1/jobs"), ("get", "/api/v1/jobs"), ("post", "/api/v1/quote")}
 """Routes whose first example takes seconds to draw, so that only the slow tests draw any."""
 
-EXAMPLES, MANY_EXAMPLES = 1, 10  # of each of two dozen routes
+EXAMPLES, MANY_EXAMPLES = 1, 5  # of each of two dozen routes
 TOO_LARGE = (413, 414, 431)  # bodies, URLs and headers
 
 

@@ -143,7 +143,7 @@ def test_the_books_are_right_whatever_happens(seed: int, policies: tuple[str, ..
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policies", [POOL, NODES, POOL + NODES], ids=["pool", "nodes", "both"])
-@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.parametrize("seed", range(100, 108))
 def test_the_books_are_right_for_longer(seed: int, policies: tuple[str, ...]) -> None:
     play(Cluster(policies[seed % len(policies)]), seed, 20, policies)
 
@@ -162,22 +162,21 @@ def test_the_books_of_sets_are_right_whatever_happens(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 115))
+@pytest.mark.parametrize("seed", range(100, 106))
 def test_the_books_of_sets_are_right_for_longer(seed: int) -> None:
     play(Cluster(POOL[seed % len(POOL)]), seed, 20, POOL + NODES, sets=True)
 
 
 @pytest.mark.parametrize("policies", [POOL, NODES, POOL + NODES], ids=["pool", "nodes", "both"])
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_the_books_are_right_while_a_policy_is_being_compiled(seed: int, policies: tuple[str, ...]) -> None:
-    play(Cluster(policies[seed % len(policies)]), seed + 50, 20, policies, stands_by=True)
+def test_the_books_are_right_while_a_policy_is_being_compiled(policies: tuple[str, ...]) -> None:
+    play(Cluster(policies[1]), 51, 20, policies, stands_by=True)
     if policies is not NODES:
-        play(Cluster(policies[seed % len(POOL)]), seed + 50, 12, policies, sets=True, stands_by=True)
+        play(Cluster(policies[1]), 51, 12, policies, sets=True, stands_by=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policies", [POOL, NODES, POOL + NODES], ids=["pool", "nodes", "both"])
-@pytest.mark.parametrize("seed", range(200, 203))
+@pytest.mark.parametrize("seed", [200])
 def test_the_books_are_right_for_longer_while_a_policy_is_being_compiled(
     seed: int, policies: tuple[str, ...]
 ) -> None:

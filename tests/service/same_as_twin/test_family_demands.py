@@ -18,7 +18,6 @@ from tests.service.same_as_twin import test_planners as planners
 from tests.service.same_as_twin import test_rents as rents
 from tests.service.same_as_twin import test_specifications as specifications
 from tests.service.same_as_twin import test_ticks as ticks
-from tests.service.same_as_twin.test_traces import NODES, quick
 
 FAMILIES = ("slow", "quick")
 
@@ -52,7 +51,7 @@ def by_family(specs: list[JobSpec], seed: int) -> list[JobSpec]:
     return found
 
 
-@pytest.mark.parametrize("policy", quick(NODES, "nodes:fifo", "fitgpp", "easy", "conservative"))
+@pytest.mark.parametrize("policy", ["nodes:fifo", "fitgpp", "easy", "conservative"])
 def test_on_nodes(policy: str, tmp_path: Path) -> None:
     jobs = specifications.wide(150)
     specs = by_family(specifications.specifications(jobs, 1), 1)
@@ -60,7 +59,7 @@ def test_on_nodes(policy: str, tmp_path: Path) -> None:
     specifications.assert_alike(specs, jobs.submit_s, cluster, policy, tmp_path, is_disturbed=True)
 
 
-@pytest.mark.parametrize("policy", quick(rents.POLICIES, "njw", rents.POLICIES[6], rents.POLICIES[8]))
+@pytest.mark.parametrize("policy", ["njw", rents.POLICIES[6], rents.POLICIES[8]])
 def test_machines_rented_for_one_job(policy: str, tmp_path: Path) -> None:
     specs, submit_s = rents.jobs_of(120, 1, (1, 2, 4), 60.0)
     rents.assert_alike(by_family(specs, 1), submit_s, in_families(rents.MIXED), policy, tmp_path)

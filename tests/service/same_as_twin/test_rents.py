@@ -160,7 +160,7 @@ def in_zones(specs: list[JobSpec], cluster: Cluster) -> tuple[list[JobSpec], Clu
     return required, replace(cluster, groups=groups, offers=offers)
 
 
-@pytest.mark.parametrize("policy", quick(POLICIES, "njw", POLICIES[6], POLICIES[8]))
+@pytest.mark.parametrize("policy", ["njw", POLICIES[6], POLICIES[8]])
 def test_the_same_rents_where_jobs_require_labels(policy: str, tmp_path: Path) -> None:
     specs, submit_s = jobs_of(120, 1, (1, 2, 4), 60.0)
     required, cluster = in_zones(specs, MIXED)
@@ -170,7 +170,8 @@ def test_the_same_rents_where_jobs_require_labels(policy: str, tmp_path: Path) -
 OF_ONE = "portfolio:members=ajw-t/b=10m,period=10"
 
 
-@pytest.mark.parametrize("policy", [*quick(POLICIES, "njw", POLICIES[5], POLICIES[6], POLICIES[8]), OF_ONE])
+# The others at length.
+@pytest.mark.parametrize("policy", ["njw", POLICIES[5], POLICIES[6], POLICIES[8], OF_ONE])
 def test_the_same_rents(policy: str, tmp_path: Path) -> None:
     specs, submit_s = jobs_of(150, 1, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)
@@ -225,13 +226,13 @@ def learned(folder: Path) -> str:
 @pytest.mark.parametrize(
     "policy", [*POLICIES, "sww:b=10m,LEARNED", "compound:t=5m,b=10m,lengths=speculate,LEARNED"]
 )
-def test_two_thousand_jobs(policy: str, tmp_path: Path) -> None:
-    specs, submit_s = jobs_of(2000, 7, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
+def test_a_thousand_jobs(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(1000, 7, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
     assert_alike(specs, submit_s, MIXED, policy.replace("LEARNED", learned(tmp_path)), tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["sww:b=5m", "compound:t=2m,b=5m"])
-def test_two_thousand_waits_that_are_foreseen(policy: str, tmp_path: Path) -> None:
-    specs, submit_s = jobs_of(2000, 2, (1,), 16.0)
+def test_a_thousand_waits_that_are_foreseen(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(1000, 2, (1,), 16.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)

@@ -22,7 +22,7 @@ from betimes.service.executors.virtual import WORK, VirtualWorld
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.recent import as_workload
 from betimes.twin.nodes.offered import scaled_to
-from tests.service.same_as_twin.test_traces import DATA, NODES, RESTART_S, pester, quick
+from tests.service.same_as_twin.test_traces import DATA, NODES, RESTART_S, pester
 from tests.service.served_traces import serve_trace
 
 GPU = DATA / "gpu"
@@ -130,7 +130,7 @@ def wide(jobs: int, seed: int = 3) -> Workload:
     )
 
 
-@pytest.mark.parametrize("policy", quick(NODES, "nodes:fifo", "fitgpp", "conservative"))
+@pytest.mark.parametrize("policy", ["nodes:fifo", "fitgpp", "conservative"])
 def test_wide_jobs_on_mixed_nodes(policy: str, tmp_path: Path) -> None:
     jobs = wide(150)
     assert_alike(specifications(jobs, 1), jobs.submit_s, MIXED, policy, tmp_path, is_disturbed=True)
@@ -161,7 +161,7 @@ def in_zones(specs: list[JobSpec], seed: int, cluster: Cluster) -> tuple[list[Jo
     return required, replace(cluster, groups=groups)
 
 
-@pytest.mark.parametrize("policy", quick(NODES, "nodes:fifo", "fitgpp", "easy", "conservative"))
+@pytest.mark.parametrize("policy", ["nodes:fifo", "fitgpp", "easy", "conservative"])
 def test_jobs_that_require_labels(policy: str, tmp_path: Path) -> None:
     jobs = wide(150)
     specs, cluster = in_zones(specifications(jobs, 1), 2, MIXED)
@@ -182,8 +182,9 @@ def part_of_openb(share: int) -> Cluster:
     return replace(whole, name="part", groups=groups)
 
 
+# Every policy once at this length, on one of two traces.
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", NODES)
+@pytest.mark.parametrize("policy", NODES[::2])
 def test_two_thousand_jobs_of_philly(policy: str, tmp_path: Path) -> None:
     trace = read_trace(of_data("philly_jobs_2017_without_heldout.csv.gz"))
     jobs = trace[np.flatnonzero(trace.max_units <= 32)[:2000]]
@@ -193,7 +194,7 @@ def test_two_thousand_jobs_of_philly(policy: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", NODES)
+@pytest.mark.parametrize("policy", NODES[1::2])
 def test_two_thousand_jobs_of_openb(policy: str, tmp_path: Path) -> None:
     trace = read_trace(of_data("alibaba_openb/openb_pod_list_default.csv.gz"))
     jobs = trace[np.flatnonzero(trace.max_units <= 32)[:2000]]

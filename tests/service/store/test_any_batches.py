@@ -147,6 +147,7 @@ def _check(url: str, folder: Path, sequence: list[tuple[str, Any]]) -> None:
         memory.close()
 
 
+@settings(max_examples=6)
 @given(st.lists(actions(), max_size=8))
 def test_sqlite_answers_as_memory_does(sequence: list[tuple[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as name:

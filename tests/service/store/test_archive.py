@@ -136,7 +136,7 @@ def interrupting(at: int) -> Iterator[list[int]]:
 # An interruption just where a file would be closed leaves that to the garbage collector.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("later", [6, 8])
-@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [19, pytest.param(1, marks=pytest.mark.slow)])
 def test_interrupted_anywhere_it_can_be_run_again_and_loses_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -35,7 +35,7 @@ while True:
 def test_what_was_answered_is_there_and_nothing_is_half_written(url: str, folder: Path) -> None:
     moments = random.Random(4)
     last = 0
-    for _ in range(6):
+    for _ in range(3):
         with subprocess.Popen(
             [sys.executable, "-c", WRITE, url, str(folder)], stdout=subprocess.PIPE, text=True
         ) as process:

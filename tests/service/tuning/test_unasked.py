@@ -130,7 +130,7 @@ def test_the_name_that_was_chosen_is_proposed_again(tmp_path: Path) -> None:
 
 def test_the_first_search_on_drift_is_made_once_there_are_jobs_enough(tmp_path: Path) -> None:
     house = House(tmp_path, retune=retune("drift"), searches=Searches(found_at_once))
-    served(house, steady(300))
+    served(house, steady(220))
     began, *_ = house.told(
         "tuning"
     )  # another may follow: how far the jobs are when the front is there is not fixed

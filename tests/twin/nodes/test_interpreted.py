@@ -63,9 +63,9 @@ def batch(count: int, most_jobs: int) -> list[Setup]:
 
 
 def test_same_bits(tmp_path: Path) -> None:
-    check_same(run_nodes, batch(3, 6), tmp_path)
+    check_same(run_nodes, batch(2, 6), tmp_path)
 
 
 @pytest.mark.slow
 def test_same_bits_at_length(tmp_path: Path) -> None:
-    check_same(run_nodes, batch(25, 20), tmp_path)
+    check_same(run_nodes, batch(10, 20), tmp_path)

@@ -19,8 +19,8 @@ from tests.twin.pool.workloads import (
     same_in_floats,
 )
 
-FEW = settings(max_examples=6)
-MANY = settings(max_examples=30)
+FEW = settings(max_examples=3)
+MANY = settings(max_examples=15)
 
 
 def check_binary(setup: Setup) -> None:

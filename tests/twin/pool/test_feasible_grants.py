@@ -16,8 +16,8 @@ from tests.twin.pool.workloads import SIZES, binary_jobs
 POLICIES = ["fifo", "srsf", "srtf", "las:quantum=2", "max-min"]
 """Those whose grants stand in an order that the model gives too."""
 
-FEW = settings(max_examples=6)
-MANY = settings(max_examples=100)
+FEW = settings(max_examples=3)
+MANY = settings(max_examples=40)
 
 NODES = st.lists(
     st.tuples(st.integers(1, 4), st.integers(0, 6), st.integers(0, 8)), min_size=1, max_size=4

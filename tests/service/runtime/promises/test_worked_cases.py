@@ -56,17 +56,17 @@ def test_a_pipeline_of_three_is_promised_an_end_as_a_whole(policy: str) -> None:
 
 
 def test_a_throttled_array_is_promised_its_last_end() -> None:
-    """A hundred elements of 10 s, four at a time."""
+    """Twenty elements of 10 s, four at a time."""
     with InMemoryService() as service:
-        asked = service.quote(job(array="1-100%4", estimate_s=10.0))
-        taken = service.submit(job(array="1-100%4", estimate_s=10.0))
+        asked = service.quote(job(array="1-20%4", estimate_s=10.0))
+        taken = service.submit(job(array="1-20%4", estimate_s=10.0))
         for quote in (asked, taken.quote):
             assert quote is not None
-            assert (quote.finish_at, quote.elements) == (250.0, None)
+            assert (quote.finish_at, quote.elements) == (50.0, None)
         service.finish()
-        assert service.now_s == 250.0
+        assert service.now_s == 50.0
         found = service.accuracy()
-        assert (found.first.promises, found.first.err_p99_frac) == (100, 0.0)
+        assert (found.first.promises, found.first.err_p99_frac) == (20, 0.0)
 
 
 def test_a_set_of_trials_is_promised_an_end() -> None:
