@@ -9,10 +9,11 @@ import pytest
 
 from betimes.cluster import Cluster, Offer
 from betimes.core.nodes.columns import NodesState, view_of
-from betimes.core.nodes.growth import new_nodes_state, with_more_nodes
+from betimes.core.nodes.growth import grown, new_nodes_state
 from betimes.core.nodes.machines.rented import BOOTING, RUNNING
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.pool.columns import UNLIMITED
+from betimes.core.status import NEED_NODES
 from betimes.kernels import Floats, Ints, entry, kernel
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.renting import terms_of
@@ -61,7 +62,7 @@ def state_at(now_s: float, machines: int, placement: float = 0.0) -> NodesState:
         largest=np.ones(3, dtype=np.int64),
     )
     while len(state.nodes) < machines:
-        state = with_more_nodes(state)
+        state = grown(state, NEED_NODES)
     state.pool[0].now = now_s
     return state
 

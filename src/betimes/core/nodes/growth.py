@@ -38,6 +38,7 @@ from betimes.core.nodes.columns import (
 )
 from betimes.core.placements import Node
 from betimes.core.pool.columns import UNLIMITED, Job, Pool, Progress, Segment
+from betimes.core.status import NEED_LOG, NEED_NODES, NEED_PLACEMENTS, NEED_SLOTS, NEED_STEPS
 from betimes.kernels import Floats, FloatTable, Ints, Records, as_array, blank
 
 
@@ -125,8 +126,15 @@ def new_nodes_state(
     return state
 
 
-def with_more_slots(state: NodesState) -> NodesState:
-    """The same cluster with room for twice the live jobs; the old state must not be used any more."""
+def grown(state: NodesState, status: int) -> NodesState:
+    """The same cluster with the room that one of the statuses in `GROWTH` asks for, about twice as much as before.
+
+    The old state must not be used any more.
+    """
+    return GROWTH[status](state)
+
+
+def _with_more_slots(state: NodesState) -> NodesState:
     old = len(state.free)
     bigger = _resized(state, slots=2 * old)
     unused = int(state.pool[0].free)
@@ -136,8 +144,7 @@ def with_more_slots(state: NodesState) -> NodesState:
     return bigger
 
 
-def with_more_placements(state: NodesState) -> NodesState:
-    """The same cluster with room for twice the placements; the old state must not be used any more."""
+def _with_more_placements(state: NodesState) -> NodesState:
     old = len(state.placements)
     bigger = _resized(state, placements=2 * old)
     cluster = bigger.cluster[0]
@@ -147,8 +154,8 @@ def with_more_placements(state: NodesState) -> NodesState:
     return bigger
 
 
-def with_more_nodes(state: NodesState) -> NodesState:
-    """The same cluster with room for twice the machines; the old state must not be used any more.
+def _with_more_nodes(state: NodesState) -> NodesState:
+    """Room for twice the machines, and in the log for decisions about them at one instant.
 
     The ring of nodes that had something freed starts anew, so that all that wait look at every node again.
     """
@@ -158,12 +165,30 @@ def with_more_nodes(state: NodesState) -> NodesState:
         np.asarray(column)[: len(mine)] = mine
     as_array(state.needs)["freed_seen"] = -1
     state.cluster[0].changed += 1
-    return state.replaced(**wider)
+    bigger = state.replaced(**wider)
+    if 0 < len(bigger.log) < bigger.cluster[0].logged + 8 * len(bigger.nodes):
+        return _with_longer_log(bigger)
+    return bigger
 
 
-def with_more_steps(state: NodesState) -> NodesState:
-    """The same cluster with room for a plan of reservations twice as long."""
+def _with_more_steps(state: NodesState) -> NodesState:
     return state.replaced(steps=blank(Step, 2 * len(state.steps)))
+
+
+def _with_longer_log(state: NodesState) -> NodesState:
+    longer: Records[Instruction] = blank(Instruction, 2 * len(state.log) + 8 * len(state.nodes))
+    as_array(longer)[: len(state.log)] = as_array(state.log)
+    return state.replaced(log=longer)
+
+
+GROWTH = {
+    NEED_SLOTS: _with_more_slots,
+    NEED_PLACEMENTS: _with_more_placements,
+    NEED_STEPS: _with_more_steps,
+    NEED_NODES: _with_more_nodes,
+    NEED_LOG: _with_longer_log,
+}
+"""The columns that each status asks for, but for records (NEED_SEGMENTS) and fates, which are the driver's."""
 
 
 def room_to_play(state: NodesState) -> NodesState:

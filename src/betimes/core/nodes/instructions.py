@@ -20,11 +20,11 @@ from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.demands import demand_on, tasks_that_fit
 from betimes.core.nodes.external_events import open_node
 from betimes.core.nodes.holders import holds, is_owed
-from betimes.core.nodes.log import has_room_for_a_pass, note_places
+from betimes.core.nodes.log import note_places, room_for_a_decision
 from betimes.core.nodes.machines.rented import DRAINING, GOING, NONE_LEFT, RUNNING, UNUSED, release, rent
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.transitions import move_out, put_bound, settle_binding, start, tell_to_leave
-from betimes.core.status import DONE, NEED_FATES, NEED_LOG, NEED_NODES, NEED_PLACEMENTS
+from betimes.core.status import DONE, NEED_FATES, NEED_NODES
 from betimes.kernels import Ints, Records, entry, kernel
 
 NO_SUCH_JOB = 1
@@ -71,10 +71,9 @@ def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
         _count_users(state, batch)
     while at[0] < len(batch):
         line = batch[at[0]]
-        if state.cluster[0].unused < len(state.nodes):
-            return NEED_PLACEMENTS
-        if not has_room_for_a_pass(state):
-            return NEED_LOG
+        room = room_for_a_decision(state)
+        if room != DONE:
+            return room
         last = at[0] + 1
         if line.what in (START, BIND, MIGRATE):
             while last < len(batch) and batch[last].what == line.what and batch[last].job == line.job:

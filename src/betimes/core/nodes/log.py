@@ -8,6 +8,7 @@ A driver that reads the log gives the state room for it (`State.log`) and emptie
 from __future__ import annotations
 
 from betimes.core.nodes.columns import NodesState
+from betimes.core.status import DONE, NEED_LOG, NEED_PLACEMENTS
 from betimes.kernels import kernel
 
 
@@ -45,8 +46,13 @@ def note_places(state: NodesState, what: int, slot: int, first: int, value: floa
 
 
 @kernel
-def has_room_for_a_pass(state: NodesState) -> bool:
-    """Whether the log has room for one more start, nomination or promise, and for the stops of all running jobs."""
-    if len(state.log) == 0:
-        return True
-    return state.cluster[0].logged + 2 * len(state.nodes) + state.pool[0].holders + 2 <= len(state.log)
+def room_for_a_decision(state: NodesState) -> int:
+    """DONE: there is room for one more start, nomination or promise, and for the stops of all running jobs.
+
+    NEED_PLACEMENTS: not for its placements; NEED_LOG: not for its lines of the log.
+    """
+    cluster = state.cluster[0]
+    if cluster.unused < len(state.nodes):
+        return NEED_PLACEMENTS
+    lines = 2 * len(state.nodes) + state.pool[0].holders + 2
+    return NEED_LOG if 0 < len(state.log) < cluster.logged + lines else DONE

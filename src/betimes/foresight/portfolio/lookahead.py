@@ -16,13 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.core.nodes.columns import FEATURE_COLUMNS, Lease, NodesState
-from betimes.core.nodes.growth import (
-    room_to_play,
-    with_more_nodes,
-    with_more_placements,
-    with_more_slots,
-    with_more_steps,
-)
+from betimes.core.nodes.growth import GROWTH, grown, room_to_play
 from betimes.core.nodes.passes.schedule import change_rules
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.status import (
@@ -30,11 +24,7 @@ from betimes.core.status import (
     BAD_ORDERS,
     BAD_PLACE,
     DONE,
-    NEED_NODES,
-    NEED_PLACEMENTS,
     NEED_SEGMENTS,
-    NEED_SLOTS,
-    NEED_STEPS,
     PAUSED,
     REFUSED,
 )
@@ -63,7 +53,7 @@ ENTRIES = (take_snapshot, begin, play_on, divide, take_over)
 MOST_ROUNDS = 10_000
 """Limit of a planner's rounds in one simulation; a planner that needs more fails."""
 
-NEED_ROOM = (NEED_NODES, NEED_PLACEMENTS, NEED_SEGMENTS, NEED_SLOTS, NEED_STEPS)
+NEED_ROOM = (*GROWTH, NEED_SEGMENTS)
 
 ANSWERS_DIFFER = (REFUSED + BAD_ORDERS, REFUSED + BAD_PLACE)
 """Statuses of the loop when the members of a family would decide differently."""
@@ -189,7 +179,6 @@ class Lookahead:
         self._rounds = rounds
         self._rows = len(run.job_ids)
         self._run_s: Floats = np.full(self._rows + most_coming, np.nan)
-        self._machines = self._placements = self._steps = self._slots = 0  # as many as any simulation needed
         self._leases = 1  # a factor on the number of nodes
         self._source: NodesState | None = None
 
@@ -198,7 +187,8 @@ class Lookahead:
         run = self.run
         if self._source is not run.state:  # its columns have grown
             self._source = run.state
-            self._make_room(run.state)
+            self._snapshot = room_to_play(run.state)
+            self._make_players()
         return take_snapshot(run.state, self._snapshot, self._run_s, run.believes, self._everyone)
 
     def play(self, rules: NodesRules, params: Floats) -> Foreseen:
@@ -228,15 +218,15 @@ class Lookahead:
         found: list[Simulation] = []
         while groups:
             count = waiting + self._let_come(coming)
-            again: list[Together] = []
+            again, lacking = list[Together](), set[int]()
             for group, played in zip(groups, self._played(groups, count, ends, successor), strict=True):
                 if isinstance(played, NeedsRoom):
-                    self._note_need(played.status)
+                    lacking.add(played.status)
                     again.append(group)
                 else:
                     found += played
             if again:
-                self._make_room(self.run.state)
+                self._make_room(lacking)
                 self.look()
             groups = again
         return found
@@ -275,29 +265,16 @@ class Lookahead:
             player.let_come(coming)
         return count
 
-    def _note_need(self, status: int) -> None:
-        if status == NEED_NODES:
-            self._machines = 2 * len(self._snapshot.nodes)
-        elif status == NEED_PLACEMENTS:
-            self._placements = 2 * len(self._snapshot.placements)
-        elif status == NEED_SEGMENTS:
-            self._leases *= 2
-        elif status == NEED_SLOTS:
-            self._slots = 2 * len(self._snapshot.free)
-        else:
-            self._steps = 2 * len(self._snapshot.steps)
+    def _make_room(self, lacking: set[int]) -> None:
+        """Make the snapshot and the players large enough for what simulations lacked."""
+        for status in lacking:
+            if status == NEED_SEGMENTS:
+                self._leases *= 2
+            else:
+                self._snapshot = grown(self._snapshot, status)
+        self._make_players()
 
-    def _make_room(self, state: NodesState) -> None:
-        """Make the snapshot and the players large enough for the needs of every simulation so far."""
-        self._snapshot = room_to_play(state)
-        while len(self._snapshot.nodes) < self._machines:
-            self._snapshot = with_more_nodes(self._snapshot)
-        while len(self._snapshot.placements) < self._placements:
-            self._snapshot = with_more_placements(self._snapshot)
-        while len(self._snapshot.free) < self._slots:
-            self._snapshot = with_more_slots(self._snapshot)
-        while len(self._snapshot.steps) < self._steps:
-            self._snapshot = with_more_steps(self._snapshot)
+    def _make_players(self) -> None:
         leases = 4 * self._leases * len(self._snapshot.nodes)  # the loop needs one for each rented machine
         self._players = [
             _Player(self.run, self._snapshot, self._most_coming, leases, self._rounds)

@@ -22,13 +22,7 @@ from betimes.cluster.shapes import Shape, Shapes, roomiest, suiting
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks
 from betimes.core.instruction import BIND, DOUBLE, MIGRATE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.columns import BLOCK, NodesState
-from betimes.core.nodes.growth import (
-    new_nodes_state,
-    room_to_play,
-    with_more_placements,
-    with_more_slots,
-    with_more_steps,
-)
+from betimes.core.nodes.growth import GROWTH, grown, new_nodes_state, room_to_play
 from betimes.core.nodes.machines.dedicated import machines_for, offer_for
 from betimes.core.nodes.machines.rented import FAILED, TAKEN_AWAY
 from betimes.core.nodes.machines.reported import add_owned, remove_owned
@@ -41,9 +35,7 @@ from betimes.core.status import (
     FORESEE,
     NEED_NODES,
     NEED_PLACEMENTS,
-    NEED_SEGMENTS,
     NEED_SLOTS,
-    NEED_STEPS,
     PAUSED,
     REFUSED,
     SELECT,
@@ -94,7 +86,7 @@ from betimes.service.engines.messages import (
     StopSpeculating,
 )
 from betimes.service.engines.planner_rounds import PlannerRounds, planners_for
-from betimes.service.engines.rented_machines import RentedMachines, with_longer_log, with_room_for_nodes
+from betimes.service.engines.rented_machines import RentedMachines
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.engines.snapshot_rounds import SnapshotRounds
 from betimes.twin.nodes import entries
@@ -473,7 +465,7 @@ class LiveNodes:
         """Add a node that is up; returns its number. `happen` lets the policy look."""
         bits, family = mask(machine.labels, self._bits), self._number_of(machine.family)
         while (number := int(_add_owned(self.state, *machine.amounts, kind, family, bits))) == NEED_NODES:
-            self.state = with_room_for_nodes(self.state)
+            self.state = grown(self.state, NEED_NODES)
         self.labels[number] = machine.labels
         self.changed = True
         return number
@@ -633,7 +625,7 @@ class LiveNodes:
     def restore(self, carried: Restored, now_s: float) -> None:
         """Take over a job as it stands, without a decision or passing time. `settle` follows when all are there."""
         if self.state.pool[0].free == 0:
-            self.state = with_more_slots(self.state)
+            self.state = grown(self.state, NEED_SLOTS)
         pool = as_array(self.state.pool)[0]  # items are quicker than attributes
         pool["now"], pool["submitted"] = now_s, carried.account.seq  # in order of submission
         pool["events"] = max(pool["events"], carried.account.seq)
@@ -806,7 +798,7 @@ class LiveNodes:
         if counts is None:
             raise BetimesError(f"internal: {places} are not {tasks.count} tasks of {tasks.units_each} units")
         while self.state.cluster[0].unused < len(places) + len(self.state.nodes):
-            self.state = with_more_placements(self.state)
+            self.state = grown(self.state, NEED_PLACEMENTS)
         # Lists of placements are read from their end.
         for at, (place, count) in enumerate(reversed(list(zip(places, counts, strict=True)))):
             self.state.plan[at].node, self.state.plan[at].tasks = place.node, count
@@ -1042,19 +1034,11 @@ class LiveNodes:
 
     def _with_room(self, state: NodesState, status: int, job_of: dict[int, int]) -> NodesState:
         """The same state with the room that it lacked; raises PolicyViolation for a refusal."""
-        if status == NEED_SLOTS:
-            return with_more_slots(state)
-        if status == NEED_PLACEMENTS and state.cluster[0].unused < len(state.nodes):
-            return with_more_placements(state)
-        if status in (NEED_PLACEMENTS, NEED_SEGMENTS):
-            return with_longer_log(state)
+        if status in GROWTH:
+            return grown(state, status)
         if status == SELECT:  # the policy in force goes on until something is chosen
             self._note_selection(state)
             return state
-        if status == NEED_NODES:
-            return with_room_for_nodes(state)
-        if status == NEED_STEPS:
-            return with_more_steps(state)
         if status > REFUSED:
             pool = state.pool[0]
             job = job_of.get(int(pool.offender), "that has just been submitted")

@@ -17,16 +17,15 @@ import numpy as np
 from betimes.cluster import Cluster, Offer
 from betimes.core.nodes import instructions
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.growth import with_more_placements
+from betimes.core.nodes.growth import grown
 from betimes.core.nodes.planning import paid_until, refusals, seqs_of, snapshot_of
 from betimes.core.nodes.timers import ROUND, set_policy_timer
 from betimes.core.planning import Planner, Release, Rent, Snapshot
-from betimes.core.status import DONE, NEED_LOG, NEED_NODES
+from betimes.core.status import DONE
 from betimes.kernels import as_array, entry
 from betimes.policies.nodes.hooks import Member
 from betimes.service.engines.messages import JobRequest
 from betimes.service.engines.plans import ExpectedSaving, Plan, Question, Refused, answer, expected_savings
-from betimes.service.engines.rented_machines import with_longer_log, with_room_for_nodes
 from betimes.twin.nodes.event_loop import Trace
 
 ask_at = entry(set_policy_timer, NodesState, float, int)
@@ -39,13 +38,6 @@ ENTRIES = (instructions.carry_out, paid_until, ask_at)
 
 MoreRoom = Callable[[NodesState, int], NodesState]
 """The same state, with the room that a status reports missing."""
-
-
-def with_more_room(state: NodesState, status: int) -> NodesState:
-    """The same state, with the room that its instructions lacked."""
-    if status == NEED_LOG:
-        return with_longer_log(state)
-    return with_room_for_nodes(state) if status == NEED_NODES else with_more_placements(state)
 
 
 def planners_for(members: Sequence[Member], offers: Sequence[Offer], quota: int | None) -> dict[str, Planner]:
@@ -191,7 +183,7 @@ class PlannerRounds:
         if self.next_s == math.inf and (state.pool[0].active > 0 or state.cluster[0].rented > 0):
             self._ask_from(state, float(state.pool[0].now))
 
-    def hold(self, state: NodesState, more_room: MoreRoom = with_more_room) -> NodesState:
+    def hold(self, state: NodesState, more_room: MoreRoom = grown) -> NodesState:
         """Let the planner decide, carry that out, and set the timer of the next round; the state, with more room.
 
         A planner that fails in a play-out is not asked again there: earlier decisions hold.
@@ -231,7 +223,7 @@ class PlannerRounds:
         self._turn.ended = [*question.snapshot.finished, *self._turn.ended]
         self._events = -1
 
-    def carry_out(self, state: NodesState, plan: Plan, more_room: MoreRoom = with_more_room) -> NodesState:
+    def carry_out(self, state: NodesState, plan: Plan, more_room: MoreRoom = grown) -> NodesState:
         """Carry out a plan as far as still possible; the state, with more room. The rest is refused."""
         if plan.problem is not None or plan.batch is None:
             self._has_failed = True

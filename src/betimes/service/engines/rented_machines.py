@@ -8,9 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
-from betimes.core.instruction import RELEASE, RENT, Instruction
+from betimes.core.instruction import RELEASE, RENT
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.growth import with_more_nodes
+from betimes.core.nodes.growth import grown
 from betimes.core.nodes.machines.rented import DRAINING, GOING
 from betimes.core.nodes.machines.reported import (
     put_off,
@@ -21,7 +21,7 @@ from betimes.core.nodes.machines.reported import (
 )
 from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
 from betimes.core.status import NEED_NODES
-from betimes.kernels import Records, as_array, blank, entry
+from betimes.kernels import entry
 from betimes.service.engines.messages import ReleaseMachine, RentMachine
 
 PATIENCE_S = 1.0  # for a machine that should be up by now, before it is expected again
@@ -61,7 +61,7 @@ class RentedMachines:
         engine.state.pool[0].now = now_s
         since_s = math.inf if up_s is None else up_s
         while (number := int(_resume(engine.state, offer, requested_s, since_s))) == NEED_NODES:
-            engine.state = with_room_for_nodes(engine.state)
+            engine.state = grown(engine.state, NEED_NODES)
         engine.changed = True
         return number
 
@@ -149,18 +149,3 @@ class RentedMachines:
             else:
                 found.append(ReleaseMachine(number, generation))
         return found
-
-
-def with_room_for_nodes(state: NodesState) -> NodesState:
-    """The same state with room for twice the machines, and for decisions about them at one instant."""
-    bigger = with_more_nodes(state)
-    if len(bigger.log) and len(bigger.log) - bigger.cluster[0].logged < 8 * len(bigger.nodes):
-        return with_longer_log(bigger)
-    return bigger
-
-
-def with_longer_log(state: NodesState) -> NodesState:
-    """The same state with room for twice the lines of the log."""
-    longer: Records[Instruction] = blank(Instruction, 2 * len(state.log) + 8 * len(state.nodes))
-    as_array(longer)[: len(state.log)] = as_array(state.log)
-    return state.replaced(log=longer)

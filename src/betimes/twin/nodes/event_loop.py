@@ -53,6 +53,7 @@ from betimes.core.status import (
     ASKED,
     BAD_KEY,
     DONE,
+    NEED_LOG,
     NEED_SEGMENTS,
     NEED_SLOTS,
     PAUSED,
@@ -220,8 +221,9 @@ def _decide(state: NodesState, rules: NodesRules) -> int:
 def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: Ints) -> int:
     """The events due at pool.now, and the submissions."""
     pool, now = state.pool[0], state.pool[0].now
-    if _is_short_of_room(state):
-        return NEED_SEGMENTS
+    room = _room_for_an_instant(state)
+    if room != DONE:
+        return room
     due = happen(state, rules, trace)
     if due != DONE and due != ASKED:
         return due
@@ -466,20 +468,19 @@ def _run_as_foreseen(state: NodesState, rules: NodesRules, trace: Trace, slot: i
 
 
 @kernel
-def _is_short_of_room(state: NodesState) -> bool:
-    """Whether the records of one instant may lack room: a stay for each placement, an absence for each job."""
+def _room_for_an_instant(state: NodesState) -> int:
+    """DONE, NEED_SEGMENTS or NEED_LOG: the records of one instant may lack room.
+
+    They are a stay for each placement, an absence for each job, and some lines of the log for each job and node.
+    """
     pool, cluster = state.pool[0], state.cluster[0]
-    if len(state.segments) > 0 and pool.segments + len(state.placements) - cluster.unused > len(
-        state.segments
-    ):
-        return True
-    if _has_no_room_for_a_lease(state):
-        return True
-    if len(state.log) > 0 and cluster.logged + LINES_AN_EVENT * (pool.active + len(state.nodes)) > len(
-        state.log
-    ):
-        return True
-    return len(state.absences) > 0 and cluster.absences + pool.active > len(state.absences)
+    stays = pool.segments + len(state.placements) - cluster.unused
+    if 0 < len(state.segments) < stays or _has_no_room_for_a_lease(state):
+        return NEED_SEGMENTS
+    if 0 < len(state.absences) < cluster.absences + pool.active:
+        return NEED_SEGMENTS
+    lines = LINES_AN_EVENT * (pool.active + len(state.nodes))
+    return NEED_LOG if 0 < len(state.log) < cluster.logged + lines else DONE
 
 
 @kernel

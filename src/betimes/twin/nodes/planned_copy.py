@@ -31,9 +31,6 @@ class PlannedCopy:
     kinds: list[str]
     jobs: Workload
 
-    def take_records(self) -> None:
-        """Nothing is recorded here, and no room is needed for it."""
-
     def heed(self, status: int) -> None:
         """Raises NeedsRoom: copies do not grow."""
         raise NeedsRoom(status)

@@ -14,7 +14,7 @@ from betimes.core.nodes.planning import instructions as batch_of
 from betimes.core.nodes.planning import refusals, snapshot_of
 from betimes.core.nodes.timers import ROUND, set_policy_timer
 from betimes.core.planning import Planner, Refusal
-from betimes.core.status import DONE, NEED_FATES, NEED_LOG, NEED_NODES, NEED_PLACEMENTS
+from betimes.core.status import DONE
 from betimes.errors import PolicyViolation
 from betimes.kernels import Ints, as_array, entry
 from betimes.policies import ChosenPolicy
@@ -41,10 +41,6 @@ class Planned(Protocol):
     @property
     def jobs(self) -> Workload:
         """The jobs that the cluster can hold, in the order of their rows."""
-        ...
-
-    def take_records(self) -> None:
-        """Make room for the records of one instant."""
         ...
 
     def heed(self, status: int) -> None:
@@ -125,11 +121,7 @@ class PlannerRounds:
         batch, of = batch_of(decisions, snapshot, {job.job: job.seq for job in snapshot.jobs})
         at = np.zeros(1, dtype=np.int64)
         while (status := instructions.carry_out(run.state, batch, at)) != DONE:
-            if status == NEED_LOG:
-                run.take_records()
-            else:
-                machine = status in (NEED_NODES, NEED_FATES)
-                run.heed(status if machine else NEED_PLACEMENTS)
+            run.heed(status)
         self.refused += refusals(decisions, batch, of, snapshot)
 
     def _ended(self) -> list[tuple[int, float]]:

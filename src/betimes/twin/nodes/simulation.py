@@ -14,13 +14,7 @@ from betimes.cluster.labels import mask
 from betimes.cluster.resources import PER_UNIT, RESOURCES, whole_capacity
 from betimes.core.instruction import NAMES, Instruction
 from betimes.core.nodes.columns import LARGEST_PRIORITY, Absence, Lease, NodesState
-from betimes.core.nodes.growth import (
-    new_nodes_state,
-    with_more_nodes,
-    with_more_placements,
-    with_more_slots,
-    with_more_steps,
-)
+from betimes.core.nodes.growth import GROWTH, grown, new_nodes_state
 from betimes.core.nodes.rules import CONSERVATIVE
 from betimes.core.planning import Refusal
 from betimes.core.pool.columns import UNLIMITED, Segment
@@ -30,11 +24,8 @@ from betimes.core.status import (
     FORESEE,
     FORESEEN,
     NEED_FATES,
-    NEED_NODES,
-    NEED_PLACEMENTS,
+    NEED_LOG,
     NEED_SEGMENTS,
-    NEED_SLOTS,
-    NEED_STEPS,
     PAUSED,
     REFUSED,
     SELECT,
@@ -91,18 +82,7 @@ FIRST_PLACEMENTS = 1024
 RECORDS = 1 << 14
 FIRST_PLAN = 1024  # steps of a plan of reservations
 
-AGAIN = (
-    NEED_SLOTS,
-    NEED_SEGMENTS,
-    PAUSED,
-    NEED_PLACEMENTS,
-    NEED_STEPS,
-    ASKED,
-    SELECT,
-    FORESEE,
-    NEED_NODES,
-    NEED_FATES,
-)
+AGAIN = (*GROWTH, NEED_SEGMENTS, NEED_FATES, PAUSED, ASKED, SELECT, FORESEE)
 
 
 class NodesSimulation:
@@ -416,16 +396,10 @@ class NodesSimulation:
 
     def heed(self, status: int) -> None:
         """Make the room that the loop asks for, or raise what it could not go on for."""
-        if status == NEED_SLOTS:
-            self.state = with_more_slots(self.state)
-        elif status == NEED_PLACEMENTS:
-            self.take_records()  # the log among them may be what was full
-            if self.state.cluster[0].unused < len(self.state.nodes):
-                self.state = with_more_placements(self.state)
-        elif status == NEED_STEPS:
-            self.state = with_more_steps(self.state)
-        elif status == NEED_SEGMENTS:
+        if status in (NEED_SEGMENTS, NEED_LOG):
             self.take_records()
+        elif status in GROWTH:
+            self.state = grown(self.state, status)
         elif status == ASKED:
             pool, cluster = self.state.pool[0], self.state.cluster[0]
             if self.select is not None and cluster.waiting > 0 and pool.now >= cluster.select_s:
@@ -438,8 +412,6 @@ class NodesSimulation:
         elif status == FORESEE:
             assert self.foresee_wait is not None
             self.foresee_wait(int(self.state.pool[0].offender), None)
-        elif status == NEED_NODES:
-            self.state = with_more_nodes(self.state)
         elif status == NEED_FATES:
             draw_ahead(self.state, self.cluster)
         elif status > REFUSED:
@@ -452,7 +424,7 @@ class NodesSimulation:
             raise BetimesError(f"internal: the event loop returned {status}")
 
     def take_records(self) -> None:
-        """Make room for the records of one instant (`event_loop._is_short_of_room`)."""
+        """Make room for the records of one instant (`event_loop._room_for_an_instant`)."""
         pool, cluster = self.state.pool[0], self.state.cluster[0]
         self.segment_chunks.append(as_array(self.state.segments)[: pool.segments].copy())
         self.absence_chunks.append(as_array(self.state.absences)[: cluster.absences].copy())

@@ -16,7 +16,7 @@ import math
 
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.demands import tasks_that_fit
-from betimes.core.nodes.log import has_room_for_a_pass
+from betimes.core.nodes.log import room_for_a_decision
 from betimes.core.nodes.passes.find_nodes import find_room
 from betimes.core.nodes.passes.profile import (
     claim,
@@ -29,7 +29,7 @@ from betimes.core.nodes.passes.profile import (
 from betimes.core.nodes.queue import all_waiting, remove
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import book, start, start_as_booked, unbook
-from betimes.core.status import DONE, NEED_PLACEMENTS, NEED_STEPS
+from betimes.core.status import DONE, NEED_STEPS
 from betimes.kernels import Ints, kernel
 
 
@@ -37,8 +37,8 @@ from betimes.kernels import Ints, kernel
 def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
     """Let every waiting job in order move up, or give it a reservation, and start those whose time is now.
 
-    No more jobs than `rules.window` have reservations, 0: all. Returns DONE, `find_nodes.BAD_SCORE`, or NEED_STEPS or
-    NEED_PLACEMENTS: decisions so far stand, and the same call follows with more room.
+    No more jobs than `rules.window` have reservations, 0: all. Returns DONE, `find_nodes.BAD_SCORE`, or the room
+    that it needs: decisions so far stand, and the same call follows with more of it.
     """
     cluster, pool = state.cluster[0], state.pool[0]
     count = all_waiting(state, state.chosen)
@@ -62,8 +62,9 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
             if need.reserved_s <= pool.now and _begin(state, slot):
                 booked -= 1
             continue
-        if cluster.unused < len(state.nodes) or not has_room_for_a_pass(state):
-            return NEED_PLACEMENTS
+        room = room_for_a_decision(state)
+        if room != DONE:
+            return room
         if booked == 0 and cluster.steps == 0:
             # Only running jobs are in the way, and they only end: a job that fits now fits for as long as it takes.
             places = find_room(state, rules, state.nodes, slot, -1)

@@ -16,7 +16,7 @@ from betimes.core.nodes.directory import (
     tally,
     widen,
 )
-from betimes.core.nodes.log import has_room_for_a_pass
+from betimes.core.nodes.log import room_for_a_decision
 from betimes.core.nodes.machines.dedicated import decide_waits
 from betimes.core.nodes.passes.backfilling import note_start
 from betimes.core.nodes.passes.ends import make_heap, pop_end, put_end, take_first_end
@@ -47,6 +47,7 @@ from betimes.core.status import (
     BAD_VICTIM,
     BAD_WRITE,
     DONE,
+    NEED_LOG,
     NEED_PLACEMENTS,
     NEED_STEPS,
     REFUSED,
@@ -60,7 +61,7 @@ FEW = 8  # newcomers that are tried by themselves, and jobs that are looked for 
 def schedule(state: NodesState, rules: NodesRules) -> int:
     """Start the jobs that can start now, and preempt for those that may.
 
-    Returns DONE, REFUSED + why, or NEED_PLACEMENTS: decisions so far stand, and the pass is to be called again.
+    Returns DONE, REFUSED + why, or the room it needs: decisions so far stand, and the pass is to be called again.
     """
     cluster = state.cluster[0]
     if cluster.waiting == 0:
@@ -83,10 +84,8 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
             return verdict
     if rules.backfill == CONSERVATIVE:
         verdict = rules.start_as_reserved(state, rules)
-        if verdict == NEED_STEPS:
-            return NEED_STEPS
-        if verdict == NEED_PLACEMENTS:
-            return NEED_PLACEMENTS
+        if verdict in (NEED_STEPS, NEED_PLACEMENTS, NEED_LOG):
+            return verdict
         return _complete(state) if verdict == DONE else _refuse(state, state.pool[0].offender, verdict)
     return _walk(state, rules)
 
@@ -168,8 +167,9 @@ def _start_in_turn(state: NodesState, rules: NodesRules) -> int:
             put_end(state.ends, left, state.score[k], state.jobs[follower].seq, follower)
             left += 1
     while True:
-        if state.cluster[0].unused < len(state.nodes) or not has_room_for_a_pass(state):
-            return NEED_PLACEMENTS
+        room = room_for_a_decision(state)
+        if room != DONE:
+            return room
         places = _room_for(state, rules, slot)
         if places < 0:
             return _refuse(state, slot, places)
@@ -250,8 +250,9 @@ def _try_newcomers(state: NodesState, rules: NodesRules) -> int:
         slot = newcomers[k]
         if state.needs[slot].holder >= 0:
             continue  # it started before room for placements ran out
-        if cluster.unused < len(state.nodes) or not has_room_for_a_pass(state):
-            return NEED_PLACEMENTS
+        room = room_for_a_decision(state)
+        if room != DONE:
+            return room
         count = _room_for(state, rules, slot)
         if count < 0:
             return _refuse(state, slot, count)
@@ -279,9 +280,10 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
             if at < cluster.blocks:
                 spot = state.blocks[block_at(state, at)].head
             continue
-        if cluster.unused < len(state.nodes) or not has_room_for_a_pass(state):
+        room = room_for_a_decision(state)
+        if room != DONE:
             cluster.planning = 1
-            return NEED_PLACEMENTS
+            return room
         slot = state.queue[number * BLOCK + spot].slot
         need = state.needs[slot]
         count = 0 if passed > 0 and _fits_nowhere(state, rules, slot) else _room_for(state, rules, slot)
