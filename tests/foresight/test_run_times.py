@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from betimes.core.work import expected_left_s
-from betimes.foresight.run_times import GRID, KEPT, USUAL_S, Described, RunTimes
+from betimes.foresight.run_times import GRID, HALF, KEPT, USUAL_S, Described, RunTimes
 from betimes.kernels import FloatTable, entry
 
 left_s = entry(expected_left_s, FloatTable, int, float)
@@ -104,3 +104,42 @@ def test_expected_time_left() -> None:
     assert left_s(table, 0, 10.0) == 25.0  # the median of 20, 30, 40, 50 is 35
     assert left_s(table, 0, 45.0) == 5.0
     assert left_s(table, 0, 60.0) == 60.0
+
+
+OTHER = Described("ann", "other.py", 150.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("known", "of", "believed_s", "middle_s"),
+    [
+        (after(), LIMITED, 150.0, None),
+        (after(30.0, job=LIMITED), LIMITED, 150.0, None),  # 7/16 of the weight
+        (after(30.0, 40.0, job=LIMITED), LIMITED, 150.0, 40.0),
+        (after(30.0, 40.0, 40.0, job=OTHER), LIMITED, 150.0, None),  # the same request, another command: half
+        (after(30.0, 40.0, 40.0, 40.0, job=OTHER), LIMITED, 150.0, 40.0),
+        (after(30.0, 40.0, 40.0, job=TRAIN), TRAIN, 150.0, None),  # no request: its command alone counts
+        (after(30.0, 40.0, 40.0, 40.0, job=TRAIN), TRAIN, 150.0, 40.0),
+        (after(30.0, 30.0, 30.0, 30.0, job=TRAIN), OTHER, 150.0, None),
+        (after(200.0, 200.0, job=LIMITED), LIMITED, 150.0, 150.0),  # at most its limit
+    ],
+)
+def test_a_few_alike_outweigh_what_is_believed(
+    known: RunTimes, of: Described, believed_s: float, middle_s: float | None
+) -> None:
+    grid = known.expected(of, believed_s)
+    assert (None if grid is None else grid[HALF]) == (None if middle_s is None else pytest.approx(middle_s))
+
+
+def test_what_is_expected_follows_each_end_and_survives() -> None:
+    known = after(30.0, 30.0, job=LIMITED)
+    for run_s in (100.0, 100.0, 100.0):
+        before = known.expected(LIMITED, 150.0)
+        assert before is known.expected(LIMITED, 150.0)
+        known.submitted("next", LIMITED)
+        known.ended("next", run_s)
+    grid = known.expected(LIMITED, 150.0)
+    assert grid is not None
+    assert left_s(grid[None], 0, 0.0) == pytest.approx(100.0)
+    again = RunTimes.from_state(json.loads(json.dumps(known.state()))).expected(LIMITED, 150.0)
+    assert again is not None
+    assert again.tolist() == grid.tolist()

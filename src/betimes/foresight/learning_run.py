@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from betimes.core.nodes.rules import SKIP
 from betimes.core.status import DONE
 from betimes.foresight.promise_model import Played, PromiseModel, Queue
-from betimes.foresight.run_times import GRID, Described
+from betimes.foresight.run_times import GRID, HALF, Described
 from betimes.kernels import Floats, FloatTable, Ints, as_array
 from betimes.outcome import IntervalColumns, Result
 from betimes.twin.nodes.simulation import NodesSimulation
@@ -25,7 +25,6 @@ from betimes.twin.pool.simulation import Simulation
 from betimes.workload import Workload
 
 LEVEL = 0.8  # of intervals, where none is asked for
-HALF = GRID // 2  # of the quantiles of a believed run time
 
 
 class LearningRun:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,12 +21,16 @@ from betimes.kernels import Floats, Ints
 
 GRID = 15
 """Quantiles of a believed run time: at 1/16, 2/16, ... 15/16."""
+HALF = GRID // 2  # of them
 AT: Floats = np.array([at / (GRID + 1) for at in range(1, GRID + 1)])
 
 MOST_GROUPS = 50_000  # those that were used last
 KEPT = 24  # latest run times of a group
 ALL_KEPT = 64  # and of all jobs
 TRUST = 2.0  # a group with so many jobs gets as much weight as all coarser ones
+TRUST_OVER_BELIEF = (
+    3.0  # and as much as what else is believed: two jobs that are alike outweigh it, one does not
+)
 FADES = 0.9  # weight of a run time relative to the one after it
 USUAL_S = 3600.0  # believed where nothing has finished and no limit is known
 SHORTEST_S = 1.0
@@ -75,6 +80,10 @@ class Group:
 
     logs: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
     running: dict[str, float] = field(default_factory=dict[str, float])
+    finished: int = 0  # since the process began; counted after `logs` has changed
+
+
+_Question = tuple[str, str, float, float]
 
 
 @dataclass
@@ -92,6 +101,7 @@ class RunTimes:
         self.all: deque[float] = deque(maxlen=ALL_KEPT)  # of run times over limits where there is one
         self.all_s: deque[float] = deque(maxlen=ALL_KEPT)  # of run times
         self.active: dict[str, _Active] = {}
+        self._expected: dict[_Question, tuple[tuple[int, ...], Floats | None]] = {}  # as asked before
 
     def submitted(self, job_id: str, job: Described) -> None:
         """A job waits from now on."""
@@ -125,6 +135,7 @@ class RunTimes:
         for key in active.keys:
             group = self.groups.pop(key, None) or Group()
             group.logs.append(log)
+            group.finished += 1
             self.groups[key] = group  # the last
         while len(self.groups) > MOST_GROUPS:
             del self.groups[next(iter(self.groups))]
@@ -172,6 +183,26 @@ class RunTimes:
         grid[np.isinf(grid)] = most if most < math.inf else 2.0 * max(age_s, *censored, USUAL_S)
         return np.maximum(np.minimum(grid, most), age_s)
 
+    def expected(self, job: Described, believed_s: float) -> Floats | None:
+        """(GRID,) run time at the levels `AT` by jobs that are alike, s; null: too few outweigh what is believed.
+
+        They are those of its finest group, and the user's with the same request. Any thread may ask: an answer is kept
+        with how many had finished before their run times were read.
+        """
+        keys = job.groups()[: 1 if math.isnan(job.limit_s) else 2]
+        groups = [group for key in keys if (group := self.groups.get(key)) is not None and group.logs]
+        if not groups:
+            return None
+        question = (keys[0] if keys[0] in self.groups else "", keys[-1], believed_s, job.longest_s)
+        finished = tuple(group.finished for group in groups)
+        before, answer = self._expected.get(question, ((), None))
+        if before != finished:
+            answer = _expected(groups, believed_s, job.longest_s)
+            if len(self._expected) >= MOST_GROUPS:
+                self._expected.clear()
+            self._expected[question] = finished, answer
+        return answer
+
     def state(self) -> dict[str, Any]:
         """Everything learned, as JSON has it."""
         return {
@@ -196,6 +227,22 @@ class RunTimes:
             job = Described(*described)
             new.active[job_id] = _Active(job, job.groups(), started_s)
         return new
+
+
+def _expected(groups: Sequence[Group], believed_s: float, longest_s: float) -> Floats | None:
+    """As `RunTimes.expected`, of these groups, the finest first."""
+    parts, weights, left = list[Floats](), list[Floats](), 1.0
+    for group in groups:
+        logs = np.array(list(group.logs))
+        share = left * len(logs) / (len(logs) + TRUST_OVER_BELIEF)
+        parts.append(logs)
+        weights.append(share * _FADED[len(logs)])
+        left -= share
+    if left >= 0.5:
+        return None
+    parts.append(np.log([max(believed_s, SHORTEST_S)]))
+    weights.append(np.array([left]))
+    return np.minimum(np.exp(_kaplan_meier(np.concatenate(parts), np.concatenate(weights), None)), longest_s)
 
 
 def _kaplan_meier(logs: Floats, weight: Floats, censored: Floats | None) -> Floats:

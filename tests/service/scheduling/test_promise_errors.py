@@ -35,9 +35,11 @@ def test_a_service_gives_intervals_once_it_has_a_history() -> None:
         assert taken.quote is not None
         for quote in (asked, taken.quote):
             assert quote.level == 0.8
-            assert quote.finish_at == now_s + 100.0
-            ends = (quote.finish_low_at, quote.finish_median_at, quote.finish_high_at)
-            assert ends == pytest.approx((now_s + 200.0,) * 3, abs=2.0)
+            assert quote.finish_at == pytest.approx(now_s + 200.0)
+            assert (quote.run_s, quote.basis) == (pytest.approx(200.0), "alike")
+            ends = (quote.finish_low_at, quote.finish_median_at)
+            assert ends == pytest.approx((now_s + 200.0,) * 2, abs=2.0)
+            assert quote.finish_high_at == pytest.approx(now_s + 400.0, abs=2.0)  # before jobs were alike
             assert (quote.start_low_at, quote.start_median_at, quote.start_high_at) == (now_s,) * 3
         service.finish()
         job = service.job(taken.job_id).job
@@ -54,9 +56,10 @@ def test_the_start_of_a_job_that_waits_has_an_interval_too() -> None:
             service.finish()
         service.submit(command=["x"], min_units=4, max_units=4, estimate_s=100.0, work_s=50.0 * 4)
         quote = service.quote(command=["x"], min_units=4, max_units=4, estimate_s=100.0)
-        assert quote.start_at == service.now_s + 100.0
-        starts = (quote.start_low_at, quote.start_median_at, quote.start_high_at)
-        assert starts == pytest.approx((service.now_s + 50.0,) * 3, abs=2.0)
+        assert quote.start_at == pytest.approx(service.now_s + 50.0)
+        starts = (quote.start_median_at, quote.start_high_at)
+        assert starts == pytest.approx((service.now_s + 50.0,) * 2, abs=2.0)
+        assert quote.start_low_at == pytest.approx(service.now_s + 25.0, abs=2.0)  # before jobs were alike
 
 
 def test_sets_of_trials_and_jobs_of_a_file_have_one_too() -> None:
@@ -75,7 +78,8 @@ def test_sets_of_trials_and_jobs_of_a_file_have_one_too() -> None:
             service.submit(known, work_s=50.0)
             service.finish()
         first, second = service.what_if(WhatIfSpec(submit=[known, other])).jobs
-        assert (first.finish_low_at, first.level) == (pytest.approx(service.now_s + 50.0, abs=2.0), 0.8)
+        assert first.finish_at == second.finish_at == pytest.approx(service.now_s + 50.0)  # the same request
+        assert (first.finish_high_at, first.level) == (pytest.approx(service.now_s + 50.0, abs=2.0), 0.8)
         assert (second.finish_low_at, second.level) == (None, None)  # few jobs like it
 
 

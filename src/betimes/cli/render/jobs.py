@@ -18,6 +18,7 @@ BASES = {
     "progress": "by the progress that it reports",
     "last-two": "the mean of its last two runs",
     "default": "the default, as it has no estimate; give one with --estimate 2h",
+    "alike": "as long as jobs like it took",
     "limit": "its time limit",
     "doubled": "twice its estimate, which it outran",
     "grace": "its grace period, as it is cancelled",

@@ -81,11 +81,11 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
 def expect_ends(copy: NodesState, expected: FloatTable) -> None:
     """Let the jobs of a copy that was made `believing` end when they are expected to; beliefs stay as they are.
 
-    expected: (jobs, quantiles) of each job's run time, s.
+    expected: (jobs, quantiles) of each job's run time, s; NaN: its belief comes true.
     """
     for slot in range(len(copy.progress)):
         progress = copy.progress[slot]
-        if progress.served_by < 0:
+        if progress.served_by < 0 or math.isnan(expected[progress.row, 0]):
             continue
         age_s = copy.jobs[slot].size_s - progress.believed_left
         progress.work_left = expected_left_s(expected, progress.row, max(0.0, age_s))

@@ -39,13 +39,15 @@ def copy_into(state: State, copy: State, believing: bool) -> None:
 def expect_ends(copy: State, expected: FloatTable) -> None:
     """Let the jobs of a copy that was made `believing` end when they are expected to; beliefs stay as they are.
 
-    expected: (jobs, quantiles) of each job's run time at its full width, s.
+    expected: (jobs, quantiles) of each job's run time at its full width, s; NaN: its belief comes true.
     """
     now = copy.pool[0].now
     for number in range(len(copy.groups)):
         for place in range(copy.groups[number].head, copy.groups[number].tail):
             slot = copy.order[number, place]
             job, progress = copy.jobs[slot], copy.progress[slot]
+            if math.isnan(expected[progress.row, 0]):
+                continue
             age_s = (job.size_s - progress.believed_left) / job.full_speed
             progress.work_left = expected_left_s(expected, progress.row, max(0.0, age_s)) * job.full_speed
             if job.units > 0.0:

@@ -10,8 +10,10 @@ import numpy as np
 
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.timers import EXPIRED
-from betimes.core.work import SMALLEST_BELIEF_S, Accounts
-from betimes.kernels import as_array
+from betimes.core.work import SMALLEST_BELIEF_S, Accounts, expected_left_s
+from betimes.kernels import FloatTable, as_array, entry
+
+expected_left = entry(expected_left_s, FloatTable, int, float)
 
 
 @dataclass
@@ -93,15 +95,17 @@ def waits_until_s(state: NodesState) -> dict[int, float]:
     return dict(zip(slots.tolist(), needs["alarm_s"][slots].tolist(), strict=True))
 
 
-def start_and_finish(state: Accounts, slot: int) -> tuple[float, float] | None:
+def start_and_finish(state: Accounts, slot: int, work_s: float | None = None) -> tuple[float, float] | None:
     """Start and finish, s, of a job that keeps to its end units taken at this instant; None: it has taken none.
 
+    work_s: that it is expected to need; None: what is believed.
     The finish is computed as in copies (`core.pool.snapshot`, `core.nodes.snapshot`), to the last bit.
     """
     job, progress, now_s = state.jobs[slot], state.progress[slot], float(state.pool[0].now)
     if progress.since != now_s:
         return None
     left_s = max(float(progress.believed_left), min(SMALLEST_BELIEF_S, float(job.size_s)))
+    left_s = left_s if work_s is None else work_s
     return float(progress.started_s), now_s + float(progress.stall) + left_s / float(progress.rate)
 
 

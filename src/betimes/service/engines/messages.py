@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
+
+import numpy as np
 
 from betimes.cluster.labels import NONE, Labels
 from betimes.cluster.resources import Amounts, Natural, UnitDemand, demand_amounts
 from betimes.cluster.tasks import PACK, SPREAD
 from betimes.core.nodes.columns import AUTO
-from betimes.kernels import Floats
+from betimes.foresight.run_times import GRID
+from betimes.kernels import Floats, FloatTable
 from betimes.service.engines.accounts import Account
 from betimes.service.engines.plans import ExpectedSaving, Plan
 
@@ -261,6 +264,20 @@ class Opening:
     units: int
 
 
+Expected = Mapping[int, Floats]
+"""(foresight.run_times.GRID,) quantiles of the run times of some jobs on max_units, s, by job."""
+NOTHING_EXPECTED: Expected = {}
+
+
+def expected_table(expected: Expected, job_of: Mapping[int, int], slots: int) -> FloatTable:
+    """As `core.*.snapshot.expect_ends` wants them, by slot; NaN: as believed."""
+    table: FloatTable = np.full((slots, GRID), np.nan)
+    for slot, job in job_of.items():
+        if (grid := expected.get(job)) is not None:
+            table[slot] = grid
+    return table
+
+
 Play = Callable[[], Foreseen]
 """A copy of the state, ready to be played forward in any thread."""
 
@@ -292,16 +309,23 @@ class Engine(Protocol):
         """The account of a job."""
         ...
 
-    def sure_to_keep(self, job: int) -> tuple[float, float] | None:
+    def sure_to_keep(self, job: int, expected: Expected = NOTHING_EXPECTED) -> tuple[float, float] | None:
         """Start and finish, s, of a job that has just taken units which it keeps to its end by the policy's rules.
 
-        None: it has not, or only a play-out can tell; an answer equals that of the play-out.
+        None: it has not, or only a play-out can tell; an answer equals that of the play-out. expected: as of `foresee`.
         """
         ...
 
-    def foresee(self, now_s: float, more: JobRequest | None = None, openings: Sequence[Opening] = ()) -> Play:
+    def foresee(
+        self,
+        now_s: float,
+        more: JobRequest | None = None,
+        openings: Sequence[Opening] = (),
+        expected: Expected = NOTHING_EXPECTED,
+    ) -> Play:
         """A copy to be played forward, with one more job, submitted at `now_s`, if one is given.
 
-        openings: expected of booting nodes, earliest first.
+        openings: expected of booting nodes, earliest first. expected: those jobs end there when they are expected to,
+        all others as believed; the policy sees beliefs of all.
         """
         ...

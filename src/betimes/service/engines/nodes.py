@@ -43,6 +43,7 @@ from betimes.core.status import (
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.foresight.portfolio.submitted import EmptyCluster
+from betimes.foresight.run_times import HALF
 from betimes.kernels import Floats, Ints, as_array, blank, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn
@@ -51,6 +52,7 @@ from betimes.service.engines import rented_machines
 from betimes.service.engines.accounts import (
     Account,
     account_of,
+    expected_left,
     give_account,
     start_and_finish,
     waiting_account,
@@ -66,10 +68,12 @@ from betimes.service.engines.dedicated_machines import (
 )
 from betimes.service.engines.job_rows import DemandRows, JobRows, Needed, needed_on, norm_of
 from betimes.service.engines.messages import (
+    NOTHING_EXPECTED,
     Allocation,
     Asked,
     Bind,
     Decisions,
+    Expected,
     Foreseen,
     Grant,
     Inputs,
@@ -84,6 +88,7 @@ from betimes.service.engines.messages import (
     Reserve,
     Restored,
     StopSpeculating,
+    expected_table,
 )
 from betimes.service.engines.planner_rounds import PlannerRounds, planners_for
 from betimes.service.engines.rented_machines import RentedMachines
@@ -117,6 +122,7 @@ _rank_again = entry(rank_again, NodesState, NodesRules)
 ENTRIES = (
     run_rows,
     *entries.ENTRIES,
+    expected_left,
     _believed_left,
     _offer_for,
     _machines_for,
@@ -489,7 +495,7 @@ class LiveNodes:
         """Believed work left now; below 0 for a job that outran the belief before its timer went off."""
         return float(_believed_left(self.state, self.slot_of[job], now_s))
 
-    def sure_to_keep(self, job: int) -> tuple[float, float] | None:
+    def sure_to_keep(self, job: int, expected: Expected = NOTHING_EXPECTED) -> tuple[float, float] | None:
         """Start and finish, s, of a job that has just been placed, and keeps its nodes to its end.
 
         For policies that neither preempt nor plan, without rented machines. None: a play-out is needed.
@@ -497,9 +503,16 @@ class LiveNodes:
         slot = self.slot_of.get(job)
         if slot is None or self.rules.preempts or self.rules.planned or self.rents or self.provisions:
             return None
-        return start_and_finish(self.state, slot) if self.state.needs[slot].holder >= 0 else None
+        run_s = expected[job][HALF] if job in expected else None
+        return start_and_finish(self.state, slot, run_s) if self.state.needs[slot].holder >= 0 else None
 
-    def foresee(self, now_s: float, more: JobRequest | None = None, openings: Sequence[Opening] = ()) -> Play:
+    def foresee(
+        self,
+        now_s: float,
+        more: JobRequest | None = None,
+        openings: Sequence[Opening] = (),
+        expected: Expected = NOTHING_EXPECTED,
+    ) -> Play:
         """A copy of the beliefs, to be played forward; with one more job, submitted now, if one is given."""
         tasks = None
         if more is not None:
@@ -515,8 +528,10 @@ class LiveNodes:
         if more is not None and tasks is not None:
             trace, row[0] = new_trace(slots + 1, 1), slots
             self._fill(trace.arrivals[slots], more, tasks, now_s)
-            trace.arrivals[slots].run_s = more.runtime_estimate_s  # beliefs are true in a play-out
-
+            grid = expected.get(more.job)  # beliefs are true in a play-out, unless more is known
+            trace.arrivals[slots].run_s = more.runtime_estimate_s if grid is None else grid[HALF]
+        if expected:
+            entries.expect_ends(copy, expected_table(expected, jobs, slots))
         rounds = None if self.rounds is None else self.rounds.copied()
         if rounds is not None and more is not None:
             rounds.know(slots, more)

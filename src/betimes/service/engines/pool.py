@@ -28,15 +28,24 @@ from betimes.core.pool.feasible_grants import (
 from betimes.core.status import DONE, NEED_LOG, PAUSED, REFUSED, STUCK
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
+from betimes.foresight.run_times import HALF
 from betimes.foresight.shortcuts import play_in_order
 from betimes.kernels import Floats, as_array, blank, entry
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import ASK, IN_ORDER, Prepared
 from betimes.policies.violations import violation
-from betimes.service.engines.accounts import Account, account_of, give_account, start_and_finish
+from betimes.service.engines.accounts import (
+    Account,
+    account_of,
+    expected_left,
+    give_account,
+    start_and_finish,
+)
 from betimes.service.engines.messages import (
+    NOTHING_EXPECTED,
     Allocation,
     Decisions,
+    Expected,
     Foreseen,
     Grant,
     Inputs,
@@ -46,6 +55,7 @@ from betimes.service.engines.messages import (
     Outrun,
     Play,
     Restored,
+    expected_table,
 )
 from betimes.service.engines.speedups import Speedups, speed
 from betimes.twin.pool import entries
@@ -74,7 +84,7 @@ _believed_left = entry(believed_left, State, int, float)
 _asked_for = entry(asked_for)
 _play_in_order = entry(play_in_order)
 STOPS = 32  # at which a play-out for one job may end
-ENTRIES = (*entries.ENTRIES, _believed_left, _asked_for, _play_in_order)
+ENTRIES = (*entries.ENTRIES, expected_left, _believed_left, _asked_for, _play_in_order)
 """Entries to compile for a live pool, besides its policy."""
 
 
@@ -318,7 +328,7 @@ class LivePool:
         asked = int(_asked_for(self.state, slot))
         return asked, WHY_LESS[int(self.state.progress[slot].curtailed)] if asked > 0 else ""
 
-    def sure_to_keep(self, job: int) -> tuple[float, float] | None:
+    def sure_to_keep(self, job: int, expected: Expected = NOTHING_EXPECTED) -> tuple[float, float] | None:
         """Start and finish, s, of a job that has just taken all the units that it can use, and keeps them to its end.
 
         For in-order policies (`IN_ORDER`), once every earlier job holds its maximum. None: a play-out is needed.
@@ -332,9 +342,18 @@ class LivePool:
             return None
         line = self.state.order[0][group.head : group.tail]
         upto = line[: int(np.flatnonzero(line == slot)[0]) + 1]
-        return start_and_finish(self.state, slot) if (units[upto] == most[upto]).all() else None
+        if not (units[upto] == most[upto]).all():
+            return None
+        full = float(self.state.jobs[slot].full_speed)
+        return start_and_finish(self.state, slot, expected[job][HALF] * full if job in expected else None)
 
-    def foresee(self, now_s: float, more: JobRequest | None = None, openings: Sequence[Opening] = ()) -> Play:
+    def foresee(
+        self,
+        now_s: float,
+        more: JobRequest | None = None,
+        openings: Sequence[Opening] = (),
+        expected: Expected = NOTHING_EXPECTED,
+    ) -> Play:
         """A copy of the beliefs, to be played forward; with one more job, submitted now, if one is given."""
         self._forget_curves()
         copy, jobs, last = self._room_to_play(), dict(self.job_of), -1
@@ -350,6 +369,8 @@ class LivePool:
             trace.arrivals[0].work = trace.arrivals[0].believed  # beliefs are true in a play-out
             last = self._take_in(copy, trace, more)
             jobs[last] = more.job
+        if expected:
+            entries.expect_ends(copy, expected_table(expected, jobs, len(copy.free)))
         outcome = blank(Outcome, len(copy.free))
         as_array(outcome)["start_s"] = as_array(outcome)["finish_s"] = np.nan
         aside = trace.replaced(

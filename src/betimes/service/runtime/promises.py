@@ -216,7 +216,7 @@ class Promises:
 
     def _keep(self, foreseen: Foreseen, begun: _Begun) -> Forecast:
         self.latest, self.version = self._forecast_of(foreseen, begun), begun.version
-        self.holds_until_at = begun.holds_until_at
+        self.holds_until_at = min(begun.holds_until_at, self.latest.first_end_at)
         return self.latest
 
     def _forecast_of(self, foreseen: Foreseen, begun: _Begun) -> Forecast:
@@ -224,7 +224,7 @@ class Promises:
         return begun.gone.put_off(forecast(foreseen, begun.as_of_at, epoch_at, begun.holding))
 
     def _is_stale(self) -> bool:
-        """Whether a run that should have left is still there, or a node that should be up is not."""
+        """Whether a run that should have ended or left is still there, or a node that should be up is not."""
         return self.controller.clock.now_s() >= self.holds_until_at
 
     async def make(self, numbers: Sequence[int], options: Sequence[QuoteOption] = ()) -> list[Quote]:
@@ -310,9 +310,9 @@ class Promises:
         )
         if is_whole and (first := next(waited_for, None)) is not None:
             reason = after(first)
-        around = scheduler.ledger.promise_errors.around(
-            replace(job, trials=trials), made_at, start_at, finish_at, scheduler.queue
-        )
+        errors, whole = scheduler.ledger.promise_errors, replace(job, trials=trials)
+        around = errors.around(whole, made_at, start_at, finish_at, scheduler.queue)
+        run_s, basis = errors.takes(whole, made_at)
         return Quote(
             made_at=made_at,
             policy=scheduler.ledger.policy,

@@ -54,6 +54,7 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
     taken = next((option for option in options if option.is_taken), None)
     queue = scheduler.queue
     around = scheduler.ledger.promise_errors.around(job, scheduler.now_at, start_at, finish_at, queue)
+    run_s, basis = scheduler.ledger.promise_errors.takes(job, scheduler.now_at)
     row: dict[str, Any] = {
         "job_id": job.job_id,
         "made_at": scheduler.now_at,
@@ -61,11 +62,11 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
         "start_at": start_at,
         "finish_at": finish_at,
         **around.fields,
-        "cost_usd": cost_usd(job.spec, job.runtime_estimate_s, scheduler.ledger.nodes.values())
+        "cost_usd": cost_usd(job.spec, run_s, scheduler.ledger.nodes.values())
         if taken is None
         else taken.cost_usd,
-        "run_s": job.runtime_estimate_s,
-        "basis": job.basis,
+        "run_s": run_s,
+        "basis": basis,
         "reason": reason,
     }
     number = scheduler.quoted(row, queue, around.learned)

@@ -1,4 +1,4 @@
-"""A copy of the whole scheduler, played forward as if nothing more were submitted and every belief were true.
+"""A copy of the whole scheduler, played forward as if nothing more were submitted and all jobs ended when expected to.
 
 A play-out of the engine (`promises`) is quicker, and knows only the jobs that the policy knows. Here arrays,
 dependencies, sets of trials, stopping runs and booting nodes take their course too, since the same scheduler decides,
@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from betimes.errors import Conflict
+from betimes.foresight.run_times import HALF
 from betimes.service.executors.protocol import FORCE_AFTER_S, Launch
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.runtime.commands import Command, SetNodeStatus
@@ -191,12 +192,17 @@ class Rehearsal:
             self._world.stop(run, left_s if left_s > 0.0 else FORCE_AFTER_S, self.now_at)
 
     def _start(self, job: Job, at: float) -> None:
-        """A run begins; what its job is believed to have left is its true work, in the engine's unit."""
+        """A run begins; what its job is expected to have left is its true work, in the engine's unit."""
         assert job.run is not None
         if job.job_id not in self._world.jobs:
             speeds = self._scheduler.speeds(job)
             left = self._left.get(job.job_id)
-            work_s = left.work_s if left is not None else job.runtime_estimate_s * speeds[job.spec.max_units]
+            if left is not None:
+                work_s = left.work_s
+            else:
+                grid = self._scheduler.ledger.promise_errors.expected(job, at)
+                run_s = job.runtime_estimate_s if grid is None else float(grid[HALF])
+                work_s = run_s * speeds[job.spec.max_units]
             self._world.jobs[job.job_id] = VirtualJob(work_s, speeds, self._world.restart_s)
         self._world.start(_launch(RunId(job.job_id, job.run.number), job.run.units), at)
 

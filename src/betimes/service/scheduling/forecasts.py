@@ -49,6 +49,12 @@ class Forecast:
         first, after = np.searchsorted(ends_at, at, side="left"), np.searchsorted(ends_at, at, side="right")
         return jobs[first:after].tolist()
 
+    @property
+    def first_end_at(self) -> float:
+        """When the first of them ends; infinity: none does."""
+        ends_at = self._ends[0]
+        return float(ends_at[0]) if len(ends_at) else math.inf
+
     def in_order_of_starts(self) -> Iterator[tuple[int, float, float]]:
         """The jobs that start sometime: job, start, finish; NaN: it never finishes."""
         rows = np.flatnonzero(np.isfinite(self.start_at))

@@ -153,10 +153,11 @@ class Ledger:
         return ledger
 
     def copied(self) -> Ledger:
-        """The same apart from this one, but for the errors of promises, on which no decision rests."""
+        """The same apart from this one, but for what promises taught, which it only reads: no decision rests on it."""
         rest = copy(self)
-        rest.jobs, rest.promise_errors = {}, PromiseErrors()
+        rest.jobs = {}
         made = Ledger.from_bytes(rest.to_bytes(promises=False), self.runtime_estimates.default_s)
+        made.promise_errors = PromiseErrors(self.promise_errors.run_times)
         made.jobs, made.moved = {n: job.copied() for n, job in self.jobs.items()}, set(self.moved)
         return made
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from betimes.cluster import Offer
 from betimes.errors import Conflict, Unavailable
 from betimes.foresight.engines import NODES, POOL
+from betimes.kernels import Floats
 from betimes.kernels.structs import Struct
 from betimes.service.engines.accounts import Account
 from betimes.service.engines.messages import (
@@ -413,14 +414,31 @@ class PolicyEngine:
             left_s = max(LEAST_END_S, left_s + job.spec.grace_s)
         return left_s if self.is_nodes else left_s * self.speed(job, run.units if run else job.spec.max_units)
 
-    def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
-        """A copy to be played forward, with one more job if one is given. Raises Unavailable while it stands by."""
+    def foresee(self, now_s: float, more: JobRequest | None = None, grid: Floats | None = None) -> Play:
+        """A copy to be played forward, with one more job if one is given. Raises Unavailable while it stands by.
+
+        grid: the quantiles of its run time, s; null: it takes as long as is believed.
+        """
         if self.stands_by:
             raise Unavailable(
                 f"compiling policy {self._state.ledger.policy}: nothing can be foreseen until that is done; "
                 "ask again in a moment"
             )
-        return self.engine.foresee(now_s, more, self._openings(now_s))
+        expected = self._expected()
+        if more is not None and grid is not None:
+            expected[more.job] = grid
+        return self.engine.foresee(now_s, more, self._openings(now_s), expected)
+
+    def _expected(self, numbers: Iterable[int] | None = None) -> dict[int, Floats]:
+        """Quantiles of the run times of those of these jobs of which more is known than is believed; null: all."""
+        errors, now_at, jobs = self._state.ledger.promise_errors, self._state.now_at, self._state.ledger.jobs
+        among = jobs.values() if numbers is None else map(jobs.__getitem__, numbers)
+        known = (
+            (job.job_id, grid)
+            for job in among
+            if job.account is not None and (grid := errors.expected(job, now_at)) is not None
+        )
+        return dict(known)
 
     def _openings(self, now_s: float) -> list[Opening]:
         """The booting nodes that the policy in force has not rented itself: it expects its own."""
@@ -454,9 +472,9 @@ class PolicyEngine:
         """The result of a play-out for jobs that all keep to their ends what they just got; None: make one."""
         if self.stands_by:
             return None
-        times: list[tuple[float, float]] = []
+        times, expected = list[tuple[float, float]](), self._expected(jobs)
         for job in jobs:
-            found = self.engine.sure_to_keep(job)
+            found = self.engine.sure_to_keep(job, expected)
             if found is None:
                 return None
             times.append(found)

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 from betimes.foresight.intervals import Point
 from betimes.foresight.past_errors import Raw
 from betimes.foresight.promise_model import Played, PromiseModel, Queue
-from betimes.foresight.run_times import Described
+from betimes.foresight.run_times import HALF, SHORTEST_S, Described, RunTimes
+from betimes.kernels import Floats
+from betimes.service.engines.accounts import expected_left
 from betimes.service.scheduling.job import Job
 
 ENDS = ("finish_low_at", "finish_median_at", "finish_high_at")
@@ -36,8 +38,31 @@ class Around(NamedTuple):
 class PromiseErrors:
     """The model of promises, and the jobs that it knows; instants are seconds since 1970."""
 
-    def __init__(self) -> None:
+    def __init__(self, run_times: RunTimes | None = None) -> None:
+        """run_times: those that jobs of a copy, which learns nothing, are expected to take; by default this one's."""
         self.model = PromiseModel(LEVEL)
+        self._run_times = run_times
+
+    @property
+    def run_times(self) -> RunTimes:
+        """By which jobs are expected to end."""
+        return self.model.run_times if self._run_times is None else self._run_times
+
+    def expected(self, job: Job, at: float) -> Floats | None:
+        """Quantiles of a job's run time on max_units, s, by jobs that were alike; null: it ends as believed.
+
+        So does one that reports progress, is stopping, or has outlasted all that were alike.
+        """
+        if (
+            job.trials is not None
+            or job.progress_frac is not None
+            or (job.run is not None and job.run.stopping)
+        ):
+            return None
+        active = None if self._run_times is not None else self.model.run_times.active.get(str(job.job_id))
+        asked = described(job) if active is None else active.job
+        grid = self.run_times.expected(asked, job.runtime_estimate_s)
+        return None if grid is None or grid[-1] <= job.has_run_s(at) else grid
 
     def around(
         self, job: Job, made_at: float, start_at: float | None, finish_at: float | None, queue: Queue
@@ -57,11 +82,24 @@ class PromiseErrors:
             found |= zip(STARTS, starts if start_at >= made_at else (start_at,) * 3, strict=True)
         return Around(found, learned)
 
+    def takes(self, job: Job, at: float) -> tuple[float, str]:
+        """The run time on max_units that a promise rests on, s, and where it is from."""
+        grid = self.expected(job, at)
+        return (job.runtime_estimate_s, job.basis) if grid is None else (float(grid[HALF]), "alike")
+
     def _point(
         self, job: Job, made_at: float, start_at: float | None, finish_at: float, queue: Queue
     ) -> Point:
-        played = Played(made_at if start_at is None else start_at, finish_at, basis=job.basis)
+        begins_at, grid = made_at if start_at is None else start_at, self.expected(job, made_at)
         asked, age_s = described(job), job.has_run_s(made_at)
+        believed_at = math.nan
+        if (
+            grid is not None
+        ):  # the anchor is what is believed of this job: a promise must not rest on one quick run
+            from_at = max(begins_at, made_at)
+            left_s = max(job.runtime_estimate_s - age_s, SHORTEST_S) / expected_left(grid[None], 0, age_s)
+            believed_at = from_at + max(finish_at - from_at, 0.0) * left_s
+        played = Played(begins_at, finish_at, believed_at, job.basis)
         run_s = self.model.run_times.quantiles(asked, made_at, age_s)
         point = self.model.point(asked, made_at, played, queue, run_s)
         first = self.model.intervals.issued.get(str(job.job_id))

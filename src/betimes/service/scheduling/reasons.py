@@ -277,6 +277,10 @@ class WaitReasons:
         """A job that is not over."""
         return self._state.ledger.jobs.get(number)
 
+    def basis_of(self, job: Job) -> str:
+        """Where the run time that its end is foreseen with is from."""
+        return self._state.ledger.promise_errors.takes(job, self._state.now_at)[1]
+
     def is_for_the_policy(self, job: Job) -> bool:
         """Whether a job would be queued if the policy in force were compiled."""
         return self._engine.stands_by and job.job_id in self._state.job_index.entering

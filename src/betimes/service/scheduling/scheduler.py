@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from betimes.cluster import Offer
 from betimes.foresight.past_errors import Raw
 from betimes.foresight.promise_model import Queue
+from betimes.service.engines.accounts import expected_left
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.engines.speedups import speed
 from betimes.service.scheduling.admission import Admission
@@ -196,7 +197,7 @@ class Scheduler:
         return [0.0, *(speed(wanted, units) for units in range(1, widest + 1))]
 
     def work_left(self) -> dict[int, WorkLeft]:
-        """Work that jobs are believed to have left, in the engine's unit: those that the policy knows, and trials."""
+        """Work that jobs are expected to have left, in the engine's unit: those that the policy knows, and trials."""
         found: dict[int, WorkLeft] = {}
         for job in self.ledger.jobs.values():
             if job.set_id is not None:
@@ -208,6 +209,12 @@ class Scheduler:
                 account = self._engine.account(job.job_id)
                 rate = self._engine.speed(job) if self._engine.is_pool else 1.0
                 work_s = account.left_s + account.stall_s * rate
+                grid = self.ledger.promise_errors.expected(job, self.now_at)
+                if grid is not None:
+                    full = self._engine.speed(job, job.spec.max_units) if self._engine.is_pool else 1.0
+                    believed_s = self._engine.believed_left_s(job)
+                    age_s = max(0.0, account.size_s - believed_s) / full
+                    work_s += expected_left(grid[None], 0, age_s) * full - believed_s
                 found[job.job_id] = WorkLeft(account.since_s + self.ledger.epoch_at, work_s)
         return found
 
@@ -365,7 +372,9 @@ class Scheduler:
         believed = self.ledger.runtime_estimates.believed(user, spec)
         run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
         wanted = wanted_for(0, set_spec(spec) if spec.as_one else spec, run_s)
-        return self._engine.foresee(now_s, wanted), believed.basis
+        job = Job(0, spec, user, now_at, run_s, believed.basis)
+        grid = None if spec.as_one else self.ledger.promise_errors.expected(job, now_at)
+        return self._engine.foresee(now_s, wanted, grid), believed.basis
 
     def foreseen_already(self, numbers: Sequence[int]) -> Foreseen | None:
         """The result of `foresee` for these jobs, as far as they queue, without a play-out; None: it needs one.

@@ -36,9 +36,7 @@ class Estimate(View):
     as_of_at: float
     start_at: float | None
     finish_at: float | None
-    basis: (
-        str  # what the run time is taken from: estimate, limit, progress, last-two, default, doubled, grace
-    )
+    basis: str  # what the run time is taken from: estimate, limit, progress, last-two, alike, default, doubled, grace
 
 
 class QuoteOption(View):

@@ -26,6 +26,7 @@ stop_alone = entry(dedicated_machines.stop_alone)
 wait_until = entry(dedicated_machines.wait_until)
 speculate_until = entry(dedicated_machines.speculate_until)
 copy_into = entry(snapshot.copy_into)
+expect_ends = entry(snapshot.expect_ends)
 
 ENTRIES = (
     take_slot,
@@ -47,5 +48,6 @@ ENTRIES = (
     wait_until,
     speculate_until,
     copy_into,
+    expect_ends,
 )
 """All of them, to be compiled beforehand."""

@@ -21,6 +21,7 @@ settle_instant = entry(external_events.settle_instant)
 change_units = entry(external_events.change_units)
 place_on = entry(pool_placement.place_on)
 copy_beliefs = entry(snapshot.copy_beliefs)
+expect_ends = entry(snapshot.expect_ends)
 
 ENTRIES = (
     advance,
@@ -37,5 +38,6 @@ ENTRIES = (
     change_units,
     place_on,
     copy_beliefs,
+    expect_ends,
 )
 """All of them, to be compiled beforehand."""
