@@ -59,7 +59,8 @@ def test_sbatch(slurm: Slurm, live: Background, tmp_path: Path, betimes: Call) -
     assert specs[2]["stdin"] == "#!/bin/sh\necho hello\n"
     tried = slurm("sbatch", "--test-only", "job.sh")
     assert tried.out == ""
-    assert tried.err.startswith("sbatch: Job would start at 20")
+    assert tried.err.startswith("sbatch: Job 0 to start at 20")
+    assert "using 1 processors on nodes any in partition short, and to end at 20" in tried.err
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,9 @@ def test_sinfo(slurm: Slurm) -> None:
 
 def test_the_commands_are_programs(betimes: Call, live: Background, tmp_path: Path) -> None:
     said = betimes("slurm-commands", tmp_path / "bin")
-    assert said.out.startswith("sbatch, squeue, scancel, sacct, sinfo are in ")
+    assert said.out.startswith(
+        "sbatch, squeue, scancel, sacct, srun, sinfo, scontrol, salloc, sacctmgr, sshare are in "
+    )
     done = subprocess.run(
         [tmp_path / "bin/sbatch", "--wrap=true"],
         capture_output=True,
@@ -160,3 +163,74 @@ def test_the_commands_are_programs(betimes: Call, live: Background, tmp_path: Pa
     assert (done.stdout, done.stderr, done.returncode) == ("Submitted batch job 1\n", "", 0)
     (tmp_path / "file").touch()
     assert "cannot be written" in betimes("slurm-commands", tmp_path / "file").err
+
+
+def test_versions_and_what_there_is_not(slurm: Slurm) -> None:
+    assert [slurm(name, "--version").out for name in ("sbatch", "scontrol")] == ["slurm 24.11.0\n"] * 2
+    assert "write srun PROGRAM" in slurm("salloc", "-N1").err
+    for words in (
+        ["sacctmgr", "-n", "-s", "list", "user", "ada", "format=account%256"],
+        ["sshare", "-U", "--noheader"],
+    ):
+        assert slurm(*words) == Said(0, "", "")
+    assert "add: there are no accounts to change" in slurm("sacctmgr", "add", "account", "x").err
+
+
+def test_squeue_start(slurm: Slurm, live: Background) -> None:
+    slurm("sbatch", "--array=0-1", stdin=SCRIPT)
+    live.do(live.it.backend.becomes, 1, Status.RUNNING, started_at=time.time())
+    heads, waiting = slurm("squeue", "--start").out.splitlines()
+    assert heads.split()[5:8] == ["START_TIME", "NODES", "SCHEDNODES"]
+    assert waiting.split()[0] == "1_1"
+
+
+def test_several_options_for_jobs_and_the_node_of_one_that_runs(slurm: Slurm, live: Background) -> None:
+    slurm("sbatch", "--array=0-1", stdin=SCRIPT)
+    slurm("sbatch", stdin=SCRIPT)
+    live.it.backend.nodes_here["here"] = live.it.backend.nodes_here["here"].model_copy(update={"jobs": [3]})
+    live.do(live.it.backend.becomes, 3, Status.RUNNING, started_at=time.time())
+    told = slurm("sacct", "-o", "jobid,state,nodelist", "--parsable2", "-j", "1_1,1_0.4", "-j", "3.0").out
+    assert told == "JobID|State|NodeList\n1_1|PENDING|\n3|RUNNING|here\n"
+    assert slurm("squeue", "-h", "-j", "3", "-o", "%N %R").out == "here here\n"
+    cut = slurm("sacct", "-X", "-o", "jobid,state%-4,jobname", "-j", "3").out
+    assert cut == "       JobID Sta+    JobName\n------------ ---- ----------\n           3 RUN+      align\n"
+
+
+def test_scontrol(slurm: Slurm, live: Background, tmp_path: Path) -> None:
+    slurm("sbatch", "-t", "1-2", "-c2", "--array=3,5", "-A", "physics", "-d", "afterany:7", stdin=SCRIPT)
+    told = slurm("scontrol", "show", "job", "1_5").out
+    for part in (
+        *("JobId=2 ArrayJobId=1 ArrayTaskId=5 JobName=align\n", "JobState=PENDING Reason=", "NumCPUs=2 "),
+        *("TimeLimit=1-02:00:00 ", "Account=physics", "Dependency=afterany:7\n", "Partition=short "),
+        f"WorkDir={tmp_path}\n   StdErr={tmp_path}/slurm-1_5.out StdIn=/dev/null StdOut={tmp_path}/slurm-1_5.out\n",
+    ):
+        assert part in told
+    assert len(slurm("scontrol", "-o", "show", "jobs").out.splitlines()) == 2
+    assert slurm("scontrol", "hold", "1").code == 0
+    assert slurm("squeue", "-h", "-o", "%i %t").out == "1_3 PD\n1_5 PD\n"
+    assert {live.it.backend.views[job].status for job in (1, 2)} == {Status.HELD}
+    assert slurm("scontrol", "release", "jobid=1_3").code == 0
+    assert [live.it.backend.views[job].status for job in (1, 2)] == [Status.QUEUED, Status.HELD]
+    assert "MinJobAge               = 300 sec\n" in slurm("scontrol", "show", "config").out
+    assert slurm("scontrol", "show", "node", "here").out.startswith("NodeName=here CPUAlloc=")
+    assert slurm("scontrol", "show", "partition").out.startswith("PartitionName=betimes\n")
+    assert slurm("scontrol", "ping").out.endswith(" is UP\n")
+    assert slurm("scontrol", "show", "hostnames", "gpu[1-2,07]-a,b").out == "gpu1-a\ngpu2-a\ngpu07-a\nb\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["show", "job", "99"], "Invalid job id specified: 99"),
+        (["hold"], "no job is given"),
+        (["show", "licenses"], "show licenses: is not known"),
+        (["reboot"], "reboot: is not known"),
+        (["update", "JobId=1", "TimeLimit=10"], "update: cannot be kept"),
+        (["--foo", "show", "job"], "--foo: scontrol of Betimes does not know this option"),
+        (["show", "node", "elsewhere"], "Node elsewhere not found"),
+    ],
+)
+def test_scontrol_refuses(slurm: Slurm, words: list[str], part: str) -> None:
+    said = slurm("scontrol", *words)
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert part in said.err

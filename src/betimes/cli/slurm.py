@@ -1,13 +1,14 @@
-"""Slurm's commands over the client of the command line: sbatch, squeue, scancel, sacct and sinfo.
+"""Slurm's commands over the client of the command line: sbatch, squeue, scancel, sacct, sinfo, and how all are called.
 
-`betimes slurm-commands DIR` puts them there. Options and output are those that scripts and clients use
-(submitit, dask-jobqueue, parsl, Snakemake, Nextflow); an option that is not known is an error that names it. Source:
-the manual pages of Slurm 24.11.
+`betimes slurm-commands DIR` puts them there, with `srun` and `scontrol`, which have modules of their own. Options and
+output are those that scripts and clients use (submitit, dask-jobqueue, parsl, Snakemake, Nextflow); an option that is
+not known is an error that names it. Source: the manual pages of Slurm 24.11.
 """
 
 from __future__ import annotations
 
 import getpass
+import math
 import os
 import re
 import sys
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 RECENT_S = (
     300.0  # finished jobs stay in `squeue -j` and `squeue -t all` for so long, as with Slurm's MinJobAge
 )
+PARTITION = "betimes"
+VERSION = "24.11.0"  # whose options and output these are
 _STATES = {
     "held": "PENDING",
     "blocked": "PENDING",
@@ -44,7 +47,7 @@ _SHORT = {
     "TIMEOUT": "TO", "OUT_OF_MEMORY": "OOM", "NODE_FAIL": "NF",
 }  # fmt: skip
 _NODE_STATES = {"mix": "mixed", "drng": "draining", "drain": "drained"}
-_ACTIVE = ("held", "blocked", "queued", "running", "stopping")
+ACTIVE = ("held", "blocked", "queued", "running", "stopping")
 _QUEUE = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 _NODES = "%9P %5a %10l %6D %6t %N"
 
@@ -56,11 +59,13 @@ Job = Any  # an answer of the service, with the attributes of `JobView`
 def sbatch(words: Sequence[str]) -> None:
     """Submit a script: of a file, of standard input, or of --wrap."""
     from betimes.cli.live.connection import connect
+    from betimes.cli.live.following import Left
     from betimes.cli.live.jobs.submit import INPUT
-    from betimes.cli.live.jobs.wait import say_and_judge, wait_for
+    from betimes.cli.live.jobs.wait import wait_for
     from betimes.service.spec.sbatch import read_script, split_command
 
     options, rest = split_command(words)
+    asked = {each.name: each.value for each in options}
     if rest:
         path, name = rest[0], None
         try:
@@ -71,13 +76,10 @@ def sbatch(words: Sequence[str]) -> None:
             ) from None
     else:
         path, name, text = INPUT, "sbatch", ""
-    wrapped = [word.partition("=")[2] for word in options if word.startswith("--wrap=")]
-    if "--wrap" in options:
-        wrapped = [options[options.index("--wrap") + 1]]
-    if wrapped and rest:
+    if "wrap" in asked and rest:
         raise InputError("--wrap: a script is given as well; leave one of them out")
-    if wrapped:
-        name, text = "wrap", f"#!/bin/sh\n{wrapped[-1]}\n"
+    if "wrap" in asked:
+        name, text = "wrap", f"#!/bin/sh\n{asked['wrap']}\n"
     elif not rest:
         text = sys.stdin.read()
     batch = read_script(text, path, options=options, arguments=rest[1:], name=name)
@@ -87,7 +89,7 @@ def sbatch(words: Sequence[str]) -> None:
     fields.setdefault("output", "slurm-%A_%a.out" if "array" in fields else "slurm-%j.out")
     with connect(None, waits="wait" in asked) as service:
         if "test-only" in asked:
-            _say_start(service.quote(fields))
+            say_start("sbatch", fields, service.quote(fields))
             return
         job_ids = service.submit(fields).job_ids
         if "parsable" in asked:
@@ -96,12 +98,15 @@ def sbatch(words: Sequence[str]) -> None:
             print(f"Submitted batch job {job_ids[0]}")
         if "wait" in asked:
             sys.stdout.flush()
-            say_and_judge(wait_for(service, job_ids), silent=True)
+            over = [job for job in wait_for(service, job_ids) if job.status != "finished"]
+            codes = [int(exit_code(service.job(job.job_id).runs).partition(":")[0]) for job in over]
+            if codes:
+                raise Left(max(codes) or 1)
 
 
 def squeue(words: Sequence[str]) -> None:
     """List jobs; without conditions those that wait or run."""
-    asked = _Asked(
+    asked = Asked(
         words,
         switches={"noheader": "h", "me": "", "all": "a", "array": "r", "start": "", "long": "l", "priority": "P"},
         values={
@@ -111,16 +116,21 @@ def squeue(words: Sequence[str]) -> None:
         command="squeue",
     )  # fmt: skip
     pattern = asked.value("format") or (
-        "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %R" if asked.has("start") else _QUEUE
+        "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R" if asked.has("start") else _QUEUE
     )
-    with _service() as service:
+    with service_here() as service:
         found = list(_chosen(service, asked, recent=True))
+        if asked.has("start"):
+            found = [job for job in found if state_of(job) == "PENDING"]
+            found.sort(key=lambda job: _expected(job, "start_at") or math.inf)
+        if re.search(r"%\.?\d*[NR]", pattern):
+            _place(service, found)
     _print(pattern, _QUEUE_FIELDS, found, heads=not asked.has("noheader"))
 
 
 def sacct(words: Sequence[str]) -> None:
     """List jobs, also those that are over."""
-    asked = _Asked(
+    asked = Asked(
         words,
         switches={
             "noheader": "n", "parsable": "p", "parsable2": "P", "allocations": "X", "allusers": "a", "long": "l",
@@ -136,25 +146,36 @@ def sacct(words: Sequence[str]) -> None:
         each.partition("%")
         for each in (asked.value("format") or "jobid,jobname,partition,state,exitcode").split(",")
     ]
+    known = {name.lower(): name for name in _ACCOUNT_FIELDS}
     for name, _, _ in names:
-        if name.lower() not in _ACCOUNT_FIELDS:
+        if name.lower() not in known:
             raise InputError(f"--format {name}: is not known; of {', '.join(_ACCOUNT_FIELDS)}")
-    with _service() as service:
+    columns = [known[name.lower()] for name, _, _ in names]
+    with service_here() as service:
         found = list(_chosen(service, asked, recent=False))
-    rows = [[name for name, _, _ in names]] if not asked.has("noheader") else []
-    rows += [[_ACCOUNT_FIELDS[name.lower()](job) for name, _, _ in names] for job in found]
+        if "NodeList" in columns:
+            _place(service, found)
+        if "ExitCode" in columns:
+            for job in found:
+                job["exit_code"] = (
+                    exit_code(service.job(job.job_id).runs) if job.status == "failed" else "0:0"
+                )
+    rows = [columns] if not asked.has("noheader") else []
+    rows += [[_ACCOUNT_FIELDS[name](job) for name in columns] for job in found]
     if asked.has("parsable") or asked.has("parsable2"):
         end = "|" if asked.has("parsable") else ""
         lines = ["|".join(row) + end for row in rows]
     else:
-        wide = [int(number.lstrip("-") or 12) for _, _, number in names]
-        lines = [" ".join(cell.rjust(size) for cell, size in zip(row, wide, strict=True)) for row in rows]
+        wide = [_width(name, given) for name, (_, _, given) in zip(columns, names, strict=True)]
+        if not asked.has("noheader"):
+            rows.insert(1, ["-" * abs(size) for size in wide])
+        lines = [" ".join(map(_cell, row, wide)).rstrip() for row in rows]
     print("".join(f"{line}\n" for line in lines), end="")
 
 
 def scancel(words: Sequence[str]) -> None:
     """Cancel jobs by number, or those of a user, name or state; those that are over are skipped."""
-    asked = _Asked(
+    asked = Asked(
         words,
         switches={"me": "", "quiet": "Q", "verbose": "v", "batch": "b", "full": "f"},
         values={"user": "u", "name": "n", "state": "t", "signal": "s", "clusters": "M", "partition": "p"},
@@ -167,21 +188,21 @@ def scancel(words: Sequence[str]) -> None:
         asked.value(name) for name in ("jobs", "user", "name", "state", "partition")
     ) and not asked.has("me"):
         raise InputError("no job is given; write scancel 41, or --me for all of yours")
-    with _service() as service:
-        jobs = [job.job_id for job in _chosen(service, asked, recent=False) if job.status in _ACTIVE]
+    with service_here() as service:
+        jobs = [job.job_id for job in _chosen(service, asked, recent=False) if job.status in ACTIVE]
         if jobs:
             service.cancel(jobs, where_possible=True)
 
 
 def sinfo(words: Sequence[str]) -> None:
     """List the nodes by their state, as one partition."""
-    asked = _Asked(
+    asked = Asked(
         words,
         switches={"noheader": "h", "Node": "N", "long": "l", "summarize": "s", "all": "a"},
         values={"format": "o", "partition": "p", "states": "t", "nodes": "n", "clusters": "M"},
         command="sinfo",
     )
-    with _service() as service:
+    with service_here() as service:
         nodes = service.nodes()
     states, names = (asked.value("states") or "").lower(), asked.value("nodes")
     wanted = set(states.split(",")) if states not in ("", "all") else None
@@ -198,20 +219,63 @@ def sinfo(words: Sequence[str]) -> None:
     )
 
 
+def srun(words: Sequence[str]) -> None:
+    """Start tasks within a job; elsewhere submit a job and end as it does."""
+    from betimes.cli.slurm_srun import srun
+
+    srun(words)
+
+
+def scontrol(words: Sequence[str]) -> None:
+    """Show jobs, nodes and the service; hold and release jobs."""
+    from betimes.cli.slurm_scontrol import scontrol
+
+    scontrol(words)
+
+
+def salloc(_: Sequence[str]) -> None:
+    """Raise InputError that names what to use instead."""
+    raise InputError(
+        "there is no allocation without a program; write srun PROGRAM, or put several lines with srun into a script "
+        "for sbatch"
+    )
+
+
+def accounts(words: Sequence[str]) -> None:
+    """Answer `sacctmgr list` and `sshare`: no account is known, as each is but a label. Raises InputError."""
+    verb = next((word for word in words if not word.startswith("-")), "list")
+    if verb in ("add", "create", "delete", "modify", "remove"):
+        raise InputError(
+            f"{verb}: there are no accounts to change; --account of a job is a label, and may be any"
+        )
+
+
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "sbatch": sbatch,
     "squeue": squeue,
     "scancel": scancel,
     "sacct": sacct,
+    "srun": srun,
     "sinfo": sinfo,
+    "scontrol": scontrol,
+    "salloc": salloc,
+    "sacctmgr": accounts,
+    "sshare": accounts,
 }
 
 
 def main(command: str, words: Sequence[str]) -> int:
     """Carry out a command; returns the exit code. An error is a line on standard error, as with Slurm."""
+    from betimes.cli.live.following import Left
+
     try:
-        COMMANDS[command](words)
+        if list(words[:1]) in (["--version"], ["-V"]):
+            print(f"slurm {VERSION}")
+        else:
+            COMMANDS[command](words)
         sys.stdout.flush()
+    except Left as left:
+        return left.exit_code
     except BetimesError as error:
         print(f"{command}: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
@@ -231,7 +295,7 @@ def slurm_commands(
         ),
     ],
 ) -> None:
-    """Put Slurm's commands sbatch, squeue, scancel, sacct and sinfo into a folder.
+    """Put Slurm's commands sbatch, squeue, scancel, sacct, srun, sinfo and scontrol into a folder.
 
     They talk to the service that the environment names (BETIMES_URL, BETIMES_STATE), as `betimes` does.
     """
@@ -254,7 +318,7 @@ def slurm_commands(
 # --- options ---
 
 
-class _Asked:
+class Asked:
     """The options of a call. Raises InputError for one that is not known."""
 
     def __init__(
@@ -290,7 +354,10 @@ class _Asked:
             if name in switches:
                 self.switches.add(name)
             elif name in values:
-                self.values[name] = value if equals else next(left, "")
+                value = value if equals else next(left, "")
+                name = "jobs" if name == "job" else name
+                several = name == "jobs" and name in self.values  # `-j 41 -j 42`
+                self.values[name] = f"{self.values[name]},{value}" if several else value
             else:
                 given = word.partition("=")[0]
                 raise InputError(f"{given}: {command} of Betimes does not know this option; leave it out")
@@ -311,27 +378,28 @@ class _Asked:
 # --- jobs ---
 
 
-def _service() -> Any:
+def service_here() -> PlainClient:
+    """The service that the environment names."""
     from betimes.cli.live.connection import connect
 
     return connect(None)
 
 
-def _chosen(service: PlainClient, asked: _Asked, *, recent: bool) -> Iterator[Job]:
+def _chosen(service: PlainClient, asked: Asked, *, recent: bool) -> Iterator[Job]:
     """The jobs that the options name, the oldest first. recent: those that are over only for `RECENT_S`."""
-    jobs, states = asked.value("jobs", "job"), (asked.value("states", "state") or "").upper()
+    jobs, states = asked.value("jobs"), (asked.value("states", "state") or "").upper()
     names = asked.value("name", "names")
     users = asked.value("user", "users") or (getpass.getuser() if asked.has("me") else None)
     partition = asked.value("partition")
     wanted = {each for state in states.split(",") if state for each in _statuses(state)}
     if jobs is not None:
-        found = list(_by_number(service, jobs))
+        found = list(by_number(service, jobs))
     else:
         from betimes.cli.live.jobs.ids import every_job
 
         which: Conditions = {}
         if recent and not wanted:
-            which["status"] = _ACTIVE
+            which["status"] = ACTIVE
         if names and "," not in names:
             which["name"] = names
         if partition and "," not in partition:
@@ -347,7 +415,7 @@ def _chosen(service: PlainClient, asked: _Asked, *, recent: bool) -> Iterator[Jo
             continue
         if accounts and job.labels.get("account") not in accounts.split(","):
             continue
-        if wanted and _state(job) not in wanted:
+        if wanted and state_of(job) not in wanted:
             continue
         if (names and job.name not in names.split(",")) or (users and job.user not in users.split(",")):
             continue
@@ -393,15 +461,17 @@ def _statuses(state: str) -> list[str]:
     return found or ["no job is ever that"]
 
 
-def _by_number(service: PlainClient, text: str) -> Iterator[Job]:
+def by_number(service: PlainClient, text: str) -> Iterator[Job]:
     """Jobs `41`, elements `41_3` and `41_[3-5]`, and all elements of an array `41`. Unknown numbers are left out."""
     from betimes.cli.live.jobs.ids import every_job
     from betimes.errors import Unknown
 
     for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):
-        match = re.fullmatch(r"(\d+)(?:_(?:(\d+)|\[([\d,-]+)(?:%\d+)?\]))?(?:\..*)?", part.strip())
+        match = re.fullmatch(r"(\d+)(?:_(?:(\d+)|\[([\d,-]+)(?:%\d+)?\]))?(?:\.(\w+))?", part.strip())
         if match is None:
             raise InputError(f"job {part[:40]!r}: give a number, as in 41, or 41_3 of an array")
+        if match[4] not in (None, "0", "batch"):  # steps are not listed; the first stands for the job
+            continue
         elements = every_job(service, {"array_id": int(match[1])})[::-1]
         if not elements:
             try:
@@ -418,16 +488,37 @@ def _indices(text: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
-def _state(job: Job) -> str:
+def _place(service: PlainClient, jobs: Sequence[Job]) -> None:
+    """Note the nodes on which jobs run, as `nodes`."""
+    on: dict[int, list[str]] = {}
+    for node in service.nodes() if any(job.status in ("running", "stopping") for job in jobs) else []:
+        for job_id in node.jobs:
+            on.setdefault(job_id, []).append(node.name)
+    for job in jobs:
+        job["nodes"] = on.get(job.job_id, [])
+
+
+def exit_code(runs: Sequence[Any]) -> str:
+    """Code and signal of the last run, as in `1:0`."""
+    last = runs[-1] if runs else None
+    if last is None or not (last.exit_code or last.signal):
+        return "1:0"
+    return f"{last.exit_code or 0}:{last.signal or 0}"
+
+
+def state_of(job: Job) -> str:
+    """The long name of its state."""
     code = job.reason.code if job.reason is not None and job.status == "failed" else ""
     return _WHY.get(code, _STATES[job.status])
 
 
-def _number(job: Job) -> str:
+def number_of(job: Job) -> str:
+    """`41`, or `41_3` of an array."""
     return f"{job.job_id}" if job.array_id is None else f"{job.array_id}_{job.array_index}"
 
 
-def _elapsed(job: Job) -> str:
+def elapsed(job: Job) -> str:
+    """How long it has run: `1:05`, `2:01:05`, `1-02:01:05`."""
     if job.started_at is None:
         return "0:00"
     minutes, seconds = divmod(max(0, round((job.finished_at or time.time()) - job.started_at)), 60)
@@ -437,46 +528,57 @@ def _elapsed(job: Job) -> str:
     return f"{days}-{clock.zfill(8)}" if days else clock
 
 
-def _instant(at: float | None) -> str:
+def instant(at: float | None) -> str:
+    """A time as `2026-11-27T18:00:00`."""
     return "N/A" if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
 
 
 def _why(job: Job) -> str:
     reason = job.reason.text if job.reason is not None else "None"
-    return f"({reason})" if _state(job) == "PENDING" else ""
+    return f"({reason})" if state_of(job) == "PENDING" else ",".join(job["nodes"])
 
 
 def _expected(job: Job, what: str) -> float | None:
     return job.estimate[what] if job.estimate is not None else None
 
 
-def _say_start(quote: Any) -> None:
-    """The promise, in the words of `sbatch --test-only`, on standard error as there."""
-    start = "never" if quote.start_at is None else _instant(quote.start_at)
-    print(f"sbatch: Job would start at {start} and end at {_instant(quote.finish_at)}", file=sys.stderr)
+def say_start(command: str, fields: dict[str, Any], quote: Any) -> None:
+    """The promise, in the words of `sbatch --test-only`, on standard error as there. Raises BetimesError: never."""
+    if quote.start_at is None:
+        raise BetimesError(
+            f"allocation failure: {quote.reason.text if quote.reason else 'it would never start'}"
+        )
+    partition = fields.get("labels", {}).get("partition", PARTITION)
+    print(
+        f"{command}: Job 0 to start at {instant(quote.start_at)} using {fields['cpu']:g} processors on nodes any in "
+        f"partition {partition}, and to end at {instant(quote.finish_at)}",
+        file=sys.stderr,
+    )
 
 
 # --- fields ---
 
 _QUEUE_FIELDS: dict[str, tuple[str, Callable[[Job], str]]] = {
-    "i": ("JOBID", _number),
+    "i": ("JOBID", number_of),
     "A": ("JOBID", lambda job: str(job.job_id)),
     "F": ("ARRAY_JOB_ID", lambda job: str(job.array_id or job.job_id)),
     "K": ("ARRAY_TASK_ID", lambda job: "N/A" if job.array_index is None else str(job.array_index)),
-    "P": ("PARTITION", lambda job: job.labels.get("partition", "betimes")),
+    "P": ("PARTITION", lambda job: job.labels.get("partition", PARTITION)),
     "a": ("ACCOUNT", lambda job: job.labels.get("account", "")),
     "q": ("QOS", lambda job: job.labels.get("qos", job.qos)),
     "j": ("NAME", lambda job: job.name),
     "u": ("USER", lambda job: job.user),
-    "t": ("ST", lambda job: _SHORT[_state(job)]),
-    "T": ("STATE", _state),
-    "M": ("TIME", _elapsed),
+    "t": ("ST", lambda job: _SHORT[state_of(job)]),
+    "T": ("STATE", state_of),
+    "M": ("TIME", elapsed),
     "D": ("NODES", lambda _: "1"),
     "r": ("REASON", lambda job: job.reason.code if job.reason is not None else "None"),
+    "N": ("NODELIST", lambda job: ",".join(job["nodes"])),
     "R": ("NODELIST(REASON)", _why),
-    "V": ("SUBMIT_TIME", lambda job: _instant(job.submitted_at)),
-    "S": ("START_TIME", lambda job: _instant(job.started_at or _expected(job, "start_at"))),
-    "e": ("END_TIME", lambda job: _instant(job.finished_at or _expected(job, "finish_at"))),
+    "Y": ("SCHEDNODES", lambda _: "(null)"),
+    "V": ("SUBMIT_TIME", lambda job: instant(job.submitted_at)),
+    "S": ("START_TIME", lambda job: instant(job.started_at or _expected(job, "start_at"))),
+    "e": ("END_TIME", lambda job: instant(job.finished_at or _expected(job, "finish_at"))),
 }
 _NODE_FIELDS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "P": ("PARTITION", lambda _: "betimes*"),
@@ -492,23 +594,37 @@ _NODE_FIELDS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "N": ("NODELIST", lambda found: ",".join(found[1])),
 }
 _ACCOUNT_FIELDS: dict[str, Callable[[Job], str]] = {
-    "jobid": _number,
-    "jobidraw": lambda job: str(job.job_id),
-    "jobname": lambda job: job.name,
-    "user": lambda job: job.user,
-    "account": lambda job: job.labels.get("account", ""),
-    "partition": lambda job: job.labels.get("partition", "betimes"),
-    "state": _state,
-    "exitcode": lambda job: "1:0" if job.status == "failed" else "0:0",
-    "elapsed": lambda job: "-".join(
-        part.zfill(8) if ":" in part else part for part in _long(_elapsed(job)).split("-")
+    "JobID": number_of,
+    "JobIDRaw": lambda job: str(job.job_id),
+    "JobName": lambda job: job.name,
+    "User": lambda job: job.user,
+    "Account": lambda job: job.labels.get("account", ""),
+    "Partition": lambda job: job.labels.get("partition", PARTITION),
+    "State": state_of,
+    "ExitCode": lambda job: job["exit_code"],
+    "Elapsed": lambda job: "-".join(
+        part.zfill(8) if ":" in part else part for part in _long(elapsed(job)).split("-")
     ),
-    "submit": lambda job: _instant(job.submitted_at),
-    "start": lambda job: _instant(job.started_at),
-    "end": lambda job: _instant(job.finished_at),
-    "nodelist": lambda _: "",
-    "reason": lambda job: job.reason.code if job.reason is not None else "None",
+    "Submit": lambda job: instant(job.submitted_at),
+    "Start": lambda job: instant(job.started_at),
+    "End": lambda job: instant(job.finished_at),
+    "NodeList": lambda job: ",".join(job["nodes"]),
+    "Reason": lambda job: job.reason.code if job.reason is not None else "None",
 }
+
+
+def _width(name: str, given: str) -> int:
+    """Of a column of `sacct`: as given behind the `%`, less than 0 for one that is set to the left."""
+    usual = {"JobID": 12, "JobIDRaw": 12, "ExitCode": 8, "NodeList": 15, "User": 9, "Reason": 22}
+    usual |= dict.fromkeys(("Submit", "Start", "End"), 19)
+    return int(given) if given.lstrip("-") else usual.get(name, 10) * (-1 if given else 1)
+
+
+def _cell(text: str, size: int) -> str:
+    """A column of `sacct`, cut with a `+`; to the left where the size is less than 0."""
+    if len(text) > abs(size):
+        text = text[: abs(size) - 1] + "+"
+    return text.ljust(-size) if size < 0 else text.rjust(size)
 
 
 def _long(elapsed: str) -> str:

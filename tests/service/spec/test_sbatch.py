@@ -11,7 +11,7 @@ import pytest
 
 from betimes.errors import InputError
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.spec.sbatch import parse_memory, parse_time, read_script
+from betimes.service.spec.sbatch import parse_memory, parse_time, read_script, split_command
 from betimes.service.spec.spelling import exported, parse_begin
 
 SCRIPTS = sorted(Path(__file__).with_name("slurm_scripts").glob("*.sbatch"))
@@ -51,13 +51,19 @@ def test_a_script_is_read_or_refused_with_its_line(path: Path) -> None:
 
 def test_options_prevail_over_lines() -> None:
     text = "#!/bin/sh\n#SBATCH --time=10 --mem=1G\ntrue\n"
-    batch = read_script(text, "a/b.sh", options=["-t5", "--export", "NONE"], arguments=["x"], environ=ENVIRON)
+    batch = read_script(
+        text,
+        "a/b.sh",
+        options=split_command(["-t5", "--export", "NONE"])[0],
+        arguments=["x"],
+        environ=ENVIRON,
+    )
     assert (batch.fields["time_limit_s"], batch.fields["memory_gib"]) == (300.0, 1.0)
     assert batch.fields["name"] == "b.sh"
     assert batch.fields["command"][-2:] == ["b.sh", "x"]
     assert all(name.startswith("SLURM_") for name in batch.fields["env"])
     with pytest.raises(InputError, match=r"^--time: '1x' is not a time"):
-        read_script(text, "b.sh", options=["--time=1x"])
+        read_script(text, "b.sh", options=split_command(["--time=1x"])[0])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import re
+import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from betimes.service.executors.protocol import Launch, Place
 from betimes.service.scheduling.job import Job, Run
 from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.run_reports import RunId
+from betimes.service.spec.spelling import file_name
 from betimes.service.uploads.kept import archive_path
 
 IssueToken = Callable[[int, int], str]
@@ -82,7 +83,7 @@ class Launches:
         if (
             "SLURM_SUBMIT_DIR" in spec.env
         ):  # a batch script of Slurm; others might take it for a sign of Slurm
-            env |= _slurm_variables(job, run)
+            env |= _slurm_variables(job, run, nodes)
         unit_on = {
             node: needed
             for node, _ in run.places
@@ -124,17 +125,22 @@ class Launches:
         return hashlib.sha256(run.encode("ascii")).hexdigest()[:32]
 
 
-def _slurm_variables(job: Job, run: Run) -> dict[str, str]:
-    """What batch scripts of Slurm read about the run; `sbatch` of `spec` has set what is known before it."""
-    nodes, number = ",".join(node for node, _ in run.places), str(job.job_id)
+def _slurm_variables(job: Job, run: Run, nodes: Mapping[str, Node]) -> dict[str, str]:
+    """What batch scripts of Slurm read about the run; `sbatch` of `spec` has set what is known before it.
+
+    Nodes are named so that other programs can reach them: this machine by its host name.
+    """
+    here, number = socket.gethostname(), str(job.job_id)
+    is_here = {name for name, node in nodes.items() if node.machine.kind == "local"}
+    names = ",".join(here if node in is_here else node for node, _ in run.places)
     cores, count = str(max(1, math.floor(job.spec.cpu * run.units))), str(len(run.places))
     known = {
         "JOB_ID": number,
         "JOBID": number,
         "JOB_NAME": job.spec.title,
         "JOB_USER": job.user,
-        "JOB_NODELIST": nodes,
-        "NODELIST": nodes,
+        "JOB_NODELIST": names,
+        "NODELIST": names,
         "JOB_NUM_NODES": count,
         "NNODES": count,
         "JOB_CPUS_PER_NODE": cores,
@@ -149,14 +155,12 @@ def _slurm_variables(job: Job, run: Run) -> dict[str, str]:
 
 
 def _file(pattern: str | None, job: Job, run: Run) -> str | None:
-    """A file's name by a pattern such as `%x-%4j.out`; a number in it pads with zeros. Source: sbatch."""
+    """A file's name by a pattern such as `%x-%4j.out`."""
     if pattern is None:
         return None
     number, first = str(job.job_id), str(job.array_id or job.job_id)
     known = {
-        "%": "%", "j": number, "J": number, "A": first, "a": str(job.array_index or 0), "N": run.places[0][0],
+        "j": number, "J": number, "A": first, "a": str(job.array_index or 0), "N": run.places[0][0],
         "n": "0", "t": "0", "s": "batch", "u": job.user, "x": job.spec.title.replace("/", "_"),
     }  # fmt: skip
-    return re.sub(
-        r"%([0-9]?)([a-zA-Z%])", lambda at: known.get(at[2], at[0]).rjust(int(at[1] or 0), "0"), pattern
-    )
+    return file_name(pattern, known)

@@ -1,7 +1,8 @@
-"""Batch scripts of Slurm: their `#SBATCH` lines and the options of `sbatch`, as fields of a job.
+"""Batch scripts of Slurm: their `#SBATCH` lines and the options of `sbatch` and `srun`, as fields of a job.
 
 Uses nothing but a small part of the standard library, so that the command line is quick. An option that cannot be kept
-is an error that names it, unless it is one of `HARMLESS` or `NOTED`. Source: the manual page of sbatch, Slurm 24.11.
+is an error that names it, unless it is one of `HARMLESS` or `NOTED`. Source: the manual pages of sbatch and srun, Slurm
+24.11.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import os
 import re
 import shlex
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +58,30 @@ _KNOWN = frozenset(
      "gpus-per-task", "gres", "mem", "mem-per-cpu", "mem-per-gpu", "ntasks-per-node", "open-mode", "signal", "time-min",
      "wrap", "mincpus", "tmp", "deadline", "priority"}
 )  # fmt: skip
+
+
+class Grammar(NamedTuple):
+    """The options of a command: by their letters, those without a value, those that may have one, and all of them."""
+
+    command: str
+    short: Mapping[str, str]
+    switches: frozenset[str]
+    may_have_value: frozenset[str]
+    known: frozenset[str]
+
+
+SBATCH = Grammar("sbatch", SHORT, SWITCHES, MAY_HAVE_VALUE, _KNOWN)
+_STEP = frozenset({"label", "multi-prog", "overlap", "preserve-env", "pty", "unbuffered", "disable-status"})
+SRUN = Grammar(
+    "srun",
+    SHORT
+    | {"K": "kill-on-bad-exit", "X": "disable-status", "l": "label", "r": "relative", "u": "unbuffered"},
+    SWITCHES - {"parsable", "wait"} | _STEP,
+    MAY_HAVE_VALUE | {"kill-on-bad-exit"},
+    _KNOWN - {"array", "parsable", "wrap"}
+    | _STEP
+    | {"het-group", "jobid", "kill-on-bad-exit", "mpi", "relative"},
+)
 _MINUTES = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)B?", re.IGNORECASE)
 _GRES = re.compile(r"(?:gres[:/])?gpu(?:[:/=](?P<kind>[A-Za-z][\w.+-]*))?(?:[:/=](?P<number>\d+))?")
@@ -92,7 +118,7 @@ def read_script(
     text: str,
     path: str,
     *,
-    options: Sequence[str] = (),
+    options: Sequence[Given] = (),
     arguments: Sequence[str] = (),
     environ: Mapping[str, str] = os.environ,
     workdir: str | None = None,
@@ -109,7 +135,7 @@ def read_script(
             "the first line names no interpreter; begin with a line such as #!/bin/bash", path, 1
         )
     lines, notes = _directives(text, path)
-    given = [*lines, *_parsed(list(options), None, path)]
+    given = [*lines, *options]
     reader = _Reader(path, given, environ, workdir or str(Path.cwd()))
     fields, more = reader.fields()
     title = name or path.rsplit("/", 1)[-1]
@@ -118,11 +144,19 @@ def read_script(
     return Batch({**fields, "command": [*RUN, title, *arguments], "stdin": text}, [*notes, *more], named)
 
 
-def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The options of a call of `sbatch`, and the script with its arguments. Raises InputError."""
+def split_command(words: Sequence[str], grammar: Grammar = SBATCH) -> tuple[list[Given], list[str]]:
+    """The options of a call of `sbatch` or `srun`, and the script or program with its arguments. Raises InputError."""
     rest: list[str] = []
-    _parsed(list(words), None, "sbatch", rest)
-    return list(words[: len(words) - len(rest)]), rest
+    return _parsed(list(words), None, grammar.command, rest, grammar), rest
+
+
+def read_program(command: Sequence[str], options: Sequence[Given]) -> Batch:
+    """A program with options of `srun` as a job in the current folder and environment. Raises InputError."""
+    ours = SBATCH.known - {"wait"}
+    reader = _Reader("srun", [each for each in options if each.name in ours], os.environ, str(Path.cwd()))
+    fields, notes = reader.fields()
+    fields.setdefault("name", command[0].rsplit("/", 1)[-1])
+    return Batch({**fields, "command": list(command)}, notes, {each.name: each.value for each in options})
 
 
 def command_line(command: Sequence[str]) -> str:
@@ -186,10 +220,16 @@ def _directives(text: str, path: str) -> tuple[list[Given], list[str]]:
     return given, notes
 
 
-def _parsed(words: list[str], line: int | None, path: str, rest: list[str] | None = None) -> list[Given]:
+def _parsed(
+    words: list[str],
+    line: int | None,
+    path: str,
+    rest: list[str] | None = None,
+    grammar: Grammar = SBATCH,
+) -> list[Given]:
     """Options with their values. Raises JobFileError or InputError for what is none, unless it goes to `rest`."""
     given: list[Given] = []
-    left = iter(words)
+    left: Iterator[str] = iter(words)
 
     def fail(text: str) -> InputError:
         return _error(text, path, line)
@@ -199,20 +239,22 @@ def _parsed(words: list[str], line: int | None, path: str, rest: list[str] | Non
         if name.startswith("--") and len(name) > 2:
             name = name[2:]
         elif re.fullmatch(r"-[A-Za-z].*", word, re.DOTALL):
-            name = SHORT.get(word[1], word[:2])
-            equals, value = word[2:] and "=", word[2:].removeprefix("=")
+            name, attached = grammar.short.get(word[1], word[:2]), word[2:]
+            if name in grammar.switches and attached:  # `-lu`
+                left, attached = chain([f"-{attached}"], left), ""
+            equals, value = attached and "=", attached.removeprefix("=")
         elif rest is not None:
             rest += [word, *left]
             break
         else:
-            raise fail(f"{word!r} is no option of sbatch; write --NAME=VALUE")
-        if name not in _KNOWN:
+            raise fail(f"{word!r} is no option of {grammar.command}; write --NAME=VALUE")
+        if name not in grammar.known:
             from difflib import get_close_matches
 
-            near = get_close_matches(name, _KNOWN, 1)
+            near = get_close_matches(name, grammar.known, 1)
             hint = f"did you mean --{near[0]}?" if near else "leave it out"
             raise fail(f"{word.partition('=')[0]} is no option that Betimes knows; {hint}")
-        if name in SWITCHES or (name in MAY_HAVE_VALUE and not equals):
+        if name in grammar.switches or (name in grammar.may_have_value and not equals):
             if equals:
                 raise fail(f"--{name} takes no value; write --{name}")
         elif not equals:
@@ -335,10 +377,10 @@ class _Reader:
     def _gpus(self, tasks: int) -> tuple[int, str | None]:
         """How many GPUs, and of which kind, if given."""
         for name, times in (("gpus", 1), ("gpus-per-node", 1), ("gpus-per-task", tasks)):
-            found = self._read(name, _gpu_number)
+            found = self._read(name, gpu_number)
             if found is not None:
                 return found[0] * times, found[1]
-        found = self._read("gres", _gres)
+        found = self._read("gres", gres)
         return found if found is not None else (0, None)
 
     def _labels(self) -> dict[str, Any]:
@@ -439,7 +481,7 @@ def _mib(gib: float | None) -> int | None:
     return None if gib is None else round(gib / _MIB)
 
 
-def _gpu_number(text: str) -> tuple[int, str | None]:
+def gpu_number(text: str) -> tuple[int, str | None]:
     """`2`, `a100:2`. Raises ValueError."""
     found = _GPUS.fullmatch(text)
     if found is None:
@@ -447,7 +489,7 @@ def _gpu_number(text: str) -> tuple[int, str | None]:
     return int(found["number"]), found["kind"]
 
 
-def _gres(text: str) -> tuple[int, str | None]:
+def gres(text: str) -> tuple[int, str | None]:
     """`gpu`, `gpu:2`, `gpu:a100:2`. Raises ValueError for other resources."""
     if text.lower() == "none":
         return 0, None

@@ -96,6 +96,18 @@ def with_full_names(policy: str, folder: Path) -> str:
     )
 
 
+def file_name(pattern: str, known: Mapping[str, str]) -> str:
+    """A file's name by a pattern such as `%x-%4j.out`, where a number pads with zeros; letters not known stay.
+
+    Source: sbatch, "filename pattern".
+    """
+    return re.sub(
+        r"%([0-9]?)([a-zA-Z%])",
+        lambda at: {"%": "%", **known}.get(at[2], at[0]).rjust(int(at[1] or 0), "0"),
+        pattern,
+    )
+
+
 def exported(text: str, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that `ALL`, `NONE` or names, as in `ALL,SEED=7` or `PATH,HOME`, hand over to a job.
 

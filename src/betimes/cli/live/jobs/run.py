@@ -16,6 +16,7 @@ from betimes.errors import BetimesError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TextIO
 
     from betimes.client.plain import PlainClient
     from betimes.service.views.models import JobView
@@ -31,7 +32,6 @@ def run(job: Job, command: Command = None, state: State = None, as_json: Json = 
     output goes to standard error, and the job is printed as an object once it is over.
     """
     from betimes.cli.live.connection import connect
-    from betimes.cli.live.jobs.logs import copy
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.times import both, now
 
@@ -43,15 +43,27 @@ def run(job: Job, command: Command = None, state: State = None, as_json: Json = 
         ends_at = None if taken.quote is None else taken.quote.finish_at
         done = "" if ends_at is None else f", done {both(ends_at, now())}"
         print(f"betimes: job {job_id}{done}", file=sys.stderr, flush=True)
-        with _cancelled_by_signals(state, job_id) as asked:
-            copy(service.logs(job_id, follow=True), sys.stderr if as_json else sys.stdout)
-            over = service.wait(job_id)
-        code = _exit_code(service, over, was_asked=asked.is_set())
+        over, code = follow(service, job_id, state, sys.stderr if as_json else sys.stdout)
     if as_json:
         print_json(over)
+    end_as(over, code)
+
+
+def follow(service: PlainClient, job_id: int, state: str | None, to: TextIO) -> tuple[JobView, int | None]:
+    """Copy a job's output until it is over; Ctrl-C and SIGTERM cancel it. The job, and its exit code, if it has one."""
+    from betimes.cli.live.jobs.logs import copy
+
+    with _cancelled_by_signals(state, job_id) as asked:
+        copy(service.logs(job_id, follow=True), to)
+        over = service.wait(job_id)
+    return over, _exit_code(service, over, was_asked=asked.is_set())
+
+
+def end_as(over: JobView, code: int | None) -> None:
+    """Raise Left with the exit code, or BetimesError where a job has ended otherwise."""
     if code is None:
         ended = "was cancelled" if over.status == "cancelled" else "has failed"
-        raise BetimesError(f"job {job_id} {ended}; `betimes job {job_id}` says why")
+        raise BetimesError(f"job {over.job_id} {ended}; `betimes job {over.job_id}` says why")
     if code:
         raise Left(code)
 

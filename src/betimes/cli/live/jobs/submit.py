@@ -120,7 +120,7 @@ def submit(
     asked = [] if each_line is not None else _asked("submit", command, file, job)
     _check_one(asked, deadline)
     if command:
-        asked = [(fields if "stdin" in fields else _with_input(fields), folder) for fields, folder in asked]
+        asked = [(fields if "stdin" in fields else with_input(fields), folder) for fields, folder in asked]
     with connect(state, waits=wait) as service:
         uploads = _send(
             [folder for _, folder in asked if folder is not None], service, silent=as_json or id_only
@@ -208,7 +208,7 @@ def submit_one(service: PlainClient, verb: str, command: list[str] | None, job: 
     ((fields, folder),) = _asked(verb, command or [], None, job)
     upload = None if folder is None else _send([folder], service, silent=True)[folder]
     with _options_at_fault():
-        return service.submit(_by_number(service, _in_copy(_with_input(fields), upload)))
+        return service.submit(_by_number(service, _in_copy(with_input(fields), upload)))
 
 
 def _check_one(asked: Sequence[object], deadline: object) -> None:
@@ -284,7 +284,7 @@ def _by_number(service: PlainClient, fields: Fields) -> Fields:
     return {**fields, "after": waited_for(service, fields["after"])} if "after" in fields else fields
 
 
-def _with_input(fields: Fields) -> Fields:
+def with_input(fields: Fields) -> Fields:
     """The job with this command's piped input as its stdin. Raises InputError for input that cannot be kept."""
     if not _is_input_ours():
         if reader := _other_reader():
@@ -489,14 +489,14 @@ def _script(verb: str, command: list[str] | None, file: str | None) -> tuple[str
 
 def _of_script(text: str, path: str, arguments: list[str], job: Fields) -> Fields:
     """A batch script as a job; options of the command line prevail over its lines. Raises InputError."""
-    from betimes.service.spec.sbatch import read_script
+    from betimes.service.spec.sbatch import Given, read_script
 
     export = job.get("export")
     given = given_fields({**job, "export": None})
     batch = read_script(
         text,
         path,
-        options=[] if export is None else [f"--export={export}"],
+        options=[] if export is None else [Given("export", export, None)],
         arguments=arguments,
         name="sbatch" if path == INPUT else None,
     )

@@ -1,0 +1,313 @@
+"""Slurm's `scontrol`: what it shows of jobs, nodes and the service, and what it changes.
+
+Source: the manual page of scontrol, Slurm 24.11, and its output.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from betimes.cli.slurm import (
+    PARTITION,
+    RECENT_S,
+    VERSION,
+    by_number,
+    elapsed,
+    exit_code,
+    instant,
+    service_here,
+    state_of,
+)
+from betimes.errors import BetimesError, InputError
+from betimes.service.spec.spelling import file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from betimes.client.plain import PlainClient
+
+Fields = list[list[tuple[str, Any]]]  # of an entity, by lines
+
+_INSTEAD = {
+    "update": "cancel the job and submit it again",
+    "requeue": "cancel the job and submit it again",
+    "suspend": "cancel the job, or hold it before it starts",
+    "resume": "release it, if it is held",
+}
+
+
+def scontrol(words: Sequence[str]) -> None:
+    """Carry out one subcommand. Raises InputError, also for one that cannot be kept."""
+    switches = [word for word in words if word.startswith("-")]
+    one_line = False
+    for word in switches:
+        if word in ("-o", "--oneliner"):
+            one_line = True
+        elif word not in ("-d", "--details", "-Q", "--quiet", "-a", "--all"):
+            raise InputError(f"{word}: scontrol of Betimes does not know this option; leave it out")
+    verb, *rest = [word for word in words if not word.startswith("-")] or [""]
+    if verb in ("hold", "uhold", "release"):
+        _steer("release" if verb == "release" else "hold", rest)
+    elif verb == "ping":
+        with service_here() as service:
+            service.health()
+        print(f"Slurmctld(primary) at {socket.gethostname()} is UP")
+    elif verb == "show":
+        _show(rest, one_line)
+    elif verb in _INSTEAD:
+        raise InputError(f"{verb}: cannot be kept; {_INSTEAD[verb]}")
+    else:
+        raise InputError(f"{verb or 'nothing'}: is not known; of show, hold, release, ping")
+
+
+def _steer(verb: str, words: Sequence[str]) -> None:
+    """Hold or release jobs: `41`, `41,42_3`, `jobid=41`."""
+    if not words:
+        raise InputError(f"no job is given; write scontrol {verb} 41")
+    with service_here() as service:
+        jobs = _jobs(service, ",".join(word.lower().removeprefix("jobid=") for word in words))
+        (service.hold if verb == "hold" else service.release)(
+            [job.job_id for job in jobs], where_possible=len(jobs) > 1
+        )
+
+
+def _jobs(service: PlainClient, text: str) -> list[Any]:
+    jobs = list(by_number(service, text))
+    if not jobs:
+        raise BetimesError(f"Invalid job id specified: {text}")
+    return jobs
+
+
+def _show(words: Sequence[str], one_line: bool) -> None:
+    what, name = (*words, "", "")[:2]
+    what, equals, value = what.lower().partition("=")
+    name = value if equals else name
+    kinds: dict[str, Callable[[PlainClient, str], list[Fields]]] = {
+        "job": _of_jobs, "jobs": _of_jobs, "jobid": _of_jobs, "node": _of_nodes, "nodes": _of_nodes,
+        "partition": _of_partition, "partitions": _of_partition,
+    }  # fmt: skip
+    if what == "hostnames":
+        print("\n".join(_hostnames(name or _nodelist())))
+    elif what == "hostlist":
+        print(name)
+    elif what == "config":
+        with service_here() as service:
+            service.health()
+        for key, each in _CONFIG.items():
+            print(f"{key:<23} = {each}")
+    elif what in kinds:
+        with service_here() as service:
+            entities = kinds[what](service, name)
+        for lines in entities:
+            texts = [" ".join(f"{key}={each}" for key, each in line) for line in lines]
+            print(" ".join(texts) if one_line else "\n   ".join(texts) + "\n")
+    else:
+        raise InputError(f"show {what}: is not known; of job, node, partition, config, hostnames")
+
+
+_CONFIG = {
+    "ClusterName": PARTITION,
+    "MinJobAge": f"{RECENT_S:.0f} sec",
+    "KillWait": "30 sec",
+    "MaxArraySize": 1_000_001,
+    "SLURM_VERSION": VERSION,
+}
+
+
+def _nodelist() -> str:
+    found = os.environ.get("SLURM_JOB_NODELIST")
+    if found is None:
+        raise InputError(
+            "show hostnames: name the nodes, as in node[1-3]; $SLURM_JOB_NODELIST is not set here"
+        )
+    return found
+
+
+def _hostnames(text: str) -> list[str]:
+    """`gpu[1-2,07],b` as gpu1, gpu2, gpu07, b."""
+    found: list[str] = []
+    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text):
+        match = re.fullmatch(r"([^\[]*)\[([\d,-]+)\](.*)", part)
+        if match is None:
+            found.append(part)
+            continue
+        for span in match[2].split(","):
+            first, _, last = span.partition("-")
+            for number in range(int(first), int(last or first) + 1):
+                found += _hostnames(f"{match[1]}{number:0{len(first)}}{match[3]}")
+    return found
+
+
+def _of_jobs(service: PlainClient, text: str) -> list[Fields]:
+    if not text:
+        from betimes.cli.live.jobs.ids import every_job
+        from betimes.cli.slurm import ACTIVE
+
+        return [_of_job(service.job(job.job_id)) for job in every_job(service, {"status": ACTIVE})[::-1]]
+    return [_of_job(service.job(job.job_id)) for job in _jobs(service, text)]
+
+
+def _of_job(story: Any) -> Fields:
+    """A job's fields, in the order of Slurm's."""
+    job, spec, runs = story.job, story.spec, story.runs
+    state = state_of(job)
+    places = [place["node"] for place in runs[-1].places] if runs else []
+    env = spec.get("env", {})
+    cores, limit_s = round(spec.get("cpu", 1.0) * job.max_units), spec.get("time_limit_s")
+    memory_gib, gpus = spec.get("memory_gib", 0.0), spec.get("gpu", 0.0)
+    code = "0:0" if job.status != "failed" else exit_code(runs)
+    array: list[tuple[str, Any]] = (
+        [] if job.array_id is None else [("ArrayJobId", job.array_id), ("ArrayTaskId", job.array_index)]
+    )
+    estimate = job.estimate or {"start_at": None, "finish_at": None}
+    reason = job.reason.code if job.reason is not None else "None"
+    after = ",".join(_dependency(one) for one in spec.get("after", [])) or "(null)"
+    tres = [f"cpu={cores}", *([f"mem={memory_gib:g}G"] if memory_gib else []), "node=1"]
+    tres += [f"gres/gpu={gpus:g}"] if gpus else []
+    out, error = (_file(spec.get(name), spec, job, places) for name in ("output", "error"))
+    return [
+        [("JobId", job.job_id), *array, ("JobName", job.name)],
+        [("UserId", _user(job.user)), ("GroupId", "N/A"), ("MCS_label", "N/A")],
+        [
+            ("Priority", spec.get("priority", 0)),
+            ("Nice", 0),
+            ("Account", job.labels.get("account", "(null)")),
+            ("QOS", job.labels.get("qos", "(null)")),
+        ],
+        [("JobState", state), ("Reason", reason), ("Dependency", after)],
+        [
+            ("Requeue", int(spec.get("requeue", True))),
+            ("Restarts", max(0, len(runs) - 1)),
+            ("BatchFlag", int("SLURM_SUBMIT_DIR" in env)),
+            ("Reboot", 0),
+            ("ExitCode", code),
+        ],
+        [("RunTime", _clock(elapsed(job))), ("TimeLimit", _limit(limit_s)), ("TimeMin", "N/A")],
+        [
+            ("SubmitTime", instant(job.submitted_at)),
+            ("EligibleTime", instant(spec.get("begin_at") or job.submitted_at)),
+        ],
+        [
+            ("StartTime", _known(job.started_at or estimate["start_at"])),
+            ("EndTime", _known(job.finished_at or estimate["finish_at"])),
+            ("Deadline", "N/A"),
+        ],
+        [
+            ("Partition", job.labels.get("partition", PARTITION)),
+            ("AllocNode:Sid", env.get("SLURM_SUBMIT_HOST", "N/A")),
+        ],
+        [("ReqNodeList", "(null)"), ("ExcNodeList", "(null)")],
+        [("NodeList", ",".join(places) if job.started_at is not None else "(null)")],
+        *([[("BatchHost", places[0])]] if places else []),
+        [
+            ("NumNodes", max(1, len(places))),
+            ("NumCPUs", cores),
+            ("NumTasks", env.get("SLURM_NTASKS", 1)),
+            ("CPUs/Task", env.get("SLURM_CPUS_PER_TASK", 1)),
+        ],
+        [("TRES", ",".join(tres))],
+        [("Command", shlex.join(spec["command"][-1:]))],
+        [("WorkDir", spec.get("workdir") or "/")],
+        [("StdErr", error or out or "(null)"), ("StdIn", "/dev/null"), ("StdOut", out or "(null)")],
+    ]
+
+
+def _user(name: str) -> str:
+    """A user with the number that they have here, if they are known."""
+    import pwd
+
+    try:
+        return f"{name}({pwd.getpwnam(name).pw_uid})"
+    except KeyError:
+        return name
+
+
+def _file(pattern: str | None, spec: Any, job: Any, places: Sequence[str]) -> str | None:
+    """The file of a pattern such as `slurm-%j.out`, in full."""
+    if pattern is None:
+        return None
+    number = str(job.job_id)
+    known = {"j": number, "J": number, "A": str(job.array_id or number), "a": str(job.array_index or 0),
+             "u": job.user, "x": job.name, **({"N": places[0]} if places else {})}  # fmt: skip
+    return str(Path(spec.get("workdir") or "/", file_name(pattern, known)))
+
+
+def _dependency(after: str) -> str:
+    job, _, end = after.partition(":")
+    return f"{'afterany' if end == 'any' else 'afterok'}:{job}"
+
+
+def _known(at: float | None) -> str:
+    return "Unknown" if at is None else instant(at)
+
+
+def _clock(text: str) -> str:
+    days, dash, clock = text.rpartition("-")
+    hours = clock if clock.count(":") == 2 else f"0:{clock.zfill(5)}"
+    return f"{days}{dash}{hours.zfill(8)}"
+
+
+def _limit(limit_s: float | None) -> str:
+    if limit_s is None:
+        return "UNLIMITED"
+    days, rest = divmod(round(limit_s), 86_400)
+    return (f"{days}-" if days else "") + time.strftime("%H:%M:%S", time.gmtime(rest))
+
+
+def _of_nodes(service: PlainClient, name: str) -> list[Fields]:
+    found = [node for node in service.nodes() if not name or node.name in _hostnames(name)]
+    if not found:
+        raise BetimesError(f"Node {name} not found")
+    states = {"draining": "MIXED+DRAIN", "drained": "IDLE+DRAIN"}
+    return [
+        [
+            [
+                ("NodeName", node.name),
+                ("CPUAlloc", f"{node.cpu - node.free_cpu:g}"),
+                ("CPUTot", f"{node.cpu:g}"),
+            ],
+            [("Gres", f"gpu:{node.gpu:g}" if node.gpu else "(null)")],
+            [("NodeAddr", node.name), ("NodeHostName", node.name), ("Version", VERSION)],
+            [
+                ("RealMemory", round(node.memory_gib * 1024)),
+                ("AllocMem", round((node.memory_gib - node.free_memory_gib) * 1024)),
+            ],
+            [
+                (
+                    "State",
+                    ("MIXED" if node.jobs else "IDLE")
+                    if node.status == "up"
+                    else states.get(node.status, "DOWN"),
+                ),
+                ("ThreadsPerCore", 1),
+            ],
+            [("Partitions", PARTITION)],
+        ]
+        for node in found
+    ]
+
+
+def _of_partition(service: PlainClient, name: str) -> list[Fields]:
+    if name not in ("", PARTITION):
+        raise BetimesError(f"Partition {name} not found")
+    nodes = [node for node in service.nodes() if node.status == "up"]
+    return [
+        [
+            [("PartitionName", PARTITION)],
+            [("AllowGroups", "ALL"), ("AllowAccounts", "ALL"), ("AllowQos", "ALL")],
+            [("Default", "YES"), ("DefaultTime", "NONE"), ("Hidden", "NO")],
+            [("MaxNodes", "UNLIMITED"), ("MaxTime", "UNLIMITED"), ("MinNodes", 0)],
+            [("Nodes", ",".join(node.name for node in nodes))],
+            [
+                ("State", "UP"),
+                ("TotalCPUs", f"{sum(node.cpu for node in nodes):g}"),
+                ("TotalNodes", len(nodes)),
+            ],
+        ]
+    ]
