@@ -27,6 +27,7 @@ from betimes.service.machines.cloud_file import cloud_of
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.runtime.replay import machines_for
 from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import Assembly, assembled
 from betimes.service.uploads.archive import pack
@@ -180,6 +181,14 @@ class InMemoryService:
     def release(self, *jobs: int) -> Sequence[JobView]:
         """Let held jobs start, all or none. Raises Unknown; Conflict for one that is not held."""
         return self._ask(self._parts.backend.release(jobs, self._user))
+
+    def requeue(self, *jobs: int) -> Sequence[JobView]:
+        """Stop jobs that run, and start them again, all or none. Raises Unknown; Conflict for one that does not run."""
+        return self._ask(self._parts.backend.requeue(jobs, self._user))
+
+    def edit(self, *jobs: int, **changes: Any) -> Sequence[JobView]:
+        """Change jobs by fields of `JobChanges`, all or none. Raises Unknown, Conflict, Refused."""
+        return self._ask(self._parts.backend.edit(jobs, JobChanges(**changes), self._user))
 
     def nodes(self) -> Sequence[NodeView]:
         """The nodes."""

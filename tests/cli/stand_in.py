@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from betimes.errors import Conflict, Refused, Unknown
 from betimes.service.api.examples import ACCURACY, FLEET, FLEET_PLAN, PORTFOLIO, WHAT_IF
 from betimes.service.scheduling.job_states import Status
+from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.spec_errors import faults
 from betimes.service.tuning.view import SearchView, TuningView
@@ -201,6 +202,13 @@ class Service:
 
     def release(self, ids: Sequence[int], *, where_possible: bool = False) -> list[JobView]:
         return self._changed("release", ids, Status.QUEUED, where_possible)
+
+    def requeue(self, ids: Sequence[int], *, where_possible: bool = False) -> list[JobView]:
+        return self._changed("requeue", ids, Status.STOPPING, where_possible)
+
+    def edit(self, ids: Sequence[int], *, where_possible: bool = False, **changes: Any) -> list[JobView]:
+        self._ask("changes", JobChanges(**changes))
+        return self._changed("edit", ids, Status.QUEUED, where_possible)
 
     def wait(self, job_id: int, timeout: float | None = None) -> JobView:
         self._ask("wait", (job_id, timeout))

@@ -14,6 +14,7 @@ from betimes.service.access.auth import RunTokens
 from betimes.service.api.examples import ACCURACY, FLEET, FLEET_PLAN, PORTFOLIO, WHAT_IF
 from betimes.service.executors.log_files import LocalLog, LogReader
 from betimes.service.scheduling.job_states import Status
+from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, parse_array
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
@@ -156,7 +157,26 @@ class FakeBackend:
     async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         return self._move(ids, Status.QUEUED, where_possible)
 
+    async def requeue(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        return self._move(ids, Status.STOPPING, where_possible)
+
+    async def edit(
+        self, ids: Sequence[int], changes: JobChanges, user: str, where_possible: bool = False
+    ) -> list[JobView]:
+        for number in self._able(ids, Status.QUEUED, where_possible):
+            spec = self.specs[number] = changes.changed(self.specs[number])
+            self.views[number] = self.views[number].model_copy(
+                update={"name": spec.title, "labels": spec.labels}
+            )
+        return [self.views[number] for number in self._able(ids, Status.QUEUED, where_possible)]
+
     def _move(self, ids: Sequence[int], to: Status, where_possible: bool) -> list[JobView]:
+        ids = self._able(ids, to, where_possible)
+        for number in ids:
+            self.becomes(number, to)
+        return [self.views[number] for number in ids]
+
+    def _able(self, ids: Sequence[int], to: Status, where_possible: bool) -> Sequence[int]:
         self._may_fail()
         if where_possible:
             ids = [number for number in ids if not self._job(number).status.is_over]
@@ -165,9 +185,7 @@ class FakeBackend:
                 raise Conflict(
                     f"job {number} is {self.views[number].status.value}: it cannot become {to.value}"
                 )
-        for number in ids:
-            self.becomes(number, to)
-        return [self.views[number] for number in ids]
+        return ids
 
     async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
         self._job(job)

@@ -232,12 +232,53 @@ class AsyncClient:
         """
         return await self._steer("release", jobs, where_possible)
 
+    @overload
+    async def requeue(self, jobs: int, /) -> JobView: ...
+
+    @overload
+    async def requeue(self, jobs: Sequence[int], /, *, where_possible: bool = False) -> list[JobView]: ...
+
+    async def requeue(
+        self, jobs: int | Sequence[int], /, *, where_possible: bool = False
+    ) -> JobView | list[JobView]:
+        """Stop a job that runs, to start it again; or all of several, or none; or `where_possible` those that run.
+
+        Raises Unknown, or Conflict for a job that does not run, or may not be started again.
+        """
+        return await self._steer("requeue", jobs, where_possible)
+
+    @overload
+    async def edit(self, jobs: int, /, **changes: Any) -> JobView: ...
+
+    @overload
+    async def edit(
+        self, jobs: Sequence[int], /, *, where_possible: bool = False, **changes: Any
+    ) -> list[JobView]: ...
+
+    async def edit(
+        self, jobs: int | Sequence[int], /, *, where_possible: bool = False, **changes: Any
+    ) -> JobView | list[JobView]:
+        """Change a job, by fields of `JobChanges`: `estimate_s=600`; or all of several, or none; or `where_possible`.
+
+        All of it can be changed while a job waits; name, labels, priority, estimate_s and time_limit_s while it runs.
+        Raises Unknown, Conflict for what cannot be changed any more, and Refused for what the job cannot be.
+        """
+        return await self._steer("edit", jobs, where_possible, changes)
+
     async def _steer(
-        self, verb: str, jobs: int | Sequence[int], where_possible: bool
+        self,
+        verb: str,
+        jobs: int | Sequence[int],
+        where_possible: bool,
+        changes: dict[str, Any] | None = None,
     ) -> JobView | list[JobView]:
         if isinstance(jobs, int):
-            return await self._ask(Call("POST", f"{API}/jobs/{jobs}/{verb}", "JobView", repeatable=False))
+            only = None if changes is None else json.dumps(changes).encode()
+            call = Call("POST", f"{API}/jobs/{jobs}/{verb}", "JobView", body=only, repeatable=False)
+            return await self._ask(call)
         which: dict[str, Any] = {"jobs": list(jobs)}
+        if changes is not None:
+            which["changes"] = changes
         if where_possible:
             which["where_possible"] = True
         body = json.dumps(which).encode()

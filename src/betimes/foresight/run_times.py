@@ -107,6 +107,14 @@ class RunTimes:
         """A job waits from now on."""
         self.active[job_id] = _Active(job, job.groups())
 
+    def changed(self, job_id: str, job: Described) -> None:
+        """The job is another from now on, and runs on if it does."""
+        since_s = self.active[job_id].started_s
+        self.forget(job_id)
+        self.submitted(job_id, job)
+        if not math.isnan(since_s):
+            self.started(job_id, since_s)
+
     def started(self, job_id: str, at_s: float) -> None:
         """The job runs from `at_s` on."""
         active = self.active[job_id]

@@ -27,7 +27,7 @@ def told_of(event: EventView) -> str:
     return f"{text[:1].upper()}{text[1:]}".rstrip(".") + (f"{by}." if event.kind in _BY else ".")
 
 
-_BY = ("submitted", "held", "cancel-requested")
+_BY = ("submitted", "held", "edited", "cancel-requested")
 
 
 def _quoted(data: Data) -> str:
@@ -80,6 +80,7 @@ _PHRASES: dict[str, Callable[[Data], str]] = {
     "trouble": lambda data: f"run {data['number']}: {data['message']}",
     "cancel-requested": lambda _: "cancelled",
     "held": lambda _: "held",
+    "edited": lambda data: f"{', '.join(data['changes'])} changed",
     "blocked": _because("waits"),
     "requeued": _because("goes back to the queue"),
     "retries": _because("failed and will be retried"),

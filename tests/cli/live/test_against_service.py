@@ -54,6 +54,36 @@ def test_from_a_quote_to_the_end(betimes: Call, live: Background, tmp_path: Path
     assert again == [4, 4]
 
 
+def test_jobs_are_submitted_again(betimes: Call, live: Background) -> None:
+    betimes("submit", "--name", "prep", "--env", "A=1", "--label", "a=b", "--hold", "--", "true")
+    betimes("submit", "--array", "3-6", "--after", "1", "--", "x")  # jobs 2 to 5
+    for number in (3, 4):
+        live.do(live.it.backend.becomes, number, Status.FAILED)
+    specs = live.it.backend.specs
+
+    def array_of(job: int) -> str | None:
+        return specs[job].array
+
+    assert [each["job_ids"] for each in betimes("rerun", "2", "--failed", "--json").json()] == [[6, 7]]
+    assert (array_of(6), specs[6].command, specs[6].after) == ("4-5", ["x"], ["1"])
+    assert [each["job_ids"] for each in betimes("rerun", "1-5", "--json").json()] == [[8], [9, 10, 11, 12]]
+    assert (specs[8].title, specs[8].env, specs[8].labels, specs[8].hold) == (
+        "prep",
+        {"A": "1"},
+        {"a": "b"},
+        False,
+    )
+    assert (array_of(9), specs[9].after) == ("3-6", ["8"])
+    assert [each["job_ids"] for each in betimes("rerun", "5", "--json").json()] == [[13]]
+    assert array_of(13) == "6"
+    assert betimes("rerun", "5").out.startswith("Job 14, x")
+    said = betimes("rerun", "1", "--failed")
+    assert (said.code, said.err) == (
+        2,
+        "betimes: rerun: none of these 1 jobs has failed; leave --failed out\n",
+    )
+
+
 def test_nodes_and_policy(betimes: Call, live: Background) -> None:
     assert (
         len(betimes("nodes", "add", "big", "--cpu", "4", "--memory", "8GiB", "--count", "2", "--json").json())

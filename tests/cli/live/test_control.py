@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from betimes.errors import Refused
 from betimes.service.scheduling.job_states import Status
 from tests.cli.conftest import Call
 from tests.cli.stand_in import Service, job
@@ -32,6 +33,7 @@ def test_one_that_is_over_is_refused(betimes: Call, service: Service) -> None:
         ("cancel", "they are already over"),
         ("hold", "they run, or are already over"),
         ("release", "they are not held"),
+        ("requeue", "they do not run, or may not be started again"),
     ],
 )
 def test_those_of_a_range_that_are_over_are_left_out_and_counted(
@@ -148,3 +150,55 @@ def test_bad_choices(betimes: Call, service: Service, words: list[str], part: st
     said = betimes(*words)
     assert (said.code, said.out, said.err.count("\n"), service.asked) == (2, "", 1, [])
     assert part in said.err
+
+
+def test_a_job_is_changed(betimes: Call, service: Service) -> None:
+    said = betimes(
+        *("edit", "41", "--time-limit", "2h", "--units", "1-4", "--cpu", "2", "--memory", "4GiB"),
+        *("--label", "team=a", "--after", "none", "--name", "other", "--begin", "now"),
+    )
+    assert (said.code, said.err) == (0, "")
+    assert said.out == "Job 41, train: queued\n"
+    (changes,) = [what for method, what in service.asked if method == "changes"]
+    assert changes.given == {
+        "time_limit_s": 7200.0,
+        "min_units": 1,
+        "max_units": 4,
+        "cpu": 2.0,
+        "memory_gib": 4.0,
+        "labels": {"team": "a"},
+        "after": [],
+        "name": "other",
+        "begin_at": changes.begin_at,
+    }
+
+
+def test_several_jobs_are_changed_and_those_that_are_over_left_out(betimes: Call, service: Service) -> None:
+    service.over = {42}
+    said = betimes("edit", "41-43", "--priority", "3")
+    assert said.out.splitlines()[-1] == "Skipped 1 of 3 jobs: they run, or are over."
+    service.over = {41, 42}
+    assert betimes("edit", "41,42", "--priority", "3").err == (
+        "betimes: edit: none of these 2 jobs can be changed so: they run, or are over\n"
+    )
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["41"], "edit: no change is given; `betimes edit --help` lists what can be changed"),
+        (["41", "--estimate", "soon"], "--estimate: "),
+        (["nothing", "--priority", "1"], "'nothing': no job has this name"),
+    ],
+)
+def test_a_change_that_is_none(betimes: Call, words: list[str], why: str) -> None:
+    said = betimes("edit", *words)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"betimes: {why}")
+
+
+def test_the_option_of_a_refused_change_is_named(betimes: Call, service: Service) -> None:
+    service.fails = [Refused("the largest machine here has 8 cores; this job asks for 64", "cpu")]
+    service.known = []
+    assert betimes("edit", "41", "--cpu", "64").err.startswith("betimes: --cpu: the largest machine here")

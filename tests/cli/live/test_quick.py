@@ -29,7 +29,8 @@ def test_no_verb_loads_what_takes_long(tmp_path: Path) -> None:
         *(["submit", "--estimate", "1s", "--memory", "1GiB", "--", "true"], ["quote", "--", "true"]),
         *(["jobs"], ["jobs", "--json"], ["job", "1"], ["wait", "1", "--timeout", "0"], ["events"], ["nodes"]),
         *(["policy"], ["policy", "set", "srsf"], ["fleet"], ["portfolio"], ["hold", "1"], ["release", "1"]),
-        *(["cancel", "--name", "true", "-y"], ["nodes", "drain", "here"], ["logs", "1"]),
+        *(["edit", "1", "--priority", "2", "--label", "a=b"], ["cancel", "--name", "true", "-y"]),
+        *(["nodes", "drain", "here"], ["logs", "1"]),
     )
     with served():
         env = {"BETIMES_STATE": str(served.state), "PATH": ""}

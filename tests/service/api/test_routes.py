@@ -117,7 +117,8 @@ def test_a_job_has_a_story() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "status"), [("cancel", "cancelled"), ("hold", "held"), ("release", "queued")]
+    ("verb", "status"),
+    [("cancel", "cancelled"), ("hold", "held"), ("release", "queued"), ("requeue", "stopping")],
 )
 def test_jobs_are_steered_one_and_many(verb: str, status: str) -> None:
     it = with_jobs(3)
@@ -125,6 +126,30 @@ def test_jobs_are_steered_one_and_many(verb: str, status: str) -> None:
     assert (one.job_id, one.status) == (1, status)
     many = ask(it, "POST", f"/api/v1/jobs/{verb}", json={"jobs": [3, 2, 3]}).json()["jobs"]
     assert [(job["job_id"], job["status"]) for job in many] == [(3, status), (2, status)]
+
+
+def test_jobs_are_changed_one_and_many() -> None:
+    it = with_jobs(3)
+    one = ask(
+        it, "POST", "/api/v1/jobs/1/edit", json={"name": "other", "estimate_s": 5, "labels": {"a": "b"}}
+    )
+    assert (one.json()["name"], one.json()["labels"], it.backend.specs[1].estimate_s) == (
+        "other",
+        {"a": "b"},
+        5.0,
+    )
+    body = {"jobs": [3, 2, 3], "changes": {"after": [], "priority": 2}}
+    assert [job["job_id"] for job in ask(it, "POST", "/api/v1/jobs/edit", json=body).json()["jobs"]] == [3, 2]
+    assert it.backend.specs[2].priority == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({"cpu": -1}, "cpu"), ({"command": ["x"]}, "command"), ({"min_units": 4}, None)],
+)
+def test_a_change_that_cannot_be_is_refused(changes: dict[str, Any], field: str | None) -> None:
+    answer = ask(with_jobs(1), "POST", "/api/v1/jobs/1/edit", json=changes)
+    assert (answer.status_code, answer.json()["error"].get("field")) == (422, field)
 
 
 def test_a_search_is_begun_followed_and_ended() -> None:

@@ -58,8 +58,12 @@ def test_jobs_are_steered(running: Background, call: Both) -> None:
     call("submit", [TRUE] * 3)
     assert call("hold", 1).status == "held"
     assert call("release", 1).status == "queued"
+    assert call("requeue", 1).status == "stopping"
+    assert call("edit", 2, name="other", labels={"team": "a"}).labels == {"team": "a"}
+    assert [job.name for job in call("edit", [2, 3], name="third")] == ["third"] * 2
     assert [job.status for job in call("cancel", [2, 3])] == ["cancelled"] * 2
     assert call("cancel", [2, 3], where_possible=True) == []
+    assert call("edit", [2, 3], where_possible=True, name="x") == []
     assert [job.job_id for job in call("hold", [1, 2, 3], where_possible=True)] == [1]
 
 

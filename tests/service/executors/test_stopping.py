@@ -51,6 +51,22 @@ def test_a_command_that_takes_the_hint_has_time_to_save(at: Path) -> None:
     play(scenario())
 
 
+def test_a_time_limit_is_changed_while_it_runs(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            launch = a_launch(at, *python(WAITS), time_limit_s=600.0, grace_s=60.0)
+            await executor.start(launch)
+            await ready(Path(launch.folder, "log"))
+            await executor.limit(RUN, 700.0)
+            await executor.limit(RUN, 0.01)
+            ended = await heard.ended()
+            assert ended.why == "time-limit"
+            assert ended.message is not None
+            assert "its time limit of 0.01 s" in ended.message
+
+    play(scenario())
+
+
 def test_a_script_that_dies_at_once_leaves_its_program_time_to_save(at: Path) -> None:
     async def scenario() -> None:
         async with executing() as (executor, heard):

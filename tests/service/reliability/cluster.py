@@ -17,7 +17,15 @@ from betimes.service.engines.pool import LivePool
 from betimes.service.executors.virtual import EXIT_CODE, WORK, VirtualWorld
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.promises import leaving
-from betimes.service.scheduling.effects import DropRun, GiveBack, RentMachines, ResizeRun, StartRun, StopRun
+from betimes.service.scheduling.effects import (
+    DropRun,
+    GiveBack,
+    LimitRun,
+    RentMachines,
+    ResizeRun,
+    StartRun,
+    StopRun,
+)
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import JOBS
@@ -146,6 +154,8 @@ class Cluster:
             self.world.start(launch_of(self.scheduler, effect.run.job), self.now_at)
         elif isinstance(effect, StopRun):
             self.world.stop(effect.run, effect.grace_s, self.now_at)
+        elif isinstance(effect, LimitRun):
+            self.world.limit(effect.run, effect.time_limit_s)
         elif isinstance(effect, ResizeRun):
             done = self.resizes(effect)
             self.scheduler.reports.resized(effect.run, effect.units, effect.places, done)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from betimes.errors import InputError
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import BOOTING
+from betimes.service.spec.job_changes import JobChanges
 from tests.service.reliability.cluster import Cluster, machine, spec
 
 POOL = ("fifo", "srsf", "max-min", "las", "wfq:thresholds=20+100,weights=3/5+3/10+1/10", "afs", "themis")
@@ -42,7 +44,7 @@ def play(
         cluster.arrive(cluster.now_at + 0.001)  # as time never stands still
         # Several things may have happened when the policy is asked.
         for _ in range(draw.choice((1, 1, 1, 2, 3))):
-            kind = draw.randrange(20)
+            kind = draw.randrange(23)
             if kind < 6:
                 asked = spec(
                     draw.choice((0.5, 3.0, 10.0, 40.0)),
@@ -92,8 +94,12 @@ def play(
                 cluster.promise(some)
             elif kind < 19:
                 cluster.arrive(cluster.now_at + draw.choice((0.0, 0.1, 1.0)))
-            else:
+            elif kind < 20:
                 _rent(cluster, draw)
+            elif kind < 21 and some:
+                cluster.ask("jobs.requeue_run", some, "ann")
+            elif some:
+                edit(cluster, draw, some)
         cluster.turn()
         what = draw.randrange(10)
         if what == 0:
@@ -116,6 +122,20 @@ def play(
     most = max(node.capacity[1] // 1000 for node in cluster.ledger.nodes.values())
     total = sum(node.capacity[1] // 1000 for node in cluster.ledger.nodes.values())
     assert not left, (left, most, total)
+
+
+def edit(cluster: Cluster, draw: random.Random, number: int) -> None:
+    other = draw.choice(list(cluster.ledger.jobs))
+    changes: list[dict[str, Any]] = [
+        {"estimate_s": draw.choice((1.0, 25.0))},
+        {"time_limit_s": draw.choice((6.0, 60.0))},
+        {"priority": draw.choice((-1, 1)), "name": "other"},
+        {"min_units": 1, "max_units": draw.choice((1, 2))},
+        {"cpu": draw.choice((0.5, 1.0))},
+        {"after": draw.choice(([], [f"{other}:any"]))},
+        {"begin_at": draw.choice((0.0, cluster.now_at + 5.0))},
+    ]
+    cluster.ask("edits.edit", [number], JobChanges(**draw.choice(changes)), "ann")
 
 
 def _rent(cluster: Cluster, draw: random.Random) -> None:

@@ -40,6 +40,17 @@ def _queued(data: Data, _: float) -> str:
     return f"estimated at {length(data['believed_s'])} ({data['basis']})"
 
 
+def _edited(data: Data, _: float) -> str:
+    named = ", ".join(f"{name}={_short(value)}" for name, value in data["changes"].items())
+    return named + ("; its promise is void" if data["voids"] else "")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}={one}" for name, one in value.items())
+    return (",".join(value) or "none") if isinstance(value, list) else f"{value}"
+
+
 def _granted(data: Data, _: float) -> str:
     if data["units"] == 0:
         return "no unit: other jobs come first"
@@ -151,6 +162,8 @@ def _believed(data: Data, _: float) -> str:
         return f"{left}, by its progress"
     if data["basis"] == "grace":
         return f"it is cancelled and ends within its grace period; {left}"
+    if not data.get("outran"):
+        return f"a user has changed its estimate or limit; {left}"
     return f"it outran its estimate; {left}"
 
 
@@ -260,6 +273,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "blocked": _reason,
     "retries": _reason,
     "held": _reason,
+    "edited": _edited,
     "failed": _reason,
     "cancelled": _reason,
     "idle": _reason,

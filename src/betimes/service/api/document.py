@@ -10,7 +10,15 @@ from pydantic.json_schema import models_json_schema
 from starlette.convertors import Convertor, register_url_convertor
 
 from betimes.service.api.limits import MOST_JOB_NUMBER
-from betimes.service.api.models import ErrorBody, JobBatch, JobNumbers, PolicyChoice, ProgressReport
+from betimes.service.api.models import (
+    ErrorBody,
+    JobBatch,
+    JobEdits,
+    JobNumbers,
+    PolicyChoice,
+    ProgressReport,
+)
+from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import SHA256, JobSpec
 from betimes.service.views.models import EventView, NodeSpec, TuneSpec, WhatIfSpec
 
@@ -128,6 +136,8 @@ def _document(app: FastAPI) -> dict[str, Any]:
         ErrorBody,
         JobSpec,
         JobBatch,
+        JobChanges,
+        JobEdits,
         JobNumbers,
         PolicyChoice,
         ProgressReport,

@@ -15,6 +15,7 @@ from betimes.service.api.limits import (
     MOST_WAIT_S,
 )
 from betimes.service.scheduling.job_states import Status
+from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import WHOLE, JobSpec, in_schema
 from betimes.service.views.models import By, JobFilter, JobView, NodeView, Submitted, View
 
@@ -45,6 +46,12 @@ class JobNumbers(Asked):
         description="leave out those to which it cannot be done as they are now, instead of refusing all; "
         "the answer has the others",
     )
+
+
+class JobEdits(JobNumbers):
+    """Jobs that are to be changed, all or none, and how."""
+
+    changes: JobChanges
 
 
 class ProgressReport(Asked):

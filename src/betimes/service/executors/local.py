@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -145,6 +145,16 @@ class LocalExecutor:
             self._force_later(found, grace_s + self._force_after_s)
             self._resume(found)
         await self._ask(run, f"stop {grace_s!r}")
+
+    async def limit(self, run: RunId, time_limit_s: float) -> None:
+        """Give a run another time limit, from its start; nothing happens if it has ended."""
+        if (found := self._runs.get(run)) is None:
+            return
+        await found.settled.wait()
+        found.launch = replace(found.launch, time_limit_s=time_limit_s)
+        if found.shim is not None:
+            self._enforce_limit(found, found.shim)
+        write_request(found.launch.control, f"limit {time_limit_s!r}")
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
         """Notify a run that registered a handler (`betimes.on_resize`) of its new units, and assign their devices;
@@ -367,6 +377,7 @@ class LocalExecutor:
         since_s = shim.get("started_steady_s")
         ran_s = time.time() - shim["started_at_s"] if since_s is None else time.monotonic() - since_s
         left_s = run.launch.time_limit_s - max(0.0, ran_s)
+        _cancel(run.limit)
         run.limit = asyncio.get_running_loop().call_later(
             max(0.0, left_s) + self._force_after_s, self._end_late, run
         )

@@ -75,6 +75,10 @@ class Executor(Protocol):
         """
         ...
 
+    async def limit(self, run: RunId, time_limit_s: float) -> None:
+        """Give a run another time limit, from its start; nothing happens if it has ended."""
+        ...
+
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
         """Notify a run with a resize handler of its new units; False: it has none and must be restarted."""
         ...

@@ -25,6 +25,7 @@ DEFAULT_WORK_S = 60.0
 class _Stay:
     run: RunId
     exit_code: int
+    began_at: float
     leaves_at: float = math.inf
     limit_at: float = math.inf
     discards: bool = False  # its work is lost when it leaves
@@ -59,7 +60,7 @@ class VirtualWorld:
                 work_s, speed = work_s / width, [each / width for each in speed]
             job = self.jobs[run.job] = VirtualJob(work_s, speed, self.restart_s)
         limit_at = now_at + launch.time_limit_s if launch.time_limit_s is not None else math.inf
-        self.stays[run.job] = _Stay(run, int(launch.env.get(EXIT_CODE, "0")), limit_at=limit_at)
+        self.stays[run.job] = _Stay(run, int(launch.env.get(EXIT_CODE, "0")), now_at, limit_at=limit_at)
         self._hold(run, launch.units, now_at)
         self.reports.append(Started(run, now_at))
 
@@ -89,6 +90,13 @@ class VirtualWorld:
             return False
         self._hold(run, units, now_at)
         return True
+
+    def limit(self, run: RunId, time_limit_s: float) -> None:
+        """A run has another time limit, from its start."""
+        stay = self.stays.get(run.job)
+        if stay is not None and stay.run == run and stay.leaves_at == math.inf:
+            stay.limit_at = stay.began_at + time_limit_s
+            heapq.heappush(self.due, (self._ends_at(self.jobs[run.job], stay), run.job, run.number))
 
     def forget(self, run: RunId, now_at: float, *, discards: bool = False) -> None:
         """The run's node has vanished, and the run with it; discards: its job starts anew."""
@@ -181,6 +189,10 @@ class VirtualExecutor:
     async def stop(self, run: RunId, grace_s: float) -> None:
         """Stop a run."""
         self.world.stop(run, grace_s, self.now())
+
+    async def limit(self, run: RunId, time_limit_s: float) -> None:
+        """Give a run another time limit."""
+        self.world.limit(run, time_limit_s)
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
         """Let a run work on so many units."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +21,7 @@ from betimes.service.scheduling.jobs import Action
 from betimes.service.scheduling.node import LOST, Node
 from betimes.service.scheduling.run_reports import Report, RunId
 from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.pipelines import by_number, check_names, resolved
 from betimes.service.views.models import Quote, QuoteOption
@@ -104,6 +105,36 @@ class ReleaseJobs(Command[list[int]]):
 
     def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
         return _control(self, "release", scheduler, scheduler.jobs.release)
+
+
+@dataclass(frozen=True)
+class RequeueJobs(Command[list[int]]):
+    """Stop the runs of all of these jobs, which start again, or of none; where_possible: of those that run."""
+
+    numbers: tuple[int, ...]
+    user: str
+    where_possible: bool = False
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
+        return _control(self, "requeue", scheduler, scheduler.jobs.requeue_run)
+
+
+@dataclass(frozen=True)
+class EditJobs(Command[list[int]]):
+    """Change all of these jobs, or none; where_possible: those that can be. The numbers of those that are."""
+
+    numbers: tuple[int, ...]
+    changes: JobChanges
+    user: str
+    where_possible: bool = False
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
+        def check(number: int) -> object:
+            return scheduler.edits.check(number, self.changes)
+
+        able = _able(scheduler, self.numbers, self.where_possible, check)
+        scheduler.edits.edit(able, self.changes, self.user)
+        return able
 
 
 @dataclass(frozen=True)
@@ -314,14 +345,17 @@ class NoteTuning(Command[int]):
 
 
 def _control(
-    asked: CancelJobs | HoldJobs | ReleaseJobs,
+    asked: CancelJobs | HoldJobs | ReleaseJobs | RequeueJobs,
     action: Action,
     scheduler: Scheduler,
     do: Callable[[int, str], None],
 ) -> list[int]:
     """Apply an action to every job, or to none if it fails for one; returns the jobs to which it was applied."""
-    numbers = dict.fromkeys(asked.numbers)
-    able = [number for number in numbers if _can_be(scheduler, action, number, asked.where_possible)]
+
+    def check(number: int) -> object:
+        return scheduler.jobs.check(action, number)
+
+    able = _able(scheduler, asked.numbers, asked.where_possible, check)
     for number in able:
         job = scheduler.ledger.jobs.get(number)
         if job is not None and not job.status.is_over:  # one that waited for another has ended with it
@@ -329,19 +363,26 @@ def _control(
     return able
 
 
-def _can_be(scheduler: Scheduler, action: Action, number: int, where_possible: bool) -> bool:
-    try:
-        scheduler.jobs.check(action, number)
-    except Unknown:
-        # Its row has been removed since it ended.
-        if not (where_possible and 0 < number < scheduler.ledger.next_job):
-            raise
-        return False
-    except Conflict:
-        if not where_possible:
-            raise
-        return False
-    return True
+def _able(
+    scheduler: Scheduler, numbers: Iterable[int], where_possible: bool, check: Callable[[int], object]
+) -> list[int]:
+    """The jobs to which something can be done, each once. Unless where_possible, raises what `check` raises for one."""
+
+    def is_able(number: int) -> bool:
+        try:
+            check(number)
+        except Unknown:
+            # Its row has been removed since it ended.
+            if not (where_possible and 0 < number < scheduler.ledger.next_job):
+                raise
+            return False
+        except Conflict:
+            if not where_possible:
+                raise
+            return False
+        return True
+
+    return [number for number in dict.fromkeys(numbers) if is_able(number)]
 
 
 def _of_a_cloud(rentals: Rentals | None) -> Rentals:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from betimes.errors import CloudError, Unavailable
 from betimes.service.executors.protocol import Executor, Place
@@ -21,6 +22,7 @@ from betimes.service.scheduling.effects import (
     DropRun,
     Effect,
     GiveBack,
+    LimitRun,
     OrderMachine,
     RentMachines,
     ResizeRun,
@@ -77,6 +79,10 @@ class EffectRunner:
             await executor.adopt([self._launches.of(job, scheduler.ledger.nodes) for job in mine])
             for job in mine:
                 run = job.run
+                if (
+                    run is not None and job.spec.time_limit_s is not None
+                ):  # it may have been changed just before
+                    await self._limit(executor, RunId(job.job_id, run.number), job.spec.time_limit_s)
                 if run is not None and run.stopping is not None:
                     left_s = max(0.0, (run.stop_by_at or 0.0) - self._now_s())
                     await self._stop(executor, RunId(job.job_id, run.number), left_s)
@@ -118,6 +124,8 @@ class EffectRunner:
             if effect.why == SPECULATED and isinstance(executor, VirtualExecutor):
                 executor.world.discard(effect.run)
             await self._stop(executor, effect.run, effect.grace_s)
+        elif isinstance(effect, LimitRun):
+            await self._limit(executor, effect.run, effect.time_limit_s)
         elif isinstance(effect, ResizeRun):
             places = tuple(Place(node, units) for node, units in effect.places)
             if isinstance(executor, VirtualExecutor):  # at this very instant
@@ -132,21 +140,29 @@ class EffectRunner:
 
     async def _stop(self, executor: Executor, run: RunId, grace_s: float) -> None:
         """Stop a run; one that has not even started, or cannot be reached just now, is not waited for."""
-        if isinstance(executor, VirtualExecutor):
-            await executor.stop(run, grace_s)
-        else:
-            self._background.go(self._stop_sometime(executor, run, grace_s))
-
-    async def _stop_sometime(self, executor: Executor, run: RunId, grace_s: float) -> None:
         by_at = self._now_s() + grace_s
+        await self._ask(executor, run, lambda: executor.stop(run, max(0.0, by_at - self._now_s())))
+
+    async def _limit(self, executor: Executor, run: RunId, time_limit_s: float) -> None:
+        """Give a run another time limit; likewise."""
+        await self._ask(executor, run, lambda: executor.limit(run, time_limit_s))
+
+    async def _ask(
+        self, executor: Executor, run: RunId, ask: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        if isinstance(executor, VirtualExecutor):
+            await ask()
+        else:
+            self._background.go(self._ask_sometime(run, ask))
+
+    async def _ask_sometime(self, run: RunId, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
         while True:
             try:
-                await executor.stop(run, grace_s)
+                await ask()
                 return
             except Unavailable as error:
-                log.warning("run %d.%d cannot be told to stop yet: %s", *run, error)
+                log.warning("run %d.%d cannot be reached yet: %s", *run, error)
                 await asyncio.sleep(RETRY_S)
-                grace_s = max(0.0, by_at - self._now_s())
 
     async def _resize(self, executor: Executor, effect: ResizeRun, places: tuple[Place, ...]) -> None:
         done = await executor.resize(effect.run, effect.units, places)

@@ -366,10 +366,13 @@ class Promises:
             self.controller.background.go(self._make_holding(numbers, held))
 
     def _late(self, events: Sequence[Event]) -> list[int]:
-        """Jobs that queue now, were submitted before, and have no promise."""
+        """Jobs that queue now, were submitted before, and have no promise, or none any more."""
         jobs = self.controller.scheduler.ledger.jobs
         queued = [
-            (jobs[event.job], event) for event in events if event.kind == "queued" and event.job in jobs
+            (jobs[event.job], event)
+            for event in events
+            if event.job in jobs
+            and (event.kind == "queued" or (event.kind == "requeued" and _is_by_user(event)))
         ]
         return [
             job.job_id
@@ -417,3 +420,7 @@ class Promises:
                 raise
             finally:
                 self.late -= 1
+
+
+def _is_by_user(requeued: Event) -> bool:
+    return (requeued.data.get("reason") or {}).get("code") == "requeued"

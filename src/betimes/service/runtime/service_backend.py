@@ -28,10 +28,12 @@ from betimes.service.runtime.admission import can_be_known, check_launchable, ch
 from betimes.service.runtime.commands import (
     AddNodes,
     CancelJobs,
+    EditJobs,
     HoldJobs,
     ReleaseJobs,
     RentNodes,
     ReportProgress,
+    RequeueJobs,
     SetNodeStatus,
     SubmitJobs,
 )
@@ -61,6 +63,7 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import DRAINED, DRAINING, UP
 from betimes.service.scheduling.reasons import WaitReasons, compiling, in_vain
 from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.pipelines import check_names
 from betimes.service.tuning.kept import PREFIX
@@ -323,6 +326,28 @@ class ServiceBackend:
     async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """Let held jobs start. Raises Unknown, Conflict."""
         return await self._views(await self.controller.ask(ReleaseJobs(tuple(ids), user, where_possible)))
+
+    async def requeue(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        """Stop runs of jobs that start again then. Raises Unknown, Conflict."""
+        return await self._views(await self.controller.ask(RequeueJobs(tuple(ids), user, where_possible)))
+
+    async def edit(
+        self, ids: Sequence[int], changes: JobChanges, user: str, where_possible: bool = False
+    ) -> list[JobView]:
+        """Change jobs, and promise an end anew to those whose promise is void by that.
+
+        Raises Unknown, Conflict, Refused.
+        """
+        numbers = await self.controller.ask(EditJobs(tuple(ids), changes, user, where_possible))
+        jobs = self.scheduler.ledger.jobs
+        void = [n for n in numbers if n in jobs and jobs[n].promised_finish_at is None]
+        if void and not self.scheduler.stands_by:
+            try:
+                await self.promises.make(void)
+            except BetimesError as error:
+                log.warning("no promise yet for the jobs just changed: %s", error)
+                self.promises.is_behind = True
+        return await self._views(numbers)
 
     async def _views(self, numbers: Sequence[int]) -> list[JobView]:
         """Jobs as they are after a change."""

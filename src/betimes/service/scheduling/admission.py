@@ -303,7 +303,7 @@ class Admission:
         indices, most = parse_array(spec.array) if spec.array else ([None], 0)
         first = ledger.next_job
         believed = ledger.runtime_estimates.believed(user, spec)
-        text = _text(spec.model_copy(update={"array": None}) if spec.array else spec)
+        text = spec_text(spec.model_copy(update={"array": None}) if spec.array else spec)
         numbers: list[int] = []
         follows = self._follows(spec)
         for at, index in enumerate(indices):
@@ -338,7 +338,7 @@ class Admission:
         trials = TrialSet(len(indices), believed.seconds, whole.max_units, whole.max_units)
         data: dict[str, Any] = {
             **common,
-            "spec": _text(whole),
+            "spec": spec_text(whole),
             "believed_s": full_run_s(believed.seconds, spec),
             "trials": asdict(trials),
         }
@@ -346,7 +346,12 @@ class Admission:
         if follows is not None:
             data["reason"] = reasons.after(follows)
         job = self._state.log("submitted", f"user:{user}", number, **data)
-        each = {**common, "spec": _text(trial_spec(spec)), "believed_s": believed.seconds, "set_id": number}
+        each = {
+            **common,
+            "spec": spec_text(trial_spec(spec)),
+            "believed_s": believed.seconds,
+            "set_id": number,
+        }
         for index in indices:
             self._state.log("submitted", f"user:{user}", ledger.next_job, **each, array_index=index)
         for trial in range(number + 1, ledger.next_job):
@@ -371,5 +376,6 @@ class Admission:
         return next((n for n, _ in map(parse_after, spec.after) if self._state.ended_as(n) is None), None)
 
 
-def _text(spec: JobSpec) -> dict[str, Any]:
+def spec_text(spec: JobSpec) -> dict[str, Any]:
+    """A specification as events have it."""
     return spec.model_dump(mode="json", exclude_defaults=True)

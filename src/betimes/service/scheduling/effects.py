@@ -39,6 +39,14 @@ class ResizeRun:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitRun:
+    """Give a run another time limit."""
+
+    run: RunId
+    time_limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class DropRun:
     """Forget a run that has vanished with its node; discards: its work is lost."""
 
@@ -100,6 +108,7 @@ Effect = (
     | StartRun
     | StopRun
     | ResizeRun
+    | LimitRun
     | DropRun
     | GiveBack
 )

@@ -44,6 +44,7 @@ KINDS = {
     "blocked": "a job waits for something other than the policy: a dependency, a limit, a delay",
     "held": "a user holds a job",
     "released": "a user releases a held job",
+    "edited": "a user has changed what a job asks for; what it was promised is void, unless only names were changed",
     "quoted": "a job was promised a start and an end",
     "promise-broken": "a job's end came after the promised interval, or is sure to; a new promise follows",
     "granted": "the policy gives a job a number of units, or none",

@@ -91,10 +91,8 @@ class JobIndex:
                 first = parse_after(after)[0]
                 if not job.status.is_over:
                     self._followers[first].add(number)
-                elif first in self._followers:
-                    self._followers[first].discard(number)
-                    if not self._followers[first]:
-                        del self._followers[first]
+                else:
+                    self._no_longer_follows(first, number)
         is_delayed = job.status is Status.BLOCKED and job.not_before_at > 0.0
         self.delays.set(number, job.not_before_at if is_delayed else None)
         self.promises.set(number, due_at(job))
@@ -108,6 +106,17 @@ class JobIndex:
         """The policy receives the job at the next decision, unless something happens before."""
         self.entering.add(job.job_id)
         self.note(job)
+
+    def unfollow(self, job: Job) -> None:
+        """The job is about to wait for others."""
+        for after in job.spec.after:
+            self._no_longer_follows(parse_after(after)[0], job.job_id)
+
+    def _no_longer_follows(self, first: int, number: int) -> None:
+        if first in self._followers:
+            self._followers[first].discard(number)
+            if not self._followers[first]:
+                del self._followers[first]
 
     def on_node(self, name: str) -> list[int]:
         """Jobs that are granted or bound to a node, by number."""
@@ -245,7 +254,13 @@ class Siblings:
         key = (job.user, job.spec.history_key)
         if not job.status.is_over and job.basis in LEARNT:
             self._live[key][job.job_id] = job
-        elif key in self._live:
+        else:
+            self.drop(job)
+
+    def drop(self, job: Job) -> None:
+        """The job follows this history no more."""
+        key = (job.user, job.spec.history_key)
+        if key in self._live:
             self._live[key].pop(job.job_id, None)
             if not self._live[key]:
                 for gone in (self._live, self._finished):

@@ -244,6 +244,10 @@ class Job:
         self.preemptions += self.account.preemptions - before.preemptions
         self.resizes += self.account.resizes - before.resizes
 
+    def void_promise(self) -> None:
+        """Its promise counts no more: a user has changed what it rested on."""
+        self.promised_finish_at = self.promised_within = self.judged = self.broken_until_at = None
+
     def has_run_s(self, now_at: float) -> float:
         """Total seconds of its runs."""
         if self.run is None or self.run.started_at is None:

@@ -58,6 +58,7 @@ LEGAL: dict[tuple[Status | None, Transition], Status] = {
     (_S.BLOCKED, Transition.CANCEL): _S.CANCELLED,
     (_S.QUEUED, Transition.START): _S.RUNNING,
     (_S.QUEUED, Transition.HOLD): _S.HELD,
+    (_S.QUEUED, Transition.BLOCK): _S.BLOCKED,
     (_S.QUEUED, Transition.CANCEL): _S.CANCELLED,
     (_S.HELD, Transition.RELEASE): _S.BLOCKED,
     (_S.HELD, Transition.CANCEL): _S.CANCELLED,

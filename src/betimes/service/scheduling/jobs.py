@@ -15,8 +15,13 @@ from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_spec import parse_after
 
-Action = Literal["cancel", "hold", "release"]
-_DONE: dict[Action, str] = {"cancel": "cancelled", "hold": "held", "release": "released"}
+Action = Literal["cancel", "hold", "release", "requeue"]
+_DONE: dict[Action, str] = {
+    "cancel": "cancelled",
+    "hold": "held",
+    "release": "released",
+    "requeue": "requeued",
+}
 
 
 class Jobs:
@@ -49,7 +54,7 @@ class Jobs:
                 self.end(job, "cancelled", reasons.in_vain(number, ended), "policy")
                 return
         if job.not_before_at > state.now_at:
-            if not job.attempt:
+            if not job.attempt or job.not_before_at == job.spec.begin_at:  # else it waits for its retry
                 self._block(job, reasons.begin(job.not_before_at))
             return
         if not index.has_room(job):
@@ -219,6 +224,8 @@ class Jobs:
 
     def check(self, action: Action, number: int) -> Job:
         """The job, if the action is possible now. Raises Unknown, Conflict."""
+        if action == "requeue":
+            return self._check_requeue(number)
         job = self._state.live_job(number, _DONE[action])
         if action != "cancel" and job.set_id is not None:
             text = f"job {number} is a trial of job {job.set_id}, and is {job.status.value} with it"
@@ -256,6 +263,28 @@ class Jobs:
         job = self.check("release", number)
         self._state.log("released", f"user:{user}", number)
         self.admit(job)
+
+    def requeue_run(self, number: int, user: str) -> None:
+        """Stop a job's run: it starts again, from its checkpoint if it has one. Raises Unknown, Conflict."""
+        self._runs.stop(self.check("requeue", number), "requeued", f"user:{user}")
+
+    def _check_requeue(self, number: int) -> Job:
+        ended = self._state.ended_as(number)
+        if ended is not None:
+            raise Conflict(
+                f"job {number} is {ended}; `betimes rerun {number}` submits it again, under a new number"
+            )
+        job = self._state.live_job(number, "requeued")
+        if job.trials is not None:
+            raise Conflict(f"job {number} is a set of trials; give the numbers of trials that run instead")
+        if job.run is None or not job.run.launched or job.run.stopping is not None:
+            raise Conflict(f"job {number} is {job.status.value}; only a job that runs can be requeued")
+        if not job.spec.requeue:
+            raise Conflict(
+                f"job {number} was submitted with requeue = false, so that it is not started again; "
+                f"`betimes cancel {number}` ends it, and `betimes rerun {number}` then submits it anew"
+            )
+        return job
 
     def _cancel_set(self, job: Job, user: str) -> None:
         """End the rest of a set: it is over when the last of its runs has exited."""

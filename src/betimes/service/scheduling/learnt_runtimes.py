@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from betimes.service.scheduling.beliefs import RuntimeEstimate
-from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
@@ -48,12 +47,12 @@ class LearntRuntimes:
                 elif job.status is Status.STOPPING or number in settled:
                     continue
                 elif job.attempt == 0 and job.units == 0:
-                    whole_s = self._whole_s(job, believed)
+                    whole_s = self._engine.whole_s(job, believed.seconds)
                     inside.waiting.setdefault((account.left_s, account.size_s, whole_s), []).append(number)
                     self._engine.believe(number, whole_s)
                 else:
                     inside.begun.append(number)
-                    self._engine.believe(number, self._left_s(job, believed))
+                    self._engine.believe(number, self._engine.rest_s(job, believed.seconds))
             if outside.waiting:
                 self.log(outside)
                 self._engine.enter_anew(set(outside.waiting[None]))
@@ -78,21 +77,6 @@ class LearntRuntimes:
             groups=groups,
             accounts={str(number): self._engine.account_row(number) for number in news.begun},
         )
-
-    def _whole_s(self, job: Job, believed: RuntimeEstimate) -> float:
-        """Total work of a job, in its engine's unit."""
-        whole_s = believed.seconds * self._engine.speed(job, job.spec.max_units)
-        if self._engine.is_nodes:
-            whole_s /= self._engine.speed(job, job.units or job.spec.max_units)
-        return whole_s
-
-    def _left_s(self, job: Job, believed: RuntimeEstimate) -> float:
-        """Work left of a job that has begun; one that outran the belief takes twice as long again."""
-        whole_s = self._whole_s(job, believed)
-        done_s = self._engine.done_s(job)
-        while whole_s <= done_s:
-            whole_s *= 2.0
-        return whole_s - done_s
 
 
 def ranges(numbers: Iterable[int]) -> list[list[int]]:

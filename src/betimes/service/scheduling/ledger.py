@@ -239,9 +239,23 @@ def _held(ledger: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Transition.HOLD)
     job.reason, job.account, job.binding, job.rental = event.data["reason"], None, None, None
     job.units, job.places, job.run = 0, [], None
-    job.promised_finish_at = job.promised_within = None  # void: it is promised anew when it queues
-    job.judged = None
+    job.void_promise()  # it is promised anew when it queues
     ledger.promise_errors.void(job)
+
+
+def _edited(ledger: Ledger, event: Event, job: Job) -> None:
+    data = event.data
+    job.spec = JobSpec(**data["spec"])
+    job.runtime_estimate_s, job.basis = data["believed_s"], data["basis"]
+    if "begin_at" in data["changes"]:
+        job.not_before_at = max(job.spec.begin_at or 0.0, job.not_before_at if job.failures else 0.0)
+    if data["leaves"]:  # the queue: it waits for something else now
+        job.status = next_status(job.status, Transition.BLOCK)
+        job.account, job.binding = None, None
+    if data["voids"]:
+        job.void_promise()
+        ledger.promise_errors.void(job)
+    ledger.promise_errors.edited(job)
 
 
 def _granted(_: Ledger, event: Event, job: Job) -> None:
@@ -292,7 +306,7 @@ def _measured(_: Ledger, event: Event, job: Job) -> None:
     job.alone_per_s = event.data["alone_per_s"]
 
 
-def _told(_: Ledger, event: Event, job: Job) -> None:
+def _told(ledger: Ledger, event: Event, job: Job) -> None:
     """The job's run is stopping."""
     data = event.data
     job.status = next_status(job.status, Transition.STOP)
@@ -301,6 +315,9 @@ def _told(_: Ledger, event: Event, job: Job) -> None:
             job.run.stopping = data["why"]
         job.run.stop_by_at = data["stop_by_at"]
     job.restarting_since_at = event.at_s if data["why"] == "resized" else None
+    if data["why"] == "requeued":
+        job.void_promise()  # it is promised anew once it waits again
+        ledger.promise_errors.void(job)
     if data["why"] == "preempted":
         job.makes_room_for = data.get("makes_room_for")
     if data.get("account"):
@@ -582,6 +599,7 @@ _CHANGES: dict[str, Change] = {
     "blocked": _blocked,
     "held": _held,
     "released": _moved(Transition.RELEASE),
+    "edited": _edited,
     "granted": _granted,
     "nominated": _bound,
     "reserved": _bound,

@@ -163,6 +163,18 @@ class PolicyEngine:
         trials, untouched = job.trials, len(elements.live) - len(begun)
         return work_left(trials.runtime_estimate_s, trials.taken_s, trials.finished, begun, untouched)
 
+    def whole_s(self, job: Job, run_s: float) -> float:
+        """Total work of a job, in the engine's unit, that takes so long on its max_units."""
+        whole_s = run_s * self.speed(job, job.spec.max_units)
+        return whole_s / self.speed(job, job.units or job.spec.max_units) if self.is_nodes else whole_s
+
+    def rest_s(self, job: Job, run_s: float) -> float:
+        """Work left of such a job; one that has outrun that belief takes twice as long again."""
+        whole_s, done_s = self.whole_s(job, run_s), self.done_s(job)
+        while whole_s <= done_s:
+            whole_s *= 2.0
+        return whole_s - done_s
+
     def speed(self, job: Job, units: int | None = None) -> float:
         """Speed-up of a job over one unit: on so many units, or on those of its run."""
         held = job.run.units if units is None and job.run else units or 1

@@ -111,6 +111,11 @@ class PromiseErrors:
         """A job is there from now on."""
         self.model.submitted(str(job.job_id), described(job))
 
+    def edited(self, job: Job) -> None:
+        """What a job asks for has changed."""
+        if self._knows(job):
+            self.model.run_times.changed(str(job.job_id), described(job))
+
     def started(self, job: Job, at: float) -> None:
         """A job's first run has begun; how long it takes says most if its width is fixed."""
         if self._knows(job) and job.spec.min_units == job.spec.max_units and job.trials is None:

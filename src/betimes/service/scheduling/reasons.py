@@ -52,6 +52,7 @@ CODES = {
     "no-family": "no node that is up is of a family of machines on which it can run",
     "preempted": "it was preempted for other jobs",
     "resized": "it restarts on another number of units",
+    "requeued": "a user requeued it: it starts again when its turn comes",
     "set": "it is a trial, and other trials hold the units of its set",
     "trials": "some of its trials failed or were cancelled",
     "cancelled": "a user cancelled it",
@@ -165,8 +166,14 @@ def stopping(why: str, by_at: float | None) -> dict[str, Any]:
     text = {
         "resized": "stopped, to restart on another number of units",
         "cancelled": "cancelled, and stopping",
+        "requeued": "requeued by a user, and stopping",
     }[why]
     return reason(why, text, by_at=by_at)
+
+
+def requeued() -> dict[str, Any]:
+    """Stopped by a user, to start again."""
+    return reason("requeued", "requeued by a user")
 
 
 def preempted(by: Sequence[int], policy: str, grace_s: float, by_at: float) -> dict[str, Any]:

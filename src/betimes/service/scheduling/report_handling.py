@@ -182,6 +182,8 @@ class ReportHandling:
         why, jobs = report.why, self._jobs
         if asked == "cancelled":
             jobs.end_cancelled(job)
+        elif asked == "requeued" and why in ("stopped", "lost", "node-lost"):
+            jobs.interrupted(job, reasons.requeued())
         elif asked == SPECULATED and why in ("stopped", "lost", "node-lost"):
             jobs.requeue(job, keeps=job.units > 0)
         elif why == "node-lost" and asked is None and job.losses < MOST_LOSSES and job.rental is not None:

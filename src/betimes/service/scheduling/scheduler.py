@@ -19,6 +19,7 @@ from betimes.service.engines.speedups import speed
 from betimes.service.scheduling.admission import Admission
 from betimes.service.scheduling.broken_promises import BrokenPromises
 from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
+from betimes.service.scheduling.edits import Edits
 from betimes.service.scheduling.effects import Effect
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.engine_job import wanted_for, wanted_of
@@ -72,6 +73,7 @@ class Scheduler:
         self.policy = EngineRenewal(state, engine, self.jobs, sets)
         self.promises = BrokenPromises(state)
         self.admission = Admission(state, engine, self.jobs)
+        self.edits = Edits(state, engine, self.jobs, self.admission, self.policy)
         self.reports = ReportHandling(state, engine, self.jobs, runs, sets, self.policy)
         self.nodes = Nodes(state, engine, self.jobs, runs, sets, self.policy)
         self.machines = MachineRentals(state, engine, self.nodes)
@@ -314,6 +316,7 @@ class Scheduler:
         self._sets.review()
         if self._sets.hold_in_vain():
             self.policy.nodes_changed()
+        edited = self.edits.hand_over()
         reported = self._engine.reported
         learnt = self._learnt.learn()
         self.planner.hand_over()
@@ -333,6 +336,8 @@ class Scheduler:
                     )
                     continue
                 cause, basis = ("timer", "grace") if ends else ("progress", "progress")
+                if number in edited:
+                    cause, basis = edited[number], self.ledger.jobs[number].basis
                 self._state.log("estimate-changed", cause, number, account=account, basis=basis)
         for number in what.gone:
             self.jobs.requeue(self.ledger.jobs[number])

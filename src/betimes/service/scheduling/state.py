@@ -177,6 +177,11 @@ class SchedulerState:
                 self.note_changed(self.ledger.jobs[changed.set_id])
         return changed
 
+    def forget_spec(self, job: Job) -> None:
+        """Another specification is about to take the place of the job's."""
+        self.job_index.unfollow(job)
+        self.siblings.drop(job)
+
     def note_changed(self, job: Job) -> None:
         """Store a job's row, perhaps without an event: progress is in no event."""
         self._changed[job.job_id] = job

@@ -1,4 +1,4 @@
-"""`betimes cancel`, `hold` and `release`."""
+"""`betimes cancel`, `hold`, `release` and `requeue`."""
 
 from __future__ import annotations
 
@@ -46,6 +46,9 @@ class _Verb(NamedTuple):
 
 _CANCEL = _Verb("cancel", "cancelled", ACTIVE, "that wait or run", "they are already over")
 _HOLD = _Verb("hold", "held", ("blocked", "queued"), "that wait", "they run, or are already over")
+_REQUEUE = _Verb(
+    "requeue", "requeued", ("running",), "that run", "they do not run, or may not be started again"
+)
 _RELEASE = _Verb("release", "released", ("held",), "that are held", "they are not held")
 
 
@@ -94,6 +97,23 @@ def release(
 ) -> None:
     """Let jobs that were held start again."""
     _act(_RELEASE, ids, _chosen(_RELEASE, ids, status, user, name, label, array, everything), state, as_json)
+
+
+def requeue(
+    ids: Ids = None,
+    name: Name = None,
+    user: User = None,
+    label: Label = None,
+    status: Status = None,
+    array: Array = None,
+    everything: All = False,
+    yes: Yes = False,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Stop jobs that run, and start them again when their turn comes, from their checkpoints if they have any."""
+    chosen = _chosen(_REQUEUE, ids, status, user, name, label, array, everything)
+    _act(_REQUEUE, ids, chosen, state, as_json, ask_first=not yes)
 
 
 def _chosen(
@@ -173,7 +193,7 @@ def _act(
 
 def _changed(service: PlainClient, verb: _Verb, wanted: Sequence[int]) -> list[JobView]:
     """The jobs after the change: a single job is changed or refused; of several, those that allow it are changed."""
-    ask = {"cancel": service.cancel, "hold": service.hold, "release": service.release}[verb.name]
+    ask = getattr(service, verb.name)
     if len(wanted) == 1:
         return ask(wanted)
     parts = [wanted[at : at + MOST_A_REQUEST] for at in range(0, len(wanted), MOST_A_REQUEST)]

@@ -37,7 +37,10 @@ def parse_ids(words: Sequence[str]) -> list[int]:
     for part in (part for word in words for part in word.split(",")):
         match = _RANGE.fullmatch(part.strip())
         if match is None:
-            raise InputError(f"ID {part[:40]!r}: give the numbers of jobs, as in 41 or 41-45")
+            raise InputError(
+                f"ID {part[:40]!r}: give the numbers of jobs, as in 41 or 41-45; `betimes jobs` lists them, and --name "
+                f"{part[:40]} means all jobs of that name"
+            )
         first = int(match["first"])
         last = int(match["last"] or first)
         if last < first:

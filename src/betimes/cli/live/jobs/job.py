@@ -111,8 +111,9 @@ def _show(
             say(f"not tried: {'; '.join(helped.not_tried)}")
     if story.quotes:
         say("", "Promises")
-        held_at = max((event.at for event in story.events if event.kind == "held"), default=-math.inf)
-        show(_QUOTE_COLUMNS, [_quote_row(quote, one, at_now, held_at) for quote in story.quotes], wide=wide)
+        voids = [event for event in story.events if event.kind == "held" or event.data.get("voids")]
+        void_at = max((event.at for event in voids), default=-math.inf)
+        show(_QUOTE_COLUMNS, [_quote_row(quote, one, at_now, void_at) for quote in story.quotes], wide=wide)
         for quote in story.quotes:
             for label, text in option_pairs(quote, at_now):
                 say(f"{label}: {text}")
@@ -251,14 +252,14 @@ def _tasks(spec: JobSpec) -> str:
             return f"{units} unit{'' if units == 1 else 's'} each, together on a node"
 
 
-def _quote_row(quote: Quote, one: JobView, at_now: float, held_at: float) -> list[str]:
+def _quote_row(quote: Quote, one: JobView, at_now: float, void_at: float) -> list[str]:
     from betimes.cli.render.jobs import off_by
     from betimes.cli.render.times import clock
     from betimes.units import length, usd
 
     truth = ""
-    if quote.made_at < held_at:
-        truth = "void: the job was held"
+    if quote.made_at < void_at:
+        truth = "void: the job was held or changed"
     elif one.finished_at is not None and one.status == "finished" and quote.finish_at is not None:
         truth = off_by(one.finished_at - quote.finish_at)
     return [

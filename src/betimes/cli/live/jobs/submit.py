@@ -143,7 +143,7 @@ def submit(
             ends = [(one.job_ids[0], one.job_ids[-1]) for one in submitted]
             print("\n".join(f"{first}" if first == last else f"{first}-{last}" for first, last in ends))
         elif not as_json:
-            _show_number(submitted, job_ids) if each_line is not None else _show(specs, submitted)
+            _show_number(submitted, job_ids) if each_line is not None else show_submitted(specs, submitted)
         if found is not None:
             found = as_promised(found, submitted[0].quote)
             if not as_json:
@@ -552,7 +552,7 @@ def _last(submitted: Sequence[Submitted]) -> Quote | None:
     return next((each for each in quotes if each is not None and each.finish_at is None), None)
 
 
-def _show(specs: Sequence[Fields], submitted: Sequence[Submitted]) -> None:
+def show_submitted(specs: Sequence[Fields], submitted: Sequence[Submitted]) -> None:
     from betimes.cli.render.jobs import done, no_promise, note_pairs, promise_pairs, starts, title
     from betimes.cli.render.tables import Column, say, show, show_pairs
     from betimes.cli.render.times import now, sentence

@@ -18,6 +18,7 @@ from betimes.service.api.models import (
     AccuracyQuery,
     HelpsQuery,
     JobBatch,
+    JobEdits,
     JobList,
     JobNumbers,
     JobQuery,
@@ -26,6 +27,7 @@ from betimes.service.api.models import (
     WaitQuery,
 )
 from betimes.service.api.streams import wait_until_over
+from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import (
     AccuracyView,
@@ -221,7 +223,46 @@ def _steering(verb: str, summary: str, description: str) -> None:
 
 _steering("cancel", "Cancel", "A queued job never starts; a running one is stopped within its grace period.")
 _steering("hold", "Hold", "Keep a job that has not started from starting.")
+_steering(
+    "requeue", "Requeue", "A running job is stopped within its grace period, and starts again in its turn."
+)
 _steering("release", "Release", "Let a held job start when its turn comes.")
+
+
+_CHANGES = {"time_limit_s": 7200, "priority": 3}
+
+
+@router.post(
+    "/jobs/{job_id:job}/edit",
+    summary="Change a job",
+    operation_id="edit_job",
+    responses={
+        200: examples.shown(examples.JOB, "The job as it is now, with its new promise."),
+        **failing(400, 401, 403, 404, 409, 413, 415, 422, 503),
+    },
+    openapi_extra=body(JobChanges, examples={"limit": _CHANGES}),
+)
+async def edit_job(job_id: JobId, request: Request, here: Here, user: User) -> JobView:
+    """Change what a job asks for: all of it while it waits; name, labels, priority, estimate and limit as it runs."""
+    changes = await read_model(request, JobChanges, here.limits)
+    return (await here.backend.edit([job_id], changes, user.user))[0]
+
+
+@router.post(
+    "/jobs/edit",
+    summary="Change several jobs",
+    operation_id="edit_jobs",
+    responses={
+        200: examples.shown(examples.JOB_LIST, "The jobs as they are now."),
+        **failing(400, 401, 403, 404, 409, 413, 415, 422, 503),
+    },
+    openapi_extra=body(JobEdits, examples={"several": {"jobs": [41, 42], "changes": _CHANGES}}),
+)
+async def edit_jobs(request: Request, here: Here, user: User) -> JobList:
+    """Make the same changes of several jobs: of all, or of none; or, where_possible, of those that allow it."""
+    asked = await read_model(request, JobEdits, here.limits)
+    numbers = list(dict.fromkeys(asked.jobs))
+    return JobList(jobs=await here.backend.edit(numbers, asked.changes, user.user, asked.where_possible))
 
 
 @router.post(

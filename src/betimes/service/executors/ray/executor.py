@@ -57,6 +57,11 @@ class RayExecutor:
         for link in self._links_of(run):
             link.stop(run, grace_s)
 
+    async def limit(self, run: RunId, time_limit_s: float) -> None:
+        """Give a run another time limit, on every node."""
+        for link in self._links_of(run):
+            link.limit(run, time_limit_s)
+
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
         """Notify a run on one node of its new units; False: it must be restarted, as on several nodes."""
         gang = self._gangs.get(run)

@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,12 @@ class NodeLink:
     def signal(self, run: RunId, number: int) -> None:
         """Send a signal to a run's processes."""
         self._go(self._request(run, "signal", lambda wanted: (wanted.launch.run, number)))
+
+    def limit(self, run: RunId, time_limit_s: float) -> None:
+        """Give a run another time limit."""
+        if (wanted := self._runs.get(run)) is not None:
+            wanted.launch = replace(wanted.launch, time_limit_s=time_limit_s)
+            self._go(self._request(run, "limit", lambda wanted: (wanted.launch.run, time_limit_s)))
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
         """Notify a run of its new units; False: it must be restarted, or the node does not answer."""

@@ -186,9 +186,8 @@ class Supervisor:
         self.memory.take(self.pid)
         command_start_ticks = start_ticks(self.pid)
         self.started, self.started_s = time.monotonic(), time.time()
-        if (limit_s := self.launch["time_limit_s"]) is not None:
-            self.limit_at = self.started + limit_s
-            self.warn_at = self.limit_at - self.launch["warn_s"] if self.launch["warn_s"] else _NEVER
+        if self.launch["time_limit_s"] is not None:
+            self._limit(self.launch["time_limit_s"])
         self.look_at = self.started + self.memory.look_s
         about = {
             "identity": self.launch["identity"],
@@ -308,6 +307,8 @@ class Supervisor:
                     self._stop("stopped", float(amount))
                 elif what == b"signal":
                     self._signal(int(amount))
+                elif what == b"limit":
+                    self._limit(float(amount))
                 elif what == b"memory":
                     self.memory.allow(int(amount))
             except (
@@ -316,6 +317,13 @@ class Supervisor:
                 OverflowError,
             ) as error:  # a process that can write here can write anything
                 self._complain(f"ignored {request!r}: {error}")
+
+    def _limit(self, time_limit_s: float) -> None:
+        """Set the time limit, from the command's start; it is warned again if it was before."""
+        if self.launch["time_limit_s"] == time_limit_s and self.limit_at != _NEVER:
+            return
+        self.launch["time_limit_s"], self.limit_at = time_limit_s, self.started + time_limit_s
+        self.warn_at = self.limit_at - self.launch["warn_s"] if self.launch["warn_s"] else _NEVER
 
     def _signal(self, number: int) -> None:
         for pid in list(descendants(os.getpid())) or [-self.pid]:
