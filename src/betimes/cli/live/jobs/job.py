@@ -191,6 +191,9 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
     each = " of" if spec.max_units == 1 else ", each of"
     pairs = [
         ("command", command_line(spec.command)),
+        ("conda", spec.conda or ""),
+        ("venv", spec.venv or ""),
+        ("image", spec.image or ""),
         ("folder", spec.workdir or ""),
         ("upload", spec.upload or ""),
         ("output", spec.output or ""),
