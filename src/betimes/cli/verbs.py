@@ -76,6 +76,7 @@ VERBS = {
     "submit": Verb(f"{_JOBS}.submit", "submit", "Submit a command or a file of jobs."),
     "quote": Verb(f"{_JOBS}.submit", "quote", "Ask when a job would be done."),
     "run": Verb(f"{_JOBS}.run", "run", "Submit a command, print its output, and exit as it does."),
+    "attach": Verb(f"{_JOBS}.run", "attach", "Print what a job prints from now on, and exit as it does."),
     "jobs": Verb(f"{_JOBS}.jobs", "jobs", "List jobs."),
     "status": Verb(f"{_JOBS}.jobs", "status", "Print the status of jobs, a word each."),
     "job": Verb(f"{_JOBS}.job", "job", "Tell the story of a job."),

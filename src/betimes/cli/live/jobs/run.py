@@ -1,4 +1,4 @@
-"""`betimes run`: submit a command, print its output as it comes, and end as it ends."""
+"""`betimes run` and `betimes attach`: print the output of a job as it comes, and end as it ends."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from betimes.cli.live.following import INTERRUPTED, Left
+from betimes.cli.live.jobs.ids import Ids
 from betimes.cli.live.jobs.job_options import Job
 from betimes.cli.live.jobs.submit import Command, submit_one
 from betimes.cli.verbs import Json, State
 from betimes.errors import BetimesError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from betimes.client.plain import PlainClient
     from betimes.service.views.models import JobView
@@ -43,22 +44,70 @@ def run(job: Job, command: Command = None, state: State = None, as_json: Json = 
         ends_at = None if taken.quote is None else taken.quote.finish_at
         done = "" if ends_at is None else f", done {both(ends_at, now())}"
         print(f"betimes: job {job_id}{done}", file=sys.stderr, flush=True)
-        with _cancelled_by_signals(state, job_id) as asked:
+        with _cancelled_by_signals(state, job_id, lambda: True) as asked:
             copy(service.logs(job_id, follow=True), sys.stderr if as_json else sys.stdout)
             over = service.wait(job_id)
         code = _exit_code(service, over, was_asked=asked.is_set())
     if as_json:
         print_json(over)
+    _end(over, code)
+
+
+def attach(ids: Ids, state: State = None) -> None:
+    """Print what a job prints from now on, and exit with its exit code.
+
+    Ctrl-C in a terminal asks whether to cancel the job; without that it goes on, and so it does without a terminal.
+    """
+    from betimes.cli.live.connection import connect
+    from betimes.cli.live.jobs.ids import resolve
+    from betimes.cli.live.jobs.logs import copy
+
+    with connect(state, waits=True) as service:
+        wanted = resolve(service, ids)
+        if len(wanted) > 1:
+            raise InputError(f"attach: {len(wanted)} jobs are named; name one")
+        (job_id,) = wanted
+        job = service.job(job_id).job
+        if job.finished_at is not None:
+            raise InputError(f"job {job_id} is over; `betimes logs {job_id}` prints its output")
+        if job.started_at is None:
+            print(f"betimes: job {job_id} has not started yet", file=sys.stderr, flush=True)
+        with _cancelled_by_signals(state, job_id, lambda: _is_to_end(job_id)) as asked:
+            copy(service.logs(job_id, follow=True, tail=None if job.started_at is None else 0))
+            over = service.wait(job_id)
+        _end(over, _exit_code(service, over, was_asked=asked.is_set()))
+
+
+def _is_to_end(job_id: int) -> bool:
+    """Ask in a terminal whether a job is to be cancelled."""
+    if not sys.stdin.isatty():
+        return False
+    print(
+        f"\nbetimes: cancel job {job_id}? y; or Enter: leave, and it goes on ",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _end(over: JobView, code: int | None) -> None:
+    """End as the job has ended. Raises Left, or BetimesError for one without an exit code."""
     if code is None:
         ended = "was cancelled" if over.status == "cancelled" else "has failed"
-        raise BetimesError(f"job {job_id} {ended}; `betimes job {job_id}` says why")
+        raise BetimesError(f"job {over.job_id} {ended}; `betimes job {over.job_id}` says why")
     if code:
         raise Left(code)
 
 
 @contextmanager
-def _cancelled_by_signals(state: str | None, job_id: int) -> Iterator[threading.Event]:
-    """Inside, Ctrl-C and SIGTERM cancel the job; whether one came. The output is read on meanwhile."""
+def _cancelled_by_signals(
+    state: str | None, job_id: int, confirm: Callable[[], bool]
+) -> Iterator[threading.Event]:
+    """Inside, Ctrl-C and SIGTERM cancel the job if that is confirmed; whether one did. The output is read on meanwhile.
+
+    Raises Left for one that is not confirmed, and for another one.
+    """
     from betimes.cli.live.connection import connect
 
     asked = threading.Event()
@@ -68,7 +117,7 @@ def _cancelled_by_signals(state: str | None, job_id: int) -> Iterator[threading.
             another.cancel([job_id], where_possible=True)
 
     def heed(*_: object) -> None:
-        if asked.is_set():
+        if asked.is_set() or not confirm():
             raise Left
         asked.set()
         threading.Thread(target=cancel, daemon=True).start()
