@@ -1,7 +1,7 @@
 """Client verbs are cheap: CPU seconds of each verb from start to end, beside Slurm's where that is installed.
 
 Every figure is the median of new processes, on a service with 200 jobs; `submit --each-line` is one for all of its
-lines. Slurm's commands are measured where a controller answers (`scontrol ping`).
+lines. Those of Slurm itself are measured where slurmctld, slurmd and munged are installed, on a cluster started here.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from measuring import Table, arguments, introduce
@@ -23,9 +26,33 @@ JOBS = 200
 PATIENCE_S = 300.0  # until the service has compiled its policy
 VERBS = (
     *("submit --estimate 1s -- true", "quote -- true", "jobs", "jobs --json", "job 1", "logs 1", "wait 1"),
-    *("events", "nodes", "policy", "fleet", "portfolio", "hold 150", "release 150", "cancel 151"),
+    *("status 1", "events", "nodes", "policy", "fleet", "portfolio", "hold 150", "release 150", "cancel 151"),
 )
-SLURM = ("sbatch --wrap true", "squeue", "sinfo")
+SLURM = ("sbatch --wrap true", "squeue", "scancel 1", "sinfo")
+DAEMONS = ("munged", "slurmctld", "slurmd")
+CONFIGURATION = """\
+ClusterName=bench
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+StateSaveLocation={folder}/controller
+SlurmdSpoolDir={folder}/node
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+MpiDefault=none
+SelectType=select/linear
+ReturnToService=2
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""
 
 
 def timed(command: tuple[str, ...], env: dict[str, str]) -> tuple[float, float]:
@@ -34,6 +61,46 @@ def timed(command: tuple[str, ...], env: dict[str, str]) -> tuple[float, float]:
     subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
     wall_s, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall_s
+
+
+@contextmanager
+def slurm(folder: Path, env: dict[str, str]) -> Iterator[dict[str, str] | None]:
+    """The environment for the commands of a Slurm with one node, this machine; null: it is not installed."""
+    if not all(map(shutil.which, DAEMONS)):
+        yield None
+        return
+    for name in ("controller", "node"):
+        (folder / name).mkdir(parents=True)
+    folder.chmod(0o700)
+    (folder / "key").write_bytes(os.urandom(1024))
+    (folder / "key").chmod(0o400)
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    host, user = socket.gethostname().split(".")[0], os.environ.get("USER", "root")
+    text = CONFIGURATION.format(host=host, ports=ports, user=user, folder=folder, cores=os.cpu_count())
+    (folder / "slurm.conf").write_text(text)
+    env = {**env, "SLURM_CONF": str(folder / "slurm.conf")}
+    files = [
+        f"--{each}={folder}/munge.{each.split('-')[0]}"
+        for each in ("socket", "pid-file", "log-file", "seed-file")
+    ]
+    calls = [["munged", "--foreground", "--force", f"--key-file={folder}/key", *files]]
+    calls += [[daemon, "-D"] for daemon in DAEMONS[1:]]
+    nowhere = subprocess.DEVNULL
+    daemons = [subprocess.Popen(call, env=env, stdout=nowhere, stderr=nowhere) for call in calls]
+    try:
+        give_up = time.monotonic() + PATIENCE_S
+        while b"idle" not in subprocess.run(["sinfo"], env=env, capture_output=True, check=False).stdout:
+            if time.monotonic() > give_up:
+                raise SystemExit("Slurm did not come up")
+            time.sleep(0.5)
+        yield env
+    finally:
+        for daemon in reversed(daemons):
+            daemon.terminate()
+            daemon.wait()
 
 
 def main() -> None:
@@ -61,15 +128,26 @@ def main() -> None:
             subprocess.run(many, check=True, stdout=subprocess.DEVNULL, env=env)
             table = Table("command", "CPU s", "wall s", "x of Python's CPU", first=44)
             python_s = 0.0
+            made = Path(folder) / "slurm-bin"
+            subprocess.run([*BETIMES, "slurm-commands", made], check=True, capture_output=True, env=env)
             commands = {"python -c pass": (sys.executable, "-c", "pass")}
             commands |= {f"betimes {verb}": (*BETIMES, *verb.split()) for verb in VERBS}
-            if shutil.which("sbatch") and not subprocess.run(["scontrol", "ping"], check=False).returncode:
-                commands |= {text: tuple(text.split()) for text in SLURM}
-            for name, command in commands.items():
+            commands |= {
+                f"{text}, of Betimes": (f"{made}/{text.split()[0]}", *text.split()[1:]) for text in SLURM
+            }
+
+            def measure(name: str, command: tuple[str, ...], env: dict[str, str]) -> None:
+                nonlocal python_s
                 taken = [timed(command, env) for _ in range(given.repeats)]
                 cpu_s, wall_s = (statistics.median(column) for column in zip(*taken, strict=True))
                 python_s = python_s or cpu_s
                 table.line(name, cpu_s, wall_s, cpu_s / python_s)
+
+            for name, command in commands.items():
+                measure(name, command, env)
+            with slurm(Path(folder) / "slurm", env) as slurm_env:
+                for text in SLURM if slurm_env is not None else ():
+                    measure(f"{text}, of Slurm", tuple(text.split()), slurm_env)
             cpu_s, wall_s = timed((*BETIMES, "submit", "--estimate", "1s", "--each-line", str(lines)), env)
             table.line(f"betimes submit --each-line, {20 * JOBS:,} lines", cpu_s, wall_s, cpu_s / python_s)
             print(f"\n{20 * JOBS / wall_s:,.0f} jobs a second, with the service on the same machine")

@@ -152,8 +152,8 @@ def job_files_page() -> str:
             "plain numbers only.\n"
             "- A text as `command` is split as a shell would split it, and nothing more: for variables, pipes and `&&` "
             'write `["bash", "-c", "..."]`.\n'
-            "- `workdir`, `checkpoint_dir` and `upload` are relative to the file. Without `workdir` and `upload` a job "
-            "runs in the folder in which it is submitted.\n"
+            "- `workdir`, `checkpoint_dir`, `venv` and `upload` are relative to the file. Without `workdir` and "
+            "`upload` a job runs in the folder in which it is submitted.\n"
             "- Values of `env`, `labels` and `require` are text: numbers go in quotes.\n"
             "- Unquoted words of YAML mean what YAML 1.2 says (`no` and `12:30` are text). Aliases, merges and tags "
             f"are not read. A file has at most {MOST_BYTES >> 20} MiB and {MOST_JOBS:,} jobs.",

@@ -13,7 +13,7 @@ from betimes.cli.live.following import INTERRUPTED, Left
 from betimes.errors import BetimesError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import FrameType
 
     from typer import TyperException
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 FAILED = 1
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0, 2 for bad input, 130 for Ctrl-C, 1 for anything else."""
+def main(arguments: Sequence[str] | None = None, run: Callable[[list[str]], int] | None = None) -> int:
+    """Run the command line; returns the exit code: 0, 2 for bad input, 130 for Ctrl-C, 1 for anything else.
+
+    run: what runs a verb; by default a call without mistakes runs directly, and another as a command of Typer.
+    """
     signal.signal(signal.SIGTERM, _end)
     sys.unraisablehook = _again_if_lost
     try:
-        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        code = (run or _run)(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
     except BrokenPipeError:
         return _without_reader()
@@ -38,17 +41,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _end_at_once_if_busy(ended.code if isinstance(ended.code, int) else FAILED)
         raise
     except BetimesError as error:
-        return _fail(error, str(error), error.exit_code)
-    except MemoryError as error:
-        return _fail(error, "there is not enough memory; take fewer jobs (--jobs N) or --processes 1", FAILED)
+        return _fail(str(error), error.exit_code)
+    except MemoryError:
+        return _fail("there is not enough memory; take fewer jobs (--jobs N) or --processes 1", FAILED)
     except Exception as error:
         if "typer" in sys.modules:
             from typer import TyperException
 
             if isinstance(error, TyperException):
-                return _fail(error, _usage(error), error.exit_code)
+                return _fail(_usage(error), error.exit_code)
         hint = "" if _wants_traceback() else " (BETIMES_TRACEBACK=1 shows where)"
-        return _fail(error, f"{type(error).__name__}: {error}{hint}", FAILED)
+        return _fail(f"{type(error).__name__}: {error}{hint}", FAILED)
     if code == INTERRUPTED:
         print("betimes: interrupted", file=sys.stderr)
         _end_at_once_if_busy(code)
@@ -68,11 +71,11 @@ def _run(words: list[str]) -> int:
     return get_command(app).main(words, prog_name="betimes", standalone_mode=False) or 0
 
 
-def _fail(error: BaseException, message: str, code: int) -> int:
+def _fail(message: str, code: int) -> int:
     if _wants_traceback():
         import traceback
 
-        traceback.print_exception(error)
+        traceback.print_exc()
     print("betimes:", " ".join(message.split()), file=sys.stderr)
     return code
 
@@ -115,7 +118,7 @@ def _end(number: int, _: FrameType | None) -> None:
 def _again_if_lost(lost: sys.UnraisableHookArgs) -> None:
     """Raise an interrupt again that arrived inside a finaliser, where Python can only ignore it."""
     error = lost.exc_value
-    if not isinstance(error, KeyboardInterrupt | SystemExit):
+    if not isinstance(error, (KeyboardInterrupt, SystemExit)):
         sys.__unraisablehook__(lost)
         return
 

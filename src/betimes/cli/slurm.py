@@ -299,13 +299,14 @@ def slurm_commands(
 
     They talk to the service that the environment names (BETIMES_URL, BETIMES_STATE), as `betimes` does.
     """
-    target = Path(folder).expanduser().absolute()
+    target, here = Path(folder).expanduser().absolute(), Path(__file__).parents[2]
+    found = f"sys.path.insert(0, {str(here)!r})\n\n" if here.is_file() else ""
     try:
         target.mkdir(parents=True, exist_ok=True)
         for name in COMMANDS:
             file = target / name
             file.write_text(
-                f"#!{sys.executable}\nimport sys\n\nfrom betimes.cli.slurm import main\n\n"
+                f"#!{sys.executable}\nimport sys\n\n{found}from betimes.cli.slurm import main\n\n"
                 f'sys.exit(main("{name}", sys.argv[1:]))\n',
                 encoding="utf-8",
             )

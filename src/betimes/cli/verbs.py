@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ VERBS = {
     "submit": Verb(f"{_JOBS}.submit", "submit", "Submit a command or a file of jobs."),
     "quote": Verb(f"{_JOBS}.submit", "quote", "Ask when a job would be done."),
     "run": Verb(f"{_JOBS}.run", "run", "Submit a command, print its output, and exit as it does."),
+    "attach": Verb(f"{_JOBS}.run", "attach", "Print what a job prints from now on, and exit as it does."),
     "jobs": Verb(f"{_JOBS}.jobs", "jobs", "List jobs."),
     "status": Verb(f"{_JOBS}.jobs", "status", "Print the status of jobs, a word each."),
     "job": Verb(f"{_JOBS}.job", "job", "Tell the story of a job."),
@@ -107,6 +109,9 @@ VERBS = {
     "accuracy": Verb("betimes.cli.live.accuracy", "accuracy", "Show how well promises held."),
     "events": Verb("betimes.cli.live.events", "events", "Print what happened and what was decided."),
     "slurm-commands": Verb("betimes.cli.slurm", "slurm_commands", "Put Slurm's commands into a folder."),
+    "client-file": Verb(
+        "betimes.cli.client_file", "client_file", "Write a client that needs no installation, as one file."
+    ),
     "simulate": Verb("betimes.cli.simulate.simulate", "simulate", "Run a workload under a policy."),
     "compare": Verb(
         "betimes.cli.simulate.compare", "compare", "Run a workload under several policies, side by side."
@@ -129,7 +134,7 @@ def quick(words: Sequence[str]) -> Callable[[], None] | None:
     if verb is None or "_BETIMES_COMPLETE" in os.environ:
         return None
     function = function_of(verb)
-    values = _parsed(_parameters(function), rest)
+    values = _parsed(parameters_of(function), rest)
     return None if values is None else lambda: function(**values)
 
 
@@ -142,9 +147,13 @@ class _Parameter(NamedTuple):
     table: str
 
 
-def _parameters(function: Callable[..., None]) -> list[_Parameter]:
+def parameters_of(function: Callable[..., None]) -> list[_Parameter]:
+    """The parameters of a verb, with those of its tables."""
     found: list[_Parameter] = []
-    for name, annotation in get_type_hints(function, include_extras=True).items():
+    declared = SimpleNamespace(
+        __annotations__=function.__annotations__
+    )  # before 3.11 a default of None adds Optional
+    for name, annotation in get_type_hints(declared, function.__globals__, include_extras=True).items():
         if name == "return":
             continue
         kind, told = annotation.__origin__, annotation.__metadata__[0]
@@ -172,7 +181,7 @@ def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str,
         if isinstance(parameter.told, Option)
         for spelt in parameter.told.flags
         for flags in [spelt.split("/")]
-        for flag in (flags if _single(parameter.kind) is bool else [spelt])
+        for flag in (flags if single(parameter.kind) is bool else [spelt])
     }
     rest: list[str] = []
     left = iter(words)
@@ -186,7 +195,7 @@ def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str,
                 continue
             name, equals, text = word.partition("=")
             parameter, is_yes = by_flag[name]
-            kind = _single(parameter.kind)
+            kind = single(parameter.kind)
             if kind is bool:
                 if equals:
                     return None
@@ -203,7 +212,7 @@ def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str,
             else:
                 target[parameter.name] = value
         for parameter in (each for each in parameters if isinstance(each.told, Argument)):
-            kind = _single(parameter.kind)
+            kind = single(parameter.kind)
             taken = rest if _is_many(kind) else rest[:1]
             rest = rest[len(taken) :]
             if taken:
@@ -228,7 +237,7 @@ def is_script(path: str) -> bool:
         return True
 
 
-def _single(kind: Any) -> Any:
+def single(kind: Any) -> Any:
     """The type of a parameter without `| None`."""
     return (
         next((each for each in getattr(kind, "__args__", ()) if each is not type(None)), kind)

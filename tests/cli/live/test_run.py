@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,54 @@ def test_an_interrupt_cancels_the_job_and_shows_the_rest_of_its_output(state: Pa
             assert [job["status"] for job in jobs] == ["cancelled"]
 
     asyncio.run(story())
+
+
+def test_a_running_job_is_followed_from_now_on(state: Path, tmp_path: Path) -> None:
+    script = f"echo early; until test -e {tmp_path}/end; do echo tick; sleep 0.1; done; exit 5"
+    terminal, theirs = os.openpty()
+
+    def attached(job: str, stdin: int) -> subprocess.Popen[str]:
+        call = [sys.executable, "-m", "betimes", "attach", job]
+        child = subprocess.Popen(call, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        assert child.stdout.readline() == "tick\n"  # it is there, and has left out what came before
+        return child
+
+    def said(child: subprocess.Popen[str]) -> str:
+        """Its first line on standard error, up to the question."""
+        assert child.stderr is not None
+        return child.stderr.readline() + child.stderr.read(len("betimes: cancel job 1?"))
+
+    def begun(*options: str) -> None:
+        job = program("submit", "--id-only", *options, "--", "sh", "-c", script).out.strip()
+        while "tick" not in program("logs", job).out:
+            time.sleep(0.1)
+
+    def try_it() -> None:
+        begun("--grace", "0")
+        for answer, status in ((b"\n", "running"), (b"y\n", "cancelled")):
+            with attached("1", theirs) as child:
+                child.send_signal(signal.SIGINT)
+                assert said(child) == "\nbetimes: cancel job 1?"
+                os.write(terminal, answer)
+                child.communicate()
+                assert child.returncode == 130
+            assert program("status", "1").out == f"{status}\n"
+        begun()
+        with attached("2", subprocess.DEVNULL) as child:
+            (tmp_path / "end").touch()
+            child.communicate()
+            assert child.returncode == 5
+
+    async def story() -> None:
+        async with running(ServiceConfig(state=state)):
+            await asyncio.to_thread(try_it)
+
+    try:
+        asyncio.run(story())
+    finally:
+        os.close(terminal)
+        os.close(theirs)
 
 
 def test_an_array_is_refused(betimes: Call) -> None:

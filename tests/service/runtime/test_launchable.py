@@ -76,6 +76,25 @@ def refused_folder(field: str, **asked: Any) -> str:
     return str(error.value)
 
 
+def test_an_environment_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    said = refused_folder("venv", venv=str(tmp_path))
+    assert said.endswith(
+        "is no virtual environment, as it has no bin/python; make one with `python3 -m venv`, or name another"
+    )
+    program(tmp_path / "bin", "python")
+    program(tmp_path / "bin", "tool")
+    check("tool", venv=str(tmp_path))
+    said = refused_folder("image", image="python:3", kept={"PATH": f"{tmp_path}/bin"})
+    assert said.startswith(
+        "image: none of apptainer, podman, docker is installed on the machine that runs the job"
+    )
+    program(tmp_path / "bin", "podman")
+    check("only-in-the-image", image="python:3", kept={"PATH": f"{tmp_path}/bin"})
+    check("only-in-conda", conda="train")
+    with pytest.raises(ValueError, match="conda and image exclude each other"):
+        JobSpec(command=["a"], conda="train", image="python:3")
+
+
 def test_a_working_directory_that_is_none_is_refused(tmp_path: Path) -> None:
     said = refused_folder("workdir", workdir=tmp_path / "missing")
     assert (

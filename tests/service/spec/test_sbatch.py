@@ -11,7 +11,7 @@ import pytest
 
 from betimes.errors import InputError
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.spec.sbatch import parse_memory, parse_time, read_script, split_command
+from betimes.service.spec.sbatch import command_line, parse_memory, parse_time, read_script, split_command
 from betimes.service.spec.spelling import exported, parse_begin
 
 SCRIPTS = sorted(Path(__file__).with_name("slurm_scripts").glob("*.sbatch"))
@@ -126,3 +126,15 @@ def test_exported_variables() -> None:
     assert exported("ALL,PATH=/opt", ENVIRON) == {"HOME": "/u/me", "PATH": "/opt"}
     with pytest.raises(ValueError, match="is not a variable"):
         exported("a b", ENVIRON)
+    unkept = {"LONG": "x" * 65_537, "BYTES": "\udcff", "BETIMES_RUN_TOKEN": "secret", "": "empty"}
+    assert exported("ALL", {**ENVIRON, **unkept}) == {"HOME": "/u/me", "PATH": "/bin"}
+    kept = {"LINES": "a\nb", "BASH_FUNC_module%%": "() { :; }", "with space": "é"}
+    assert exported("ALL", kept) == kept
+
+
+def test_a_script_for_bash_is_started_by_one() -> None:
+    """Other shells lose the functions in the environment, such as `module` of clusters."""
+    for first, shell in (("#!/bin/bash -l", "bash"), ("#!/usr/bin/env bash", "bash"), ("#!/bin/sh", "sh")):
+        command = read_script(f"{first}\ntrue\n", "job.sh").fields["command"]
+        assert command[0] == shell
+        assert command_line(command) == "batch script job.sh"

@@ -18,6 +18,7 @@ from betimes.service.machines.machine import REAL, Kind, Machine
 from betimes.service.scheduling.engine_factory import pool_resource
 from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.scheduling.node import LOST, Node
+from betimes.service.spec.environments import CONTAINERS
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.uploads.archive import DamagedArchive, trouble_of
 
@@ -31,29 +32,50 @@ def can_be_known(nodes: Iterable[Node]) -> bool:
 
 
 def check_launchable(specs: Sequence[JobSpec], kept: Mapping[str, str]) -> None:
-    """Raise Refused for a command, a working directory or a checkpoint folder with which no run could start.
+    """Raise Refused for a command, a folder or an environment with which no run could start.
 
     `kept`: the part of the service's environment that jobs get. A job that follows another is not checked: the other
     may make its command and its folders.
     """
-    known: set[tuple[str, str, str, str | None, bool]] = set()
+    known: set[tuple[str | bool | None, ...]] = set()
     for spec in specs:
         env = {**kept, **spec.env}
         program, workdir, path = spec.command[0], spec.workdir or "/", env.get("PATH", os.defpath)
-        asked = (program, workdir, path, spec.checkpoint_dir, spec.upload is None)
+        if spec.venv is not None:
+            path = f"{spec.venv}/bin{os.pathsep}{path}"
+        within = (spec.conda, spec.venv, spec.image)
+        asked = (program, workdir, path, spec.checkpoint_dir, spec.upload is None, *within)
         if spec.after or asked in known:
             continue
         launch = {"command": spec.command, "workdir": workdir, "env": env}
+        _check_environment(spec, path)
         in_copy = spec.upload is not None and _is_seen_from_workdir(program, path)
+        is_elsewhere = in_copy or spec.conda is not None or spec.image is not None
         for field, number in (
             ("workdir", _trouble_of_folder(workdir)),
-            ("command", 0 if in_copy else _trouble(program, workdir, path)),
+            ("command", 0 if is_elsewhere else _trouble(program, workdir, path)),
         ):
             if number:
                 raise Refused(describe(field, number, os.strerror(number), launch), field)
         if spec.checkpoint_dir is not None:
             _check_can_be_made(Path(spec.checkpoint_dir))
         known.add(asked)
+
+
+def _check_environment(spec: JobSpec, path: str) -> None:
+    """Raise Refused for a virtual environment that is not there, or for an image that nothing here can run."""
+    if spec.venv is not None and not os.access(f"{spec.venv}/bin/python", os.X_OK):
+        raise Refused(
+            f"{spec.venv!r} is no virtual environment, as it has no bin/python; make one with `python3 -m venv`, or "
+            "name another",
+            "venv",
+        )
+    if spec.image is not None and not any(shutil.which(each, path=path) for each in CONTAINERS):
+        raise Refused(
+            f"none of {', '.join(CONTAINERS)} is installed on the machine that runs the job; install one, or leave "
+            "the image out",
+            "image",
+        )
 
 
 def check_sent(specs: Sequence[JobSpec], archive_of: Callable[[str], Path]) -> None:

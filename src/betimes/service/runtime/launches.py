@@ -13,6 +13,7 @@ from betimes.service.executors.protocol import Launch, Place
 from betimes.service.scheduling.job import Job, Run
 from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.run_reports import RunId
+from betimes.service.spec.environments import wrapped
 from betimes.service.spec.spelling import file_name
 from betimes.service.uploads.kept import archive_path
 
@@ -93,7 +94,7 @@ class Launches:
         identity = self._identity(job, run.number)
         return Launch(
             run=RunId(job.job_id, run.number),
-            command=tuple(spec.command),
+            command=wrapped(spec.command, spec.conda, spec.venv, spec.image, memory_gib * run.units),
             workdir=spec.workdir or "/",
             env=env,
             units=run.units,

@@ -42,7 +42,7 @@ from betimes.service.spec.family_demand import read_demands
 from betimes.service.spec.job_spec import SHA256, JobSpec, node_labels
 from betimes.service.spec.pipelines import unknown_names
 from betimes.service.spec.spec_errors import faults, unknown_field
-from betimes.service.spec.spelling import SPELLINGS, directory_of
+from betimes.service.spec.spelling import SPELLINGS, directory_of, is_path
 
 MOST_BYTES = 4 * 2**20
 MOST_JOBS = 10_000
@@ -50,7 +50,7 @@ PARSERS = {".toml": toml_document.parse, ".yaml": yaml_document.parse, ".yml": y
 
 _LONGEST_NAME = 60  # of a field that is shown as it is
 _MERGED = ("env", "labels", "require", "demand")
-_FOLDERS = ("workdir", "checkpoint_dir", "upload")
+_FOLDERS = ("workdir", "checkpoint_dir", "upload", "venv")
 _UNSENT = "0" * 64  # stands for a directory that is yet to be sent
 # Ways to say the same: a job that uses one of them takes none of the others from the defaults.
 _RIVALS = (("estimate_s",), ("steps", "step_s"))
@@ -242,7 +242,9 @@ def _read(name: str, value: Any, count: int, path: Path) -> list[Any]:
         value = read_demands(value)
     elif name == "after" and not isinstance(value, list | dict) and value is not None:
         value = [value]
-    elif name in _FOLDERS and isinstance(value, str) and "\0" not in value and not _is_sent(name, value):
+    elif is_path(name, value) or (
+        name in _FOLDERS and isinstance(value, str) and "\0" not in value and not _is_sent(name, value)
+    ):
         # A user without a home folder, or an unknown one, is left to the check that paths are absolute.
         with contextlib.suppress(RuntimeError):
             value = os.path.normpath(path.absolute().parent / Path(value).expanduser())

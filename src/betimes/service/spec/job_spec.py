@@ -27,10 +27,10 @@ from betimes.cluster.resources import UnitDemand
 from betimes.cluster.tasks import PACK, SPREAD
 from betimes.errors import ClusterError, CurveError
 from betimes.service.spec.family_demand import Amount, FamilyDemand
+from betimes.service.spec.spelling import MOST_CHARACTERS
 from betimes.workload.speedup import LINEAR, formula_row
 
 MOST_ARGUMENTS = 4096
-MOST_CHARACTERS = 65_536  # of any text
 MOST_ELEMENTS = 100_000  # of an array
 MOST_UNITS = 1_000_000
 MOST_NAMED = 12  # choices in a message
@@ -197,6 +197,9 @@ class JobSpec(BaseModel):
     workdir: Folder | None = None  # absolute; the submitter's by default
     upload: Sha256 | None = None  # of a directory that was sent to the service: it runs in a copy of that
     env: dict[Variable, Text] = Field(default_factory=dict)
+    conda: FileName | None = None  # the environment of conda that it runs in, by name or path
+    venv: Folder | None = None  # the virtual environment that it runs in
+    image: FileName | None = None  # the container image that it runs in
     stdin: Text | None = None  # what the command reads from standard input
     output: FileName | None = (
         None  # the file for standard output, in place of the log; %j is the job's number
@@ -254,7 +257,7 @@ class JobSpec(BaseModel):
             raise ValueError("the program's name is empty")
         return command
 
-    @field_validator("workdir", "checkpoint_dir")
+    @field_validator("workdir", "checkpoint_dir", "venv")
     @classmethod
     def _absolute(cls, path: str | None) -> str | None:
         if path is not None and not path.startswith("/"):
@@ -333,6 +336,8 @@ class JobSpec(BaseModel):
                 "upload and workdir exclude each other: a job runs at the top of its copy of the directory; leave one "
                 "of them out"
             )
+        if len(named := [each for each in ("conda", "venv", "image") if getattr(self, each) is not None]) > 1:
+            raise ValueError(f"{' and '.join(named)} exclude each other; leave all but one of them out")
         if self.as_one:
             self._check_as_one()
         if not self.demand and not any(self.unit.everywhere):

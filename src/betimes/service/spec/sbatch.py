@@ -141,7 +141,9 @@ def read_script(
     title = name or path.rsplit("/", 1)[-1]
     named = {each.name: each.value for each in reader.given.values()}
     fields.setdefault("name", title)
-    return Batch({**fields, "command": [*RUN, title, *arguments], "stdin": text}, [*notes, *more], named)
+    shell = "bash" if "bash" in text.partition("\n")[0] else RUN[0]  # others lose functions such as `module`
+    command = [shell, *RUN[1:], title, *arguments]
+    return Batch({**fields, "command": command, "stdin": text}, [*notes, *more], named)
 
 
 def split_command(words: Sequence[str], grammar: Grammar = SBATCH) -> tuple[list[Given], list[str]]:
@@ -161,7 +163,7 @@ def read_program(command: Sequence[str], options: Sequence[Given]) -> Batch:
 
 def command_line(command: Sequence[str]) -> str:
     """A job's command as it could be typed; of a batch script the script and its arguments."""
-    if tuple(command[: len(RUN)]) == RUN:
+    if tuple(command[1 : len(RUN)]) == RUN[1:]:
         return f"batch script {shlex.join(command[len(RUN) :])}"
     return shlex.join(command)
 

@@ -15,6 +15,7 @@ from betimes.units import parse_duration, parse_gib
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+MOST_CHARACTERS = 65_536  # of any text
 _WIDTH = re.compile(r"(?P<least>[0-9]{1,9})(?:-(?P<most>[0-9]{1,9}))?")
 
 
@@ -83,6 +84,11 @@ SPELLINGS = {
 """Fields with the names of the options, which read `2h` and `4GiB`; a plain number is seconds, GiB or units."""
 
 
+def is_path(name: str, value: object) -> bool:
+    """Whether an environment or an image is given by a path that is relative to a folder, and not by name."""
+    return name in ("conda", "image") and isinstance(value, str) and value.startswith((".", "~"))
+
+
 def directory_of(fields: Mapping[str, Any]) -> Path | None:
     """The directory that fields name as `upload`; null: none, or one that was sent."""
     given = fields.get("upload")
@@ -111,10 +117,16 @@ def file_name(pattern: str, known: Mapping[str, str]) -> str:
 def exported(text: str, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that `ALL`, `NONE` or names, as in `ALL,SEED=7` or `PATH,HOME`, hand over to a job.
 
-    environ: those of the submitter; of Betimes' and of a Slurm job's variables none is handed over. Raises ValueError.
+    environ: those of the submitter; of Betimes' and of a Slurm job's variables none is handed over, and none that a job
+    cannot keep: longer than 65,536 characters, or not UTF-8. Raises ValueError.
     """
     free = {
-        name: value for name, value in environ.items() if not name.startswith(("BETIMES_", "SLURM_")) and name
+        name: value
+        for name, value in environ.items()
+        if name
+        and not name.startswith(("BETIMES_", "SLURM_"))
+        and len(value) <= MOST_CHARACTERS
+        and not re.search("[\ud800-\udfff]", name + value)
     }
     found: dict[str, str] = {}
     for number, part in enumerate(text.split(",")):

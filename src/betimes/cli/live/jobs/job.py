@@ -192,6 +192,9 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
     each = " of" if spec.max_units == 1 else ", each of"
     pairs = [
         ("command", command_line(spec.command)),
+        ("conda", spec.conda or ""),
+        ("venv", spec.venv or ""),
+        ("image", spec.image or ""),
         ("folder", spec.workdir or ""),
         ("upload", spec.upload or ""),
         ("output", spec.output or ""),
@@ -243,13 +246,12 @@ def _on_family(everywhere: tuple[float, float, float], family: str, demand: Fami
 
 def _tasks(spec: JobSpec) -> str:
     """The placement of its units together, if not the default."""
-    match spec.units_per_task:
-        case "pack":
-            return ""
-        case "spread":
-            return "one unit each, on any nodes"
-        case units:
-            return f"{units} unit{'' if units == 1 else 's'} each, together on a node"
+    units = spec.units_per_task
+    if units == "pack":
+        return ""
+    if units == "spread":
+        return "one unit each, on any nodes"
+    return f"{units} unit{'' if units == 1 else 's'} each, together on a node"
 
 
 def _quote_row(quote: Quote, one: JobView, at_now: float, void_at: float) -> list[str]:

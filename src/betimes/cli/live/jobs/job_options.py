@@ -42,6 +42,15 @@ OPTIONS: dict[str, Any] = {
     "error": _option(
         str, "--error", "FILE", "Where its standard error goes. By default that is where its output goes."
     ),
+    "conda": _option(
+        str, "--conda", "NAME|PATH", "The environment of conda in which it runs, activated there; a path begins with "
+        "/, ./ or ~."
+    ),
+    "venv": _option(str, "--venv", "DIR", "The virtual environment in which it runs."),
+    "image": _option(
+        str, "--image", "IMAGE", "The container in which it runs, with apptainer, podman or docker, the first that is "
+        "installed: python:3.12, or an image file that begins with /, ./ or ~. GPUs, its folder and the home are there."
+    ),
     "cpu": _option(float, "--cpu", "N", "Cores of a unit. By default 1."),
     "memory": _option(
         str, "--memory", "SIZE", "Memory of a unit, as in 4GiB or 512MiB, which it cannot exceed. By default no limit."
@@ -134,13 +143,13 @@ Job = Annotated[dict[str, Any], Several(OPTIONS)]
 
 _FLAGS = {"step": "--step-s", "labels": "--label"}
 _TABLES = ("env", "labels")
-_FOLDERS = ("workdir", "checkpoint_dir", "upload")
+_FOLDERS = ("workdir", "checkpoint_dir", "upload", "venv")
 _NOT_FIELDS = ("trial", "export")
 
 
 def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `JobSpec` given by options. Raises InputError naming the option."""
-    from betimes.service.spec.spelling import SPELLINGS
+    from betimes.service.spec.spelling import SPELLINGS, is_path
 
     fields: dict[str, Any] = {}
     for name, value in job.items():
@@ -158,7 +167,7 @@ def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
                 from betimes.service.spec.family_demand import parse_demand
 
                 fields[name] = _once(map(parse_demand, value))
-            elif name in _FOLDERS:
+            elif name in _FOLDERS or is_path(name, value):
                 fields[name] = str(Path(value).expanduser().absolute())
             elif name == "units_per_task" and value.isdecimal():
                 fields[name] = int(value)

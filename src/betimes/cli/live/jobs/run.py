@@ -1,4 +1,4 @@
-"""`betimes run`: submit a command, print its output as it comes, and end as it ends."""
+"""`betimes run` and `betimes attach`: print the output of a job as it comes, and end as it ends."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from betimes.cli.live.following import INTERRUPTED, Left
+from betimes.cli.live.jobs.ids import Ids
 from betimes.cli.live.jobs.job_options import Job
 from betimes.cli.live.jobs.submit import Command, submit_one
 from betimes.cli.verbs import Json, State
 from betimes.errors import BetimesError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import TextIO
 
     from betimes.client.plain import PlainClient
@@ -49,14 +50,61 @@ def run(job: Job, command: Command = None, state: State = None, as_json: Json = 
     end_as(over, code)
 
 
-def follow(service: PlainClient, job_id: int, state: str | None, to: TextIO) -> tuple[JobView, int | None]:
-    """Copy a job's output until it is over; Ctrl-C and SIGTERM cancel it. The job, and its exit code, if it has one."""
+def follow(
+    service: PlainClient,
+    job_id: int,
+    state: str | None,
+    to: TextIO,
+    *,
+    tail: int | None = None,
+    confirm: Callable[[], bool] = lambda: True,
+) -> tuple[JobView, int | None]:
+    """Copy a job's output until it is over. The job, and its exit code, if it has one.
+
+    Ctrl-C and SIGTERM cancel it where that is confirmed. `tail`: how many of the lines that are there come first.
+    """
     from betimes.cli.live.jobs.logs import copy
 
-    with _cancelled_by_signals(state, job_id) as asked:
-        copy(service.logs(job_id, follow=True), to)
+    with _cancelled_by_signals(state, job_id, confirm) as asked:
+        copy(service.logs(job_id, follow=True, tail=tail), to)
         over = service.wait(job_id)
     return over, _exit_code(service, over, was_asked=asked.is_set())
+
+
+def attach(ids: Ids, state: State = None) -> None:
+    """Print what a job prints from now on, and exit with its exit code.
+
+    Ctrl-C in a terminal asks whether to cancel the job; without that it goes on, and so it does without a terminal.
+    """
+    from betimes.cli.live.connection import connect
+    from betimes.cli.live.jobs.ids import resolve
+
+    with connect(state, waits=True) as service:
+        wanted = resolve(service, ids)
+        if len(wanted) > 1:
+            raise InputError(f"attach: {len(wanted)} jobs are named; name one")
+        (job_id,) = wanted
+        job = service.job(job_id).job
+        if job.finished_at is not None:
+            raise InputError(f"job {job_id} is over; `betimes logs {job_id}` prints its output")
+        if job.started_at is None:
+            print(f"betimes: job {job_id} has not started yet", file=sys.stderr, flush=True)
+        tail = None if job.started_at is None else 0
+        over, code = follow(service, job_id, state, sys.stdout, tail=tail, confirm=lambda: _is_to_end(job_id))
+    end_as(over, code)
+
+
+def _is_to_end(job_id: int) -> bool:
+    """Ask in a terminal whether a job is to be cancelled."""
+    if not sys.stdin.isatty():
+        return False
+    print(
+        f"\nbetimes: cancel job {job_id}? y; or Enter: leave, and it goes on ",
+        end="",
+        file=sys.stderr,
+        flush=True,
+    )
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def end_as(over: JobView, code: int | None) -> None:
@@ -69,8 +117,13 @@ def end_as(over: JobView, code: int | None) -> None:
 
 
 @contextmanager
-def _cancelled_by_signals(state: str | None, job_id: int) -> Iterator[threading.Event]:
-    """Inside, Ctrl-C and SIGTERM cancel the job; whether one came. The output is read on meanwhile."""
+def _cancelled_by_signals(
+    state: str | None, job_id: int, confirm: Callable[[], bool]
+) -> Iterator[threading.Event]:
+    """Inside, Ctrl-C and SIGTERM cancel the job if that is confirmed; whether one did. The output is read on meanwhile.
+
+    Raises Left for one that is not confirmed, and for another one.
+    """
     from betimes.cli.live.connection import connect
 
     asked = threading.Event()
@@ -80,7 +133,7 @@ def _cancelled_by_signals(state: str | None, job_id: int) -> Iterator[threading.
             another.cancel([job_id], where_possible=True)
 
     def heed(*_: object) -> None:
-        if asked.is_set():
+        if asked.is_set() or not confirm():
             raise Left
         asked.set()
         threading.Thread(target=cancel, daemon=True).start()

@@ -1,0 +1,160 @@
+"""`betimes client-file`: the verbs that talk to a service, and Slurm's commands, as one file that Python runs.
+
+The file is a zip of the modules themselves. Spellings that Python 3.9 lacks are replaced, and where a call has a
+mistake or asks for help, argparse answers in the place of Typer, from the same declarations.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+
+from betimes.cli.verbs import VERBS, AfterDashes, Argument, Option, Verb, parameters_of, quick, single
+from betimes.errors import InputError
+from betimes.files import whole_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MODULES = (
+    *("__init__.py", "errors.py", "files.py", "lazy.py", "units.py", "cli/*.py", "cli/live/**/*.py"),
+    *("cli/render/*.py", "client/*.py", "service/__init__.py", "service/access/*.py", "service/spec/*.py"),
+    "service/uploads/*.py",
+)
+_OLDER = (
+    (re.compile(r"(\bAnnotated\[\s*)([^|\n]+?) \| None,"), r'\1__import__("typing").Optional[\2],'),
+    (re.compile(r",\s*strict=(True|False)"), ""),
+)
+_MAIN = """\
+import os
+import sys
+
+if sys.version_info < (3, 9):
+    sys.exit("betimes: this is Python %d.%d; run the file with Python 3.9 or newer: python3.9 %s ..." % (
+        sys.version_info[0], sys.version_info[1], sys.argv[0]))
+from betimes.cli.client_file import main
+
+sys.exit(main(os.path.basename(sys.argv[0]), sys.argv[1:]))
+"""
+_FULL = "it needs all of Betimes, which this file is not: pip install betimes"
+
+
+def client_file(
+    path: Annotated[
+        str,
+        Argument(metavar="OUT.pyz", help="The file to write; an older one is replaced.", show_default=False),
+    ],
+) -> None:
+    """Write the verbs that talk to a service, and Slurm's commands, as one file that needs no installation.
+
+    It needs Python 3.9 or newer, and finds the service as `betimes` does: by BETIMES_URL and BETIMES_TOKEN, or
+    BETIMES_STATE. `OUT.pyz squeue` is Slurm's command, and so is a link named squeue to the file.
+    """
+    target, source = Path(path).expanduser().absolute(), Path(__file__).parents[1]
+    if not source.is_dir():
+        raise InputError(f"{path}: this is such a file; copy it: cp {source.parent} {path}")
+    try:
+        with whole_file(target, 0o777) as file:
+            file.write(b"#!/usr/bin/env python3\n")
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                put = partial(archive.writestr, compress_type=zipfile.ZIP_DEFLATED)
+                put(zipfile.ZipInfo("__main__.py"), _MAIN)  # at a fixed time: the same file each time
+                for module in sorted({found for pattern in MODULES for found in source.glob(pattern)}):
+                    text = module.read_text(encoding="utf-8")
+                    for newer, older in _OLDER:
+                        text = newer.sub(older, text)
+                    put(zipfile.ZipInfo(f"betimes/{module.relative_to(source)}"), text)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror}); name another file") from None
+    print(f"{target} is written; try {target} --help")
+
+
+def main(name: str, words: Sequence[str]) -> int:
+    """Run the file under a name, that of one of Slurm's commands or any other; returns the exit code."""
+    from betimes.cli import slurm
+    from betimes.cli.main import main as run
+
+    if name not in slurm.COMMANDS and words and words[0] in slurm.COMMANDS:
+        name, words = words[0], words[1:]
+    if name in slurm.COMMANDS:
+        return slurm.main(name, words)
+    return run(words, run_verb)
+
+
+def run_verb(words: list[str]) -> int:
+    """Run a verb, or print help. Raises InputError for a verb or an option that there is not."""
+    verbs = {name: verb for name, verb in VERBS.items() if not verb.module.startswith("betimes.cli.simulate")}
+    name = next((name for name in (" ".join(words[:2]), *words[:1]) if name in verbs), None)
+    try:
+        if name is not None:
+            (quick(words) or _with_argparse(name, verbs[name], words[len(name.split()) :]))()
+        elif not words or words[0] in ("-h", "--help"):
+            print("Usage: betimes VERB [OPTIONS], and betimes VERB --help; Slurm's commands are verbs, too\n")
+            print("\n".join(f"  {name:16}  {verb.help}" for name, verb in verbs.items() if verb.help))
+        else:
+            known = words[0] in VERBS
+            raise InputError(
+                f"{words[0]!r}: {_FULL if known else 'there is no such verb; `--help` lists them'}"
+            )
+    except ImportError:
+        raise InputError(f"{' '.join(words[:6])}: {_FULL}") from None
+    return 0
+
+
+def _with_argparse(name: str, verb: Verb, words: list[str]) -> Callable[[], None]:
+    """A function that runs the verb with these words. Prints help where they ask for it; raises InputError."""
+    import argparse
+    import inspect
+
+    from betimes.cli.verbs import function_of
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            raise InputError(f"{name}: {message}; `{name} --help` says more")
+
+    function = function_of(verb)
+    declared = parameters_of(function)
+    parser = Parser(
+        prog=f"betimes {name}",
+        description=inspect.cleandoc(function.__doc__ or ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    values: dict[str, Any] = {}
+    for each in declared:
+        kind = single(each.kind)
+        is_many = getattr(kind, "__origin__", None) is list
+        if isinstance(each.told, AfterDashes):
+            values[each.name] = words[words.index("--") + 1 :] if "--" in words else None
+            words = words[: words.index("--")] if "--" in words else words
+            continue
+        told: dict[str, Any] = {"help": (each.told.told.get("help") or "").replace("%", "%%")}
+        if kind is bool:
+            told["action"] = argparse.BooleanOptionalAction if "/" in each.told.flags[0] else "store_true"
+        else:
+            told["metavar"] = each.told.told.get("metavar")
+            if kind in (int, float):
+                told["type"] = kind
+            if getattr(kind, "__origin__", None) is Literal:
+                told["choices"] = kind.__args__
+        if isinstance(each.told, Option):
+            if is_many:
+                told["action"] = "append"
+            flags = [flag.partition("/")[0] for flag in each.told.flags]
+            parser.add_argument(
+                *flags, dest=each.name, default=argparse.SUPPRESS, required=each.told.required, **told
+            )
+        else:
+            optional = kind is not each.kind
+            several = ("*" if optional else "+") if is_many else ("?" if optional else None)
+            parser.add_argument(each.name, nargs=several, default=argparse.SUPPRESS, **told)
+    found = vars(parser.parse_args(words))
+    for each in declared:
+        if each.table:
+            values.setdefault(each.table, {})[each.name] = found.get(each.name)
+        elif each.name in found:
+            values[each.name] = found[each.name]
+    return partial(function, **values)

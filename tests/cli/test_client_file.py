@@ -1,0 +1,118 @@
+"""The client as one file: run by Pythons without any package, the oldest of them where this machine has it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from betimes.cli.client_file import run_verb
+from betimes.cli.main import main
+from betimes.cli.verbs import VERBS
+from tests.cli.conftest import Call, Said
+from tests.service.serving import Background, fake
+
+File = Callable[..., Said]
+
+
+def python_3_9() -> str | None:
+    """The oldest Python that is supported, as its own installation or pyenv's."""
+    kept = sorted((Path.home() / ".pyenv/versions").glob("3.9.*/bin/python"))
+    for found in (*map(str, kept), shutil.which("python3.9")):
+        if found and not subprocess.run([found, "-c", ""], check=False, capture_output=True).returncode:
+            return found
+    return None
+
+
+@pytest.fixture
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
+    for name in ("BETIMES_URL", "BETIMES_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("BETIMES_STATE", str(tmp_path / "state"))
+    served = Background(fake(tmp_path / "runs"), tmp_path / "state")
+    with served():
+        yield served
+
+
+@pytest.fixture(params=["this Python", "Python 3.9"])
+def file(request: pytest.FixtureRequest, betimes: Call, tmp_path: Path) -> File:
+    """The client's file, made and then called without packages."""
+    python = sys.executable if request.param == "this Python" else python_3_9()
+    if python is None:
+        pytest.skip("there is no Python 3.9 here")
+    path = tmp_path / "client.pyz"
+    assert betimes("client-file", path).out.startswith(f"{path} is written")
+
+    def call(*words: str | Path, name: Path = path, **environment: str) -> Said:
+        done = subprocess.run(
+            [python, "-I", "-S", name, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+def test_its_verbs_and_slurms_commands(file: File, live: Background, tmp_path: Path) -> None:
+    assert file("submit", "--id-only", "--estimate", "1h", "--label", "a=b", "--", "true").out == "1\n"
+    assert file("jobs", "--json").json()[0]["labels"] == {"a": "b"}
+    assert file("hold", "1").code == 0
+    assert file("status", "1").out == "held\n"
+    assert "Job 1, true: held" in file("job", "1").out
+    assert file("cancel", "1").out == "Job 1, true: cancelled\n"
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH --job-name=named --array=0-1\ntrue\n")
+    assert file("submit", "job.sh", "--id-only").out == "2-3\n"
+    assert file("squeue", "-h", "-o", "%i %j").out == "2_0 named\n2_1 named\n"
+    (tmp_path / "scancel").symlink_to(tmp_path / "client.pyz")
+    assert file("2", name=tmp_path / "scancel") == Said(0, "", "")
+    assert file("slurm-commands", "bin").code == 0
+    assert file("-h", "-o", "%i", name=tmp_path / "bin/squeue") == Said(0, "", "")
+    assert "this is such a file; copy it: cp " in file("client-file", "other.pyz").err
+    assert "it needs all of Betimes" in file("submit", "jobs.toml").err
+    assert file("hold", "--nonsense").err.startswith("betimes: hold: unrecognized arguments: --nonsense;")
+    assert "this token is unknown" in file("jobs", BETIMES_TOKEN="wrong").err
+    assert "no service runs with its state in" in file("squeue", BETIMES_STATE=str(tmp_path)).err
+
+
+def test_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"], run_verb) == 0
+    listed = capsys.readouterr().out
+    assert "  submit  " in listed
+    assert "simulate" not in listed
+    for words in (name.split() for name, verb in VERBS.items() if "simulate" not in verb.module):
+        with pytest.raises(SystemExit, match="0"):
+            main([*words, "--help"], run_verb)
+        assert capsys.readouterr().out.startswith(f"usage: betimes {' '.join(words)} [-h]")
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ("job", "job: the following arguments are required: JOB..."),
+        ("jobs --nonsense", "jobs: unrecognized arguments: --nonsense; `jobs --help` says more"),
+        ("hold 1 --state", "argument --state: expected one argument"),
+        ("nodes add x --cpu many", "argument --cpu: invalid"),
+        ("no-such-verb", "'no-such-verb': there is no such verb"),
+        ("simulate", "it needs all of Betimes"),
+    ],
+)
+def test_a_mistake_is_a_line(capsys: pytest.CaptureFixture[str], words: str, part: str) -> None:
+    assert main(words.split(), run_verb) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert part in said.err
+
+
+def test_a_file_that_cannot_be_written(betimes: Call, tmp_path: Path) -> None:
+    said = betimes("client-file", tmp_path / "no-such-folder" / "client.pyz")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "cannot be written (No such file or directory)" in said.err
