@@ -112,6 +112,12 @@ def _metrics(value: Any) -> str:
     return value
 
 
+def _fleet(value: Any) -> str:
+    if value != "local":
+        raise ValueError("give local")
+    return value
+
+
 def _seconds(value: Any) -> float:
     return parse_duration(_written(value))
 
@@ -222,6 +228,16 @@ class ServiceConfig:
         default=None,
         metadata=_told(
             "cluster", "Both in one file: its nodes as --nodes, its offers as --cloud.", metavar="FILE.toml"
+        ),
+    )
+    fleet: str | None = field(
+        default=None,
+        metadata=_told(
+            "fleet",
+            "Rent machines on which jobs really run, in place of made-up ones; local: processes of this machine, to "
+            "try it out, of the offers of --cloud or of two small ones.",
+            _fleet,
+            "local",
         ),
     )
     ray: str | None = field(
@@ -410,6 +426,18 @@ class ServiceConfig:
         if self.ray is not None and self.has_virtual_nodes:
             raise InputError(
                 f"--ray {self.ray}: virtual nodes are given too; leave out --ray, or --nodes, --cluster and --replay"
+            )
+        others = {
+            "--ray": self.ray,
+            "--nodes": self.nodes,
+            "--cluster": self.cluster,
+            "--replay": self.arrivals,
+        }
+        other = next((option for option, given in others.items() if given is not None), None)
+        if self.fleet is not None and other is not None:
+            raise InputError(
+                f"--fleet {self.fleet}: jobs run on this machine and on those that are rented; leave out {other} "
+                "(--cloud FILE.toml says what there is to rent)"
             )
         if self.cluster is not None and (self.nodes is not None or self.cloud is not None):
             option = "--nodes" if self.nodes is not None else "--cloud"
