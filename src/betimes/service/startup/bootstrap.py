@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from betimes.cluster import read_cluster
 from betimes.errors import Conflict, InputError, ServiceError
@@ -24,6 +25,7 @@ from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.ray.joining import Change, JoinedCluster, join
 from betimes.service.executors.rented.agents import OwnNodesExecutor
+from betimes.service.executors.rented.command_cloud import open_command
 from betimes.service.executors.rented.local_cloud import LOCAL_OFFERS, open_local
 from betimes.service.machines.cloud_file import cloud_of, read_cloud, read_offers
 from betimes.service.machines.local import discover
@@ -112,7 +114,11 @@ def _described(config: ServiceConfig) -> ServiceConfig:
         config = replace(config, machines=machines_of_cluster(read_cluster(config.nodes)))
     if config.fleet is not None:
         offers = LOCAL_OFFERS if config.cloud is None else read_offers(config.cloud)
-        return replace(config, rents_from=open_local(offers, config.state / "rented"))
+        folder, (kind, _, scripts) = config.state / "rented", config.fleet.partition(":")
+        rents_from = (
+            open_local(offers, folder) if kind == "local" else open_command(Path(scripts), offers, folder)
+        )
+        return replace(config, rents_from=rents_from)
     return config if config.cloud is None else replace(config, rents_from=read_cloud(config.cloud))
 
 
