@@ -59,7 +59,12 @@ _NEEDED = ("type", "cpu", "memory_gib")
 
 
 def read_cloud(path: str | os.PathLike[str]) -> OpenCloud:
-    """The cloud of a cluster file's offers, or of a catalogue; raises ClusterError, naming file, table and field.
+    """The made-up cloud of `read_offers`."""
+    return cloud_of(read_offers(path))
+
+
+def read_offers(path: str | os.PathLike[str]) -> Cluster:
+    """A cluster file's offers, or those of a catalogue; raises ClusterError, naming file, table and field.
 
     A file of the form before that, with `[[types]]`, is one too: every second begun is charged for in full.
     """
@@ -80,7 +85,7 @@ def read_cloud(path: str | os.PathLike[str]) -> OpenCloud:
                     f"{path}, [[offers]] table {number}, field {field}: {what} in simulations only; leave it out for a "
                     "service"
                 )
-    return cloud_of(cluster)
+    return cluster
 
 
 def cloud_of(cluster: Cluster) -> OpenCloud:

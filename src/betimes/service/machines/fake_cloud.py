@@ -19,7 +19,7 @@ from betimes.cluster.billing import Prices, lease_usd, summed
 from betimes.cluster.draws import draw
 from betimes.cluster.offer import Offer
 from betimes.errors import CloudError, Unknown
-from betimes.service.machines.machine import Machine
+from betimes.service.machines.machine import Kind, Machine
 from betimes.service.machines.provider import (
     Booted,
     CloudEvent,
@@ -114,7 +114,8 @@ class _Timer:
 
 
 class FakeCloud:
-    """A `Provider` without a cloud. `quota` is the most machines held at once, of all types together.
+    """A `Provider` without a cloud. `quota` is the most machines held at once, of all types together, `kind` what its
+    machines are called.
 
     Booting machines count towards capacity and quota. A machine is charged by its offer until it is taken away, or is
     gone after its release; `cost_usd` is the exact sum, rounded once. A machine that fails to boot costs nothing. It is
@@ -127,7 +128,9 @@ class FakeCloud:
         seed: int | str = 0,
         quota: int | None = None,
         script: Iterable[Step] = (),
+        kind: Kind = "fake-cloud",
     ) -> None:
+        self.kind: Kind = kind
         self._seed, self._quota = seed, quota
         self._now_s = -math.inf
         self._types: dict[str, Offer] = {}
@@ -228,6 +231,27 @@ class FakeCloud:
             return
         self._steps += 1
         self._set(_Timer(now_s + delay_s, _RELEASE, "", self._steps, lambda at_s: self._release(at_s, id)))
+
+    def lose(self, now_s: float, node: str) -> None:
+        """A machine has ended by itself: it is reclaimed without notice, or fails to boot. Gone already: nothing."""
+        self._play(now_s)
+        instance = self._instances[node]
+        if instance.ended_at_s < math.inf:
+            return
+        if instance.up_at_s < math.inf:
+            self._later(now_s, _RECLAIM, instance, self._reclaim)
+        else:
+            instance.fails, instance.charged_since_s = True, math.inf
+            self._later(now_s, _BOOT, instance, self._boot)
+        self._play(now_s)
+
+    def poll(self) -> bool:
+        """False: nothing happens here but what `next_at_s` foresees."""
+        return False
+
+    def process_of(self, node: str) -> int | None:
+        """Null: nothing runs on a made-up machine."""
+        return None
 
     def next_at_s(self) -> float:
         """The time of the next event, or of an unreported one; infinity: none."""
@@ -413,7 +437,7 @@ class FakeCloud:
         price = self._prices[instance.type].latest
         return Machine(
             instance.node,
-            "fake-cloud",
+            self.kind,
             kind.type,
             kind.cpu,
             kind.memory_gib,

@@ -14,8 +14,9 @@ from betimes.cluster.labels import NONE, Labels
 if TYPE_CHECKING:
     from betimes.cluster import Cluster
 
-Kind = Literal["local", "ray", "virtual", "fake-cloud"]
-REAL: tuple[Kind, ...] = ("local", "ray")  # nodes of these kinds execute commands
+Kind = Literal["local", "ray", "virtual", "fake-cloud", "rented"]
+REAL: tuple[Kind, ...] = ("local", "ray", "rented")  # nodes of these kinds execute commands
+HERE: tuple[Kind, ...] = ("local", "rented")  # and these are on the service's own machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from betimes.cluster.offer import Offer
-from betimes.service.machines.machine import Machine
+from betimes.service.machines.machine import Kind, Machine
 
 
 class RequestId(NamedTuple):
@@ -77,11 +77,18 @@ class PriceChanged:
     usd_per_h: float
 
 
+POLL_S = 0.5
+
 CloudEvent = Booted | Failed | ReclaimNotice | Reclaimed | PriceChanged
 
 
 class Provider(Protocol):
     """A cloud. It names its machines, and uses no name twice."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its machines."""
+        ...
 
     def offers(self) -> list[Offer]:
         """The instance types on offer."""
@@ -108,6 +115,14 @@ class Provider(Protocol):
 
     def next_at_s(self) -> float:
         """When `advance` should be called next; infinity: not before a request."""
+        ...
+
+    def poll(self) -> bool:
+        """Look after the machines, as is to be done each `POLL_S`; whether something has happened for `advance`."""
+        ...
+
+    def process_of(self, node: str) -> int | None:
+        """The process of this machine with which a node's runs end; null: it has ended, or there is none."""
         ...
 
     def advance(self, now_s: float) -> list[CloudEvent]:

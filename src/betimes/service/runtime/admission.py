@@ -14,7 +14,7 @@ from betimes.errors import Conflict, Refused
 from betimes.foresight.engines import NODES, POOL, engines_of
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.executors.supervision.command import describe
-from betimes.service.machines.machine import REAL, Kind, Machine
+from betimes.service.machines.machine import HERE, REAL, Kind, Machine
 from betimes.service.scheduling.engine_factory import pool_resource
 from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.scheduling.node import LOST, Node
@@ -26,9 +26,9 @@ MOST_SHEBANG = 255  # bytes that the kernel reads of a first line
 
 
 def can_be_known(nodes: Iterable[Node]) -> bool:
-    """Whether every node is this machine, so that a file missing here is missing everywhere."""
+    """Whether every node is on this machine, so that a file missing here is missing everywhere."""
     there = [node for node in nodes if node.status != LOST]
-    return bool(there) and all(node.machine.kind == "local" for node in there)
+    return bool(there) and all(node.machine.kind in HERE for node in there)
 
 
 def check_launchable(specs: Sequence[JobSpec], kept: Mapping[str, str]) -> None:

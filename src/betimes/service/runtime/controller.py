@@ -23,6 +23,7 @@ from betimes.errors import (
     Unavailable,
 )
 from betimes.service.compiling.kernels import Kernels
+from betimes.service.machines.machine import HERE
 from betimes.service.runtime.background import Background
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.commands import (
@@ -176,8 +177,8 @@ class Controller:
         lives as long as the service does.
         """
         node = self.scheduler.nodes.node(name)
-        if node.machine.kind == "local":
-            raise Conflict(f"node {name} is the service's own machine, which needs no sign of life")
+        if node.machine.kind in HERE:
+            raise Conflict(f"node {name} is on the service's own machine, which needs no sign of life")
         if not node.watched or node.status == LOST:
             await self.ask(NoteHeartbeat(name))
         now_at = self.clock.now_s()

@@ -63,8 +63,8 @@ class EffectRunner:
 
     @property
     def cluster(self) -> RayExecutor | None:
-        """The executor of a cluster's nodes; null: the nodes are not of a cluster."""
-        found = self.executors.get("ray")
+        """The executor of several nodes that run commands; null: this machine is the only one."""
+        found = self.executors.get("ray", self.executors.get("rented"))
         return found if isinstance(found, RayExecutor) else None
 
     def admit(self, kind: str, executor: Executor) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from betimes.cluster import Offer
 from betimes.errors import CloudError, Conflict, Refused, Unknown
 from betimes.service.engines.messages import RentMachine
-from betimes.service.machines.machine import Machine
+from betimes.service.machines.machine import Kind, Machine
 from betimes.service.machines.provider import (
     Booted,
     CloudEvent,
@@ -43,6 +43,11 @@ class Rentals:
     def offers(self) -> tuple[Offer, ...]:
         """Machines on offer."""
         return tuple(self._cloud.offers())
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its machines."""
+        return self._cloud.kind
 
     @property
     def quota(self) -> int | None:
@@ -110,6 +115,14 @@ class Rentals:
     def next_at(self) -> float:
         """When there is news to report; infinity: not before the next request."""
         return min(self._news_at, self._cloud.next_at_s())
+
+    def poll(self) -> bool:
+        """Look after the machines, as is to be done each `POLL_S`; whether something has happened for `advance`."""
+        return self._cloud.poll()
+
+    def process_of(self, node: str) -> int | None:
+        """The process of this machine with which a node's runs end; null: it has ended."""
+        return self._cloud.process_of(node)
 
     def advance(self, scheduler: Scheduler) -> None:
         """Report the cloud's events until now to the scheduler."""

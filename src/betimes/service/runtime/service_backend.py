@@ -23,6 +23,7 @@ from betimes.errors import (
 from betimes.service.access.auth import RunTokens
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.executors.log_files import LocalLog, LogReader
+from betimes.service.machines.machine import REAL
 from betimes.service.runtime.account import account
 from betimes.service.runtime.admission import can_be_known, check_launchable, check_sent, rounding_note
 from betimes.service.runtime.commands import (
@@ -280,9 +281,16 @@ class ServiceBackend:
             said.append(rounding)
         notes = {
             "note": "; ".join(said) or None,
-            "not_run": made_up_note(spec, nodes, self.scheduler.offers_for(spec)),
+            "not_run": made_up_note(
+                spec, nodes, self.scheduler.offers_for(spec) if self._rents_made_up else ()
+            ),
         }
         return {name: text for name, text in notes.items() if text is not None}
+
+    @property
+    def _rents_made_up(self) -> bool:
+        rentals = self.controller.rentals
+        return rentals is not None and rentals.kind not in REAL
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """A job's promise if submitted now. Raises Refused."""
@@ -431,14 +439,14 @@ class ServiceBackend:
             )
         folder = self.controller.launches.folder(number, last)
         cluster = self.controller.effects.cluster
-        if cluster is not None:
-            rows = await asyncio.to_thread(self.controller.store.runs, number)
-            places = next((run["places"] for run in rows if run["number"] == last), [])
-            nodes = list(dict.fromkeys(str(node) for node, _ in places))
-            return await cluster.open_log(str(folder), nodes, rank, tail)
-        if rank:
-            raise Unknown(f"attempt {last} of job {number} ran on one node, and has no rank {rank}")
-        return LocalLog(folder / "log", tail)
+        if cluster is None:
+            if rank:
+                raise Unknown(f"attempt {last} of job {number} ran on one node, and has no rank {rank}")
+            return LocalLog(folder / "log", tail)
+        rows = await asyncio.to_thread(self.controller.store.runs, number)
+        places = next((run["places"] for run in rows if run["number"] == last), [])
+        nodes = list(dict.fromkeys(str(node) for node, _ in places))
+        return await cluster.open_log(str(folder), nodes, rank, tail)
 
     async def nodes(self) -> list[NodeView]:
         """Every node."""
@@ -446,7 +454,7 @@ class ServiceBackend:
 
     async def add_nodes(self, spec: NodeSpec, user: str) -> list[NodeView]:
         """Add nodes, or rent them. Raises Refused, Conflict."""
-        if spec.kind == "fake-cloud":
+        if spec.is_rented:
             return await self._rent(spec, user)
         try:
             sizes = (spec.gpu or 0.0, spec.cpu or 0.0, spec.memory_gib or 0.0)
@@ -460,7 +468,9 @@ class ServiceBackend:
 
     async def _rent(self, spec: NodeSpec, user: str) -> list[NodeView]:
         if self.controller.rentals is None:
-            raise Conflict("this service rents from no cloud; start it with `betimes up --cloud FILE.toml`")
+            raise Conflict(
+                "this service rents from no cloud; start it with `betimes up --cloud FILE.toml` or --fleet local"
+            )
         return self._nodes(await self.controller.ask(RentNodes(spec.type, spec.count, f"user:{user}")))
 
     async def drain(self, name: str, user: str) -> NodeView:

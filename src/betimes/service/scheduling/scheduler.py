@@ -16,6 +16,7 @@ from betimes.foresight.promise_model import Queue
 from betimes.service.engines.accounts import expected_left
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.engines.speedups import speed
+from betimes.service.machines.machine import HERE
 from betimes.service.scheduling.admission import Admission
 from betimes.service.scheduling.broken_promises import BrokenPromises
 from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
@@ -294,7 +295,7 @@ class Scheduler:
                 or not self._engine.knows(job)
             ):
                 continue
-            if any(self.ledger.nodes[name].machine.kind != "local" for name, _ in run.places):
+            if any(self.ledger.nodes[name].machine.kind not in HERE for name, _ in run.places):
                 continue  # another machine goes on
             rate = self._engine.speed(job) if self._engine.is_pool else 1.0
             self._engine.believe(job.job_id, self._engine.believed_left_s(job) + for_s * rate)

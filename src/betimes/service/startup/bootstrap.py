@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from betimes.cluster import read_cluster
 from betimes.errors import Conflict, InputError, ServiceError
@@ -23,12 +24,16 @@ from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.ray.joining import Change, JoinedCluster, join
-from betimes.service.machines.cloud_file import cloud_of, read_cloud
+from betimes.service.executors.rented.agents import OwnNodesExecutor
+from betimes.service.executors.rented.command_cloud import open_command
+from betimes.service.executors.rented.local_cloud import LOCAL_OFFERS, open_local
+from betimes.service.machines.cloud_file import cloud_of, read_cloud, read_offers
 from betimes.service.machines.local import discover
-from betimes.service.machines.machine import Machine, machines_of_cluster
+from betimes.service.machines.machine import HERE, Machine, machines_of_cluster
+from betimes.service.machines.provider import POLL_S
 from betimes.service.runtime.admission import check_start
 from betimes.service.runtime.clock import Clock, VirtualClock
-from betimes.service.runtime.commands import ChangeMembers
+from betimes.service.runtime.commands import AdvanceCloud, ChangeMembers
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.notifications import UPTO, Notifier
@@ -39,6 +44,7 @@ from betimes.service.runtime.retention import keep_up, keep_uploads
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.scheduler import Scheduler
@@ -106,6 +112,13 @@ def _described(config: ServiceConfig) -> ServiceConfig:
         return replace(config, rents_from=cloud_of(cluster)) if cluster.offers else config
     if config.nodes is not None and config.machines is None:
         config = replace(config, machines=machines_of_cluster(read_cluster(config.nodes)))
+    if config.fleet is not None:
+        offers = LOCAL_OFFERS if config.cloud is None else read_offers(config.cloud)
+        folder, (kind, _, scripts) = config.state / "rented", config.fleet.partition(":")
+        rents_from = (
+            open_local(offers, folder) if kind == "local" else open_command(Path(scripts), offers, folder)
+        )
+        return replace(config, rents_from=rents_from)
     return config if config.cloud is None else replace(config, rents_from=read_cloud(config.cloud))
 
 
@@ -175,9 +188,10 @@ async def _serving(
     if known and replays:
         raise Conflict(f"{config.state} has a history; a replay needs a state directory of its own (--state)")
     ledger = controller.scheduler.ledger
-    rented = [name for name, node in ledger.nodes.items() if node.rented_at is not None]
-    if rented and rentals is None:
-        raise Conflict(f"node {rented[0]} is rented; say from what cloud (--cloud FILE.toml), as last time")
+    for name, node in ledger.nodes.items():
+        if node.rented_at is not None and (rentals is None or rentals.kind != node.machine.kind):
+            option = "--cloud FILE.toml, without --fleet" if node.machine.kind == "fake-cloud" else "--fleet"
+            raise Conflict(f"node {name} is rented; say from what cloud ({option}), as last time")
     policy = config.policy or ledger.policy or DEFAULT_POLICY
     # A virtual clock would go on meanwhile; else this takes only a moment.
     if replays or kernels.are_cached(policy):
@@ -333,11 +347,43 @@ def _executors(controller: Controller, machines: list[Machine], config: ServiceC
     """An executor for the runs of every kind of node."""
     known = [node.machine for node in controller.scheduler.ledger.nodes.values()]  # runs there are adopted
     local = next((machine for machine in (*machines, *known) if machine.kind == "local"), None)
-    if local is not None:
+    rentals = controller.rentals
+    if rentals is not None and rentals.kind == "rented":
+        _executor_of_rented(controller, rentals)
+    elif local is not None:
         controller.effects.admit(
             "local", LocalExecutor(controller.inbox.hear, cpus=local.cores or None, gpus=local.gpu_ids)
         )
     admit_virtual_nodes(controller, controller.scheduler.kind == "pool" and config.arrivals is not None)
+
+
+def _executor_of_rented(controller: Controller, rentals: Rentals) -> None:
+    """An executor of this machine and of those that are rented on it: a run may be on both."""
+
+    def process_of(name: str) -> int | None:
+        node = controller.scheduler.ledger.nodes.get(name)
+        return 0 if node is not None and node.rented_at is None else rentals.process_of(name)
+
+    def cpu_of(name: str) -> float:
+        return controller.scheduler.ledger.nodes[name].machine.cpu
+
+    executor = OwnNodesExecutor(controller.inbox.hear, process_of, cpu_of)
+    for kind in HERE:
+        controller.effects.admit(kind, executor)
+
+    def follow(events: list[Event]) -> None:
+        for event in events:
+            if event.kind == "node-gone" and event.node is not None:
+                controller.background.go(executor.leave(event.node))
+
+    async def look_after() -> None:
+        while True:
+            if rentals.poll():
+                controller.inbox.tell(AdvanceCloud())
+            await asyncio.sleep(POLL_S)
+
+    controller.listeners.append(follow)
+    controller.background.go(look_after())
 
 
 def _executor_of(cluster: JoinedCluster, controller: Controller) -> RayExecutor:

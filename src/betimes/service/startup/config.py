@@ -112,6 +112,16 @@ def _metrics(value: Any) -> str:
     return value
 
 
+def _fleet(value: Any) -> str:
+    if value != "local" and not (
+        isinstance(value, str) and value.removeprefix("command:") not in ("", value)
+    ):
+        raise ValueError(
+            "give local, or command:DIR with a folder that holds the scripts rent, release and list"
+        )
+    return value
+
+
 def _seconds(value: Any) -> float:
     return parse_duration(_written(value))
 
@@ -222,6 +232,17 @@ class ServiceConfig:
         default=None,
         metadata=_told(
             "cluster", "Both in one file: its nodes as --nodes, its offers as --cloud.", metavar="FILE.toml"
+        ),
+    )
+    fleet: str | None = field(
+        default=None,
+        metadata=_told(
+            "fleet",
+            "Rent machines on which jobs really run, in place of made-up ones; local: processes of this machine, to "
+            "try it out, of the offers of --cloud or of two small ones; command: by the scripts rent, release and "
+            "list of a folder, of the offers of --cloud.",
+            _fleet,
+            "local|command:DIR",
         ),
     )
     ray: str | None = field(
@@ -411,6 +432,20 @@ class ServiceConfig:
             raise InputError(
                 f"--ray {self.ray}: virtual nodes are given too; leave out --ray, or --nodes, --cluster and --replay"
             )
+        others = {
+            "--ray": self.ray,
+            "--nodes": self.nodes,
+            "--cluster": self.cluster,
+            "--replay": self.arrivals,
+        }
+        other = next((option for option, given in others.items() if given is not None), None)
+        if self.fleet is not None and other is not None:
+            raise InputError(
+                f"--fleet {self.fleet}: jobs run on this machine and on those that are rented; leave out {other} "
+                "(--cloud FILE.toml says what there is to rent)"
+            )
+        if self.fleet not in (None, "local") and self.cloud is None:
+            raise InputError(f"--fleet {self.fleet}: say what there is to rent (--cloud FILE.toml)")
         if self.cluster is not None and (self.nodes is not None or self.cloud is not None):
             option = "--nodes" if self.nodes is not None else "--cloud"
             raise InputError(f"--cluster: {option} is given too; leave one of them out")
@@ -488,6 +523,8 @@ def _take(
         value = (folder / value).absolute()
     elif name == "policy":
         value = with_full_names(value, folder)
+    elif name == "fleet" and value != "local":
+        value = f"command:{(folder / value.removeprefix('command:')).absolute()}"
     elif name in ("cloud", "cluster") and (folder / value).is_file():
         value = str((folder / value).absolute())  # else it is the name of a catalogue
     if replaces or at not in found:

@@ -302,7 +302,7 @@ class NodeView(View):
     """A machine."""
 
     name: str
-    kind: Literal["local", "ray", "virtual", "fake-cloud"]
+    kind: Literal["local", "ray", "virtual", "fake-cloud", "rented"]
     status: Literal["booting", "up", "draining", "drained", "lost", "gone"]
     cpu: float
     memory_gib: float
@@ -330,7 +330,7 @@ class NodeSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["virtual", "fake-cloud"] | None = Field(
+    kind: Literal["virtual", "fake-cloud", "rented"] | None = Field(
         default=None,
         description="null: virtual; a service that runs commands has virtual nodes only if they are named",
     )
@@ -346,6 +346,11 @@ class NodeSpec(BaseModel):
         description="of machines on which a unit of a job needs the same; null: what the type has before its dot",
     )
 
+    @property
+    def is_rented(self) -> bool:
+        """Whether the cloud provides them."""
+        return self.kind in ("fake-cloud", "rented")
+
     @model_validator(mode="after")
     def _sized_once(self) -> Self:
         amounts = {
@@ -355,13 +360,13 @@ class NodeSpec(BaseModel):
             "usd_per_h": self.usd_per_h,
         }
         given = [name for name, amount in amounts.items() if amount is not None]
-        if self.kind != "fake-cloud" and not {"cpu", "memory_gib"} <= set(given):
+        if not self.is_rented and not {"cpu", "memory_gib"} <= set(given):
             raise ValueError(
                 "virtual nodes need cpu and memory_gib, of each; with `betimes nodes add`: --cpu and --memory"
             )
         given += ["labels"] if self.labels else []
         given += ["family"] if self.family is not None else []
-        if self.kind == "fake-cloud" and given:
+        if self.is_rented and given:
             raise ValueError(
                 f"leave out {', '.join(given)}: the cloud knows what its {self.type} has and costs"
             )

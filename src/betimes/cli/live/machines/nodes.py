@@ -85,12 +85,12 @@ def add(
         ),
     ] = None,
     kind: Annotated[
-        Literal["virtual", "fake-cloud"] | None,
+        Literal["virtual", "fake-cloud", "rented"] | None,
         Option(
             "--kind",
             help="virtual: jobs there only take time; by default these, which a service that runs commands on this "
-            "machine adds only if they are named. fake-cloud: rented ones, of a type of `betimes up --cloud`, which "
-            "knows what they have and cost.",
+            "machine adds only if they are named. rented: from the cloud of `betimes up --cloud` or --fleet, which "
+            "knows what its types have and cost; fake-cloud: the same.",
             show_default=False,
         ),
     ] = None,
@@ -127,7 +127,7 @@ def add(
         except Refused as refused:
             field = refused.field or ""
             raise wrong_option(field, str(refused).removeprefix(f"{field}: ")) from None
-    if not as_json and added:
+    if not as_json and added and added[0].kind != "rented":
         _say_what_they_are(added)
     _print(added, as_json)
 

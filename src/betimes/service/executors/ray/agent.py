@@ -48,7 +48,8 @@ class NodeFacts:
 class NodeAgent:
     """Starts, stops and watches the runs of one node; all methods are called in one event loop.
 
-    ends_with: the process with which the node's runs end, by default the parent: Ray's own process of the node.
+    ends_with: the process with which the node's runs end, by default the parent: Ray's own process of the node;
+    0: they end with no process, as on the service's own machine.
     """
 
     def __init__(self, ends_with: int | None = None) -> None:
@@ -78,7 +79,7 @@ class NodeAgent:
         gpus = await asyncio.to_thread(find_gpus, _environ_of(self._node))
         ids = tuple(gpu.id for gpu in gpus.gpus)
         self._executor = LocalExecutor(
-            self._hear, cpus=cores if cpu >= len(cores) else (), gpus=ids, ends_with=self._node
+            self._hear, cpus=cores if cpu >= len(cores) else (), gpus=ids, ends_with=self._node or None
         )
 
     async def close(self) -> None:
@@ -156,7 +157,7 @@ class NodeAgent:
 
     @property
     def _has_left(self) -> bool:
-        return not processes.lives(self._node, self._node_began)
+        return self._node > 0 and not processes.lives(self._node, self._node_began)
 
     def _hear(self, report: Report) -> None:
         if isinstance(report, Ended) and report.why == "node-lost" and self._has_left:
@@ -171,7 +172,12 @@ class NodeAgent:
 
 
 def _environ_of(pid: int) -> Mapping[str, str]:
-    """The environment with which a process was started: Ray hides all GPUs from an actor that asks for none."""
+    """The environment with which a process was started: Ray hides all GPUs from an actor that asks for none.
+
+    0: that of this process.
+    """
+    if not pid:
+        return os.environ
     try:
         found = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:  # not Linux

@@ -1,0 +1,432 @@
+"""The provider `command`: any cloud for which there are three scripts, `rent`, `release` and `list`.
+
+A journal of the machines is written before `rent` is called, so that a service that starts again gives back those of
+which its log knows nothing. What `list` shows counts: machines that it no longer shows are gone, and those
+that nobody here asked for are given back.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from betimes.cluster import Cluster
+from betimes.cluster.billing import Prices, lease_usd, summed
+from betimes.cluster.offer import Offer
+from betimes.errors import CloudError, ServiceError, Unknown
+from betimes.files import write_private
+from betimes.service.executors.rented.scripts import (
+    Call,
+    Listed,
+    Listing,
+    Released,
+    Rented,
+    check_scripts,
+)
+from betimes.service.executors.supervision import processes
+from betimes.service.machines.machine import Kind, Machine
+from betimes.service.machines.provider import (
+    Booted,
+    CloudEvent,
+    Failed,
+    NoCapacity,
+    OpenCloud,
+    PriceChanged,
+    Reclaimed,
+    ReclaimNotice,
+    RequestId,
+)
+
+LOOK_S = 10.0  # between two calls of `list`
+LOOK_SOON_S = 1.0  # while machines boot or go
+AGAIN_S = 30.0  # until a release is asked for again
+REFUSED_S = 60.0  # for so long a type that was refused is not asked for
+MOST_BOOT_S = 1800.0  # or ten times the offer's, until a machine that is not up is given back
+LOOKS = 3  # in a row that do not show a machine, until it counts as gone
+
+log = logging.getLogger(__name__)
+
+
+def open_command(scripts: Path, cluster: Cluster, folder: Path, look_s: float = LOOK_SOON_S) -> OpenCloud:
+    """The cloud of three scripts, with a cluster's offers; folder: of the journal. look_s: as `LOOK_SOON_S`.
+
+    Raises InputError for a folder without the scripts.
+    """
+    check_scripts(scripts)
+
+    def open_cloud(held: Iterable[tuple[Machine, float]], made: Mapping[str, int]) -> CommandCloud:
+        return CommandCloud(scripts, cluster, folder, held, made, look_s)
+
+    return open_cloud
+
+
+@dataclass
+class _Machine:
+    machine: Machine
+    request: RequestId | None
+    asked_at_s: float
+    state: Literal["asked", "boots", "up", "goes"]
+    call: Call | None = None  # of `rent`, then of `release`
+    up_at_s: float = math.inf
+    ended_at_s: float = math.inf
+    missed: int = 0  # looks in a row that have not shown it
+    process: tuple[int, int | None] | None = None
+    noticed: bool = False
+    again_s: float = 0.0  # by the monotonic clock: when its release is asked for again
+
+
+class CommandCloud:
+    """A `Provider` of three scripts. `advance` reports what they answer; a release is asked for until it is done.
+
+    Capacity and quota are those of the offers, and what `rent` refuses.
+    """
+
+    kind: Kind = "rented"
+
+    def __init__(
+        self,
+        scripts: Path,
+        cluster: Cluster,
+        folder: Path,
+        held: Iterable[tuple[Machine, float]],
+        made: Mapping[str, int],
+        look_s: float,
+    ) -> None:
+        self._scripts, self._journal, self._look_s = scripts, folder / "command.json", look_s
+        self._offers = {offer.type: offer for offer in cluster.offers}
+        self._quota = cluster.quota
+        self._prices = {offer.type: Prices(offer.charged_usd_per_h) for offer in cluster.offers}
+        self._asked, self._made = Counter[str](), Counter[str](made)
+        self._failed: set[RequestId] = set()
+        self._refused: dict[str, tuple[float, NoCapacity]] = {}
+        self._machines: dict[str, _Machine] = {}
+        self._events: list[CloudEvent] = []
+        self._list: Call | None = None
+        self._look_at_s = 0.0
+        self._trouble = ""
+        self._now_s = -math.inf
+        self._over: list[_Machine] = []  # for the bill
+        for machine, asked_at_s in held:
+            self._known(machine.type)
+            request = RequestId(machine.type, self._asked[machine.type])
+            self._asked[machine.type] += 1
+            self._machines[machine.name] = _Machine(machine, request, asked_at_s, "boots")
+        self._service = self._read_journal()
+
+    def offers(self) -> list[Offer]:
+        """The instance types in the order they were given."""
+        return [*self._offers.values()]
+
+    def quota(self) -> int | None:
+        """The most machines that can be held at once, of all types together; null: any number."""
+        return self._quota
+
+    def prices(self) -> dict[str, float]:
+        """The price of each type's machine now, USD an hour."""
+        return {name: prices.latest for name, prices in self._prices.items()}
+
+    def request(self, now_s: float, type: str, count: int) -> RequestId | NoCapacity:  # noqa: A002
+        """Ask for machines, all or none. Raises CloudError, Unknown; ValueError for a count below 1."""
+        self._now_s = now_s
+        offer = self._known(type)
+        if count < 1:
+            raise ValueError(f"expected at least one machine to be asked for, found {count}")
+        held = Counter(each.machine.type for each in self._machines.values() if each.state != "goes")
+        if offer.capacity is not None and held[type] + count > offer.capacity:
+            text = f"no capacity: {count} {type} asked for, {offer.capacity - held[type]} of {offer.capacity} free"
+            return NoCapacity(type, count, "capacity", text)
+        if self._quota is not None and held.total() + count > self._quota:
+            text = f"over the quota: {count} {type} asked for, {held.total()} of {self._quota} machines held"
+            return NoCapacity(type, count, "quota", text)
+        until_s, refusal = self._refused.get(type, (0.0, None))
+        if refusal is not None and time.monotonic() < until_s:
+            return refusal
+        request = RequestId(type, self._asked[type])
+        self._asked[type] += 1
+        asked: list[_Machine] = []
+        for _ in range(count):
+            machine = self._machine(offer, f"{type}-{self._made[type]}")
+            self._made[type] += 1
+            asked.append(_Machine(machine, request, now_s, "asked"))
+            self._machines[machine.name] = asked[-1]
+        self._write_journal()
+        for each in asked:
+            try:
+                each.call = self._call("rent", **_described(each.machine))
+            except CloudError as error:
+                self._refuse(each, NoCapacity(type, count, "capacity", str(error)))
+                break
+        return request
+
+    def release(self, now_s: float, id: RequestId | str) -> None:  # noqa: A002
+        """Give a node back, or all of a request, booted or not; it is asked for until it is done. Raises Unknown."""
+        self._now_s = now_s
+        for each in list(self._machines.values()):
+            if id in (each.request, each.machine.name):
+                self._go(each)
+
+    def next_at_s(self) -> float:
+        """The time of the last call if there is an unreported event; infinity: none."""
+        return self._now_s if self._events else math.inf
+
+    def poll(self) -> bool:
+        """Begin the calls that are due; whether one has ended, or a machine."""
+        now_s = time.monotonic()
+        for each in self._machines.values():
+            if each.state == "goes" and each.call is None and now_s >= each.again_s:
+                each.again_s = now_s + AGAIN_S
+                each.call = self._try("release", name=each.machine.name)
+        if self._list is None and now_s >= self._look_at_s:
+            self._list = self._try("list")
+            quiet = all(each.state == "up" for each in self._machines.values())
+            self._look_at_s = now_s + (max(LOOK_S, self._look_s) if quiet else self._look_s)
+        calls = [self._list, *(each.call for each in self._machines.values())]
+        return any(call is not None and call.is_over for call in calls) or any(
+            each.state == "up" and self.process_of(name) is None for name, each in self._machines.items()
+        )
+
+    def process_of(self, node: str) -> int | None:
+        """The process of this machine with which a node's runs end, as `list` showed it; null: it has ended."""
+        process = self._machines[node].process if node in self._machines else None
+        return process[0] if process is not None and processes.lives(*process) else None
+
+    def advance(self, now_s: float) -> list[CloudEvent]:
+        """Unreported events until now, in the order of time."""
+        self._now_s = now_s
+        for name, each in list(self._machines.items()):
+            if each.call is not None and each.call.is_over:
+                call, each.call = each.call, None
+                self._answered(each, call)
+            elif each.state == "up" and self.process_of(name) is None:
+                self._lost(each)
+        if self._list is not None and self._list.is_over:
+            call, self._list = self._list, None
+            self._look(call)
+        events, self._events = self._events, []
+        return events
+
+    def machines(self) -> list[Machine]:
+        """Booted machines held as of the last call, by type and number."""
+        return self._sorted("up")
+
+    def given_out(self, request: RequestId) -> list[Machine] | None:
+        """A request's machines held as of the last call; null: it has not been answered yet."""
+        mine = [each for each in self._machines.values() if each.request == request]
+        if request in self._failed or any(each.state == "asked" for each in mine):
+            return None
+        return [each.machine for each in mine if each.state != "goes"]
+
+    def booting(self) -> list[Machine]:
+        """Machines given out but not booted yet as of the last call, in the same order."""
+        return self._sorted("boots")
+
+    def cost_usd(self, now_s: float) -> float:
+        """All charges until now, machines that are gone included."""
+        self._now_s = now_s
+        return float(summed(map(self._charge, (*self._over, *self._machines.values()))))
+
+    # --- answers ---
+
+    def _answered(self, each: _Machine, call: Call) -> None:
+        """The call of a machine has ended."""
+        type_ = each.machine.type
+        try:
+            if call.name == "release":
+                call.result(Released)
+                if each.ended_at_s == math.inf:
+                    each.ended_at_s = self._now_s
+                return
+            answer = call.result(Rented)
+        except CloudError as error:
+            if call.name == "release":
+                log.warning("machine %s cannot be given back yet: %s", each.machine.name, error)
+            else:  # it may be rented all the same
+                self._refuse(each, NoCapacity(type_, 1, "capacity", str(error)))
+            return
+        if each.state == "goes":  # given back before it was there
+            return
+        if answer.refused is not None:
+            text = answer.text or f"{self._scripts / 'rent'} has no {type_}: {answer.refused}"
+            self._refuse(each, NoCapacity(type_, 1, answer.refused, text))
+        else:
+            each.state = "boots"
+
+    def _refuse(self, one: _Machine, refusal: NoCapacity) -> None:
+        """A request cannot be met: what it has got goes back."""
+        assert one.request is not None, "only machines that were asked for are refused"
+        self._refused[refusal.type] = (time.monotonic() + REFUSED_S, refusal)
+        if one.request not in self._failed:
+            self._failed.add(one.request)
+            self._events.append(Failed(self._now_s, one.request, None, refusal.why, refusal.text))
+        for each in list(self._machines.values()):
+            if each.request == one.request:
+                self._go(each)
+
+    def _look(self, call: Call) -> None:
+        """Take what `list` shows."""
+        try:
+            shown = {one.name: one for one in call.result(Listing).machines}
+        except CloudError as error:
+            if self._trouble != str(error):
+                self._trouble = str(error)
+                log.warning("what is rented cannot be seen: %s", error)
+            return
+        self._trouble = ""
+        for name, each in list(self._machines.items()):
+            one = shown.pop(name, None)
+            if one is not None:
+                self._seen(each, one)
+                continue
+            each.missed += 1
+            if each.state == "goes" and each.ended_at_s < math.inf:
+                self._forget(each)
+            elif each.state in ("boots", "up") and each.missed >= LOOKS:
+                self._lost(each)
+        for name in shown:  # nobody here has asked for it
+            log.warning("machine %s is not known here, and is given back", name)
+            self._adopt(name)
+
+    def _seen(self, each: _Machine, one: Listed) -> None:
+        each.missed = 0
+        if each.state not in ("boots", "up"):
+            return
+        type_ = each.machine.type
+        if one.usd_per_h is not None and one.usd_per_h != self._prices[type_].latest:
+            self._prices[type_] = self._prices[type_].changed(self._now_s, one.usd_per_h)
+            self._events.append(PriceChanged(self._now_s, type_, one.usd_per_h))
+        if one.notice_s is not None and not each.noticed:
+            each.noticed = True
+            self._events.append(ReclaimNotice(self._now_s, one.name, self._now_s + one.notice_s))
+        if one.pid is not None and each.process is None:
+            each.process = (one.pid, processes.start_ticks(one.pid))
+        if each.state == "up":
+            return
+        most_s = max(MOST_BOOT_S, 10.0 * self._offers[type_].boot_s)
+        if one.state == "up" and self.process_of(one.name) is not None:
+            each.state, each.up_at_s = "up", self._now_s
+            assert each.request is not None, "only machines that go were not asked for"
+            self._events.append(Booted(self._now_s, each.request, each.machine))
+        elif self._now_s - each.asked_at_s > most_s:
+            self._lost(each, f"it is not up after {most_s:g} s")
+
+    def _lost(self, each: _Machine, why: str = "it has ended") -> None:
+        """A machine has ended by itself, or never comes up; it is given back all the same."""
+        name = each.machine.name
+        if each.state == "up":
+            self._events.append(Reclaimed(self._now_s, name))
+        else:
+            assert each.request is not None, "only machines that go were not asked for"
+            self._events.append(
+                Failed(self._now_s, each.request, name, "boot", f"{name} did not boot: {why}")
+            )
+        self._go(each)
+
+    def _go(self, each: _Machine) -> None:
+        """Give a machine back; the call begins with the next look, and after that of `rent`."""
+        each.state = "goes"
+
+    def _forget(self, each: _Machine) -> None:
+        del self._machines[each.machine.name]
+        self._over.append(each)
+        self._write_journal()
+
+    # --- calls ---
+
+    def _call(self, script: str, **request: Any) -> Call:
+        return Call(self._scripts / script, {"service": self._service, **request})
+
+    def _try(self, script: str, **request: Any) -> Call | None:
+        try:
+            return self._call(script, **request)
+        except CloudError as error:
+            log.warning("%s", error)
+            return None
+
+    # --- state ---
+
+    def _read_journal(self) -> str:
+        """The machines of the journal of which the log knows nothing go back; returns the service's name.
+
+        A copied journal is of another service, and its machines are not touched.
+        """
+        new = f"betimes-{secrets.token_hex(6)}"
+        try:
+            found = json.loads(self._journal.read_text(encoding="utf-8"))
+            if found["place"] != str(self._journal.absolute()):
+                return new
+            self._made |= Counter(found["made"])
+            for name in found["machines"]:
+                if name not in self._machines:
+                    self._adopt(name)
+            return str(found["service"])
+        except FileNotFoundError:
+            return new
+        except (ValueError, TypeError, KeyError) as error:
+            raise ServiceError(
+                f"{self._journal} is damaged ({error!r}); look for machines of its service that run on, and remove it"
+            ) from None
+
+    def _write_journal(self) -> None:
+        """Raises CloudError where it cannot be written: then nothing may be rented."""
+        text = json.dumps(
+            {
+                "service": self._service,
+                "place": str(self._journal.absolute()),
+                "made": self._made,
+                "machines": list(self._machines),
+            }
+        )
+        try:
+            write_private(self._journal, text + "\n")
+        except OSError as error:
+            raise CloudError(
+                f"{self._journal} cannot be written ({error.strerror}); nothing is rented"
+            ) from None
+
+    def _adopt(self, name: str) -> None:
+        """A machine that is only to be given back."""
+        self._machines[name] = _Machine(Machine(name, "rented", name, 0.0, 0.0, 0.0), None, math.inf, "goes")
+
+    def _known(self, type: str) -> Offer:  # noqa: A002
+        if type not in self._offers:
+            raise Unknown(
+                f"there is no instance type {type!r}; there are {', '.join(self._offers) or 'none'}"
+            )
+        return self._offers[type]
+
+    def _machine(self, offer: Offer, name: str) -> Machine:
+        price = self._prices[offer.type].latest
+        return Machine(
+            name, self.kind, offer.type, *(offer.cpu, offer.memory_gib, offer.gpu), price,
+            labels=offer.labels, family=offer.family,
+        )  # fmt: skip
+
+    def _sorted(self, *states: str) -> list[Machine]:
+        found = [each.machine for each in self._machines.values() if each.state in states]
+        return sorted(found, key=lambda machine: (machine.type, int(machine.name.rpartition("-")[2])))
+
+    def _charge(self, each: _Machine) -> Any:
+        offer = self._offers.get(each.machine.type)
+        if offer is None or each.state == "asked":
+            return 0
+        since_s = offer.billing.since_s(each.asked_at_s, each.up_at_s)
+        return lease_usd(offer.billing, self._prices[offer.type], since_s, min(each.ended_at_s, self._now_s))
+
+
+def _described(machine: Machine) -> dict[str, Any]:
+    return {
+        "name": machine.name,
+        "type": machine.type,
+        "cpu": machine.cpu,
+        "memory_gib": machine.memory_gib,
+        "gpu": machine.gpu,
+        "labels": dict(machine.labels),
+    }

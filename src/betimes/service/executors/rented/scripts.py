@@ -1,0 +1,149 @@
+"""Scripts that rent: each call gets a JSON object as its standard input and prints one, within a time limit.
+
+They run beside the service, which looks every now and then whether they have ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from betimes.errors import CloudError, InputError
+
+NAMES = ("rent", "release", "list")
+LIMITS_S = {"rent": 300.0, "release": 60.0, "list": 60.0}
+MOST_BYTES = 4 << 20  # of what a script prints
+_M = TypeVar("_M", bound=BaseModel)
+_STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+class Rented(BaseModel):
+    """What `rent` prints: `{}`, or why there is no such machine."""
+
+    model_config = _STRICT
+    refused: Literal["capacity", "quota"] | None = None
+    text: str = ""
+
+
+class Listed(BaseModel):
+    """A machine in what `list` prints."""
+
+    model_config = _STRICT
+    name: str
+    state: Literal["booting", "up"]
+    pid: Annotated[int, Field(ge=1)] | None = None  # the process on this machine with which its jobs end
+    notice_s: Annotated[float, Field(ge=0)] | None = None  # until it is taken away
+    usd_per_h: Annotated[float, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _runs_jobs(self) -> Self:
+        if self.state == "up" and self.pid is None:
+            raise ValueError("a machine that is up needs a pid")
+        return self
+
+
+class Listing(BaseModel):
+    """What `list` prints: the service's machines that are not gone."""
+
+    model_config = _STRICT
+    machines: list[Listed]
+
+
+class Released(BaseModel):
+    """What `release` prints: `{}`."""
+
+    model_config = _STRICT
+
+
+def check_scripts(folder: Path) -> None:
+    """Raise InputError unless all three scripts are in the folder and can be executed."""
+    for name in NAMES:
+        script = folder / name
+        if not script.is_file():
+            raise InputError(f"--fleet command:{folder}: there is no {name}; it needs rent, release and list")
+        if not os.access(script, os.X_OK):
+            raise InputError(f"--fleet command:{folder}: {name} cannot be executed (chmod +x {script})")
+
+
+class Call:
+    """A script at work. Raises CloudError where it cannot be started."""
+
+    def __init__(self, script: Path, request: Mapping[str, Any]) -> None:
+        self.name, self._script, self._limit_s = script.name, script, LIMITS_S[script.name]
+        self._began_s = time.monotonic()
+        self._status: int | None = None
+        self._is_late = False
+        files: list[int] = []
+        try:
+            for text in (json.dumps(request) + "\n", "", ""):
+                files.append(_scratch(text))
+            self._pid = os.posix_spawn(
+                script,
+                [str(script)],
+                os.environ,
+                file_actions=[(os.POSIX_SPAWN_DUP2, file, at) for at, file in enumerate(files)],
+                setsid=True,
+            )
+        except OSError as error:
+            for file in files[1:]:
+                os.close(file)
+            raise CloudError(f"{script} cannot be started: {error.strerror}") from None
+        finally:
+            if files:
+                os.close(files[0])
+        _, self._printed, self._errors = files
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended; one past its time limit is killed."""
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            if pid:
+                self._status = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() - self._began_s > self._limit_s and not self._is_late:
+                self._is_late = True
+                os.killpg(self._pid, signal.SIGKILL)
+        return self._status is not None
+
+    def result(self, model: type[_M]) -> _M:
+        """What it has printed, once it is over. Raises CloudError for anything else than that."""
+        printed, errors = _taken(self._printed), _taken(self._errors)
+        if self._is_late:
+            raise CloudError(f"{self._script} was ended, as it took longer than {self._limit_s:g} s")
+        if self._status:
+            last = errors.strip().rpartition("\n")[2] or "it printed no error"
+            raise CloudError(f"{self._script} failed with exit status {self._status}: {last[:300]}")
+        try:
+            return model.model_validate_json(printed or "null")
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            wrong = f"field {where}: {first['msg']}" if where else first["msg"]
+            raise CloudError(
+                f"{self._script} printed {printed.strip()[:60]!r}, where one JSON object is expected: {wrong}"
+            ) from None
+
+
+def _scratch(text: str) -> int:
+    """A file without a name that holds this, as a descriptor. Raises OSError."""
+    file, path = mkstemp()
+    Path(path).unlink()
+    os.write(file, text.encode())
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
+def _taken(file: int) -> str:
+    """What such a file holds; it is closed."""
+    try:
+        return os.pread(file, MOST_BYTES, 0).decode("utf-8", "replace")
+    finally:
+        os.close(file)

@@ -1,0 +1,247 @@
+"""Clouds on a stage: what is done to their customers, and what is then running there."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from betimes.cluster import Cluster
+from betimes.cluster.offer import Offer
+from betimes.service.executors.rented.command_cloud import open_command
+from betimes.service.executors.rented.local_cloud import LocalCloud
+from betimes.service.executors.supervision import processes
+from betimes.service.machines.fake_cloud import FakeCloud, Outage, Reclaim, SetPrice
+from betimes.service.machines.machine import Machine
+from betimes.service.machines.provider import CloudEvent, NoCapacity, Provider, RequestId
+from tests.service.machines.kinds import kind
+
+PATIENCE = 400  # steps
+E = TypeVar("E", bound=CloudEvent)
+SMALL = kind("small", 1, 1, usd_per_h=3.6, boot_s=20.0, capacity=3, notice_s=30.0)
+BIG = kind("big", 2, 2, usd_per_h=7.2, boot_s=20.0)
+CLUSTER = Cluster("stage", (), offers=(SMALL, BIG), quota=4)
+
+
+class Stage:
+    """The made-up cloud, and the service's hold of it."""
+
+    step_s = 5.0
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.now_s = folder, 1000.0
+        self.events: list[CloudEvent] = []
+        self.provider = self.open(CLUSTER, [], {})
+
+    def open(self, cluster: Cluster, held: Sequence[tuple[Machine, float]], made: dict[str, int]) -> Provider:
+        self.cloud = FakeCloud(cluster.offers, cluster.seed, cluster.quota)
+        self.cloud.resume(held, made)
+        return self.cloud
+
+    # --- the service's part ---
+
+    def ask(self, type: str = "small", count: int = 1) -> RequestId | NoCapacity:  # noqa: A002
+        return self.provider.request(self.now_s, type, count)
+
+    def rent(self, type: str = "small", count: int = 1) -> list[Machine]:  # noqa: A002
+        """Machines that have been given out, and boot."""
+        request = self.ask(type, count)
+        assert isinstance(request, RequestId)
+        self.until(lambda: self.provider.given_out(request) is not None)
+        return self.provider.given_out(request) or []
+
+    def step(self) -> None:
+        self.now_s += self.step_s
+        self.provider.poll()
+        self.events += self.provider.advance(self.now_s)
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        for _ in range(PATIENCE):
+            if holds():
+                return
+            self.step()
+        raise AssertionError(f"it never came: {self.events}")
+
+    def heard(self, what: type[E]) -> E:
+        """The first unread event of a kind, once it comes."""
+        self.until(lambda: any(isinstance(each, what) for each in self.events))
+        found = next(each for each in self.events if isinstance(each, what))
+        self.events.remove(found)
+        return found
+
+    def begin_again(self, *held: Machine, made: int) -> None:
+        """The service is killed, and starts again; its log knows of these machines, of so many of type small."""
+        self.events.clear()
+        self.provider = self.open(CLUSTER, [(each, 1000.0) for each in held], {"small": made})
+        self.step()
+
+    # --- the cloud's part ---
+
+    def running(self) -> set[str]:
+        """The machines that there really are."""
+        return {each.name for each in (*self.cloud.machines(), *self.cloud.booting())}
+
+    def take_with_notice(self, name: str) -> None:
+        self.cloud.add(Reclaim(self.now_s + 1.0, name.partition("-")[0]))
+
+    def end_of_notice(self, name: str) -> None:
+        """The time of the notice is over."""
+
+    def take(self, name: str) -> None:
+        """A machine ends, and nobody has said so."""
+        self.cloud.lose(self.now_s, name)
+
+    def set_price(self, usd_per_h: float) -> None:
+        self.cloud.add(SetPrice(self.now_s + 1.0, "small", usd_per_h))
+
+    def break_down(self) -> None:
+        """Calls fail from now on."""
+        self.cloud.add(Outage(self.now_s, math.inf))
+
+    def work_again(self) -> None:
+        self.cloud._troubles.clear()
+
+    def close(self) -> None:
+        """Leave nothing running."""
+
+
+class LocalStage(Stage):
+    """Processes of this machine."""
+
+    def open(self, cluster: Cluster, held: Sequence[tuple[Machine, float]], made: dict[str, int]) -> Provider:
+        self.cloud = FakeCloud(cluster.offers, cluster.seed, cluster.quota, kind="rented")
+        self.cloud.resume(held, made)
+        self.local = LocalCloud(self.cloud, self.folder, [machine.name for machine, _ in held])
+        return self.local
+
+    def running(self) -> set[str]:
+        found = set[str]()
+        for pid in processes.everyone():
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            except OSError:
+                continue
+            own = [word for word in words if word.startswith(f"{self.folder}/") and word.endswith(".lease")]
+            if own and processes.lives(pid, None):
+                found.add(Path(own[0]).stem)
+        return found
+
+    def take(self, name: str) -> None:
+        pid = self.local.process_of(name)
+        assert pid is not None
+        processes.send(pid, signal.SIGKILL)
+        while self.local.process_of(name) is not None:
+            time.sleep(0.01)
+
+    def step(self) -> None:
+        time.sleep(0.01)  # of the machines
+        super().step()
+
+    def close(self) -> None:
+        for lease in self.folder.glob("*.lease"):
+            lease.unlink()
+
+
+SCRIPT = """#!{python} -IS
+import json, os, pathlib, signal, subprocess, sys
+here = pathlib.Path(__file__).parent
+asked = json.load(sys.stdin)
+if (here / "broken").exists():
+    sys.exit("no route to the cloud")
+folder = here / asked["service"]
+folder.mkdir(exist_ok=True)
+file = folder / asked.get("name", "")
+what = pathlib.Path(__file__).name
+if what == "rent":
+    if (here / "dear").exists():
+        print(json.dumps({{"refused": "capacity", "text": "none left"}}))
+        sys.exit()
+    command = ["sh", "-c", "trap '' HUP; exec sleep 600"]
+    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    state = "booting" if (here / "slow").exists() else "up"
+    file.write_text(json.dumps({{"name": asked["name"], "state": state, "pid": process.pid}}))
+elif what == "release" and file.exists():
+    try:
+        os.kill(json.loads(file.read_text())["pid"], signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    file.unlink()
+elif what == "list":
+    shown = [json.loads(each.read_text()) for each in sorted(folder.iterdir())]
+    print(json.dumps({{"machines": [each for each in shown if pathlib.Path(f"/proc/{{each['pid']}}").exists()]}}))
+    sys.exit()
+print("{{}}")
+"""
+
+
+class CommandStage(Stage):
+    """Three scripts, which start processes."""
+
+    def open(self, cluster: Cluster, held: Sequence[tuple[Machine, float]], made: dict[str, int]) -> Provider:
+        for name in ("rent", "release", "list"):
+            script = self.folder / name
+            script.write_text(SCRIPT.format(python=sys.executable))
+            script.chmod(0o755)
+        never_up = any(offer.boot_failure_frac == 1.0 for offer in cluster.offers)
+        self._mark("slow", never_up)
+        self.step_s = 200.0 if never_up else 5.0
+        self.provider = open_command(self.folder, cluster, self.folder, look_s=0.1)(held, made)
+        return self.provider
+
+    def step(self) -> None:
+        time.sleep(0.02)
+        super().step()
+
+    def _machines(self) -> list[Path]:
+        return [file for file in self.folder.glob("betimes-*/*") if file.is_file()]
+
+    def _change(self, name: str, **changes: object) -> None:
+        (file,) = [file for file in self._machines() if file.name == name]
+        file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+    def _mark(self, name: str, there: bool) -> None:
+        mark = self.folder / name
+        if there:
+            mark.touch()
+        else:
+            mark.unlink(missing_ok=True)
+
+    def running(self) -> set[str]:
+        pids = {file.name: json.loads(file.read_text())["pid"] for file in self._machines()}
+        return {name for name, pid in pids.items() if processes.lives(pid, None)}
+
+    def take_with_notice(self, name: str) -> None:
+        self._change(name, notice_s=30.0)
+
+    def end_of_notice(self, name: str) -> None:
+        self.take(name)
+
+    def take(self, name: str) -> None:
+        (file,) = [file for file in self._machines() if file.name == name]
+        os.kill(json.loads(file.read_text())["pid"], signal.SIGKILL)
+
+    def set_price(self, usd_per_h: float) -> None:
+        for file in self._machines():
+            self._change(file.name, usd_per_h=usd_per_h)
+
+    def break_down(self) -> None:
+        self._mark("broken", True)
+
+    def work_again(self) -> None:
+        self._mark("broken", False)
+
+    def close(self) -> None:
+        for name in self.running():
+            self.take(name)
+
+
+def failing(offer: Offer) -> Offer:
+    """Machines that never come up."""
+    return replace(offer, boot_failure_frac=1.0)
