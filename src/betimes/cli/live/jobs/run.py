@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 from betimes.cli.live.following import INTERRUPTED, Left
 from betimes.cli.live.jobs.ids import Ids
 from betimes.cli.live.jobs.job_options import Job
 from betimes.cli.live.jobs.submit import Command, submit_one
-from betimes.cli.verbs import Json, State
+from betimes.cli.verbs import Json, Option, State
 from betimes.errors import BetimesError, InputError
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from typing import Any
 
     from betimes.client.plain import PlainClient
     from betimes.service.views.models import JobView
@@ -24,12 +28,22 @@ if TYPE_CHECKING:
 BY_SIGNAL = 128  # and the signal's number is the exit code of a command that a signal has ended
 
 
-def run(job: Job, command: Command = None, state: State = None, as_json: Json = False) -> None:
+Pty = Annotated[
+    bool,
+    Option("--pty", help="With this terminal, for a shell or an editor; where jobs run on this machine."),
+]
+
+
+def run(
+    job: Job, command: Command = None, pty: Pty = False, state: State = None, as_json: Json = False
+) -> None:
     """Submit a command, print its output as it comes, and exit with its exit code.
 
     When it is to be done is a line on standard error. Ctrl-C, or SIGTERM, cancels the job, which has its grace period
     then; a second one leaves it. A command that a signal has ended gives 128 and the signal's number. With --json the
     output goes to standard error, and the job is printed as an object once it is over.
+
+    With --pty keys are passed on as they are typed, Ctrl-C too, and the job ends with this terminal.
     """
     from betimes.cli.live.connection import connect
     from betimes.cli.live.jobs.logs import copy
@@ -38,19 +52,47 @@ def run(job: Job, command: Command = None, state: State = None, as_json: Json = 
 
     if job.get("array") is not None or job.get("as_one"):
         raise InputError("run: it takes one job; submit an array with `betimes submit`")
-    with connect(state, waits=True) as service:
-        taken = submit_one(service, "run", command, job)
+    with connect(state, waits=True) as service, ExitStack() as left:
+        at = left.enter_context(_terminal_for(service, job, as_json=as_json)) if pty else None
+        if at is not None and command:
+            from betimes.service.spec.environments import with_terminal
+
+            job = {**job, "name": job.get("name") or command[0].rsplit("/", 1)[-1], "requeue": False}
+            job["env"] = [*(job.get("env") or ()), *(["TERM"] if "TERM" in os.environ else ())]
+            command = with_terminal(command, at.getsockname())
+        taken = submit_one(service, "run", command, job, with_input=not pty)
         (job_id,) = taken.job_ids
         ends_at = None if taken.quote is None else taken.quote.finish_at
         done = "" if ends_at is None else f", done {both(ends_at, now())}"
         print(f"betimes: job {job_id}{done}", file=sys.stderr, flush=True)
         with _cancelled_by_signals(state, job_id, lambda: True) as asked:
-            copy(service.logs(job_id, follow=True), sys.stderr if as_json else sys.stdout)
+            if at is not None:
+                from betimes.cli.live.jobs.terminal import connect_terminal
+
+                connect_terminal(at, lambda: service.job(job_id).job.finished_at is not None)
+            else:
+                copy(service.logs(job_id, follow=True), sys.stderr if as_json else sys.stdout)
             over = service.wait(job_id)
         code = _exit_code(service, over, was_asked=asked.is_set())
     if as_json:
         print_json(over)
     _end(over, code)
+
+
+def _terminal_for(
+    service: PlainClient, job: dict[str, Any], *, as_json: bool
+) -> AbstractContextManager[socket.socket]:
+    """Where a job finds its terminal. Raises InputError where that cannot be."""
+    from betimes.cli.live.jobs.terminal import listening
+
+    if as_json or job.get("image") is not None:
+        raise InputError(
+            f"--pty: it does not go with {'--json' if as_json else '--image'}; leave one of them out"
+        )
+    away = next((node.name for node in service.nodes() if node.kind != "local"), None)
+    if away is not None:
+        raise InputError(f"--pty: it is for jobs on this machine, and node {away} is none; leave it out")
+    return listening()
 
 
 def attach(ids: Ids, state: State = None) -> None:
