@@ -158,6 +158,9 @@ def test_a_job_has_this_terminal(state: Path) -> None:
             input=b"typed\n", capture_output=True, check=False,
         )  # fmt: skip
         assert (said.returncode, said.stdout) == (0, b"typed\r\ntyped\r\n")
+        said = program("run", "--pty", "--conda", "no-such", "--", "true")
+        assert said.code == 127
+        assert "conda" in said.err
         assert "it does not go with --json" in program("run", "--pty", "--json", "--", "true").err
 
     async def story() -> None:

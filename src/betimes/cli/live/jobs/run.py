@@ -69,7 +69,9 @@ def run(
             if at is not None:
                 from betimes.cli.live.jobs.terminal import connect_terminal
 
-                connect_terminal(at, lambda: service.job(job_id).job.finished_at is not None)
+                had_one = connect_terminal(at, lambda: service.job(job_id).job.finished_at is not None)
+                if not had_one and service.job(job_id).runs:
+                    copy(service.logs(job_id), sys.stderr)
             else:
                 copy(service.logs(job_id, follow=True), sys.stderr if as_json else sys.stdout)
             over = service.wait(job_id)

@@ -32,11 +32,11 @@ def listening() -> Iterator[socket.socket]:
         yield made
 
 
-def connect_terminal(at: socket.socket, is_over: Callable[[], bool]) -> None:
-    """Be the terminal of a job from its start to its end; return at once if it ends before it has one."""
+def connect_terminal(at: socket.socket, is_over: Callable[[], bool]) -> bool:
+    """Be the terminal of a job from its start to its end; False: it has ended without one."""
     while not select.select([at], [], [], _LOOK_S)[0]:
         if is_over():
-            return
+            return False
     link, _ = at.accept()
     with link, _raw(), _resized() as resized:
         sources: list[int | socket.socket] = [link, 0, resized]
@@ -55,7 +55,7 @@ def connect_terminal(at: socket.socket, is_over: Callable[[], bool]) -> None:
             if link in ready:
                 shown = link.recv(PIECE_BYTES)
                 if not shown:
-                    return
+                    return True
                 sys.stdout.buffer.write(shown)
                 sys.stdout.flush()
 
