@@ -13,12 +13,12 @@ CONTAINERS = ("apptainer", "podman", "docker")  # the first that is installed is
 
 _CONDA = """
 name=$1; shift
-conda=$(command -v "${CONDA_EXE:-conda}") || for folder in ~/miniforge3 ~/miniconda3 ~/anaconda3 /opt/conda; do
+conda=$(command -v "${CONDA_EXE:-conda}") || for folder in ~/miniforge3 ~/miniconda3 ~/anaconda3; do
     [ -x "$folder/bin/conda" ] && conda=$folder/bin/conda && break
 done
 if [ -z "$conda" ]; then
-    echo "betimes: --conda $name: no conda is on this machine: none in PATH, ~/miniforge3, ~/miniconda3, ~/anaconda3" \\
-        "or /opt/conda; name it: --env CONDA_EXE=/PATH/bin/conda" >&2
+    echo "betimes: --conda $name: no conda is on this machine: none in PATH, ~/miniforge3, ~/miniconda3" \\
+        "or ~/anaconda3; name it: --env CONDA_EXE=/PATH/bin/conda" >&2
     exit 127
 fi
 eval "$("$conda" shell.posix hook)" && conda activate "$name" || exit 127
