@@ -146,7 +146,9 @@ def main() -> None:
             for name, command in commands.items():
                 measure(name, command, env)
             with slurm(Path(folder) / "slurm", env) as slurm_env:
-                for text in SLURM if slurm_env is not None else ():
+                for text in SLURM:
+                    if slurm_env is None:
+                        break
                     measure(f"{text}, of Slurm", tuple(text.split()), slurm_env)
             cpu_s, wall_s = timed((*BETIMES, "submit", "--estimate", "1s", "--each-line", str(lines)), env)
             table.line(f"betimes submit --each-line, {20 * JOBS:,} lines", cpu_s, wall_s, cpu_s / python_s)

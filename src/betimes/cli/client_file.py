@@ -125,7 +125,7 @@ def _with_argparse(name: str, verb: Verb, words: list[str]) -> Callable[[], None
     )
     values: dict[str, Any] = {}
     for each in declared:
-        kind = single(each.kind)
+        kind: Any = single(each.kind)
         is_many = getattr(kind, "__origin__", None) is list
         if isinstance(each.told, AfterDashes):
             values[each.name] = words[words.index("--") + 1 :] if "--" in words else None
@@ -136,9 +136,9 @@ def _with_argparse(name: str, verb: Verb, words: list[str]) -> Callable[[], None
             told["action"] = argparse.BooleanOptionalAction if "/" in each.told.flags[0] else "store_true"
         else:
             told["metavar"] = each.told.told.get("metavar")
-            if kind in (int, float):
+            if kind is int or kind is float:
                 told["type"] = kind
-            if getattr(kind, "__origin__", None) is Literal:
+            elif getattr(kind, "__origin__", None) is Literal:
                 told["choices"] = kind.__args__
         if isinstance(each.told, Option):
             if is_many:

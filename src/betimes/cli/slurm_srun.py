@@ -72,6 +72,7 @@ def srun(words: Sequence[str]) -> None:
 
 def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -> None:
     from betimes.cli.live.connection import connect
+    from betimes.cli.live.jobs.logs import copy
     from betimes.cli.live.jobs.run import end_as, follow
     from betimes.cli.live.jobs.submit import with_input
     from betimes.cli.slurm import instant, say_start
@@ -108,7 +109,7 @@ def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -
             print(
                 f"srun: job {job_id} queued and waiting for resources ({when})", file=sys.stderr, flush=True
             )
-        over, code = follow(service, job_id, None, sys.stdout)
+        over, code = follow(service, job_id, None, lambda: copy(service.logs(job_id, follow=True)))
     end_as(over, code)
 
 

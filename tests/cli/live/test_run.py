@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -103,6 +106,62 @@ def test_a_running_job_is_followed_from_now_on(state: Path, tmp_path: Path) -> N
             (tmp_path / "end").touch()
             child.communicate()
             assert child.returncode == 5
+
+    async def story() -> None:
+        async with running(ServiceConfig(state=state)):
+            await asyncio.to_thread(try_it)
+
+    try:
+        asyncio.run(story())
+    finally:
+        os.close(terminal)
+        os.close(theirs)
+
+
+def test_a_job_has_this_terminal(state: Path) -> None:
+    script = "trap 'stty size' WINCH; trap 'echo got; exit 3' INT; stty size; while :; do sleep 0.1; done"
+    terminal, theirs = os.openpty()
+
+    def resize(rows: int, columns: int) -> None:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def until(text: bytes) -> None:
+        shown = b""
+        while text not in shown:
+            shown += os.read(terminal, 1024)
+
+    def begun() -> subprocess.Popen[bytes]:
+        call = [sys.executable, "-m", "betimes", "run", "--pty", "--estimate", "1s", "--", "sh", "-c", script]
+        child = subprocess.Popen(call, stdin=theirs, stdout=theirs, stderr=theirs)
+        until(b"33 101\r\n")
+        return child
+
+    def try_it() -> None:
+        before = termios.tcgetattr(terminal)
+        resize(33, 101)
+        with begun() as child:
+            resize(40, 90)
+            child.send_signal(signal.SIGWINCH)
+            until(b"40 90\r\n")
+            os.write(terminal, b"\x03")
+            until(b"got\r\n")
+            assert child.wait() == 3
+        assert termios.tcgetattr(terminal) == before
+        assert "40 90" in program("logs", "1").out
+        assert "(in a terminal)" in program("job", "1").out
+        resize(33, 101)
+        with begun() as child:
+            child.kill()  # the terminal is closed
+        assert program("wait", "2").code == 1
+        said = subprocess.run(
+            [sys.executable, "-m", "betimes", "run", "--pty", "--", "cat"],
+            input=b"typed\n", capture_output=True, check=False,
+        )  # fmt: skip
+        assert (said.returncode, said.stdout) == (0, b"typed\r\ntyped\r\n")
+        said = program("run", "--pty", "--conda", "no-such", "--", "true")
+        assert said.code == 127
+        assert "conda" in said.err
+        assert "it does not go with --json" in program("run", "--pty", "--json", "--", "true").err
 
     async def story() -> None:
         async with running(ServiceConfig(state=state)):

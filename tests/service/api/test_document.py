@@ -43,6 +43,7 @@ RELATIONS = (
     "an array has at most",
     "a table never falls",
     "upload and workdir exclude each other",
+    "exclude each other; leave all but one of them out",  # conda, venv, image
     "the SHA-256 of what came is",
     "the period ends before it begins",
 )

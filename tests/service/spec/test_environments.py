@@ -18,8 +18,15 @@ def program(folder: Path, name: str, text: str = 'printf "%s\\n" "$0" "$@"') -> 
     (folder / name).chmod(0o755)
 
 
-def run(tmp_path: Path, *command: str, conda: str | None = None, venv: str | None = None, image: str | None = None,
-        memory_gib: float = 0.0, **env: str) -> subprocess.CompletedProcess[str]:  # fmt: skip
+def run(
+    tmp_path: Path,
+    *command: str,
+    conda: str | None = None,
+    venv: str | None = None,
+    image: str | None = None,
+    memory_gib: float = 0.0,
+    environ: dict[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
     """Run within an environment; PATH has the programs in `bin`, and no container's."""
     return subprocess.run(
         wrapped(command, conda, venv, image, memory_gib),
@@ -28,7 +35,7 @@ def run(tmp_path: Path, *command: str, conda: str | None = None, venv: str | Non
         check=False,
         cwd=tmp_path,
         input="input",
-        env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": f"{tmp_path}/home", **env},
+        env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": f"{tmp_path}/home", **(environ or {})},
     )
 
 
@@ -51,7 +58,7 @@ def test_conda_is_activated(tmp_path: Path) -> None:
 
 def test_a_virtual_environment_comes_first(tmp_path: Path) -> None:
     program(tmp_path / "a venv/bin", "python", 'echo "$VIRTUAL_ENV $PYTHONHOME"')
-    said = run(tmp_path, "python", venv=f"{tmp_path}/a venv", PYTHONHOME="/elsewhere")
+    said = run(tmp_path, "python", venv=f"{tmp_path}/a venv", environ={"PYTHONHOME": "/elsewhere"})
     assert said.stdout == f"{tmp_path}/a venv \n"
     said = run(tmp_path, "python", venv="/none")
     assert (said.returncode, said.stderr) == (
@@ -63,7 +70,7 @@ def test_a_virtual_environment_comes_first(tmp_path: Path) -> None:
 def test_functions_of_a_bash_reach_a_bash(tmp_path: Path) -> None:
     program(tmp_path / "v/bin", "python")
     function = {"BASH_FUNC_module%%": "() { echo loaded $2; }"}
-    said = run(tmp_path, "bash", "-c", "module load gcc", venv=f"{tmp_path}/v", **function)
+    said = run(tmp_path, "bash", "-c", "module load gcc", venv=f"{tmp_path}/v", environ=function)
     assert said.stdout == "loaded gcc\n"
 
 
@@ -76,7 +83,7 @@ def test_a_container(tmp_path: Path) -> None:
         "CUDA_VISIBLE_DEVICES": "0",
     }
     home = f"{tmp_path}/home:{tmp_path}/home"
-    said = run(tmp_path, "a", image="python:3", **about)
+    said = run(tmp_path, "a", image="python:3", environ=about)
     assert (
         said.stderr
         == "betimes: --image python:3: none of apptainer podman docker is installed on this machine\n"
@@ -84,7 +91,7 @@ def test_a_container(tmp_path: Path) -> None:
     assert said.returncode == 127
     program(tmp_path / "bin", "docker")
     many = {**about, "LINES": "a\nFALSE=b", "BETIMES_CPUS": "1,2"}
-    said = run(tmp_path, "a", "b c", image="docker://python:3", memory_gib=0.5, **many)
+    said = run(tmp_path, "a", "b c", image="docker://python:3", memory_gib=0.5, environ=many)
     words = said.stdout.splitlines()
     assert words[:8] == [
         f"{tmp_path}/bin/docker",
@@ -102,14 +109,16 @@ def test_a_container(tmp_path: Path) -> None:
         assert part in text
     assert "--env PATH" not in text
     program(tmp_path / "bin", "podman")
-    said = run(tmp_path, "a", image="python:3", **about)
+    said = run(tmp_path, "a", image="python:3", environ=about)
     assert said.stdout.startswith(f"{tmp_path}/bin/podman\nrun\n--rm\n")
     assert "\n--device\nnvidia.com/gpu=all\n" in said.stdout
     program(tmp_path / "bin", "apptainer")
-    said = run(tmp_path, "a", "b", image="python:3", **about)
+    said = run(tmp_path, "a", "b", image="python:3", environ=about)
     assert said.stdout.splitlines() == [
         *(f"{tmp_path}/bin/apptainer", "exec", "--pwd", f"{tmp_path}", "--nv", "--bind", "/run dir:/run dir"),
         *("--bind", f"{tmp_path}:{tmp_path}", "--bind", home, "docker://python:3", "a", "b"),
     ]
     (tmp_path / "x.sif").touch()
-    assert run(tmp_path, "a", image=f"{tmp_path}/x.sif", **about).stdout.endswith(f"{tmp_path}/x.sif\na\n")
+    assert run(tmp_path, "a", image=f"{tmp_path}/x.sif", environ=about).stdout.endswith(
+        f"{tmp_path}/x.sif\na\n"
+    )

@@ -242,8 +242,8 @@ def _read(name: str, value: Any, count: int, path: Path) -> list[Any]:
         value = read_demands(value)
     elif name == "after" and not isinstance(value, list | dict) and value is not None:
         value = [value]
-    elif is_path(name, value) or (
-        name in _FOLDERS and isinstance(value, str) and "\0" not in value and not _is_sent(name, value)
+    elif isinstance(value, str) and (
+        is_path(name, value) or (name in _FOLDERS and "\0" not in value and not _is_sent(name, value))
     ):
         # A user without a home folder, or an unknown one, is left to the check that paths are absolute.
         with contextlib.suppress(RuntimeError):

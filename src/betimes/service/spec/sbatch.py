@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from betimes.errors import InputError, JobFileError
+from betimes.service.spec.environments import in_terminal
 from betimes.service.spec.spelling import exported, parse_begin
 
 SHORT = {
@@ -162,9 +163,11 @@ def read_program(command: Sequence[str], options: Sequence[Given]) -> Batch:
 
 
 def command_line(command: Sequence[str]) -> str:
-    """A job's command as it could be typed; of a batch script the script and its arguments."""
+    """A job's command as it could be typed; of a batch script the script and its arguments, without what starts it."""
     if tuple(command[1 : len(RUN)]) == RUN[1:]:
         return f"batch script {shlex.join(command[len(RUN) :])}"
+    if (typed := in_terminal(command)) is not None:
+        return f"{shlex.join(typed)} (in a terminal)"
     return shlex.join(command)
 
 

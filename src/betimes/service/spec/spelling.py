@@ -84,9 +84,9 @@ SPELLINGS = {
 """Fields with the names of the options, which read `2h` and `4GiB`; a plain number is seconds, GiB or units."""
 
 
-def is_path(name: str, value: object) -> bool:
+def is_path(name: str, value: str) -> bool:
     """Whether an environment or an image is given by a path that is relative to a folder, and not by name."""
-    return name in ("conda", "image") and isinstance(value, str) and value.startswith((".", "~"))
+    return name in ("conda", "image") and value.startswith((".", "~"))
 
 
 def directory_of(fields: Mapping[str, Any]) -> Path | None:

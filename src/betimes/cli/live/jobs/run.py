@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 from betimes.cli.live.following import INTERRUPTED, Left
 from betimes.cli.live.jobs.ids import Ids
 from betimes.cli.live.jobs.job_options import Job
 from betimes.cli.live.jobs.submit import Command, submit_one
-from betimes.cli.verbs import Json, State
+from betimes.cli.verbs import Json, Option, State
 from betimes.errors import BetimesError, InputError
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator
-    from typing import TextIO
+    from contextlib import AbstractContextManager
+    from typing import Any
 
     from betimes.client.plain import PlainClient
     from betimes.service.views.models import JobView
@@ -25,26 +28,55 @@ if TYPE_CHECKING:
 BY_SIGNAL = 128  # and the signal's number is the exit code of a command that a signal has ended
 
 
-def run(job: Job, command: Command = None, state: State = None, as_json: Json = False) -> None:
+Pty = Annotated[
+    bool,
+    Option("--pty", help="With this terminal, for a shell or an editor; where jobs run on this machine."),
+]
+
+
+def run(
+    job: Job, command: Command = None, pty: Pty = False, state: State = None, as_json: Json = False
+) -> None:
     """Submit a command, print its output as it comes, and exit with its exit code.
 
     When it is to be done is a line on standard error. Ctrl-C, or SIGTERM, cancels the job, which has its grace period
     then; a second one leaves it. A command that a signal has ended gives 128 and the signal's number. With --json the
     output goes to standard error, and the job is printed as an object once it is over.
+
+    With --pty keys are passed on as they are typed, Ctrl-C too, and the job ends with this terminal.
     """
     from betimes.cli.live.connection import connect
+    from betimes.cli.live.jobs.logs import copy
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.times import both, now
 
     if job.get("array") is not None or job.get("as_one"):
         raise InputError("run: it takes one job; submit an array with `betimes submit`")
-    with connect(state, waits=True) as service:
-        taken = submit_one(service, "run", command, job)
+    with connect(state, waits=True) as service, ExitStack() as left:
+        at = left.enter_context(_terminal_for(service, job, as_json=as_json)) if pty else None
+        if at is not None and command:
+            from betimes.service.spec.environments import with_terminal
+
+            job = {**job, "name": job.get("name") or command[0].rsplit("/", 1)[-1], "requeue": False}
+            job["env"] = [*(job.get("env") or ()), *(["TERM"] if "TERM" in os.environ else ())]
+            command = with_terminal(command, at.getsockname())
+        taken = submit_one(service, "run", command, job, reads_input=not pty)
         (job_id,) = taken.job_ids
         ends_at = None if taken.quote is None else taken.quote.finish_at
         done = "" if ends_at is None else f", done {both(ends_at, now())}"
         print(f"betimes: job {job_id}{done}", file=sys.stderr, flush=True)
-        over, code = follow(service, job_id, state, sys.stderr if as_json else sys.stdout)
+
+        def show() -> None:
+            if at is None:
+                copy(service.logs(job_id, follow=True), sys.stderr if as_json else sys.stdout)
+                return
+            from betimes.cli.live.jobs.terminal import connect_terminal
+
+            had_one = connect_terminal(at, lambda: service.job(job_id).job.finished_at is not None)
+            if not had_one and service.job(job_id).runs:
+                copy(service.logs(job_id), sys.stderr)
+
+        over, code = follow(service, job_id, state, show)
     if as_json:
         print_json(over)
     end_as(over, code)
@@ -54,21 +86,33 @@ def follow(
     service: PlainClient,
     job_id: int,
     state: str | None,
-    to: TextIO,
-    *,
-    tail: int | None = None,
+    show: Callable[[], None],
     confirm: Callable[[], bool] = lambda: True,
 ) -> tuple[JobView, int | None]:
-    """Copy a job's output until it is over. The job, and its exit code, if it has one.
+    """Show a job's output, and wait until it is over. The job, and its exit code, if it has one.
 
-    Ctrl-C and SIGTERM cancel it where that is confirmed. `tail`: how many of the lines that are there come first.
+    Ctrl-C and SIGTERM cancel it where that is confirmed.
     """
-    from betimes.cli.live.jobs.logs import copy
-
     with _cancelled_by_signals(state, job_id, confirm) as asked:
-        copy(service.logs(job_id, follow=True, tail=tail), to)
+        show()
         over = service.wait(job_id)
     return over, _exit_code(service, over, was_asked=asked.is_set())
+
+
+def _terminal_for(
+    service: PlainClient, job: dict[str, Any], *, as_json: bool
+) -> AbstractContextManager[socket.socket]:
+    """Where a job finds its terminal. Raises InputError where that cannot be."""
+    from betimes.cli.live.jobs.terminal import listening
+
+    if as_json or job.get("image") is not None:
+        raise InputError(
+            f"--pty: it does not go with {'--json' if as_json else '--image'}; leave one of them out"
+        )
+    away = next((node.name for node in service.nodes() if node.kind != "local"), None)
+    if away is not None:
+        raise InputError(f"--pty: it is for jobs on this machine, and node {away} is none; leave it out")
+    return listening()
 
 
 def attach(ids: Ids, state: State = None) -> None:
@@ -78,6 +122,7 @@ def attach(ids: Ids, state: State = None) -> None:
     """
     from betimes.cli.live.connection import connect
     from betimes.cli.live.jobs.ids import resolve
+    from betimes.cli.live.jobs.logs import copy
 
     with connect(state, waits=True) as service:
         wanted = resolve(service, ids)
@@ -90,7 +135,13 @@ def attach(ids: Ids, state: State = None) -> None:
         if job.started_at is None:
             print(f"betimes: job {job_id} has not started yet", file=sys.stderr, flush=True)
         tail = None if job.started_at is None else 0
-        over, code = follow(service, job_id, state, sys.stdout, tail=tail, confirm=lambda: _is_to_end(job_id))
+        over, code = follow(
+            service,
+            job_id,
+            state,
+            lambda: copy(service.logs(job_id, follow=True, tail=tail)),
+            lambda: _is_to_end(job_id),
+        )
     end_as(over, code)
 
 

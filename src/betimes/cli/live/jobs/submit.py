@@ -203,12 +203,15 @@ def quote(
         show_pairs(pairs(found, at_now, takes_plan=False))
 
 
-def submit_one(service: PlainClient, verb: str, command: list[str] | None, job: Fields) -> Submitted:
-    """Submit the command of another verb. Raises InputError."""
+def submit_one(
+    service: PlainClient, verb: str, command: list[str] | None, job: Fields, *, reads_input: bool = True
+) -> Submitted:
+    """Submit the command of another verb, with this command's piped input or without. Raises InputError."""
     ((fields, folder),) = _asked(verb, command or [], None, job)
     upload = None if folder is None else _send([folder], service, silent=True)[folder]
     with _options_at_fault():
-        return service.submit(_by_number(service, _in_copy(with_input(fields), upload)))
+        fields = with_input(fields) if reads_input else fields
+        return service.submit(_by_number(service, _in_copy(fields, upload)))
 
 
 def _check_one(asked: Sequence[object], deadline: object) -> None:
