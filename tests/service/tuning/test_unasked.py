@@ -18,6 +18,7 @@ from betimes.service.views.models import PolicyView, TuneSpec
 from tests.service.tuning.fronts import front, policy
 from tests.service.tuning.living import House, Searches, spec
 
+pytestmark = pytest.mark.usefixtures("no_fits")
 SPEC = TuneSpec(evaluations=30, jobs=50)
 Arrivals = list[tuple[float, JobSpec]]
 

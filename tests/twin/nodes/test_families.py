@@ -119,7 +119,7 @@ class Watched:
 
 
 @pytest.mark.parametrize("policy", ON_OWNED)
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(workload=workloads())
 def test_owned_nodes_give_what_jobs_need_on_their_family(policy: str, workload: Workload) -> None:
     cluster = replace(CLUSTER, offers=())
@@ -132,7 +132,7 @@ def test_owned_nodes_give_what_jobs_need_on_their_family(policy: str, workload: 
 
 
 @pytest.mark.parametrize("policy", [*ALONE, *AT_TICKS, *PLANNERS])
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(workload=workloads())
 def test_machines_are_rented_on_which_jobs_can_run(policy: str, workload: Workload) -> None:
     cluster = CLUSTER

@@ -83,7 +83,7 @@ def run_checked(workload: Workload, policy: str, cluster: Cluster) -> NodesSimul
 
 
 @pytest.mark.parametrize("policy", ON_OWNED)
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(workload=workloads(), has=zones)
 def test_no_job_is_on_an_owned_node_without_its_labels(
     policy: str, workload: Workload, has: list[Labels]
@@ -94,7 +94,7 @@ def test_no_job_is_on_an_owned_node_without_its_labels(
 
 
 @pytest.mark.parametrize("policy", [*ALONE, *AT_TICKS])
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(workload=workloads(), has=zones)
 def test_no_job_is_on_a_rented_machine_without_its_labels(
     policy: str, workload: Workload, has: list[Labels]
