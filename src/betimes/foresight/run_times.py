@@ -242,7 +242,9 @@ def _expected(groups: Sequence[Group], believed_s: float, longest_s: float) -> F
         return None
     parts.append(np.log([max(believed_s, SHORTEST_S)]))
     weights.append(np.array([left]))
-    return np.minimum(np.exp(_kaplan_meier(np.concatenate(parts), np.concatenate(weights), None)), longest_s)
+    grid = np.minimum(np.exp(_kaplan_meier(np.concatenate(parts), np.concatenate(weights), None)), longest_s)
+    grid[grid <= SHORTEST_S] = min(believed_s, SHORTEST_S)  # how much shorter is not kept
+    return grid
 
 
 def _kaplan_meier(logs: Floats, weight: Floats, censored: Floats | None) -> Floats:
