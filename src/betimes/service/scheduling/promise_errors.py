@@ -60,8 +60,8 @@ class PromiseErrors:
         ):
             return None
         active = None if self._run_times is not None else self.model.run_times.active.get(str(job.job_id))
-        asked = described(job) if active is None else active.job
-        grid = self.run_times.expected(asked, job.runtime_estimate_s)
+        asked, keys = (described(job), None) if active is None else (active.job, active.keys)
+        grid = self.run_times.expected(asked, job.runtime_estimate_s, keys)
         return None if grid is None or grid[-1] <= job.has_run_s(at) else grid
 
     def around(
