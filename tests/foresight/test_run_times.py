@@ -121,6 +121,8 @@ OTHER = Described("ann", "other.py", 150.0, 1.0)
         (after(30.0, 40.0, 40.0, 40.0, job=TRAIN), TRAIN, 150.0, 40.0),
         (after(30.0, 30.0, 30.0, 30.0, job=TRAIN), OTHER, 150.0, None),
         (after(200.0, 200.0, job=LIMITED), LIMITED, 150.0, 150.0),  # at most its limit
+        (after(0.1, 0.1, job=LIMITED), LIMITED, 150.0, 1.0),
+        (after(0.1, 0.1, job=LIMITED), LIMITED, 0.2, 0.2),
     ],
 )
 def test_a_few_alike_outweigh_what_is_believed(

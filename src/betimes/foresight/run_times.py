@@ -191,18 +191,22 @@ class RunTimes:
         grid[np.isinf(grid)] = most if most < math.inf else 2.0 * max(age_s, *censored, USUAL_S)
         return np.maximum(np.minimum(grid, most), age_s)
 
-    def expected(self, job: Described, believed_s: float) -> Floats | None:
+    def expected(
+        self, job: Described, believed_s: float, keys: tuple[str, ...] | None = None
+    ) -> Floats | None:
         """(GRID,) run time at the levels `AT` by jobs that are alike, s; null: too few outweigh what is believed.
 
         They are those of its finest group, and the user's with the same request. Any thread may ask: an answer is kept
-        with how many had finished before their run times were read.
+        with how many had finished before their run times were read. keys: those of its groups, where they are known.
         """
-        keys = job.groups()[: 1 if math.isnan(job.limit_s) else 2]
-        groups = [group for key in keys if (group := self.groups.get(key)) is not None and group.logs]
+        finest, same_request, _ = job.groups() if keys is None else keys
+        alike = self.groups.get(finest)
+        others = None if math.isnan(job.limit_s) else self.groups.get(same_request)
+        groups = [group for group in (alike, others) if group is not None and group.logs]
         if not groups:
             return None
-        question = (keys[0] if keys[0] in self.groups else "", keys[-1], believed_s, job.longest_s)
-        finished = tuple(group.finished for group in groups)
+        question = (finest if alike is not None else "", same_request, believed_s, job.longest_s)
+        finished = tuple([group.finished for group in groups])
         before, answer = self._expected.get(question, ((), None))
         if before != finished:
             answer = _expected(groups, believed_s, job.longest_s)
@@ -250,7 +254,9 @@ def _expected(groups: Sequence[Group], believed_s: float, longest_s: float) -> F
         return None
     parts.append(np.log([max(believed_s, SHORTEST_S)]))
     weights.append(np.array([left]))
-    return np.minimum(np.exp(_kaplan_meier(np.concatenate(parts), np.concatenate(weights), None)), longest_s)
+    grid = np.minimum(np.exp(_kaplan_meier(np.concatenate(parts), np.concatenate(weights), None)), longest_s)
+    grid[grid <= SHORTEST_S] = min(believed_s, SHORTEST_S)  # how much shorter is not kept
+    return grid
 
 
 def _kaplan_meier(logs: Floats, weight: Floats, censored: Floats | None) -> Floats:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from betimes.foresight.fitting import fit_aside
 from betimes.foresight.past_errors import LEAST
 from betimes.service.runtime.controller import Controller
 from betimes.service.scheduling.ledger import Ledger
@@ -131,3 +132,5 @@ def test_fits_are_made_beside_the_service_and_again_after_a_restart() -> None:
         features = [float(at) for at in range(len(intervals.known[0][0]))]
         assert again.intervals.learned(features) == intervals.learned(features)
         assert quote.finish_median_at == pytest.approx(service.now_s + 100.0, rel=0.2)
+        again.intervals.models = {100: fit_aside(intervals.training(100), 0.8)}  # as where time is real
+        assert again.intervals.learned(features) == intervals.learned(features)

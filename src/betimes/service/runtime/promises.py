@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 
 from betimes.errors import BetimesError
 from betimes.foresight.fitting import fit_aside
-from betimes.foresight.intervals import Intervals
+from betimes.foresight.intervals import Intervals, fit
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.executors.protocol import FORCE_AFTER_S
+from betimes.service.runtime.clock import VirtualClock
 from betimes.service.runtime.commands import PromiseJobs, SubmitJobs
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.inbox import Newcomers
@@ -385,12 +386,16 @@ class Promises:
         return self.controller.scheduler.ledger.promise_errors.model.intervals
 
     async def _fit(self) -> None:
-        """Fit what is due, in a process of its own: the library takes a second to load, and much memory."""
+        """Fit what is due, in a process of its own: the library takes seconds to load, and much memory.
+
+        Where time is virtual, nobody waits for a turn meanwhile, and the library is loaded once, here.
+        """
+        make = fit if isinstance(self.controller.clock, VirtualClock) else fit_aside
         try:
             with self.controller.clock.hold():
                 while (count := self._intervals.next_due()) is not None:
                     rows, level = self._intervals.training(count), self._intervals.level
-                    model = await asyncio.to_thread(fit_aside, rows, level)
+                    model = await asyncio.to_thread(make, rows, level)
                     if level == self._intervals.level:
                         self._intervals.take(count, model)
         finally:

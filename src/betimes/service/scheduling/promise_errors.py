@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from betimes.foresight.intervals import Point
 from betimes.foresight.past_errors import Raw
 from betimes.foresight.promise_model import Played, PromiseModel, Queue
-from betimes.foresight.run_times import HALF, SHORTEST_S, Described, RunTimes
+from betimes.foresight.run_times import HALF, Described, RunTimes
 from betimes.kernels import Floats
 from betimes.service.engines.accounts import expected_left
 from betimes.service.scheduling.job import Job
@@ -53,15 +53,16 @@ class PromiseErrors:
 
         So does one that reports progress, is stopping, or has outlasted all that were alike.
         """
-        if (
-            job.trials is not None
-            or job.progress_frac is not None
-            or (job.run is not None and job.run.stopping)
-        ):
+        return self._alike(job, at) if job.progress_frac is None else None
+
+    def _alike(self, job: Job, at: float) -> Floats | None:
+        """As `expected`, by the log alone, which does not have every report of progress."""
+        stops = job.run is not None and job.run.stopping is not None
+        if job.trials is not None or job.basis == "progress" or stops:
             return None
         active = None if self._run_times is not None else self.model.run_times.active.get(str(job.job_id))
-        asked = described(job) if active is None else active.job
-        grid = self.run_times.expected(asked, job.runtime_estimate_s)
+        asked, keys = (described(job), None) if active is None else (active.job, active.keys)
+        grid = self.run_times.expected(asked, job.runtime_estimate_s, keys)
         return None if grid is None or grid[-1] <= job.has_run_s(at) else grid
 
     def around(
@@ -90,15 +91,14 @@ class PromiseErrors:
     def _point(
         self, job: Job, made_at: float, start_at: float | None, finish_at: float, queue: Queue
     ) -> Point:
-        begins_at, grid = made_at if start_at is None else start_at, self.expected(job, made_at)
+        begins_at, grid = made_at if start_at is None else start_at, self._alike(job, made_at)
         asked, age_s = described(job), job.has_run_s(made_at)
         believed_at = math.nan
-        if (
-            grid is not None
-        ):  # the anchor is what is believed of this job: a promise must not rest on one quick run
+        if grid is not None and age_s < job.runtime_estimate_s:
+            # What is believed of this job is the anchor: quick runs of others are often repeated in vain.
+            longer = (job.runtime_estimate_s - age_s) / expected_left(grid[None], 0, age_s)
             from_at = max(begins_at, made_at)
-            left_s = max(job.runtime_estimate_s - age_s, SHORTEST_S) / expected_left(grid[None], 0, age_s)
-            believed_at = from_at + max(finish_at - from_at, 0.0) * left_s
+            believed_at = from_at + max(finish_at - from_at, 0.0) * longer
         played = Played(begins_at, finish_at, believed_at, job.basis)
         run_s = self.model.run_times.quantiles(asked, made_at, age_s)
         point = self.model.point(asked, made_at, played, queue, run_s)
