@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
-from betimes.core.nodes.columns import NodesState
 from betimes.errors import PolicyViolation
-from betimes.kernels import Ints
 from betimes.service.engines.planner_rounds import PlannerRounds
-from betimes.twin.nodes.event_loop import Trace
-from betimes.twin.nodes.planned_copy import NeedsRoom
+from betimes.twin.nodes.driver import Driver
 
 
 @dataclass(frozen=True)
@@ -25,9 +21,9 @@ class SnapshotRounds:
     rounds: PlannerRounds
     seqs: Sequence[int]
 
-    def ahead(self, state: NodesState, aside: Trace, row: Ints) -> _Ahead:
+    def ahead(self, driver: Driver) -> _Ahead:
         """The same for a copy of the state without further jobs (`foresight.portfolio.lookahead`)."""
-        return _Ahead(self.policy, self.rounds.copied(), self.seqs, state, aside)
+        return _Ahead(self.policy, self.rounds.copied(), self.seqs, driver)
 
 
 @dataclass(frozen=True)
@@ -37,19 +33,14 @@ class _Ahead:
     policy: str
     rounds: PlannerRounds
     seqs: Sequence[int]
-    state: NodesState
-    aside: Trace
+    driver: Driver
 
     def hold(self) -> None:
-        """Let the planner decide; raises NeedsRoom, and PolicyViolation where it fails."""
-        self.rounds.hear_of(self.aside, self.seqs)
-        self.rounds.hold(self.state, _needs_room)
+        """Let the planner decide; raises PolicyViolation where it fails."""
+        self.rounds.hear_of(self.driver.trace, self.seqs)
+        self.rounds.hold(self.driver)
         for one in self.rounds.take_refused():
             if one.problem is not None:
                 raise PolicyViolation(
                     f"policy {self.policy} at {one.question.snapshot.now_s:g} s: {one.problem}"
                 )
-
-
-def _needs_room(_: NodesState, status: int) -> NoReturn:
-    raise NeedsRoom(status)
