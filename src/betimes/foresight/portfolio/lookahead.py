@@ -7,9 +7,11 @@ differ, so that their common part is simulated once.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,7 +43,7 @@ from betimes.foresight.portfolio.simulate import (
 )
 from betimes.kernels import Floats, Ints, Records, as_array, blank, entry, record_type
 from betimes.policies.nodes.families import bits_of
-from betimes.twin.nodes.driver import Driver
+from betimes.twin.nodes.driver import Answers, Driver
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
 from betimes.twin.nodes.trace_loop import compiled_loop
 
@@ -185,11 +187,10 @@ class Lookahead:
             self._source = run.state
             leases = 4 * len(run.state.nodes)  # the loop needs one for each rented machine
             self._snapshot = room_to_play(run.state).replaced(leases=blank(Lease, leases))
-            self._players = self._new_players()
-        elif lacked := {status for player in self._players for status in player.lacked}:
-            for status in lacked:
-                self._snapshot = with_room(self._snapshot, status)
-            self._players = self._new_players()
+            self._players = [
+                _Player(run, self._snapshot, self._most_coming, self._rounds) for _ in range(self._workers)
+            ]
+        self._make_room()
         return take_snapshot(run.state, self._snapshot, self._run_s, run.believes, self._everyone)
 
     def play(self, rules: NodesRules, params: Floats) -> Foreseen:
@@ -225,7 +226,10 @@ class Lookahead:
         """The simulations of each group, in the order of the groups."""
         players = self._players[: len(groups)]
         if len(players) == 1:
-            return (players[0].play(group, self._run_s, count, ends, successor) for group in groups)
+            for group in groups:
+                yield players[0].play(group, self._run_s, count, ends, successor)
+                self._make_room()
+            return
         free = list(players)
 
         def play(group: Together) -> list[Simulation]:
@@ -239,7 +243,8 @@ class Lookahead:
             each.load()
         compiled_loop()
         with ThreadPoolExecutor(len(players)) as threads:
-            return iter(list(threads.map(play, groups)))
+            yield from list(threads.map(play, groups))
+        self._make_room()
 
     def _let_come(self, coming: NDArray[Any] | None) -> int:
         """Let these jobs be submitted in the simulations to follow; returns their number."""
@@ -253,13 +258,18 @@ class Lookahead:
             player.let_come(coming)
         return count
 
-    def _new_players(self) -> list[_Player]:
-        return [
-            _Player(self.run, self._snapshot, self._most_coming, self._rounds) for _ in range(self._workers)
-        ]
+    def _make_room(self) -> None:
+        """Make the snapshot as large as its copies have become, so that others need not grow."""
+        lacked = Counter[int]()
+        for player in self._players:
+            lacked |= player.lacked
+        for status in lacked.elements():
+            self._snapshot = _with_room(self._snapshot, status)
+        for player in self._players if lacked else ():
+            player.begin_from(self._snapshot)
 
 
-def with_room(state: NodesState, status: int) -> NodesState:
+def _with_room(state: NodesState, status: int) -> NodesState:
     """The same copy with the room that a status asks for; it has no leases where it needs room for more."""
     if status == NEED_SEGMENTS:
         return state.replaced(leases=blank(Lease, 2 * len(state.leases)))
@@ -268,23 +278,15 @@ def with_room(state: NodesState, status: int) -> NodesState:
 
 @dataclass(frozen=True)
 class _Branch:
-    """A copy of the snapshot that is played forward, and its results so far.
-
-    room: the columns that were made for it, or for the branch that it was divided from.
-    """
+    """A copy of the snapshot that is played forward, and its results so far; lacked: the statuses for which it grew."""
 
     driver: Driver
     played: Records[Played]
-    room: NodesState
+    lacked: list[int]
 
     @property
     def copy(self) -> NodesState:
         return self.driver.state
-
-    @property
-    def has_grown(self) -> bool:
-        """Whether it is larger than the snapshot."""
-        return self.copy is not self.room
 
 
 class _Player:
@@ -298,7 +300,7 @@ class _Player:
         rounds: Sequence[MemberRounds],
     ) -> None:
         self._run, self._snapshot, self._rounds = run, snapshot, rounds
-        self.lacked = set[int]()  # statuses for which copies have grown
+        self.lacked = Counter[int]()  # how often a copy grew for each status
         rows = self._rows = len(run.job_ids)
         self._arrivals = run.trace.arrivals
         if most_coming > 0:
@@ -312,6 +314,10 @@ class _Player:
         )
         self._next_row: Ints = np.zeros(1, dtype=np.int64)
         self._unused: list[_Branch] = []
+
+    def begin_from(self, snapshot: NodesState) -> None:
+        """Begin the simulations to follow from a snapshot with more room."""
+        self._snapshot, self._unused, self.lacked = snapshot, [], Counter[int]()
 
     def let_come(self, coming: NDArray[Any] | None) -> None:
         """Let these jobs be submitted in the simulations to follow, and no others."""
@@ -393,25 +399,32 @@ class _Player:
             )
             if status not in NEED_ROOM:
                 return status
-            self.lacked.add(status)
-            driver.state = with_room(driver.state, status)
+            driver.heed(status)
 
     def _branch(self, rules: NodesRules, like: _Branch | None = None) -> _Branch:
         """A branch that is not in use, with the room of the snapshot or of another branch."""
-        grown_one = like if like is not None and like.has_grown else None
-        if self._unused and grown_one is None:
+        lacked = [] if like is None else list(like.lacked)
+        if self._unused and not lacked:
             branch = self._unused.pop()
             branch.driver.rules = rules
             return branch
-        state = self._snapshot if grown_one is None else grown_one.copy
+        state = self._snapshot if like is None else like.copy
         copy = room_to_play(state).replaced(
             params=state.params.copy(), leases=blank(Lease, len(state.leases))
         )
-        driver = Driver(copy, rules, self._aside, self._next_row, "", str, is_copy=True)
-        return _Branch(driver, blank(Played, 1), copy if grown_one is None else grown_one.room)
+
+        def make_room(status: int, driver: Driver) -> None:
+            lacked.append(status)
+            driver.state = _with_room(driver.state, status)
+
+        answers: Answers = {status: partial(make_room, status) for status in NEED_ROOM}
+        driver = Driver(copy, rules, self._aside, self._next_row, "", str, answers, is_copy=True)
+        return _Branch(driver, blank(Played, 1), lacked)
 
     def _give_back(self, branch: _Branch) -> None:
-        if not branch.has_grown:
+        if branch.lacked:  # it is larger than the snapshot
+            self.lacked |= Counter(branch.lacked)
+        else:
             self._unused.append(branch)
 
     def _ended(self, run_s: Floats) -> tuple[Ended, Floats]:

@@ -74,10 +74,9 @@ from betimes.service.engines.messages import (
     Restored,
     StopSpeculating,
 )
-from betimes.service.engines.planner_rounds import PlannerRounds, planners_for
+from betimes.service.engines.planner_rounds import PlannerRounds, SnapshotRounds, planners_for
 from betimes.service.engines.rented_machines import RentedMachines
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
-from betimes.service.engines.snapshot_rounds import SnapshotRounds
 from betimes.twin.nodes import entries
 from betimes.twin.nodes.driver import Answers, Driver
 from betimes.twin.nodes.event_loop import EVERYTHING, Arrival, Outcome

@@ -10,22 +10,22 @@ import copy
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from betimes.cluster import Cluster, Offer
 from betimes.core.nodes import instructions
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.planning import paid_until, refusals, seqs_of, snapshot_of
-from betimes.core.nodes.timers import ROUND, set_policy_timer
 from betimes.core.planning import Planner, Release, Rent, Snapshot
-from betimes.kernels import as_array, entry
+from betimes.errors import PolicyViolation
+from betimes.kernels import as_array
 from betimes.policies.nodes.hooks import Member
 from betimes.service.engines.messages import JobRequest
 from betimes.service.engines.plans import ExpectedSaving, Plan, Question, Refused, answer, expected_savings
 from betimes.twin.nodes.driver import Driver
 from betimes.twin.nodes.event_loop import Trace
+from betimes.twin.nodes.planner_rounds import ask_at, ask_from
 
-ask_at = entry(set_policy_timer, NodesState, float, int)
 NOTEWORTHY = 0.01  # change of a job's throughput, as a share of that alone
 MOST_TOLD = 100_000
 """Ended jobs reported to a planner at once: the newest, if more have ended since the last question."""
@@ -114,7 +114,7 @@ class PlannerRounds:
         self.member = member
         self._events = -1
         if self.next_s < math.inf:
-            self._ask_from(state, now_s, later=True)
+            self.next_s = ask_from(state, self.planner.period_s, now_s, later=True)
 
     def note_end(self, seq: int, at_s: float) -> None:
         """A job has ended; seq: its order of submission."""
@@ -174,7 +174,7 @@ class PlannerRounds:
     def wake(self, state: NodesState) -> None:
         """Something has come: ask at the first multiple of the period, if nothing is planned yet."""
         if self.next_s == math.inf and (state.pool[0].active > 0 or state.cluster[0].rented > 0):
-            self._ask_from(state, float(state.pool[0].now))
+            self.next_s = ask_from(state, self.planner.period_s, float(state.pool[0].now))
 
     def hold(self, driver: Driver) -> None:
         """Let the planner decide, carry that out, and set the timer of the next round.
@@ -196,7 +196,7 @@ class PlannerRounds:
         self.next_s = math.inf
         active = state.pool[0].active > 0 or state.cluster[0].rented > 0
         if active and not (self._is_copy and self._has_failed):
-            self._ask_from(state, now_s, later=True)
+            self.next_s = ask_from(state, self.planner.period_s, now_s, later=True)
 
     def take_question(self) -> tuple[Planner, Question] | None:
         """The question to answer outside, and a planner for it; null: no new question."""
@@ -290,11 +290,30 @@ class PlannerRounds:
                 found[job.job] = throughput
         return found
 
-    def _ask_from(self, state: NodesState, at_s: float, *, later: bool = False) -> None:
-        """Ask at the first multiple of the planner's period that is no earlier, or that is later."""
-        period_s = self.planner.period_s
-        number = math.floor(at_s / period_s)
-        while number * period_s < at_s or (later and number * period_s == at_s):
-            number += 1
-        self.next_s = number * period_s
-        ask_at(state, self.next_s, ROUND)
+
+@dataclass(frozen=True)
+class SnapshotRounds:
+    """The rounds of a portfolio's member in a selection (`foresight.portfolio.lookahead.MemberRounds`).
+
+    They never change, so that any thread can play a copy of them forward. policy: the portfolio. seqs: the order of
+    submission of the job in each row.
+    """
+
+    policy: str
+    rounds: PlannerRounds
+    seqs: Sequence[int]
+    driver: Driver | None = None  # of the copy
+
+    def ahead(self, driver: Driver) -> SnapshotRounds:
+        """The same for a copy of the state without further jobs."""
+        return replace(self, rounds=self.rounds.copied(), driver=driver)
+
+    def hold(self) -> None:
+        """Let the planner decide; raises PolicyViolation where it fails."""
+        assert self.driver is not None, "rounds are held on a copy"
+        self.rounds.hear_of(self.driver.trace, self.seqs)
+        self.rounds.hold(self.driver)
+        for one in self.rounds.take_refused():
+            if one.problem is not None:
+                at_s = one.question.snapshot.now_s
+                raise PolicyViolation(f"policy {self.policy} at {at_s:g} s: {one.problem}")

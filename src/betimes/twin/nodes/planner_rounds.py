@@ -24,6 +24,15 @@ LONGEST_IDLE_S = 86_400.0
 ask_at = entry(set_policy_timer, NodesState, float, int)
 
 
+def ask_from(state: NodesState, period_s: float, at_s: float, *, later: bool = False) -> float:
+    """Ask the planner at the first multiple of its period that is no earlier, or that is later; returns when."""
+    number = math.floor(at_s / period_s)
+    while number * period_s < at_s or (later and number * period_s == at_s):
+        number += 1
+    ask_at(state, number * period_s, ROUND)
+    return number * period_s
+
+
 class PlannerRounds:
     """Asks a planner at multiples of its period for as long as the simulation has anything left to decide.
 
@@ -114,9 +123,4 @@ class PlannerRounds:
         return [*self._ended_before, *found]
 
     def _ask_from(self, at_s: float, *, later: bool = False) -> None:
-        """Ask at the first multiple of the planner's period that is no earlier, or that is later."""
-        period_s = self.planner.period_s
-        number = math.floor(at_s / period_s)
-        while number * period_s < at_s or (later and number * period_s == at_s):
-            number += 1
-        ask_at(self.driver.state, number * period_s, ROUND)
+        ask_from(self.driver.state, self.planner.period_s, at_s, later=later)
