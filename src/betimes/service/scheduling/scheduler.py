@@ -206,8 +206,7 @@ class Scheduler:
                 )
             elif job.account is not None and self._engine.knows(job):
                 account = self._engine.account(job.job_id)
-                rate = self._engine.speed(job) if self._engine.is_pool else 1.0
-                work_s = account.left_s + account.stall_s * rate
+                work_s = account.left_s + account.stall_s * self._engine.rate(job)
                 found[job.job_id] = WorkLeft(account.since_s + self.ledger.epoch_at, work_s)
         return found
 
@@ -287,8 +286,8 @@ class Scheduler:
                 continue
             if any(self.ledger.nodes[name].machine.kind != "local" for name, _ in run.places):
                 continue  # another machine goes on
-            rate = self._engine.speed(job) if self._engine.is_pool else 1.0
-            self._engine.believe(job.job_id, self._engine.believed_left_s(job) + for_s * rate)
+            left_s = self._engine.believed_left_s(job) + for_s * self._engine.rate(job)
+            self._engine.believe(job.job_id, left_s)
             asleep.add(job.job_id)
         if asleep:
             self.turn(asleep)
