@@ -132,7 +132,7 @@ def switched(at_s: float, policy: str, cluster: Cluster, work: Workload) -> Node
     run = NodesSimulation(work, chosen, SimulationOptions(cluster=cluster))
     members = chosen.policy.in_turn(chosen.values)
     run.advance_to(at_s)
-    run.rules = rules_in_turn(members)[1]
+    run.driver.rules = rules_in_turn(members)[1]
     params = members[1].policy.params(members[1].values)
     run.state.params[: len(params)] = params
     assert take_over(run.state, run.rules) == DONE

@@ -171,5 +171,5 @@ def step_through(run: NodesSimulation, look: Callable[[NodesState], object] | No
 
 def small_columns(monkeypatch: Any) -> None:
     """Let all columns begin so small that they have to grow."""
-    for name in ("FIRST_SLOTS", "FIRST_PLACEMENTS", "FIRST_PLAN"):
+    for name in ("FIRST_SLOTS", "FIRST_PLACEMENTS", "FIRST_PLAN", "RECORDS"):
         monkeypatch.setattr(simulation, name, 1)

@@ -58,14 +58,14 @@ def run(
 ) -> tuple[NodesSimulation, Result]:
     """Run it all, with the invariants looked at whenever the planner is asked."""
     simulation = NodesSimulation(workload, policy, SimulationOptions(cluster=cluster))
-    heed = simulation.heed
+    heed = simulation.driver.heed
 
     def checked(status: int) -> None:
         check(simulation.state)
         heed(status)
         check(simulation.state)
 
-    simulation.heed = checked
+    simulation.driver.heed = checked
     simulation.run()
     check(simulation.state)
     return simulation, simulation.result()

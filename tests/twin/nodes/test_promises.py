@@ -39,7 +39,7 @@ def test_a_copy_goes_on_as_the_original_does(case: Case):
     run = simulation_of(case)
     half = len(run.jobs) // 2
     while run.row[0] < half:
-        run.heed(run.submit_rows(half))
+        run.driver.heed(run.submit_rows(half))
     copy = room_to_play(run.state)
     copy_into(run.state, copy, False)
     check(copy)

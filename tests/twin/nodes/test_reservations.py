@@ -41,7 +41,7 @@ def test_whoever_waits_for_a_node_that_is_closed_keeps_its_place() -> None:
         SimulationOptions(cluster=Cluster.uniform(2, cpu=1)),
     )
     while run.row[0] < 5:
-        run.heed(run.submit_rows(5))
+        run.driver.heed(run.submit_rows(5))
     promised = as_array(run.state.needs)["reserved_s"]
     slots = np.argsort(as_array(run.state.progress)["row"][:5])
     assert promised[slots[2:5]].tolist() == [10.0, 20.0, 20.0]

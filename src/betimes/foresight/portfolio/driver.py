@@ -416,7 +416,7 @@ class Portfolio:
     def _put_in_force(self, choice: Choice) -> None:
         """Let the chosen member decide; a planner decides from the round that is due now on."""
         run, selector, self._decides = self._run, self._selector, choice.member
-        run.rules = selector.rules[choice.member]
+        run.driver.rules = selector.rules[choice.member]
         if run.rounds_in_turn:
             run.rounds = run.rounds_in_turn[choice.member]
             return

@@ -7,9 +7,11 @@ differ, so that their common part is simulated once.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,8 +43,8 @@ from betimes.foresight.portfolio.simulate import (
 )
 from betimes.kernels import Floats, Ints, Records, as_array, blank, entry, record_type
 from betimes.policies.nodes.families import bits_of
+from betimes.twin.nodes.driver import Answers, Driver
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
-from betimes.twin.nodes.planned_copy import NeedsRoom
 from betimes.twin.nodes.trace_loop import compiled_loop
 
 take_over = entry(change_rules, NodesState, NodesRules)
@@ -144,18 +146,15 @@ class RoundsAhead(Protocol):
     """The rounds of a planner on a copy of the cluster that is played forward."""
 
     def hold(self) -> object:
-        """Let the planner decide; raises NeedsRoom, and BetimesError where it fails."""
+        """Let the planner decide; raises BetimesError where it fails."""
         ...
 
 
 class MemberRounds(Protocol):
     """The rounds of a planning member when a selection begins, in a run or in a snapshot."""
 
-    def ahead(self, state: NodesState, aside: Trace, row: Ints) -> RoundsAhead:
-        """A copy of these rounds for a copy of the cluster, which writes outcomes into `aside`.
-
-        row: (1,) the row of the next job to be submitted.
-        """
+    def ahead(self, driver: Driver) -> RoundsAhead:
+        """A copy of these rounds for a copy of the cluster."""
         ...
 
 
@@ -179,7 +178,6 @@ class Lookahead:
         self._rounds = rounds
         self._rows = len(run.job_ids)
         self._run_s: Floats = np.full(self._rows + most_coming, np.nan)
-        self._leases = 1  # a factor on the number of nodes
         self._source: NodesState | None = None
 
     def look(self) -> float:
@@ -187,8 +185,12 @@ class Lookahead:
         run = self.run
         if self._source is not run.state:  # its columns have grown
             self._source = run.state
-            self._snapshot = room_to_play(run.state)
-            self._make_players()
+            leases = 4 * len(run.state.nodes)  # the loop needs one for each rented machine
+            self._snapshot = room_to_play(run.state).replaced(leases=blank(Lease, leases))
+            self._players = [
+                _Player(run, self._snapshot, self._most_coming, self._rounds) for _ in range(self._workers)
+            ]
+        self._make_room()
         return take_snapshot(run.state, self._snapshot, self._run_s, run.believes, self._everyone)
 
     def play(self, rules: NodesRules, params: Floats) -> Foreseen:
@@ -215,32 +217,22 @@ class Lookahead:
             raise BetimesError(
                 "portfolio: no job waits, so that no policy has a utility; select while jobs wait"
             )
-        found: list[Simulation] = []
-        while groups:
-            count = waiting + self._let_come(coming)
-            again, lacking = list[Together](), set[int]()
-            for group, played in zip(groups, self._played(groups, count, ends, successor), strict=True):
-                if isinstance(played, NeedsRoom):
-                    lacking.add(played.status)
-                    again.append(group)
-                else:
-                    found += played
-            if again:
-                self._make_room(lacking)
-                self.look()
-            groups = again
-        return found
+        count = waiting + self._let_come(coming)
+        return [one for played in self._played(groups, count, ends, successor) for one in played]
 
     def _played(
         self, groups: Sequence[Together], count: int, ends: bool, successor: Successor | None
-    ) -> Iterator[list[Simulation] | NeedsRoom]:
+    ) -> Iterator[list[Simulation]]:
         """The simulations of each group, in the order of the groups."""
         players = self._players[: len(groups)]
         if len(players) == 1:
-            return (players[0].play(group, self._run_s, count, ends, successor) for group in groups)
+            for group in groups:
+                yield players[0].play(group, self._run_s, count, ends, successor)
+                self._make_room()
+            return
         free = list(players)
 
-        def play(group: Together) -> list[Simulation] | NeedsRoom:
+        def play(group: Together) -> list[Simulation]:
             player = free.pop()  # there are as many as threads
             try:
                 return player.play(group, self._run_s, count, ends, successor)
@@ -251,7 +243,8 @@ class Lookahead:
             each.load()
         compiled_loop()
         with ThreadPoolExecutor(len(players)) as threads:
-            return iter(list(threads.map(play, groups)))
+            yield from list(threads.map(play, groups))
+        self._make_room()
 
     def _let_come(self, coming: NDArray[Any] | None) -> int:
         """Let these jobs be submitted in the simulations to follow; returns their number."""
@@ -265,29 +258,35 @@ class Lookahead:
             player.let_come(coming)
         return count
 
-    def _make_room(self, lacking: set[int]) -> None:
-        """Make the snapshot and the players large enough for what simulations lacked."""
-        for status in lacking:
-            if status == NEED_SEGMENTS:
-                self._leases *= 2
-            else:
-                self._snapshot = grown(self._snapshot, status)
-        self._make_players()
+    def _make_room(self) -> None:
+        """Make the snapshot as large as its copies have become, so that others need not grow."""
+        lacked = Counter[int]()
+        for player in self._players:
+            lacked |= player.lacked
+        for status in lacked.elements():
+            self._snapshot = _with_room(self._snapshot, status)
+        for player in self._players if lacked else ():
+            player.begin_from(self._snapshot)
 
-    def _make_players(self) -> None:
-        leases = 4 * self._leases * len(self._snapshot.nodes)  # the loop needs one for each rented machine
-        self._players = [
-            _Player(self.run, self._snapshot, self._most_coming, leases, self._rounds)
-            for _ in range(self._workers)
-        ]
+
+def _with_room(state: NodesState, status: int) -> NodesState:
+    """The same copy with the room that a status asks for; it has no leases where it needs room for more."""
+    if status == NEED_SEGMENTS:
+        return state.replaced(leases=blank(Lease, 2 * len(state.leases)))
+    return grown(state, status)
 
 
 @dataclass(frozen=True)
 class _Branch:
-    """A copy of the snapshot that is played forward, and its results so far."""
+    """A copy of the snapshot that is played forward, and its results so far; lacked: the statuses for which it grew."""
 
-    copy: NodesState
+    driver: Driver
     played: Records[Played]
+    lacked: list[int]
+
+    @property
+    def copy(self) -> NodesState:
+        return self.driver.state
 
 
 class _Player:
@@ -298,10 +297,10 @@ class _Player:
         run: Simulated,
         snapshot: NodesState,
         most_coming: int,
-        leases: int,
         rounds: Sequence[MemberRounds],
     ) -> None:
-        self._run, self._snapshot, self._leases, self._rounds = run, snapshot, leases, rounds
+        self._run, self._snapshot, self._rounds = run, snapshot, rounds
+        self.lacked = Counter[int]()  # how often a copy grew for each status
         rows = self._rows = len(run.job_ids)
         self._arrivals = run.trace.arrivals
         if most_coming > 0:
@@ -316,6 +315,10 @@ class _Player:
         self._next_row: Ints = np.zeros(1, dtype=np.int64)
         self._unused: list[_Branch] = []
 
+    def begin_from(self, snapshot: NodesState) -> None:
+        """Begin the simulations to follow from a snapshot with more room."""
+        self._snapshot, self._unused, self.lacked = snapshot, [], Counter[int]()
+
     def let_come(self, coming: NDArray[Any] | None) -> None:
         """Let these jobs be submitted in the simulations to follow, and no others."""
         later = as_array(self._arrivals)[self._rows :]
@@ -325,19 +328,19 @@ class _Player:
 
     def play(
         self, group: Together, run_s: Floats, count: int, ends: bool, successor: Successor | None
-    ) -> list[Simulation] | NeedsRoom:
+    ) -> list[Simulation]:
         """Simulate the policies of a group; the `count` jobs with a run time in `run_s` count."""
         if self._rounds:
             return self._play_rounds(group, run_s, count, ends)
         until_s = math.inf if successor is None else successor.at_s
-        branch, waiting, found = self._branch(), list[_Branch](), list[Simulation]()
+        branch, waiting, found = self._branch(group.rules), list[_Branch](), list[Simulation]()
         branch.copy.params[: len(group.params)] = group.params
         status = begin(self._snapshot, branch.copy, group.rules, self._aside, self._rows, branch.played)
         while True:
             if status == DONE:
-                status = self._play_on(branch, group.rules, run_s, count, until_s)
+                status = self._play_on(branch, run_s, count, until_s)
             if status in ANSWERS_DIFFER and group.divides and len(bits_of(branch.copy.params)) > 1:
-                other = self._branch()
+                other = self._branch(group.rules, branch)
                 divide(
                     *(branch.copy, other.copy, branch.played, other.played),
                     status == REFUSED + BAD_ORDERS,
@@ -348,42 +351,35 @@ class _Player:
             here = bits_of(branch.copy.params) if group.divides else [0]
             if status == ENDS_LATER and successor is not None:  # its parameters are not a set of members
                 branch.copy.params[: len(successor.params)] = successor.params
+                branch.driver.rules = successor.rules
                 status = take_over(branch.copy, successor.rules)
                 if status == DONE:
-                    status = self._play_on(branch, successor.rules, run_s, count, math.inf)
-            if status in NEED_ROOM:
-                return NeedsRoom(status)
+                    status = self._play_on(branch, run_s, count, math.inf)
             members = [group.member_of[bit] for bit in here]
             found.append(self._simulation(branch, status, members, run_s, ends))
-            self._unused.append(branch)
+            self._give_back(branch)
             if not waiting:
                 return found
             branch, status = waiting.pop(), DONE
             # Outcomes written since the branch was copied stand behind its own: cut them off.
             self._aside.finished[0] = branch.played[0].seen
 
-    def _play_rounds(
-        self, group: Together, run_s: Floats, count: int, ends: bool
-    ) -> list[Simulation] | NeedsRoom:
+    def _play_rounds(self, group: Together, run_s: Floats, count: int, ends: bool) -> list[Simulation]:
         """Simulate a planning member, from the round that is due now on."""
-        branch, (member,) = self._branch(), group.member_of.values()
+        branch, (member,) = self._branch(group.rules), group.member_of.values()
         self._next_row[0] = self._rows
-        rounds = self._rounds[member].ahead(branch.copy, self._aside, self._next_row)
+        rounds = self._rounds[member].ahead(branch.driver)
         status = begin(self._snapshot, branch.copy, group.rules, self._aside, self._rows, branch.played)
         try:
             for _ in range(MOST_ROUNDS if status == DONE else 0):
                 rounds.hold()
-                status = self._play_on(branch, group.rules, run_s, count, math.inf)
+                status = self._play_on(branch, run_s, count, math.inf)
                 if status != ASKED:
                     break
-        except NeedsRoom as needs:
-            return needs
         except BetimesError as error:
             return [Simulation([member], PolicyFails(str(error)))]
-        if status in NEED_ROOM:
-            return NeedsRoom(status)
         found = self._simulation(branch, status, [member], run_s, ends)
-        self._unused.append(branch)
+        self._give_back(branch)
         return [found]
 
     def _simulation(
@@ -394,19 +390,42 @@ class _Player:
             return Simulation(members, PolicyFails(self._why(status, branch.copy)))
         return Simulation(members, _foreseen(branch.played), self._ended(run_s) if ends else None)
 
-    def _play_on(self, branch: _Branch, rules: NodesRules, run_s: Floats, count: int, until_s: float) -> int:
-        return play_on(
-            compiled_loop(),
-            *(branch.copy, rules, self._aside, self._next_row, run_s, count, until_s, branch.played),
+    def _play_on(self, branch: _Branch, run_s: Floats, count: int, until_s: float) -> int:
+        driver = branch.driver
+        while True:
+            status = play_on(
+                compiled_loop(),
+                *(driver.state, driver.rules, driver.trace, driver.row, run_s, count, until_s, branch.played),
+            )
+            if status not in NEED_ROOM:
+                return status
+            driver.heed(status)
+
+    def _branch(self, rules: NodesRules, like: _Branch | None = None) -> _Branch:
+        """A branch that is not in use, with the room of the snapshot or of another branch."""
+        lacked = [] if like is None else list(like.lacked)
+        if self._unused and not lacked:
+            branch = self._unused.pop()
+            branch.driver.rules = rules
+            return branch
+        state = self._snapshot if like is None else like.copy
+        copy = room_to_play(state).replaced(
+            params=state.params.copy(), leases=blank(Lease, len(state.leases))
         )
 
-    def _branch(self) -> _Branch:
-        if self._unused:
-            return self._unused.pop()
-        copy = room_to_play(self._snapshot).replaced(
-            params=self._snapshot.params.copy(), leases=blank(Lease, self._leases)
-        )
-        return _Branch(copy, blank(Played, 1))
+        def make_room(status: int, driver: Driver) -> None:
+            lacked.append(status)
+            driver.state = _with_room(driver.state, status)
+
+        answers: Answers = {status: partial(make_room, status) for status in NEED_ROOM}
+        driver = Driver(copy, rules, self._aside, self._next_row, "", str, answers, is_copy=True)
+        return _Branch(driver, blank(Played, 1), lacked)
+
+    def _give_back(self, branch: _Branch) -> None:
+        if branch.lacked:  # it is larger than the snapshot
+            self.lacked |= Counter(branch.lacked)
+        else:
+            self._unused.append(branch)
 
     def _ended(self, run_s: Floats) -> tuple[Ended, Floats]:
         """The outcome of each job that counts in the simulation just ended, and its believed run time, s."""

@@ -82,7 +82,7 @@ def play_waits(run: NodesSimulation) -> None:
             if status > REFUSED:
                 run.state.pool[0].offender = room[0][1].pool[0].offender
                 status += FORESEEN - REFUSED
-            run.heed(status)
+            run.driver.heed(status)
             room.clear()
             if copy is not None:
                 return  # the columns of the run have grown, and it is copied anew

@@ -7,7 +7,7 @@ and the instant of the report is the finish. A preempted job has left once its e
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -22,24 +22,14 @@ from betimes.cluster.shapes import Shape, Shapes, roomiest, suiting
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks
 from betimes.core.instruction import BIND, DOUBLE, MIGRATE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.columns import BLOCK, NodesState
-from betimes.core.nodes.growth import GROWTH, grown, new_nodes_state, room_to_play
+from betimes.core.nodes.growth import new_nodes_state, room_to_play
 from betimes.core.nodes.machines.dedicated import machines_for, offer_for
 from betimes.core.nodes.machines.rented import FAILED, TAKEN_AWAY
 from betimes.core.nodes.machines.reported import add_owned, remove_owned
 from betimes.core.nodes.passes.schedule import change_rules, rank_again
 from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
 from betimes.core.pool.columns import UNLIMITED
-from betimes.core.status import (
-    ASKED,
-    DONE,
-    FORESEE,
-    NEED_NODES,
-    NEED_PLACEMENTS,
-    NEED_SLOTS,
-    PAUSED,
-    REFUSED,
-    SELECT,
-)
+from betimes.core.status import ASKED, FORESEE, NEED_NODES, NEED_PLACEMENTS, NEED_SLOTS, SELECT
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.foresight.portfolio.submitted import EmptyCluster
@@ -47,7 +37,6 @@ from betimes.foresight.run_times import HALF
 from betimes.kernels import Floats, Ints, as_array, blank, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn
-from betimes.policies.violations import nodes_violation
 from betimes.service.engines import rented_machines
 from betimes.service.engines.accounts import (
     Account,
@@ -90,12 +79,12 @@ from betimes.service.engines.messages import (
     StopSpeculating,
     expected_table,
 )
-from betimes.service.engines.planner_rounds import PlannerRounds, planners_for
+from betimes.service.engines.planner_rounds import PlannerRounds, SnapshotRounds, planners_for
 from betimes.service.engines.rented_machines import RentedMachines
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
-from betimes.service.engines.snapshot_rounds import SnapshotRounds
 from betimes.twin.nodes import entries
-from betimes.twin.nodes.event_loop import EVERYTHING, Arrival, Outcome, Trace
+from betimes.twin.nodes.driver import Answers, Driver
+from betimes.twin.nodes.event_loop import EVERYTHING, Arrival, Outcome
 from betimes.twin.nodes.splitting import split_anew
 from betimes.twin.nodes.trace_loop import in_rows, new_trace, run_rows
 
@@ -195,7 +184,7 @@ class LiveNodes:
         params = own.params(values)  # with room for those of any member
         first = in_turn[decides].policy.params(in_turn[decides].values)
         params[: len(first)] = first
-        self.rules = rules_in_turn(in_turn)[decides]
+        rules = rules_in_turn(in_turn)[decides]
         self.selects_every_s: float | None = None
         self.member: str | None = None
         self._selection: SelectionSnapshot | None = None
@@ -203,9 +192,9 @@ class LiveNodes:
             self.selects_every_s = cast("float", values["period"]) * cast("float", values["tick"])
             self.member = in_turn[decides].name
         if not self.rents:  # there is nothing to rent: all jobs wait
-            self.rules = self.rules.replaced(waits=False)
+            rules = rules.replaced(waits=False)
         elif self.foresees:
-            self.rules = self.rules.replaced(plays=True)
+            rules = rules.replaced(plays=True)
         capacity = np.array([each.amounts for each in machines], dtype=np.int64).reshape(-1, 3)
         largest = self._largest(capacity)
         self._new_state = partial(
@@ -217,13 +206,13 @@ class LiveNodes:
             guarded=any(each.policy.is_users for each in in_turn),
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(machines)),
-            steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
+            steps=FIRST_PLAN if rules.backfill == CONSERVATIVE else 1,
             log=FIRST_LOG,
             quota=UNLIMITED if quota is None else quota,
-            observed=self.rules.observes,
+            observed=rules.observes,
             largest=largest,
         )
-        self.state: NodesState = self._new_state(
+        state = self._new_state(
             capacity,
             kinds,
             families=np.array([self.families[each.family] for each in machines], dtype=np.int64),
@@ -232,12 +221,41 @@ class LiveNodes:
             params=params,
             offers=live_terms(offers),
         )
+        answers: Answers = {
+            ASKED: self._ask_planner,
+            SELECT: self._note_selection,  # the policy in force goes on until something is chosen
+            FORESEE: self._foresee_wait,
+        }
+        self.driver = Driver(
+            state,
+            rules,
+            new_trace(0, 1),
+            np.zeros(1, np.int64),
+            str(policy),
+            self._name_of,
+            answers,
+        )
+        self._coming: Sequence[JobRequest] = ()  # submitted, and not yet registered by slot
+        self._first = 0  # the order of submission of the first of them
         if self.selects_every_s is not None:
-            self.state.cluster[0].select_s = 0.0
+            state.cluster[0].select_s = 0.0
         self.largest: list[int] = largest.tolist()
         self.promised: dict[int, Promise] = {}  # by job, the reservation that was reported last
         self.changed = False  # nodes were opened or closed, and no pass has followed yet
         self._carried_row = new_trace(1, 1)  # for each restored job in turn
+
+    @property
+    def state(self) -> NodesState:
+        """The cluster as it is now."""
+        return self.driver.state
+
+    @property
+    def rules(self) -> NodesRules:
+        """The rules of the policy in force."""
+        return self.driver.rules
+
+    def _name_of(self, slot: int) -> object:
+        return _named(self.job_of, slot)
 
     def next_timer_s(self) -> float:
         """When the next belief is outrun, or a victim should have left."""
@@ -274,7 +292,8 @@ class LiveNodes:
                 self.rounds.note_end(int(self.state.jobs[self.slot_of[job]].seq), now_s)
         again = self._intervene(now_s, what)
         if what.plan is not None and self.rounds is not None:
-            self.state, again = self.rounds.carry_out(self.state, what.plan), True
+            self.rounds.carry_out(self.driver, what.plan)
+            again = True
         for job in what.done:
             self.booting.discard(job)
             self.required.pop(job, None)
@@ -337,7 +356,7 @@ class LiveNodes:
 
     def _wait(self, slot: int) -> None:
         """Let a job in a slot, and on no node, wait from now on."""
-        self._heed(entries.wait(self.state, self.rules, slot))
+        self.driver.heed(entries.wait(self.state, self.rules, slot))
 
     def measure(self, job: int, throughput: float, beside: Iterable[int]) -> None:
         """Record a job's throughput beside others as a share of that alone, for a planner."""
@@ -432,7 +451,7 @@ class LiveNodes:
                 if promised is not None:
                     reserved.append((slot, promised))
                 self.tasks_of[job] = tasks
-        self._heed(_split_anew(self.state, self.rules, trace, slots))
+        self.driver.heed(_split_anew(self.state, self.rules, trace, slots))
         for slot, promised in reserved:
             self._reserve(slot, promised)
         self.changed = True
@@ -460,7 +479,7 @@ class LiveNodes:
             tasks = self.tasks_of[job]
             self.state.needs[self.slot_of[job]].share = self._job_rows.share(tasks)
         if self.rules.ranked and not self.rules.dynamic and not self.rules.requeues_last:
-            self._heed(_rank_again(self.state, self.rules))
+            self.driver.heed(_rank_again(self.state, self.rules))
 
     def is_alike(self, number: int, machine: Shape) -> bool:
         """Whether a node has these labels, and is of this family."""
@@ -471,7 +490,7 @@ class LiveNodes:
         """Add a node that is up; returns its number. `happen` lets the policy look."""
         bits, family = mask(machine.labels, self._bits), self._number_of(machine.family)
         while (number := int(_add_owned(self.state, *machine.amounts, kind, family, bits))) == NEED_NODES:
-            self.state = grown(self.state, NEED_NODES)
+            self.driver.heed(NEED_NODES)
         self.labels[number] = machine.labels
         self.changed = True
         return number
@@ -519,14 +538,9 @@ class LiveNodes:
             self._learn_labels([more.require])
             tasks = self._split(more.asked)
             self._learn_demands([tasks])
-        copy, jobs = room_to_play(self.state), dict(self.job_of)
-        entries.copy_into(self.state, copy, True)
-        waits = as_array(copy.needs)["holder"] < 0
-        as_array(copy.progress)["started_s"][waits] = np.nan  # preempted jobs are to start again
-        slots = len(copy.free)
-        trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
+        jobs, slots = dict(self.job_of), len(self.state.free)
+        trace = new_trace(slots if more is None else slots + 1, 1)
         if more is not None and tasks is not None:
-            trace, row[0] = new_trace(slots + 1, 1), slots
             self._fill(trace.arrivals[slots], more, tasks, now_s)
             grid = expected.get(more.job)  # beliefs are true in a play-out, unless more is known
             trace.arrivals[slots].run_s = more.runtime_estimate_s if grid is None else grid[HALF]
@@ -536,34 +550,29 @@ class LiveNodes:
         if rounds is not None and more is not None:
             rounds.know(slots, more)
         seqs = [*as_array(self.state.jobs)["seq"].tolist(), int(self.state.pool[0].submitted)]
-        copy.pool[0].budget, copy.cluster[0].select_s = UNLIMITED, math.inf  # who is in force stays so
-        if self.provisions:  # machines may be rented for ever for a job that does not fit
-            copy.pool[0].budget = MOST_INSTANTS
-        if self.selects_every_s is not None:  # another may be put in force meanwhile
-            copy = copy.replaced(params=self.state.params.copy())
-        rules = self.rules
 
-        def play_until(state: NodesState, until_s: float) -> NodesState:
-            while True:
-                status = run_rows(state, rules, trace, row, len(trace.arrivals), until_s)
-                if status in (DONE, PAUSED):
-                    return state
-                if status == ASKED and rounds is not None:
-                    rounds.hear_of(trace, seqs)
-                    state = rounds.hold(state)
-                elif status == FORESEE:
-                    self._foresee_wait(state, int(state.pool[0].offender))
-                else:
-                    state = self._with_room(state, status, jobs)
+        def ask(driver: Driver) -> None:
+            assert rounds is not None, "a planner is asked only where there is one"
+            rounds.hear_of(trace, seqs)
+            rounds.hold(driver)
+
+        row = np.array([slots], dtype=np.int64)
+        driver = self.driver.copy(trace, row, {ASKED: ask, FORESEE: self._foresee_wait})
+        driver.name_of = lambda slot: _named(jobs, slot)
+        waits = as_array(driver.state.needs)["holder"] < 0
+        as_array(driver.state.progress)["started_s"][waits] = np.nan  # preempted jobs are to start again
+        if self.provisions:  # machines may be rented for ever for a job that does not fit
+            driver.state.pool[0].budget = MOST_INSTANTS
+        if self.selects_every_s is not None:  # another may be put in force meanwhile
+            driver.state = driver.state.replaced(params=self.state.params.copy())
 
         def play() -> Foreseen:
-            state = copy
             for one in openings:
-                state = play_until(state, one.at_s)
-                state.pool[0].now = one.at_s
-                entries.open_node(state, one.node, 1)
-                state.cluster[0].pending = EVERYTHING
-            play_until(state, math.inf)
+                driver.advance(one.at_s)
+                driver.state.pool[0].now = one.at_s
+                entries.open_node(driver.state, one.node, 1)
+                driver.state.cluster[0].pending = EVERYTHING
+            driver.advance(math.inf)
             found = {**jobs, **({slots: more.job} if more is not None else {})}
             rows = np.array(list(found), dtype=np.int64)
             start_s, finish_s = in_rows(trace, "start_s", math.nan), in_rows(trace, "finish_s", math.nan)
@@ -588,8 +597,9 @@ class LiveNodes:
         ]
         return replace(found, job_ids=[self.job_of.get(slot, 0) for slot in slots], waits=sorted(since))
 
-    def _note_selection(self, state: NodesState) -> None:
+    def _note_selection(self, driver: Driver) -> None:
         """A selection is due: snapshot the present state for it, and set the next one's time."""
+        state = driver.state
         state.cluster[0].select_s = state.pool[0].now + (self.selects_every_s or math.inf)
         self._selection = self._snapshot(state)
 
@@ -620,13 +630,13 @@ class LiveNodes:
         if member.rules is self.rules or member.name == self.member:
             return None
         if self.rounds is not None:
-            self.member, self.rules = member.name, member.rules
+            self.member, self.driver.rules = member.name, member.rules
             self.rounds.let_decide(member.name, self.state, now_s)
             return None
         before = self._waits()
-        self.member, self.rules = member.name, member.rules
+        self.member, self.driver.rules = member.name, member.rules
         self.state.params[: len(member.params)] = member.params
-        self._heed(_adopt(self.state, self.rules))
+        self.driver.heed(_adopt(self.state, self.rules))
         self.changed = True
         return {job: until_s for job, until_s in self._waits().items() if until_s != before[job]}
 
@@ -640,7 +650,7 @@ class LiveNodes:
     def restore(self, carried: Restored, now_s: float) -> None:
         """Take over a job as it stands, without a decision or passing time. `settle` follows when all are there."""
         if self.state.pool[0].free == 0:
-            self.state = grown(self.state, NEED_SLOTS)
+            self.driver.heed(NEED_SLOTS)
         pool = as_array(self.state.pool)[0]  # items are quicker than attributes
         pool["now"], pool["submitted"] = now_s, carried.account.seq  # in order of submission
         pool["events"] = max(pool["events"], carried.account.seq)
@@ -778,7 +788,7 @@ class LiveNodes:
             rows.first_of(*each)
         for job, each in here.items():
             self.state.needs[self.slot_of[job]].demands = rows.first_of(*each) or 0
-        self.state = self.state.replaced(demands=rows.table)
+        self.driver.state = self.state.replaced(demands=rows.table)
         self.state.cluster[0].families = len(self.families)
 
     def _learn_labels(self, required: Iterable[Labels]) -> None:
@@ -813,7 +823,7 @@ class LiveNodes:
         if counts is None:
             raise BetimesError(f"internal: {places} are not {tasks.count} tasks of {tasks.units_each} units")
         while self.state.cluster[0].unused < len(places) + len(self.state.nodes):
-            self.state = grown(self.state, NEED_PLACEMENTS)
+            self.driver.heed(NEED_PLACEMENTS)
         # Lists of placements are read from their end.
         for at, (place, count) in enumerate(reversed(list(zip(places, counts, strict=True)))):
             self.state.plan[at].node, self.state.plan[at].tasks = place.node, count
@@ -879,34 +889,24 @@ class LiveNodes:
         self._learn_demands(self.tasks_of[one.job] for one in wanted)
         for at, one in enumerate(wanted):
             self._fill(trace.arrivals[at], one, self.tasks_of[one.job], until_s)
-        row = np.zeros(1, dtype=np.int64)
-        first = int(self.state.pool[0].submitted)
+        self._coming, self._first = wanted, int(self.state.pool[0].submitted)
+        self.driver.trace, self.driver.row = trace, np.zeros(1, dtype=np.int64)
         self.state.pool[0].budget = 0 if again else 1  # a job preempted now has not left yet
         if again:
             self.state.cluster[0].pending = EVERYTHING
-        while True:
-            status = self._run(self.state, trace, row, until_s)
-            if status in (DONE, PAUSED):
-                break
-            if status == ASKED:
-                self._enter(wanted, first)
-                wanted = ()
-                self._ask_planner()
-            elif status == FORESEE:
-                self._foresee_wait(self.state, int(self.state.pool[0].offender))
-            else:
-                self.state = self._with_room(self.state, status, self.job_of)
-        self._enter(wanted, first)
+        self.driver.advance(until_s)
+        self._enter()
         if self.rounds is not None:
             self.rounds.wake(self.state)
         return self._round()
 
-    def _enter(self, wanted: Sequence[JobRequest], first: int) -> None:
-        """Register the submitted jobs by slot; first: the order of submission of the first."""
-        if not wanted:
+    def _enter(self) -> None:
+        """Register the submitted jobs by slot."""
+        if not self._coming:
             return
+        wanted, self._coming = self._coming, ()
         seqs, marks = as_array(self.state.jobs)["seq"], as_array(self.state.progress)["served_by"]
-        new = np.flatnonzero((marks >= 0) & (seqs >= first)).tolist()
+        new = np.flatnonzero((marks >= 0) & (seqs >= self._first)).tolist()
         for slot, one in zip(sorted(new, key=lambda slot: self.state.jobs[slot].seq), wanted, strict=True):
             self._know(slot, one)
             self.state.progress[slot].row = slot
@@ -927,12 +927,13 @@ class LiveNodes:
         if self.rounds is not None:
             self.rounds.know(slot, wanted)
 
-    def _ask_planner(self) -> None:
+    def _ask_planner(self, driver: Driver) -> None:
         assert self.rounds is not None, "a planner is asked only where there is one"
-        cluster = self.state.cluster[0]
-        if cluster.waiting > 0 and self.state.pool[0].now >= cluster.select_s:
-            self._note_selection(self.state)
-        self.state = self.rounds.hold(self.state)
+        self._enter()
+        cluster = driver.state.cluster[0]
+        if cluster.waiting > 0 and driver.state.pool[0].now >= cluster.select_s:
+            self._note_selection(driver)
+        self.rounds.hold(driver)
 
     def _can_rent(self, slot: int, wanted: JobRequest) -> bool:
         """Whether the machines that would be rented for a waiting job hold all of it."""
@@ -943,20 +944,17 @@ class LiveNodes:
         machine = rooms_of(self.offered)[offer]
         return units_on(self.tasks_of[wanted.job], wanted.unit, machine, count) is not None
 
-    def _foresee_wait(self, state: NodesState, slot: int) -> None:
+    def _foresee_wait(self, driver: Driver) -> None:
         """Let a job begin to wait, unless a play-out shows that the wait would be in vain."""
-        need, copy = state.needs[slot], room_to_play(state)
+        slot, slots = int(driver.state.pool[0].offender), len(driver.state.free)
+        need = driver.state.needs[slot]
         need.undecided = 0
-        entries.copy_into(state, copy, True)
-        copy.pool[0].budget, copy.cluster[0].select_s = UNLIMITED, math.inf
-        entries.wait_until(copy, slot, need.until_s)
-        slots = len(copy.free)
-        trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
-        rules = self.rules.replaced(plays=False)
-        while (status := run_rows(copy, rules, trace, row, slots, need.until_s)) != DONE:
-            copy = self._with_room(copy, status, self.job_of)
-        if copy.needs[slot].offer < 0:
-            entries.wait_until(state, slot, need.until_s)
+        ahead = driver.copy(new_trace(slots, 1), np.array([slots], dtype=np.int64), {})
+        ahead.rules = driver.rules.replaced(plays=False)
+        entries.wait_until(ahead.state, slot, need.until_s)
+        ahead.advance(need.until_s)
+        if ahead.state.needs[slot].offer < 0:
+            entries.wait_until(driver.state, slot, need.until_s)
 
     def _round(self) -> Decisions:
         """Read the log: the decisions since the last read."""
@@ -1039,27 +1037,9 @@ class LiveNodes:
         if self.rounds is not None:  # a moving job has left once that is reported, not at once
             arrival.stop_s = max(wanted.grace_s, PATIENCE_S)
 
-    def _run(self, state: NodesState, trace: Trace, row: Ints, until_s: float) -> int:
-        """Process submissions from row[0] on and everything due up to an instant, within the budget."""
-        return run_rows(state, self.rules, trace, row, len(trace.arrivals), until_s)
 
-    def _heed(self, status: int) -> None:
-        if status != DONE:
-            self._with_room(self.state, status, self.job_of)
-
-    def _with_room(self, state: NodesState, status: int, job_of: dict[int, int]) -> NodesState:
-        """The same state with the room that it lacked; raises PolicyViolation for a refusal."""
-        if status in GROWTH:
-            return grown(state, status)
-        if status == SELECT:  # the policy in force goes on until something is chosen
-            self._note_selection(state)
-            return state
-        if status > REFUSED:
-            pool = state.pool[0]
-            job = job_of.get(int(pool.offender), "that has just been submitted")
-            ahead = state is not self.state
-            raise nodes_violation(str(self.policy), status - REFUSED, job, float(pool.now), ahead)
-        raise BetimesError(f"internal: the event loop returned {status}")
+def _named(job_of: Mapping[int, int], slot: int) -> object:
+    return job_of.get(slot, "that has just been submitted")
 
 
 Owned = dict[str, NDArray[np.int64]]

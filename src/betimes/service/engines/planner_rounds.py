@@ -9,35 +9,28 @@ from __future__ import annotations
 import copy
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from betimes.cluster import Cluster, Offer
 from betimes.core.nodes import instructions
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.growth import grown
 from betimes.core.nodes.planning import paid_until, refusals, seqs_of, snapshot_of
-from betimes.core.nodes.timers import ROUND, set_policy_timer
 from betimes.core.planning import Planner, Release, Rent, Snapshot
-from betimes.core.status import DONE
-from betimes.kernels import as_array, entry
+from betimes.errors import PolicyViolation
+from betimes.kernels import as_array
 from betimes.policies.nodes.hooks import Member
 from betimes.service.engines.messages import JobRequest
 from betimes.service.engines.plans import ExpectedSaving, Plan, Question, Refused, answer, expected_savings
+from betimes.twin.nodes.driver import Driver
 from betimes.twin.nodes.event_loop import Trace
+from betimes.twin.nodes.planner_rounds import ask_at, ask_from
 
-ask_at = entry(set_policy_timer, NodesState, float, int)
 NOTEWORTHY = 0.01  # change of a job's throughput, as a share of that alone
 MOST_TOLD = 100_000
 """Ended jobs reported to a planner at once: the newest, if more have ended since the last question."""
 ENTRIES = (instructions.carry_out, paid_until, ask_at)
 """Entries to compile for planners, besides live nodes."""
-
-
-MoreRoom = Callable[[NodesState, int], NodesState]
-"""The same state, with the room that a status reports missing."""
 
 
 def planners_for(members: Sequence[Member], offers: Sequence[Offer], quota: int | None) -> dict[str, Planner]:
@@ -121,7 +114,7 @@ class PlannerRounds:
         self.member = member
         self._events = -1
         if self.next_s < math.inf:
-            self._ask_from(state, now_s, later=True)
+            self.next_s = ask_from(state, self.planner.period_s, now_s, later=True)
 
     def note_end(self, seq: int, at_s: float) -> None:
         """A job has ended; seq: its order of submission."""
@@ -181,13 +174,14 @@ class PlannerRounds:
     def wake(self, state: NodesState) -> None:
         """Something has come: ask at the first multiple of the period, if nothing is planned yet."""
         if self.next_s == math.inf and (state.pool[0].active > 0 or state.cluster[0].rented > 0):
-            self._ask_from(state, float(state.pool[0].now))
+            self.next_s = ask_from(state, self.planner.period_s, float(state.pool[0].now))
 
-    def hold(self, state: NodesState, more_room: MoreRoom = grown) -> NodesState:
-        """Let the planner decide, carry that out, and set the timer of the next round; the state, with more room.
+    def hold(self, driver: Driver) -> None:
+        """Let the planner decide, carry that out, and set the timer of the next round.
 
         A planner that fails in a play-out is not asked again there: earlier decisions hold.
         """
+        state = driver.state
         now_s = float(state.pool[0].now)
         if self.pending is not None:
             self.is_overdue = True
@@ -197,12 +191,12 @@ class PlannerRounds:
             if self.is_aside:
                 self.pending = self._asked = question
             else:
-                state = self.carry_out(state, answer(self.planner, question), more_room)
+                self.carry_out(driver, answer(self.planner, question))
+                state = driver.state
         self.next_s = math.inf
         active = state.pool[0].active > 0 or state.cluster[0].rented > 0
         if active and not (self._is_copy and self._has_failed):
-            self._ask_from(state, now_s, later=True)
-        return state
+            self.next_s = ask_from(state, self.planner.period_s, now_s, later=True)
 
     def take_question(self) -> tuple[Planner, Question] | None:
         """The question to answer outside, and a planner for it; null: no new question."""
@@ -223,29 +217,26 @@ class PlannerRounds:
         self._turn.ended = [*question.snapshot.finished, *self._turn.ended]
         self._events = -1
 
-    def carry_out(self, state: NodesState, plan: Plan, more_room: MoreRoom = grown) -> NodesState:
-        """Carry out a plan as far as still possible; the state, with more room. The rest is refused."""
+    def carry_out(self, driver: Driver, plan: Plan) -> None:
+        """Carry out a plan as far as still possible. The rest is refused."""
         if plan.problem is not None or plan.batch is None:
             self._has_failed = True
             self.give_up(plan.question)
             self.refused.append(Refused(plan.question, problem=plan.problem))
-            return state
+            return
         self.planner, self.pending, self.is_overdue = plan.planner, None, False
-        before = int(state.pool[0].events)
-        at = np.zeros(1, dtype=np.int64)
-        while (status := instructions.carry_out(state, plan.batch, at)) != DONE:
-            state = more_room(state, status)
+        before = int(driver.state.pool[0].events)
+        driver.carry_out(plan.batch)
         refused = refusals(plan.decisions, plan.batch, plan.of, plan.question.snapshot)
         self.refused.append(Refused(plan.question, refused))
         stay = {one.decision.job for one in refused if not isinstance(one.decision, Rent | Release)}
         expected = expected_savings(plan.question.snapshot, plan.decisions, self.offers)
         self.expected = {slot: each for slot, each in expected.items() if slot not in stay}
         is_news = self._events != plan.question.events  # something was measured meanwhile
-        now_s = float(state.pool[0].now)
+        pool = driver.state.pool[0]
+        now_s = float(pool.now)
         again = refused or is_news or any(until_s >= now_s for until_s in self._refused_until_s.values())
-        asked = plan.question.events + int(state.pool[0].events) - before
-        self._events = -1 if again else asked
-        return state
+        self._events = -1 if again else plan.question.events + int(pool.events) - before
 
     def next_question(self, state: NodesState) -> tuple[Planner, Question]:
         """The question that the planner would get now, and a copy of it to answer; nothing changes."""
@@ -299,11 +290,30 @@ class PlannerRounds:
                 found[job.job] = throughput
         return found
 
-    def _ask_from(self, state: NodesState, at_s: float, *, later: bool = False) -> None:
-        """Ask at the first multiple of the planner's period that is no earlier, or that is later."""
-        period_s = self.planner.period_s
-        number = math.floor(at_s / period_s)
-        while number * period_s < at_s or (later and number * period_s == at_s):
-            number += 1
-        self.next_s = number * period_s
-        ask_at(state, self.next_s, ROUND)
+
+@dataclass(frozen=True)
+class SnapshotRounds:
+    """The rounds of a portfolio's member in a selection (`foresight.portfolio.lookahead.MemberRounds`).
+
+    They never change, so that any thread can play a copy of them forward. policy: the portfolio. seqs: the order of
+    submission of the job in each row.
+    """
+
+    policy: str
+    rounds: PlannerRounds
+    seqs: Sequence[int]
+    driver: Driver | None = None  # of the copy
+
+    def ahead(self, driver: Driver) -> SnapshotRounds:
+        """The same for a copy of the state without further jobs."""
+        return replace(self, rounds=self.rounds.copied(), driver=driver)
+
+    def hold(self) -> None:
+        """Let the planner decide; raises PolicyViolation where it fails."""
+        assert self.driver is not None, "rounds are held on a copy"
+        self.rounds.hear_of(self.driver.trace, self.seqs)
+        self.rounds.hold(self.driver)
+        for one in self.rounds.take_refused():
+            if one.problem is not None:
+                at_s = one.question.snapshot.now_s
+                raise PolicyViolation(f"policy {self.policy} at {at_s:g} s: {one.problem}")

@@ -10,7 +10,6 @@ import numpy as np
 
 from betimes.core.instruction import RELEASE, RENT
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.growth import grown
 from betimes.core.nodes.machines.rented import DRAINING, GOING
 from betimes.core.nodes.machines.reported import (
     put_off,
@@ -23,6 +22,7 @@ from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
 from betimes.core.status import NEED_NODES
 from betimes.kernels import entry
 from betimes.service.engines.messages import ReleaseMachine, RentMachine
+from betimes.twin.nodes.driver import Driver
 
 PATIENCE_S = 1.0  # for a machine that should be up by now, before it is expected again
 
@@ -37,7 +37,7 @@ ENTRIES = (_resume, _report_up, _report_gone, _report_refused, _put_off)
 class Holder(Protocol):
     """The engine whose machines these are."""
 
-    state: NodesState
+    driver: Driver
     changed: bool  # the next pass is to look at everything
 
     def unbind(self, slot: int) -> None:
@@ -58,29 +58,29 @@ class RentedMachines:
     def resume(self, offer: int, now_s: float, requested_s: float, up_s: float | None) -> int:
         """Take over a machine rented before; up_s: since when it is up, null: it boots. Returns its number."""
         engine = self._engine
-        engine.state.pool[0].now = now_s
+        engine.driver.state.pool[0].now = now_s
         since_s = math.inf if up_s is None else up_s
-        while (number := int(_resume(engine.state, offer, requested_s, since_s))) == NEED_NODES:
-            engine.state = grown(engine.state, NEED_NODES)
+        while (number := int(_resume(engine.driver.state, offer, requested_s, since_s))) == NEED_NODES:
+            engine.driver.heed(NEED_NODES)
         engine.changed = True
         return number
 
     def report_up(self, number: int, now_s: float) -> None:
         """A machine is up; `happen` lets the policy look."""
-        self._engine.state.pool[0].now = now_s
-        _report_up(self._engine.state, number)
+        self._engine.driver.state.pool[0].now = now_s
+        _report_up(self._engine.driver.state, number)
         self._engine.changed = True
 
     def generation(self, number: int) -> int:
         """The generation of the machine that a number stands for now."""
-        return int(self._engine.state.machines[number].generation)
+        return int(self._engine.driver.state.machines[number].generation)
 
     def report_gone(self, number: int, generation: int, now_s: float, cause: int) -> None:
         """An empty machine is gone: it has failed to boot, or was taken away.
 
         One that the policy is already giving back goes as planned by its offer.
         """
-        state = self._engine.state
+        state = self._engine.driver.state
         if not self.is_there(number, generation):
             return
         state.pool[0].now = now_s
@@ -95,7 +95,7 @@ class RentedMachines:
 
     def report_refused(self, number: int, generation: int, now_s: float) -> None:
         """An ordered machine is not available; the policy decides anew at a later tick."""
-        state = self._engine.state
+        state = self._engine.driver.state
         if not self.is_there(number, generation):
             return
         state.pool[0].now = now_s
@@ -108,7 +108,7 @@ class RentedMachines:
 
     def _unbind_all(self, number: int) -> None:
         """Let jobs bound to this machine wait for another, or stay where they are."""
-        state = self._engine.state
+        state = self._engine.driver.state
         at, bound = int(state.machines[number].residents), set[int]()
         while at >= 0:
             slot = int(state.placements[at].slot)
@@ -120,7 +120,7 @@ class RentedMachines:
 
     def _bound_places(self, slot: int) -> set[int]:
         """The placements that a job is bound to but does not hold."""
-        state, found = self._engine.state, set[int]()
+        state, found = self._engine.driver.state, set[int]()
         at = int(state.needs[slot].bound)
         while at >= 0:
             found.add(at)
@@ -129,7 +129,7 @@ class RentedMachines:
 
     def is_there(self, number: int, generation: int) -> bool:
         """Whether a number still stands for the machine rented under it."""
-        machines = self._engine.state.machines
+        machines = self._engine.driver.state.machines
         if not 0 <= number < len(machines):
             return False
         machine = machines[number]
@@ -137,7 +137,7 @@ class RentedMachines:
 
     def put_off(self, until_s: float) -> None:
         """Expect overdue machines later: none is up before that is reported."""
-        _put_off(self._engine.state, until_s, until_s + PATIENCE_S)
+        _put_off(self._engine.driver.state, until_s, until_s + PATIENCE_S)
 
     def decided(self, lines: np.ndarray) -> Sequence[RentMachine | ReleaseMachine]:
         """Moves of machines in these lines of the log."""

@@ -10,7 +10,7 @@ from betimes.core.nodes.rules import NodesRules
 from betimes.foresight.portfolio.submitted import EmptyCluster
 from betimes.kernels import Floats
 from betimes.service.engines.job_rows import JobRows
-from betimes.service.engines.snapshot_rounds import SnapshotRounds
+from betimes.service.engines.planner_rounds import SnapshotRounds
 from betimes.twin.nodes.event_loop import Trace
 
 

@@ -114,9 +114,8 @@ class Jobs:
             self._log_finished(job, job.ran_s)
             self.after(job)
             return
-        full = self._engine.speed(job, job.spec.max_units) if self._engine.is_pool else 1.0
-        slack = slack_s * (self._engine.speed(job, job.units) if self._engine.is_pool else 1.0)
-        run_s = max(0.0, self._engine.done_s(job) - slack) / full
+        slack = slack_s * self._engine.rate(job, job.units)
+        run_s = max(0.0, self._engine.done_s(job) - slack) / self._engine.rate(job, job.spec.max_units)
         self._engine.withdraw(job)
         self._log_finished(job, run_s)
         user, key = job.user, job.spec.history_key

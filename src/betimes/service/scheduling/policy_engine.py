@@ -180,6 +180,10 @@ class PolicyEngine:
         held = job.run.units if units is None and job.run else units or 1
         return speed(wanted_of(job), held)
 
+    def rate(self, job: Job, units: int | None = None) -> float:
+        """Work a second in the engine's unit: in a pool the speed-up (`speed`), on nodes 1."""
+        return 1.0 if self.is_nodes else self.speed(job, units)
+
     def places_of(self, held: Sequence[Allocation]) -> Places:
         """Units on nodes by the nodes' names."""
         built = self._built
@@ -424,7 +428,7 @@ class PolicyEngine:
         left_s = limit_s - ran_s
         if left_s <= 0.0:
             left_s = max(LEAST_END_S, left_s + job.spec.grace_s)
-        return left_s if self.is_nodes else left_s * self.speed(job, run.units if run else job.spec.max_units)
+        return left_s * self.rate(job, run.units if run else job.spec.max_units)
 
     def foresee(self, now_s: float, more: JobRequest | None = None, grid: Floats | None = None) -> Play:
         """A copy to be played forward, with one more job if one is given. Raises Unavailable while it stands by.
@@ -548,7 +552,9 @@ class PolicyEngine:
     def copy_from(self, other: PolicyEngine) -> None:
         """Take over a copy of another's engine, with all that it remembers: its jobs are those of this ledger, too."""
         memo: dict[int, Any] = {id(other): self}  # engines of sets call their `PolicyEngine`
-        for name, value in vars(other.engine).items():
+        engine = other.engine
+        inner = vars(engine.driver) if isinstance(engine, LiveNodes) else {}
+        for name, value in [*vars(engine).items(), *inner.items()]:
             if name in _NEVER_CHANGED:
                 memo[id(value)] = value
             elif isinstance(value, Struct):  # which are addresses of its arrays

@@ -63,9 +63,7 @@ class Runs:
         """Let jobs behind a cancelled one wait for its grace period, not for its estimate."""
         if job.account is None or not self._engine.knows(job):
             return  # a trial: its set has the account
-        left_s = max(job.spec.grace_s, LEAST_END_S) * (
-            1.0 if self._engine.is_nodes else self._engine.speed(job)
-        )
+        left_s = max(job.spec.grace_s, LEAST_END_S) * self._engine.rate(job)
         if left_s < self._engine.believed_left_s(job):
             self._engine.retract_belief(job.job_id)
             self._engine.believe(job.job_id, left_s)
@@ -171,7 +169,7 @@ class Runs:
             return
         if run is None or run.number != found.run + 1 or account is None or found.had_frac is None:
             return
-        whole_s = account.size_s / (self._engine.speed(job) if self._engine.is_pool else 1.0)
+        whole_s = account.size_s / self._engine.rate(job)
         cost = asdict(found.goes_on(frac, whole_s, self._nodes_of(job, run.places)))
         self._state.log("work-lost", "progress", job.job_id, number=run.number, frac=frac, preemption=cost)
 

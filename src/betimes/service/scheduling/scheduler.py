@@ -210,11 +210,10 @@ class Scheduler:
                 )
             elif job.account is not None and self._engine.knows(job):
                 account = self._engine.account(job.job_id)
-                rate = self._engine.speed(job) if self._engine.is_pool else 1.0
-                work_s = account.left_s + account.stall_s * rate
+                work_s = account.left_s + account.stall_s * self._engine.rate(job)
                 grid = self.ledger.promise_errors.expected(job, self.now_at)
                 if grid is not None:
-                    full = self._engine.speed(job, job.spec.max_units) if self._engine.is_pool else 1.0
+                    full = self._engine.rate(job, job.spec.max_units)
                     believed_s = self._engine.believed_left_s(job)
                     age_s = max(0.0, account.size_s - believed_s) / full
                     work_s += expected_left(grid[None], 0, age_s) * full - believed_s
@@ -297,8 +296,8 @@ class Scheduler:
                 continue
             if any(self.ledger.nodes[name].machine.kind not in HERE for name, _ in run.places):
                 continue  # another machine goes on
-            rate = self._engine.speed(job) if self._engine.is_pool else 1.0
-            self._engine.believe(job.job_id, self._engine.believed_left_s(job) + for_s * rate)
+            left_s = self._engine.believed_left_s(job) + for_s * self._engine.rate(job)
+            self._engine.believe(job.job_id, left_s)
             asleep.add(job.job_id)
         if asleep:
             self.turn(asleep)

@@ -43,7 +43,7 @@ def keep_loaded(
     at_once = replace(workload, submit_s=np.zeros(len(workload)))
     options = SimulationOptions(cluster=cluster, seed=seed)
     run = NodesSimulation(at_once, parse_nodes_policy(policy), options)
-    run.state = run.state.replaced(absences=blank(Absence, 0))  # not read here
+    run.driver.state = run.state.replaced(absences=blank(Absence, 0))  # not read here
     if run.tasks.reasons:
         raise InputError(f"{workload.name}: {run.tasks.reasons[0]}")
     demand = np.ascontiguousarray(run.tasks.count[:, None] * run.tasks.demand)

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Protocol
+from collections.abc import Sequence
 
-import numpy as np
-
-from betimes.core.nodes import instructions
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.planning import instructions as batch_of
 from betimes.core.nodes.planning import refusals, snapshot_of
 from betimes.core.nodes.timers import ROUND, set_policy_timer
 from betimes.core.planning import Planner, Refusal
-from betimes.core.status import DONE
 from betimes.errors import PolicyViolation
-from betimes.kernels import Ints, as_array, entry
+from betimes.kernels import as_array, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
-from betimes.twin.nodes.event_loop import Trace
-from betimes.twin.nodes.planned_copy import PlannedCopy
+from betimes.twin.nodes.driver import Driver
 from betimes.workload import Workload
 
 LONGEST_IDLE_S = 86_400.0
@@ -29,30 +24,31 @@ LONGEST_IDLE_S = 86_400.0
 ask_at = entry(set_policy_timer, NodesState, float, int)
 
 
-class Planned(Protocol):
-    """The simulation that a planner plans for."""
-
-    policy: ChosenPolicy[NodesPolicy]
-    state: NodesState
-    trace: Trace
-    row: Ints  # (1,) the next job to be submitted
-    kinds: list[str]
-
-    @property
-    def jobs(self) -> Workload:
-        """The jobs that the cluster can hold, in the order of their rows."""
-        ...
-
-    def heed(self, status: int) -> None:
-        """Make the room that the engine asks for."""
-        ...
+def ask_from(state: NodesState, period_s: float, at_s: float, *, later: bool = False) -> float:
+    """Ask the planner at the first multiple of its period that is no earlier, or that is later; returns when."""
+    number = math.floor(at_s / period_s)
+    while number * period_s < at_s or (later and number * period_s == at_s):
+        number += 1
+    ask_at(state, number * period_s, ROUND)
+    return number * period_s
 
 
 class PlannerRounds:
-    """Asks a planner at multiples of its period for as long as the simulation has anything left to decide."""
+    """Asks a planner at multiples of its period for as long as the simulation has anything left to decide.
 
-    def __init__(self, simulation: Planned, planner: Planner) -> None:
-        self.simulation, self.planner = simulation, planner
+    jobs: all that are submitted, and kinds: the kind of each, in the order of their rows.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        planner: Planner,
+        policy: ChosenPolicy[NodesPolicy],
+        jobs: Workload,
+        kinds: Sequence[str],
+    ) -> None:
+        self.driver, self.planner = driver, planner
+        self.policy, self.jobs, self.kinds = policy, jobs, kinds
         self.refused = list[Refusal]()
         self.reported = 0  # outcomes that the planner has been shown
         self.events = -1  # of the simulation, when the planner was asked last
@@ -61,36 +57,34 @@ class PlannerRounds:
 
     def begin(self) -> None:
         """Ask from the first submission on."""
-        if len(self.simulation.jobs):
-            self._ask_from(float(self.simulation.jobs.submit_s[0]))
+        if len(self.jobs):
+            self._ask_from(float(self.jobs.submit_s[0]))
 
-    def ahead(self, state: NodesState, aside: Trace, row: Ints) -> PlannerRounds:
+    def ahead(self, driver: Driver) -> PlannerRounds:
         """A copy of the planner as it is now, for a copy of the cluster that is played forward."""
-        run = self.simulation
-        copied = PlannedCopy(run.policy, state, aside, row, run.kinds, run.jobs)
-        found = PlannerRounds(copied, copy.deepcopy(self.planner))
+        found = PlannerRounds(driver, copy.deepcopy(self.planner), self.policy, self.jobs, self.kinds)
         found.events, found._ended_before = self.events, self._ended()
         return found
 
     def hold(self) -> None:
         """Let the planner decide, carry that out, and set the timer of the next round."""
-        run = self.simulation
+        run = self.driver
         now_s, row = float(run.state.pool[0].now), int(run.row[0])
         if self.planner.every_round or int(run.state.pool[0].events) != self.events:
             self._plan()
             self.events = int(run.state.pool[0].events)
         active, rented = int(run.state.pool[0].active), int(run.state.cluster[0].rented)
-        if active == 0 and row == len(run.jobs):
+        if active == 0 and row == len(self.jobs):
             self.done_s = min(self.done_s, now_s)
             if rented > 0 and now_s - self.done_s > LONGEST_IDLE_S:
                 raise PolicyViolation(
-                    f"policy {run.policy} at {now_s:g} s: it still holds {rented} machines a day after the last job; "
+                    f"policy {self.policy} at {now_s:g} s: it still holds {rented} machines a day after the last job; "
                     "a planner has to release them"
                 )
         if active > 0 or rented > 0:
             self._ask_from(now_s, later=True)
-        elif row < len(run.jobs):
-            self._ask_from(float(run.jobs.submit_s[row]))
+        elif row < len(self.jobs):
+            self._ask_from(float(self.jobs.submit_s[row]))
 
     def warning(self) -> str:
         """A note to the user about refused decisions, empty: none was refused."""
@@ -98,42 +92,35 @@ class PlannerRounds:
             return ""
         first, count = self.refused[0], len(self.refused)
         decisions = "1 decision" if count == 1 else f"{count} decisions"
-        named = f"job {self.simulation.jobs.job_id[first.row]}, " if first.row >= 0 else ""
+        named = f"job {self.jobs.job_id[first.row]}, " if first.row >= 0 else ""
         return (
-            f"policy {self.simulation.policy}: {decisions} could not be carried out and changed nothing; "
+            f"policy {self.policy}: {decisions} could not be carried out and changed nothing; "
             f"the first {named}{first}"
         )
 
     def _plan(self) -> None:
-        run = self.simulation
-        snapshot = snapshot_of(run.state, run.kinds, self._ended())
+        run = self.driver
+        snapshot = snapshot_of(run.state, self.kinds, self._ended())
         self._ended_before, self.reported = [], int(run.trace.finished[0])
         try:
             decisions = self.planner.plan(snapshot)
         except PolicyViolation as error:
-            raise PolicyViolation(f"policy {run.policy} at {snapshot.now_s:g} s: {error}") from error
+            raise PolicyViolation(f"policy {self.policy} at {snapshot.now_s:g} s: {error}") from error
         except Exception as error:  # a user's planner can raise anything
-            if not run.policy.is_users:
+            if not self.policy.is_users:
                 raise
             raise PolicyViolation(
-                f"policy {run.policy} at {snapshot.now_s:g} s: {type(error).__name__}: {error}"
+                f"policy {self.policy} at {snapshot.now_s:g} s: {type(error).__name__}: {error}"
             ) from error
         batch, of = batch_of(decisions, snapshot, {job.job: job.seq for job in snapshot.jobs})
-        at = np.zeros(1, dtype=np.int64)
-        while (status := instructions.carry_out(run.state, batch, at)) != DONE:
-            run.heed(status)
+        run.carry_out(batch)
         self.refused += refusals(decisions, batch, of, snapshot)
 
     def _ended(self) -> list[tuple[int, float]]:
         """The jobs that have ended since the last snapshot, by row: their order of submission."""
-        ended = as_array(self.simulation.trace.outcomes)[self.reported : self.simulation.trace.finished[0]]
+        ended = as_array(self.driver.trace.outcomes)[self.reported : self.driver.trace.finished[0]]
         found = zip(ended["row"].tolist(), ended["finish_s"].tolist(), strict=True)
         return [*self._ended_before, *found]
 
     def _ask_from(self, at_s: float, *, later: bool = False) -> None:
-        """Ask at the first multiple of the planner's period that is no earlier, or that is later."""
-        period_s = self.planner.period_s
-        number = math.floor(at_s / period_s)
-        while number * period_s < at_s or (later and number * period_s == at_s):
-            number += 1
-        ask_at(self.simulation.state, number * period_s, ROUND)
+        ask_from(self.driver.state, self.planner.period_s, at_s, later=later)

@@ -14,23 +14,12 @@ from betimes.cluster.labels import mask
 from betimes.cluster.resources import PER_UNIT, RESOURCES, whole_capacity
 from betimes.core.instruction import NAMES, Instruction
 from betimes.core.nodes.columns import LARGEST_PRIORITY, Absence, Lease, NodesState
-from betimes.core.nodes.growth import GROWTH, grown, new_nodes_state
-from betimes.core.nodes.rules import CONSERVATIVE
+from betimes.core.nodes.growth import new_nodes_state
+from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
 from betimes.core.planning import Refusal
 from betimes.core.pool.columns import UNLIMITED, Segment
-from betimes.core.status import (
-    ASKED,
-    DONE,
-    FORESEE,
-    FORESEEN,
-    NEED_FATES,
-    NEED_LOG,
-    NEED_SEGMENTS,
-    PAUSED,
-    REFUSED,
-    SELECT,
-)
-from betimes.errors import BetimesError, ClusterError, InputError, PolicyViolation
+from betimes.core.status import ASKED, DONE, FORESEE, NEED_FATES, NEED_LOG, NEED_SEGMENTS, SELECT
+from betimes.errors import ClusterError, InputError, PolicyViolation
 from betimes.kernels import Floats, Ints, as_array, blank
 from betimes.outcome import (
     AbsenceColumns,
@@ -48,10 +37,10 @@ from betimes.outcome import (
 from betimes.policies import ChosenPolicy
 from betimes.policies.loading import mark_proven
 from betimes.policies.nodes.hooks import NodesPolicy
-from betimes.policies.violations import nodes_violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.history import user_rows
 from betimes.twin.nodes import event_loop
+from betimes.twin.nodes.driver import Driver
 from betimes.twin.nodes.launching import hardware_of, kinds_of, launching, table_of
 from betimes.twin.nodes.planner_rounds import PlannerRounds
 from betimes.twin.nodes.renting import (
@@ -71,7 +60,7 @@ from betimes.twin.nodes.tasks import (
     tasks_of,
     tasks_on_owned_first,
 )
-from betimes.twin.nodes.trace_loop import in_rows, new_trace, run_rows
+from betimes.twin.nodes.trace_loop import in_rows, new_trace
 from betimes.twin.options import SimulationOptions
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.workload import Workload
@@ -81,8 +70,6 @@ FIRST_SLOTS = 256
 FIRST_PLACEMENTS = 1024
 RECORDS = 1 << 14
 FIRST_PLAN = 1024  # steps of a plan of reservations
-
-AGAIN = (*GROWTH, NEED_SEGMENTS, NEED_FATES, PAUSED, ASKED, SELECT, FORESEE)
 
 
 class NodesSimulation:
@@ -142,18 +129,18 @@ class NodesSimulation:
             self.killed = jobs.work_s > limit
             jobs = replace(jobs, work_s=np.where(self.killed, limit, jobs.work_s))
         self.jobs, self.run_s = jobs, jobs.work_s / speed
-        self.rules = policy.policy.rules(policy.values, learns=self.sizes.kind == "last-two")
+        rules = policy.policy.rules(policy.values, learns=self.sizes.kind == "last-two")
         if observed:
-            self.rules = self.rules.replaced(observes=True)
+            rules = rules.replaced(observes=True)
         required = requirements_of(jobs)
         bits = required.bits
         self.preempts = any(each.policy.evict is not None for each in in_turn)
-        self.trace = self._trace(speed, observed, required.masks)
+        trace = self._trace(speed, observed, required.masks)
         self.kinds = kinds_of(jobs) if plans else []
         most = 1
-        if self.rules.waits:
-            most = check_alone(cluster, jobs, self.tasks, self.rules.foresees)
-        self.state: NodesState = new_nodes_state(
+        if rules.waits:
+            most = check_alone(cluster, jobs, self.tasks, rules.foresees)
+        state = new_nodes_state(
             cluster.capacity,
             cluster.types,
             units=float(self.units),
@@ -166,13 +153,13 @@ class NodesSimulation:
             placements=max(FIRST_PLACEMENTS, 4 * len(cluster)),
             segments=RECORDS if options.timeline else 0,
             absences=RECORDS if self.preempts else 0,
-            steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
+            steps=FIRST_PLAN if rules.backfill == CONSERVATIVE else 1,
             offers=terms_of(cluster, bits) if rents else None,
             fates=fates_of(cluster, most) if rents else 0,
             leases=RECORDS if rents else 0,
             log=RECORDS if options.timeline else 0,
             quota=UNLIMITED if cluster.quota is None else cluster.quota,
-            observed=self.rules.observes,
+            observed=rules.observes,
             largest=self.machines.max(axis=0),
             labels=np.array([mask(group.labels, bits) for group in cluster.groups], np.int64)[cluster.types],
             families=cluster.family_numbers(rents=False)[cluster.types],
@@ -181,7 +168,22 @@ class NodesSimulation:
             interference=table_of(cluster.interference),
             hardware=hardware_of(cluster) if rents else None,
         )
-        self.row: Ints = np.zeros(1, dtype=np.int64)
+        self.driver = Driver(
+            state,
+            rules,
+            trace,
+            np.zeros(1, dtype=np.int64),
+            str(policy),
+            lambda slot: self.name_of(int(self.state.progress[slot].row)),
+            {
+                NEED_SEGMENTS: lambda _: self.take_records(),
+                NEED_LOG: lambda _: self.take_records(),
+                NEED_FATES: lambda driver: draw_ahead(driver.state, cluster),
+                ASKED: self._ask_planner,
+                SELECT: self._select_policy,
+                FORESEE: self._foresee_wait,
+            },
+        )
         self.predicted: Floats = np.full(len(jobs), np.nan)
         self.select: Callable[[], None] | None = (
             None  # puts other rules in force, where a policy selects among several
@@ -196,11 +198,35 @@ class NodesSimulation:
         self.name_of: Callable[[int], object] = self.jobs.job_id.__getitem__
         self.wall_s = 0.0
         planners = (each.policy.planner_of(each.values, cluster) for each in in_turn)
-        self.rounds_in_turn = [PlannerRounds(self, each) for each in planners if each is not None]
+        self.rounds_in_turn = [
+            PlannerRounds(self.driver, each, policy, jobs, self.kinds)
+            for each in planners
+            if each is not None
+        ]
         self.rounds: PlannerRounds | None = None
         if self.rounds_in_turn:
             self.rounds = self.rounds_in_turn[0]
             self.rounds.begin()
+
+    @property
+    def state(self) -> NodesState:
+        """The cluster as it is now."""
+        return self.driver.state
+
+    @property
+    def rules(self) -> NodesRules:
+        """The rules of the policy in force."""
+        return self.driver.rules
+
+    @property
+    def trace(self) -> event_loop.Trace:
+        """The submissions and the outcomes so far."""
+        return self.driver.trace
+
+    @property
+    def row(self) -> Ints:
+        """(1,) the next row to be submitted."""
+        return self.driver.row
 
     @property
     def refused(self) -> list[Refusal]:
@@ -261,7 +287,7 @@ class NodesSimulation:
 
     def submit_rows(self, stop: int, until_s: float = math.inf) -> int:
         """The plain step: submit the jobs up to row `stop`; returns the loop's status."""
-        return run_rows(self.state, self.rules, self.trace, self.row, stop, until_s)
+        return self.driver.step(stop, until_s)
 
     def _goes_on(self, step: Callable[[int], int], stop: int) -> bool:
         """One call of the loop, and what it asks for; returns whether it has to be called again."""
@@ -274,8 +300,8 @@ class NodesSimulation:
             raise PolicyViolation(
                 f"policy {self.policy} at {self.now_s:g} s: {type(error).__name__}: {error}"
             ) from error
-        self.heed(status)
-        return status in AGAIN
+        self.driver.heed(status)
+        return status != DONE
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
         """The outcome of every job, in the workload's order."""
@@ -394,34 +420,20 @@ class NodesSimulation:
             return self.tasks.demand[self.kept][:, None]
         return self.tasks.by_family[self.kept]
 
-    def heed(self, status: int) -> None:
-        """Make the room that the loop asks for, or raise what it could not go on for."""
-        if status in (NEED_SEGMENTS, NEED_LOG):
-            self.take_records()
-        elif status in GROWTH:
-            self.state = grown(self.state, status)
-        elif status == ASKED:
-            pool, cluster = self.state.pool[0], self.state.cluster[0]
-            if self.select is not None and cluster.waiting > 0 and pool.now >= cluster.select_s:
-                self.select()
-            assert self.rounds is not None
-            self.rounds.hold()
-        elif status == SELECT:
-            assert self.select is not None
+    def _ask_planner(self, driver: Driver) -> None:
+        pool, cluster = driver.state.pool[0], driver.state.cluster[0]
+        if self.select is not None and cluster.waiting > 0 and pool.now >= cluster.select_s:
             self.select()
-        elif status == FORESEE:
-            assert self.foresee_wait is not None
-            self.foresee_wait(int(self.state.pool[0].offender), None)
-        elif status == NEED_FATES:
-            draw_ahead(self.state, self.cluster)
-        elif status > REFUSED:
-            pool = self.state.pool[0]
-            job = self.name_of(int(self.state.progress[pool.offender].row))
-            ahead = status > FORESEEN
-            reason = status - (FORESEEN if ahead else REFUSED)
-            raise nodes_violation(str(self.policy), reason, job, float(pool.now), ahead)
-        elif status not in (DONE, PAUSED):
-            raise BetimesError(f"internal: the event loop returned {status}")
+        assert self.rounds is not None
+        self.rounds.hold()
+
+    def _select_policy(self, _: Driver) -> None:
+        assert self.select is not None
+        self.select()
+
+    def _foresee_wait(self, driver: Driver) -> None:
+        assert self.foresee_wait is not None
+        self.foresee_wait(int(driver.state.pool[0].offender), None)
 
     def take_records(self) -> None:
         """Make room for the records of one instant (`event_loop._room_for_an_instant`)."""
@@ -433,14 +445,14 @@ class NodesSimulation:
         pool.segments = cluster.absences = cluster.leases = cluster.logged = 0
         if len(self.state.leases) and len(self.state.leases) < 2 * (len(self.state.nodes) + cluster.rented):
             room = 4 * (len(self.state.nodes) + int(cluster.rented))
-            self.state = self.state.replaced(leases=blank(Lease, room))
+            self.driver.state = self.state.replaced(leases=blank(Lease, room))
         if len(self.state.log) and len(self.state.log) < 8 * (len(self.state.free) + len(self.state.nodes)):
             room = 16 * (len(self.state.free) + len(self.state.nodes))
-            self.state = self.state.replaced(log=blank(Instruction, room))
+            self.driver.state = self.state.replaced(log=blank(Instruction, room))
         if self.options.timeline and len(self.state.segments) < 2 * len(self.state.placements):
-            self.state = self.state.replaced(segments=blank(Segment, 4 * len(self.state.placements)))
+            self.driver.state = self.state.replaced(segments=blank(Segment, 4 * len(self.state.placements)))
         if self.preempts and len(self.state.absences) < 2 * len(self.state.free):
-            self.state = self.state.replaced(absences=blank(Absence, 4 * len(self.state.free)))
+            self.driver.state = self.state.replaced(absences=blank(Absence, 4 * len(self.state.free)))
 
     def _segments(self) -> SegmentColumns:
         self.take_records()

@@ -234,7 +234,7 @@ class StreamedSimulation:
         window = blank(Arrival, sum(map(len, parts)))
         arrivals = np.concatenate(parts, out=as_array(window))
         run.row[0] = 0
-        run.trace = run.trace.replaced(
+        run.driver.trace = run.trace.replaced(
             arrivals=window,
             outcomes=blank(Outcome, len(arrivals) + int(run.state.pool[0].active)),
             first=np.array([self._rows - len(arrivals)]),
