@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import IO, Any, Self, TypeVar, Unpack
+from typing import IO, Any, Literal, Self, TypeVar, Unpack
 
 from betimes.client.calls import Conditions, uploaded
 from betimes.client.models import spec_of
@@ -46,6 +46,7 @@ from betimes.service.views.models import (
     Quote,
     Submitted,
     Uploaded,
+    UsageView,
     WhatIfSpec,
     WhatIfView,
 )
@@ -229,6 +230,16 @@ class InMemoryService:
     ) -> AccuracyView:
         """How well promises held. Raises Refused for a period that ends before it begins."""
         return self._ask(self._parts.backend.accuracy(since_s, until_s, by, promises))
+
+    def usage(
+        self,
+        since_s: float | None = None,
+        until_s: float = 0.0,
+        *,
+        by: Literal["user", "name", "label"] | None = None,
+    ) -> UsageView:
+        """What jobs used. Raises Refused for a period that ends before it begins."""
+        return self._ask(self._parts.backend.usage(since_s, until_s, by))
 
     def set_policy(self, policy: str) -> PolicyView:
         """Decide by another policy from now on. Raises PolicyError, Conflict."""

@@ -553,6 +553,7 @@ def _last(submitted: Sequence[Submitted]) -> Quote | None:
 
 
 def show_submitted(specs: Sequence[Fields], submitted: Sequence[Submitted]) -> None:
+    """Print what submitted jobs are promised."""
     from betimes.cli.render.jobs import done, no_promise, note_pairs, promise_pairs, starts, title
     from betimes.cli.render.tables import Column, say, show, show_pairs
     from betimes.cli.render.times import now, sentence
