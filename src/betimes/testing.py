@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -66,7 +66,7 @@ class InMemoryService:
 
     cluster: the nodes, and the machines that a fake cloud offers; by default a pool of four cores. policy: one that the
     service knows by name. restart_s: what a job loses when its units change. seed: of what a policy decides by lot.
-    user: who submits.
+    user: who submits. resources: how much there is of what it counts besides machines.
     """
 
     def __init__(
@@ -77,9 +77,11 @@ class InMemoryService:
         restart_s: float = 0.0,
         seed: int = 0,
         user: str = "tester",
+        resources: Mapping[str, int] | None = None,
     ) -> None:
         self._cluster = Cluster.pool(4) if cluster is None else cluster
-        self._policy, self._settings, self._user = policy, Settings(restart_s=restart_s, seed=seed), user
+        self._policy, self._user = policy, user
+        self._settings = Settings(restart_s=restart_s, seed=seed, resources=dict(resources or {}))
         self._runner: asyncio.Runner | None = None
         self._open = AsyncExitStack()
         self._assembly: Assembly | None = None

@@ -264,6 +264,11 @@ def check(cluster: Cluster) -> None:
     scheduler = cluster.scheduler
     assert [event.event_id for event in cluster.log] == [*range(1, len(cluster.log) + 1)]
     assert all(a.at_s <= b.at_s for a, b in pairwise(cluster.log))
+    taken = Counter[str]()
+    for job in scheduler.ledger.jobs.values():
+        if job.status in (Status.QUEUED, Status.RUNNING, Status.STOPPING):
+            taken.update(job.spec.resources)
+    assert all(taken[name] <= there for name, there in cluster.settings.resources.items())
     engine = scheduler.engine
     if isinstance(engine, LiveNodes):
         of_nodes.check(engine.state)
