@@ -391,7 +391,7 @@ def same_engine(before: Scheduler, after: Scheduler) -> None:
                 continue  # it may have been given units and lost them within an instant, of which nothing is told
             assert math.isclose(value, other[name], rel_tol=1e-9, abs_tol=1e-9), (number, name, one, other)
         run = after.ledger.jobs[number].run
-        if run is not None and run.stopping == "cancelled":
+        if run is not None and run.stopping in ("cancelled", "requeued"):
             continue  # the new engine knows when it leaves
         # Nothing is left of a job that outran its belief: an engine that stands by says 0, one with a timer less.
         left = [max(0.0, each.engine.believed_left(number, before.now_s)) for each in (before, after)]
