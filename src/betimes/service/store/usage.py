@@ -50,13 +50,14 @@ def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) ->
         .subquery()
     )
     keys = (rows.c.group, rows.c.cpu, rows.c.gpu, rows.c.memory_gib)
-    return select(
+    sums: Any = select(  # whose type lists those of all columns
         *keys,
         func.count(distinct(rows.c.job_id)).label("jobs"),
         func.sum(rows.c.unit_s, type_=Double).label("unit_s"),
         func.sum(rows.c.begins).label("started"),
         func.sum(rows.c.wait_s, type_=Double).label("wait_s"),
-    ).group_by(*keys)
+    )
+    return sums.group_by(*keys)
 
 
 def runs_of(number: int) -> Select[Any]:
