@@ -18,6 +18,7 @@ MEANT = {
     "the job says beside it.",
     "steps": "Instead of `estimate`, with `step`: how many steps it takes.",
     "labels": "Labels, to find it by.",
+    "resources": "So many of what the service counts besides machines, such as licences: a table by name.",
     "require": "Labels that its nodes must have, under a policy for nodes: a table, or texts such as `zone=a`.",
 }
 """What a job file says otherwise."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import IO, Any, Self, TypeVar, Unpack
+from typing import IO, Any, Literal, Self, TypeVar, Unpack
 
 from betimes.client.calls import Conditions, uploaded
 from betimes.client.models import spec_of
@@ -46,6 +46,7 @@ from betimes.service.views.models import (
     Quote,
     Submitted,
     Uploaded,
+    UsageView,
     WhatIfSpec,
     WhatIfView,
 )
@@ -65,7 +66,7 @@ class InMemoryService:
 
     cluster: the nodes, and the machines that a fake cloud offers; by default a pool of four cores. policy: one that the
     service knows by name. restart_s: what a job loses when its units change. seed: of what a policy decides by lot.
-    user: who submits.
+    user: who submits. resources: how much there is of what it counts besides machines.
     """
 
     def __init__(
@@ -76,9 +77,11 @@ class InMemoryService:
         restart_s: float = 0.0,
         seed: int = 0,
         user: str = "tester",
+        resources: Mapping[str, int] | None = None,
     ) -> None:
         self._cluster = Cluster.pool(4) if cluster is None else cluster
-        self._policy, self._settings, self._user = policy, Settings(restart_s=restart_s, seed=seed), user
+        self._policy, self._user = policy, user
+        self._settings = Settings(restart_s=restart_s, seed=seed, resources=dict(resources or {}))
         self._runner: asyncio.Runner | None = None
         self._open = AsyncExitStack()
         self._assembly: Assembly | None = None
@@ -229,6 +232,16 @@ class InMemoryService:
     ) -> AccuracyView:
         """How well promises held. Raises Refused for a period that ends before it begins."""
         return self._ask(self._parts.backend.accuracy(since_s, until_s, by, promises))
+
+    def usage(
+        self,
+        since_s: float | None = None,
+        until_s: float = 0.0,
+        *,
+        by: Literal["user", "name", "label"] | None = None,
+    ) -> UsageView:
+        """What jobs used. Raises Refused for a period that ends before it begins."""
+        return self._ask(self._parts.backend.usage(since_s, until_s, by))
 
     def set_policy(self, policy: str) -> PolicyView:
         """Decide by another policy from now on. Raises PolicyError, Conflict."""

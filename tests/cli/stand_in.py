@@ -10,7 +10,15 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from betimes.errors import Conflict, Refused, Unknown
-from betimes.service.api.examples import ACCURACY, FLEET, FLEET_PLAN, PORTFOLIO, WHAT_IF
+from betimes.service.api.examples import (
+    ACCURACY,
+    EFFICIENCY,
+    FLEET,
+    FLEET_PLAN,
+    PORTFOLIO,
+    USAGE,
+    WHAT_IF,
+)
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, split_after
@@ -18,6 +26,7 @@ from betimes.service.spec.spec_errors import faults
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
     AccuracyView,
+    EfficiencyView,
     EventView,
     FleetPlanView,
     FleetView,
@@ -36,6 +45,7 @@ from betimes.service.views.models import (
     Submitted,
     TuneSpec,
     Uploaded,
+    UsageView,
     WhatIfView,
 )
 from tests.service.tuning.fronts import front
@@ -272,6 +282,14 @@ class Service:
     def what_if(self, asked: Fields) -> WhatIfView:
         self._ask("what_if", asked)
         return self.answer
+
+    def usage(self, since_s: float | None, until_s: float, *, by: str | None = None) -> UsageView:
+        self._ask("usage", (since_s, until_s, by))
+        return USAGE.model_copy(update={} if by else {"groups": []})
+
+    def efficiency(self, job_id: int) -> EfficiencyView:
+        self._ask("efficiency", job_id)
+        return EFFICIENCY
 
     def accuracy(self, since_s: float | None, until_s: float, **which: Any) -> AccuracyView:
         self._ask("accuracy", (since_s, until_s, which))

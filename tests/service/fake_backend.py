@@ -11,7 +11,15 @@ from typing import Any
 from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
 from betimes.foresight.objectives import parse_objectives
 from betimes.service.access.auth import RunTokens
-from betimes.service.api.examples import ACCURACY, FLEET, FLEET_PLAN, PORTFOLIO, WHAT_IF
+from betimes.service.api.examples import (
+    ACCURACY,
+    EFFICIENCY,
+    FLEET,
+    FLEET_PLAN,
+    PORTFOLIO,
+    USAGE,
+    WHAT_IF,
+)
 from betimes.service.executors.log_files import LocalLog, LogReader
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_changes import JobChanges
@@ -20,6 +28,7 @@ from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
     AccuracyView,
     By,
+    EfficiencyView,
     EventView,
     FleetPlanView,
     FleetView,
@@ -41,6 +50,7 @@ from betimes.service.views.models import (
     TuneSpec,
     UploadLimits,
     UploadView,
+    UsageView,
     WhatIfSpec,
     WhatIfView,
 )
@@ -271,6 +281,16 @@ class FakeBackend:
             if number not in self.views:
                 raise Unknown(f"there is no job {number}")
         return WHAT_IF
+
+    async def usage(self, since_s: float | None, until_s: float, by: Any) -> UsageView:
+        self._may_fail()
+        if since_s is not None and since_s <= until_s:
+            raise Refused("the period ends before it begins", "since_s")
+        return USAGE.model_copy(update={"by": by})
+
+    async def efficiency(self, number: int, /) -> EfficiencyView:
+        self._job(number)
+        return EFFICIENCY.model_copy(update={"job_id": number})
 
     async def accuracy(
         self, since_s: float | None, until_s: float, by: By | None, listed: bool

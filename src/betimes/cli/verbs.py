@@ -107,6 +107,8 @@ VERBS = {
     ),
     "what-if": Verb("betimes.cli.live.what_if", "what_if", "Show who would finish when after a change."),
     "accuracy": Verb("betimes.cli.live.accuracy", "accuracy", "Show how well promises held."),
+    "usage": Verb("betimes.cli.live.usage", "usage", "Show what jobs used."),
+    "efficiency": Verb("betimes.cli.live.usage", "efficiency", "Show what a job used of what it asked for."),
     "events": Verb("betimes.cli.live.events", "events", "Print what happened and what was decided."),
     "slurm-commands": Verb("betimes.cli.slurm", "slurm_commands", "Put Slurm's commands into a folder."),
     "client-file": Verb(

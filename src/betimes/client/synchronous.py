@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import sleep
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 from urllib.parse import quote as quoted
 
 from betimes.client.calls import API, CONNECT_S, READ_S, Call, Lost, Way, at_once, uploaded
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from betimes.service.views.models import (
         AccuracyView,
         By,
+        EfficiencyView,
         EventView,
         FleetPlanView,
         FleetView,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         Submitted,
         TuneSpec,
         Uploaded,
+        UsageView,
         WhatIfSpec,
         WhatIfView,
     )
@@ -384,6 +386,28 @@ class Client:
         asked = {"since_s": since_s, "until_s": until_s, "by": by, "promises": promises or None}
         params = [(name, str(value).lower()) for name, value in asked.items() if value is not None]
         return self._ask(Call("GET", f"{API}/accuracy", "AccuracyView", params=params))
+
+    def usage(
+        self,
+        since_s: float | None = None,
+        until_s: float = 0.0,
+        *,
+        by: Literal["user", "name", "label"] | None = None,
+    ) -> UsageView:
+        """What jobs used from `since_s` ago (None: ever) until `until_s` ago; by: what each group used, too.
+
+        Raises Refused for a period that ends before it begins.
+        """
+        asked = {"since_s": since_s, "until_s": until_s, "by": by}
+        params = [(name, str(value)) for name, value in asked.items() if value is not None]
+        return self._ask(Call("GET", f"{API}/usage", "UsageView", params=params))
+
+    def efficiency(self, job: int) -> EfficiencyView:
+        """What a job, or an array by its number, used of what it asked for, and what to ask for instead.
+
+        Raises Unknown.
+        """
+        return self._ask(Call("GET", f"{API}/jobs/{job}/efficiency", "EfficiencyView"))
 
     def set_policy(self, policy: str) -> PolicyView:
         """Put another policy in force, while jobs run; `front:3`, `front:PCS-balanced`: a point of the latest front.

@@ -263,6 +263,11 @@ def check(cluster: Cluster) -> None:
     scheduler = cluster.scheduler
     assert [event.event_id for event in cluster.log] == [*range(1, len(cluster.log) + 1)]
     assert all(a.at_s <= b.at_s for a, b in pairwise(cluster.log))
+    taken = Counter[str]()
+    for job in scheduler.ledger.jobs.values():
+        if job.status in (Status.QUEUED, Status.RUNNING, Status.STOPPING):
+            taken.update(job.spec.resources)
+    assert all(taken[name] <= there for name, there in cluster.settings.resources.items())
     engine = scheduler.engine
     if isinstance(engine, LiveNodes):
         of_nodes.check(engine.state)
@@ -387,7 +392,7 @@ def same_engine(before: Scheduler, after: Scheduler) -> None:
                 continue  # it may have been given units and lost them within an instant, of which nothing is told
             assert math.isclose(value, other[name], rel_tol=1e-9, abs_tol=1e-9), (number, name, one, other)
         run = after.ledger.jobs[number].run
-        if run is not None and run.stopping == "cancelled":
+        if run is not None and run.stopping in ("cancelled", "requeued"):
             continue  # the new engine knows when it leaves
         # Nothing is left of a job that outran its belief: an engine that stands by says 0, one with a timer less.
         left = [max(0.0, each.engine.believed_left(number, before.now_s)) for each in (before, after)]

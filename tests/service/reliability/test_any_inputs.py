@@ -16,6 +16,7 @@ from tests.service.reliability.cluster import Cluster, machine, spec
 
 POOL = ("fifo", "srsf", "max-min", "las", "wfq:thresholds=20+100,weights=3/5+3/10+1/10", "afs", "themis")
 NODES = ("nodes:fifo", "fitgpp", "easy", "conservative")
+SEATS = {"seat": 2}
 WIDTHS = (
     {"max_units": 1},
     {"max_units": 1},
@@ -58,6 +59,7 @@ def play(
                     time_limit_s=draw.choice((None, None, 8.0)),
                     after=[f"{some}:{draw.choice(('ok', 'any'))}"] if some and draw.random() < 0.2 else [],
                     array=draw.choice((None, None, None, "1-3%1", "0-4%2")),
+                    resources=draw.choice(({}, {}, {"seat": 1}, {"seat": 2})) if not sets else {},
                 )
                 if sets and draw.random() < 0.6:
                     array = draw.choice(("1-4", "1-6%2", "0-7"))
@@ -158,14 +160,14 @@ def _rent(cluster: Cluster, draw: random.Random) -> None:
 @pytest.mark.parametrize("policies", [POOL, NODES, POOL + NODES], ids=["pool", "nodes", "both"])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_books_are_right_whatever_happens(seed: int, policies: tuple[str, ...]) -> None:
-    play(Cluster(policies[seed % len(policies)]), seed, 12, policies)
+    play(Cluster(policies[seed % len(policies)], resources=SEATS), seed, 12, policies)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policies", [POOL, NODES, POOL + NODES], ids=["pool", "nodes", "both"])
 @pytest.mark.parametrize("seed", range(100, 108))
 def test_the_books_are_right_for_longer(seed: int, policies: tuple[str, ...]) -> None:
-    play(Cluster(policies[seed % len(policies)]), seed, 20, policies)
+    play(Cluster(policies[seed % len(policies)], resources=SEATS), seed, 20, policies)
 
 
 def test_what_is_refused_changes_nothing() -> None:
@@ -189,7 +191,7 @@ def test_the_books_of_sets_are_right_for_longer(seed: int) -> None:
 
 @pytest.mark.parametrize("policies", [POOL, NODES, POOL + NODES], ids=["pool", "nodes", "both"])
 def test_the_books_are_right_while_a_policy_is_being_compiled(policies: tuple[str, ...]) -> None:
-    play(Cluster(policies[1]), 51, 20, policies, stands_by=True)
+    play(Cluster(policies[1], resources=SEATS), 51, 20, policies, stands_by=True)
     if policies is not NODES:
         play(Cluster(policies[1]), 51, 12, policies, sets=True, stands_by=True)
 
@@ -200,4 +202,11 @@ def test_the_books_are_right_while_a_policy_is_being_compiled(policies: tuple[st
 def test_the_books_are_right_for_longer_while_a_policy_is_being_compiled(
     seed: int, policies: tuple[str, ...]
 ) -> None:
-    play(Cluster(policies[seed % len(policies)]), seed, 40, policies, sets=policies is POOL, stands_by=True)
+    play(
+        Cluster(policies[seed % len(policies)], resources=SEATS),
+        seed,
+        40,
+        policies,
+        sets=policies is POOL,
+        stands_by=True,
+    )

@@ -26,7 +26,7 @@ DEFAULT_SPEED = "3600"
 
 def _flags() -> dict[str, Any]:
     """An option for each setting of a service."""
-    repeated = {"retune", "retune_objective", "retune_apply", "budget"}
+    repeated = {"retune", "retune_objective", "retune_apply", "budget", "resource"}
     switches = {"ray_open", "resize_gain"}
     return {
         setting.name: Annotated[

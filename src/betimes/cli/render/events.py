@@ -41,11 +41,11 @@ def _queued(data: Data, _: float) -> str:
 
 
 def _edited(data: Data, _: float) -> str:
-    named = ", ".join(f"{name}={_short(value)}" for name, value in data["changes"].items())
+    named = ", ".join(f"{name}={_stated(value)}" for name, value in data["changes"].items())
     return named + ("; its promise is void" if data["voids"] else "")
 
 
-def _short(value: Any) -> str:
+def _stated(value: Any) -> str:
     if isinstance(value, dict):
         return ",".join(f"{name}={one}" for name, one in value.items())
     return (",".join(value) or "none") if isinstance(value, list) else f"{value}"

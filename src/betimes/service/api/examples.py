@@ -14,6 +14,7 @@ from betimes.service.views.models import (
     AccuracyFigures,
     AccuracyGroup,
     AccuracyView,
+    EfficiencyView,
     Estimate,
     EventView,
     FleetMachine,
@@ -40,6 +41,9 @@ from betimes.service.views.models import (
     TuneSpec,
     UploadLimits,
     UploadView,
+    UsageFigures,
+    UsageGroup,
+    UsageView,
     WhatIfJob,
     WhatIfSpec,
     WhatIfSums,
@@ -66,6 +70,19 @@ _FIGURES = AccuracyFigures(
 ACCURACY = AccuracyView(
     since_at=_NOON - 604_800, until_at=_NOON, level=0.8, first=_FIGURES, latest=_FIGURES, estimate=_FIGURES,
     ratio=_FIGURES, by="user", groups=[AccuracyGroup(name="ada", figures=_FIGURES)],
+)  # fmt: skip
+_USED = UsageFigures(jobs=120, unit_h=310.5, core_h=1242, gpu_h=310.5, cost_usd=186.3, mean_wait_s=540)
+USAGE = UsageView(
+    since_at=_NOON - 604_800,
+    until_at=_NOON,
+    by="user",
+    total=_USED,
+    groups=[UsageGroup(name="ada", figures=_USED)],
+)
+EFFICIENCY = EfficiencyView(
+    job_id=41, jobs=1, runs=1, run_s=7200, core_asked_s=57_600, core_used_s=14_400, memory_asked_gib=16,
+    memory_used_gib=3.1, gpu_asked_s=0, longest_run_s=7200, time_limit_s=None, advice=["--cpu 3", "--memory 3.75GiB"],
+    notes=[],
 )  # fmt: skip
 WHAT_IF = WhatIfView(made_at=_NOON, jobs=[WhatIfJob(
     job_id=42, name="train.py", user="ada", start_before_at=_NOON + 300, finish_before_at=_NOON + 7500,

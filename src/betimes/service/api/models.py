@@ -107,6 +107,14 @@ class AccuracyQuery(Asked):
     promises: bool = Field(default=False, description="list the promises, too")
 
 
+class UsageQuery(Asked):
+    """What was used in a period."""
+
+    since_s: Age | None = Field(default=None, description="from so many seconds ago; null: from the first")
+    until_s: Age = Field(default=0.0, description="until so many seconds ago")
+    by: Literal["user", "name", "label"] | None = Field(default=None, description="figures of groups, too")
+
+
 class HelpsQuery(Asked):
     """How much processor time the tries may take, s."""
 

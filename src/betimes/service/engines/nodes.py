@@ -544,8 +544,6 @@ class LiveNodes:
             self._fill(trace.arrivals[slots], more, tasks, now_s)
             grid = expected.get(more.job)  # beliefs are true in a play-out, unless more is known
             trace.arrivals[slots].run_s = more.runtime_estimate_s if grid is None else grid[HALF]
-        if expected:
-            entries.expect_ends(copy, expected_table(expected, jobs, slots))
         rounds = None if self.rounds is None else self.rounds.copied()
         if rounds is not None and more is not None:
             rounds.know(slots, more)
@@ -559,6 +557,8 @@ class LiveNodes:
         row = np.array([slots], dtype=np.int64)
         driver = self.driver.copy(trace, row, {ASKED: ask, FORESEE: self._foresee_wait})
         driver.name_of = lambda slot: _named(jobs, slot)
+        if expected:
+            entries.expect_ends(driver.state, expected_table(expected, jobs, slots))
         waits = as_array(driver.state.needs)["holder"] < 0
         as_array(driver.state.progress)["started_s"][waits] = np.nan  # preempted jobs are to start again
         if self.provisions:  # machines may be rented for ever for a job that does not fit

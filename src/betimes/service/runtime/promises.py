@@ -294,7 +294,9 @@ class Promises:
             options = await asyncio.to_thread(find)
         taken = next((option for option in options if option.is_taken), None)
         start_at, finish_at = found.times(0) if taken is None else (taken.start_at, taken.finish_at)
-        is_whole = self._can_rehearse and (bool(spec.after) or bool(spec.array and not spec.as_one))
+        is_whole = self._can_rehearse and (
+            bool(spec.after) or bool(spec.resources) or bool(spec.array and not spec.as_one)
+        )
         if is_whole:
             start_at, finish_at = await self._of_whole(spec, user)
         run_s = scheduler.ledger.runtime_estimates.believed(user, spec).seconds

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from betimes.cluster.cluster import NodeGroup
 from betimes.cluster.labels import labels_of
@@ -56,6 +56,7 @@ from betimes.service.runtime.to_views import (
     submitted_view,
 )
 from betimes.service.runtime.tuner import LiveTuner
+from betimes.service.runtime.usage import efficiency_view, usage_view
 from betimes.service.runtime.what_if import LATE_S, MOST_ARRIVALS, WhatIf, check_late
 from betimes.service.scheduling.admission import made_up_note
 from betimes.service.scheduling.events import Event
@@ -74,6 +75,7 @@ from betimes.service.uploads.kept import Uploads
 from betimes.service.views.models import (
     AccuracyView,
     By,
+    EfficiencyView,
     EventView,
     FleetPlanView,
     FleetView,
@@ -95,6 +97,7 @@ from betimes.service.views.models import (
     TuneSpec,
     UploadLimits,
     UploadView,
+    UsageView,
     WhatIfSpec,
     WhatIfView,
 )
@@ -575,13 +578,7 @@ class ServiceBackend:
 
         Raises Refused for a period that ends before it begins.
         """
-        now_at = self.controller.clock.now_s()
-        since_at, until_at = 0.0 if since_s is None else now_at - since_s, now_at - until_s
-        if since_s is not None and since_s <= until_s:
-            raise Refused(
-                f"the period ends before it begins: it is from {humanise_s(since_s)} ago to {humanise_s(until_s)} ago",
-                "since_s",
-            )
+        since_at, until_at = self._period(since_s, until_s)
         level = self.scheduler.settings.level
 
         def read() -> AccuracyView:
@@ -589,6 +586,38 @@ class ServiceBackend:
             return account(rows, since_at, until_at, level, by, listed)
 
         return await asyncio.to_thread(read)
+
+    async def usage(
+        self, since_s: float | None, until_s: float, by: Literal["user", "name", "label"] | None
+    ) -> UsageView:
+        """What runs used in a period. Raises Refused for a period that ends before it begins."""
+        since_at, until_at = self._period(since_s, until_s)
+        nodes = [*self.scheduler.ledger.nodes.values()]
+
+        def read() -> UsageView:
+            store = self.controller.store
+            total = store.usage(since_at, until_at, None)
+            grouped = store.usage(since_at, until_at, by) if by is not None else []
+            return usage_view(total, grouped, nodes, {"since_at": since_at, "until_at": until_at, "by": by})
+
+        return await asyncio.to_thread(read)
+
+    async def efficiency(self, number: int, /) -> EfficiencyView:
+        """What a job, or an array, used of what it asked for. Raises Unknown."""
+        store = self.controller.store
+        if await asyncio.to_thread(store.job, number) is None:
+            raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
+        return efficiency_view(number, await asyncio.to_thread(store.runs_of, number))
+
+    def _period(self, since_s: float | None, until_s: float) -> tuple[float, float]:
+        """From so long ago (null: from the first job on) until so long ago. Raises Refused for an empty period."""
+        now_at = self.controller.clock.now_s()
+        if since_s is not None and since_s <= until_s:
+            raise Refused(
+                f"the period ends before it begins: it is from {humanise_s(since_s)} ago to {humanise_s(until_s)} ago",
+                "since_s",
+            )
+        return 0.0 if since_s is None else now_at - since_s, now_at - until_s
 
     async def tune(self, spec: TuneSpec, user: str) -> TuningView:
         """Begin a search, in the place of one that is going on. Raises Refused, Conflict."""

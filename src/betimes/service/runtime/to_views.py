@@ -43,6 +43,8 @@ def job_view(row: Mapping[str, Any], waiting: WaitReasons) -> JobView:
     reason, estimate = row["reason"], None
     if live is not None and (live.status is Status.QUEUED or waiting.is_for_the_policy(live)):
         reason = waiting.why(live)
+    elif live is not None and reason is not None and reason["code"] == "resource":
+        reason = waiting.for_resource(live)
     if live is not None and found is not None and live.account is not None and found.knows(live.job_id):
         start_at, finish_at = found.times(live.job_id)
         basis = waiting.basis_of(live)

@@ -265,6 +265,7 @@ class Admission:
         check_possible(
             spec, ledger.nodes, engine.kind or "pool", engine.offers_for_jobs, engine.shared_offers
         )
+        self._check_resources(spec)
         for after in spec.after:
             number, _ = parse_after(after)
             if number not in ledger.jobs and self._state.ended_as(number) is None:
@@ -361,6 +362,19 @@ class Admission:
         elif job is not None:
             self._jobs.admit(job)
         return [number]
+
+    def _check_resources(self, spec: JobSpec) -> None:
+        there = self._engine.settings.resources
+        for name, amount in spec.resources.items():
+            if amount > there.get(name, 0):
+                known = ", ".join(f"{each}={number}" for each, number in sorted(there.items())) or "none"
+                here = (
+                    f"there are {there[name]} of {name} here" if name in there else f"there is no {name} here"
+                )
+                raise Refused(
+                    f"{here}; the service counts {known} (`betimes up --resource {name}={amount}` would do)",
+                    "resources",
+                )
 
     def _check_budget(self, spec: JobSpec, user: str) -> None:
         """Raise Refused for a job that asks for a rented machine that its user's budget does not allow."""

@@ -171,6 +171,8 @@ class Edits:
             leaves=leaves,
             voids=not set(given) <= set(UNFORESEEN),
         )
+        if leaves:
+            self._jobs.make_way(job)
         run = job.run
         if changes.time_limit_s is not None and run is not None and run.launched and run.stopping is None:
             state.effects.append(LimitRun(RunId(number, run.number), changes.time_limit_s))

@@ -47,6 +47,7 @@ class Settings:
     offers: tuple[Offer, ...] = ()  # of machines that policies may rent
     quota: int | None = None  # of these at once; null: any number
     plans_aside: bool = False  # planners answer in a thread, in a later turn, and not at the instant itself
+    resources: dict[str, int] = field(default_factory=dict[str, int])  # that are counted, besides machines
     budgets: Budgets = field(default_factory=Budgets)  # for machines that are rented for one job alone
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from betimes.service.scheduling.beliefs import RuntimeEstimate, differs
@@ -46,6 +46,36 @@ class Due:
         return sorted(found)
 
 
+class Line:
+    """Jobs by number, each once."""
+
+    def __init__(self) -> None:
+        self._jobs: set[int] = set()
+        self._heap: list[int] = []
+
+    def __contains__(self, job: int) -> bool:
+        return job in self._jobs
+
+    @property
+    def first(self) -> float:
+        """The first one; infinity: there is none."""
+        return self._heap[0] if self._heap else math.inf
+
+    def add(self, job: int) -> None:
+        """Let a job wait."""
+        if job not in self._jobs:
+            self._jobs.add(job)
+            heapq.heappush(self._heap, job)
+
+    def take(self) -> int | None:
+        """The first one, which waits no more; null: there is none."""
+        if not self._heap:
+            return None
+        job = heapq.heappop(self._heap)
+        self._jobs.discard(job)
+        return job
+
+
 class JobIndex:
     """Jobs by what they wait for, kept up to date by `note` after every change."""
 
@@ -66,6 +96,8 @@ class JobIndex:
         self._waiting: defaultdict[int, list[int]] = defaultdict(
             list
         )  # by array: a heap of those beyond its limit
+        self._taken: defaultdict[str, dict[int, int]] = defaultdict(dict)  # by resource: by job that has some
+        self._short: defaultdict[str, Line] = defaultdict(Line)  # by resource: the jobs that lack some
         self.delays = Due()  # of blocked jobs: when they may queue
         self.promises = Due()  # when the promise that is judged is broken
 
@@ -96,8 +128,13 @@ class JobIndex:
         is_delayed = job.status is Status.BLOCKED and job.not_before_at > 0.0
         self.delays.set(number, job.not_before_at if is_delayed else None)
         self.promises.set(number, due_at(job))
+        is_busy = job.status in BUSY or number in self.entering
+        for name, amount in job.spec.resources.items():
+            if is_busy:
+                self._taken[name][number] = amount
+            else:
+                self._taken[name].pop(number, None)
         if job.array_most and job.array_id is not None:
-            is_busy = job.status in BUSY or number in self.entering
             (self._busy[job.array_id].add if is_busy else self._busy[job.array_id].discard)(number)
             if not self._busy[job.array_id] and not self._waiting[job.array_id]:
                 del self._busy[job.array_id], self._waiting[job.array_id]
@@ -144,6 +181,31 @@ class JobIndex:
         waiting = self._waiting[array]
         while waiting and len(self._busy[array]) < most:
             yield heapq.heappop(waiting)
+
+    def lacking(self, job: Job, there: Mapping[str, int]) -> str | None:
+        """A resource of which the job needs more than is left; it is then among `next_for`. there: how much of each.
+
+        None is left for a job behind others that lack some of it.
+        """
+        for name, amount in job.spec.resources.items():
+            short = self._short[name]
+            taken = sum(had for other, had in self._taken[name].items() if other != job.job_id)
+            if taken + amount > there.get(name, 0) or short.first < job.job_id:
+                short.add(job.job_id)
+                return name
+        return None
+
+    def has_of(self, resource: str) -> dict[int, int]:
+        """How much each job has of a resource, be it that it still waits for the policy."""
+        return self._taken[resource]
+
+    def next_for(self, resource: str) -> Iterator[int]:
+        """Jobs that lacked some of a resource, in order, until one lacks it again."""
+        short = self._short[resource]
+        while (number := short.take()) is not None:
+            yield number
+            if number in short:
+                return
 
     def _note_nodes(self, job: Job) -> None:
         number, names = job.job_id, frozenset[str]()

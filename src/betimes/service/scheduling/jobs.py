@@ -60,6 +60,10 @@ class Jobs:
         if not index.has_room(job):
             self._block(job, reasons.array(job.array_id or 0, job.array_most))
             return
+        there = self._engine.settings.resources
+        if (name := index.lacking(job, there)) is not None:
+            self._block(job, reasons.resource(name, there.get(name, 0), index.has_of(name)))
+            return
         self._engine.enter(job)
 
     def entered(self, number: int) -> None:
@@ -81,8 +85,12 @@ class Jobs:
             self.admit(self._state.ledger.jobs[number])
 
     def make_way(self, job: Job) -> None:
-        """A job no longer counts against its array's limit: the next of its elements may queue."""
+        """A job no longer counts against its array's limit, and has no resources: the next ones may queue."""
         jobs, index = self._state.ledger.jobs, self._state.job_index
+        for name in job.spec.resources:
+            for number in index.next_for(name):
+                if number in jobs:
+                    self.admit(jobs[number])
         if job.set_id is not None:
             self._state.trial_index.to_review.add(job.set_id)
             return

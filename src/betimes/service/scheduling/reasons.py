@@ -7,7 +7,7 @@ Waiting is explained on request (`WaitReasons`), from free resources and the for
 from __future__ import annotations
 
 import signal as signals
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ CODES = {
     "dependency": "a job that it depends on has not ended",
     "dependency-failed": "a job that it depends on did not succeed",
     "array-limit": "the array's limit of running elements is reached",
+    "resource": "other jobs have what the service counts of a resource that it needs",
     "retry-delay": "it failed, and its retry is not due yet",
     "no-room": "too few resources are free",
     "turn": "other jobs come first under the policy",
@@ -112,6 +113,16 @@ def array(first: int, most: int) -> dict[str, Any]:
     """The array's own limit."""
     elements = f"{most} running element{'' if most == 1 else 's'}"
     return reason("array-limit", f"the limit of {elements} of array {first} is reached", most=most)
+
+
+def resource(name: str, there: int, had: Mapping[int, int]) -> dict[str, Any]:
+    """Too little is left of a resource; had: how much, by the jobs that have some."""
+    taken = (
+        f"{sum(had.values())} of {there} taken by {named(sorted(had))}"
+        if had
+        else f"jobs before it need it ({there} in all)"
+    )
+    return reason("resource", f"waits for {name}: {taken}", resource=name, there=there, jobs=sorted(had))
 
 
 def trials(of: TrialSet) -> dict[str, Any]:
@@ -304,6 +315,13 @@ class WaitReasons:
         until_at = until_s + self._state.ledger.epoch_at
         text = f"{found['text']}; if it still waits at {instant(until_at)}, a machine is rented for it"
         return {**found, "text": text, "evidence": {**found["evidence"], "rents_at": until_at}}
+
+    def for_resource(self, job: Job) -> dict[str, Any]:
+        """The reason of a job that waits for a resource, with the jobs that have it now."""
+        name = (job.reason or {})["evidence"]["resource"]
+        return resource(
+            name, self._engine.settings.resources.get(name, 0), self._state.job_index.has_of(name)
+        )
 
     def _why(self, job: Job) -> dict[str, Any]:
         if job.rental is not None and job.run is None:

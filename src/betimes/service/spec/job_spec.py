@@ -27,7 +27,7 @@ from betimes.cluster.resources import UnitDemand
 from betimes.cluster.tasks import PACK, SPREAD
 from betimes.errors import ClusterError, CurveError
 from betimes.service.spec.family_demand import Amount, FamilyDemand
-from betimes.service.spec.spelling import MOST_CHARACTERS
+from betimes.service.spec.spelling import MOST_CHARACTERS, RESOURCE
 from betimes.workload.speedup import LINEAR, formula_row
 
 MOST_ARGUMENTS = 4096
@@ -74,6 +74,7 @@ Text = Annotated[
 Label = Annotated[Text, Field(min_length=1, max_length=200)]
 Family = Annotated[Label, in_schema(pattern=r"^[^\x00-\x1f\x7f]+$")]
 Folder = Annotated[Text, in_schema(pattern=r"^/[^\x00]*$")]
+ResourceName = Annotated[str, Field(pattern=RESOURCE, max_length=100)]
 FileName = Annotated[Text, Field(min_length=1, max_length=4096)]
 Sha256 = Annotated[str, in_schema(pattern=SHA256)]
 Variable = Annotated[Label, in_schema(pattern=r"^(?!BETIMES_)[^=\x00]+$")]
@@ -246,6 +247,9 @@ class JobSpec(BaseModel):
         None  # a URL, or a command on the service's machine: when it starts, ends, fails, is late
     )
     labels: dict[Label, Text] = Field(default_factory=dict, max_length=100)
+    resources: dict[ResourceName, Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE]] = Field(
+        default_factory=dict, max_length=100
+    )  # of what the service counts besides machines, such as licences: of the job as a whole
     require: NodeLabels = Field(
         default_factory=dict
     )  # labels that its nodes must have: a mapping, or ["zone=a"]
@@ -353,6 +357,10 @@ class JobSpec(BaseModel):
         if self.max_units > 1:
             raise ValueError(
                 "as_one gives every element one unit, so leave units out; at most 4 at once is array 1-20%4"
+            )
+        if self.resources:
+            raise ValueError(
+                "as_one shares units between its elements, and no resources; leave one of them out"
             )
         if self.curve != LINEAR:
             raise ValueError("as_one makes an array as fast as it has units, so leave the curve out")

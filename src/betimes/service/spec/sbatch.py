@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from betimes.errors import InputError, JobFileError
 from betimes.service.spec.environments import in_terminal
-from betimes.service.spec.spelling import exported, parse_begin
+from betimes.service.spec.spelling import exported, parse_begin, parse_resources
 
 SHORT = {
     "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "G": "gpus", "H": "hold", "J": "job-name",
@@ -299,7 +299,7 @@ class _Reader:
         for name in ("requeue", "no-requeue"):
             if name in self.given:
                 fields["requeue"] = name == "requeue"
-        fields |= self._resources() | self._labels() | self._signal()
+        fields |= self._resources() | self._licences() | self._labels() | self._signal()
         after = self._read("dependency", self._after)
         if after:
             fields["after"] = after
@@ -388,6 +388,13 @@ class _Reader:
         found = self._read("gres", gres)
         return found if found is not None else (0, None)
 
+    def _licences(self) -> dict[str, Any]:
+        def read(text: str) -> dict[str, int]:
+            return parse_resources(re.sub(r"[:*]", "=", part) for part in re.split("[,;]", text))
+
+        found = self._read("licenses", read)
+        return {"resources": found} if found else {}
+
     def _labels(self) -> dict[str, Any]:
         labels = {name: self.given[name].value for name in LABELS if name in self.given}
         return {"labels": labels} if labels else {}
@@ -435,7 +442,6 @@ class _Reader:
         hints = {
             "nodelist": "write --constraint for machines with a label",
             "exclude": "write --constraint for machines with a label",
-            "licenses": "limit an array with %N instead",
             "clusters": "there is one service; leave it out",
             "input": "let the script read the file: PROGRAM < FILE",
             "overcommit": "ask for the cores that the tasks need",

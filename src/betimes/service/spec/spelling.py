@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from betimes.units import parse_duration, parse_gib
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 MOST_CHARACTERS = 65_536  # of any text
 _WIDTH = re.compile(r"(?P<least>[0-9]{1,9})(?:-(?P<most>[0-9]{1,9}))?")
@@ -70,6 +70,9 @@ class Spelling(NamedTuple):
     read: Callable[[str], float | tuple[int, int]]
 
 
+RESOURCE = "^[A-Za-z][A-Za-z0-9_.-]*$"
+"""The name of something that the service counts."""
+
 SPELLINGS = {
     "memory": Spelling(("memory_gib",), parse_gib),
     "units": Spelling(("min_units", "max_units"), parse_units),
@@ -87,6 +90,19 @@ SPELLINGS = {
 def is_path(name: str, value: str) -> bool:
     """Whether an environment or an image is given by a path that is relative to a folder, and not by name."""
     return name in ("conda", "image") and value.startswith((".", "~"))
+
+
+def parse_resources(texts: Iterable[str]) -> dict[str, int]:
+    """`licence=2`, `matlab`, each once: how many of what the service counts. Raises ValueError."""
+    found: dict[str, int] = {}
+    for text in texts:
+        name, equals, number = text.partition("=")
+        if not re.fullmatch(RESOURCE, name) or (equals and not re.fullmatch("[1-9][0-9]{0,5}", number)):
+            raise ValueError(f"{text[:60]!r} is not a resource and its number; write licence=2")
+        if name in found:
+            raise ValueError(f"{name} is named twice; leave one of them out")
+        found[name] = int(number or 1)
+    return found
 
 
 def directory_of(fields: Mapping[str, Any]) -> Path | None:

@@ -131,6 +131,7 @@ def _engine_settings(config: ServiceConfig) -> Settings:
         resize_gain=config.resize_gain,
         level=config.level,
         budgets=config.budget,
+        resources=config.resources,
         plans_aside=config.arrivals is None,  # a replay has the same result each time
     )
 

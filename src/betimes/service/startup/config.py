@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from betimes.errors import InputError
 from betimes.service.access.address import default_state
 from betimes.service.machines.budgets import Budgets, parse_budgets
-from betimes.service.spec.spelling import with_full_names
+from betimes.service.spec.spelling import parse_resources, with_full_names
 from betimes.units import parse_duration, parse_gib
 
 if TYPE_CHECKING:
@@ -410,6 +410,16 @@ class ServiceConfig:
             "By default any amount. Repeatable.",
             lambda value: parse_budgets(_texts(value)),
             "USER=USD",
+        ),
+    )
+    resources: dict[str, int] = field(
+        default_factory=dict[str, int],
+        metadata=_told(
+            "resource",
+            "How much there is of something that jobs need besides machines, as of licences; they ask for it with "
+            "--resource. Repeatable.",
+            lambda value: parse_resources(_texts(value)),
+            "NAME=N",
         ),
     )
 

@@ -17,6 +17,7 @@ from betimes.service.store.batch import Row, Snapshot
 from betimes.service.store.databases import schema
 from betimes.service.store.databases.database import Database
 from betimes.service.store.listing import listing, runs_between
+from betimes.service.store.usage import By, runs_of, usage
 
 if TYPE_CHECKING:
     from betimes.service.views.models import JobFilter
@@ -125,6 +126,14 @@ class Reader:
     def runs_between(self, from_at: float, to_at: float, most: int) -> list[Row]:
         """The latest `most` runs that overlap a window, with the names, users and statuses of their jobs."""
         return self._rows(runs_between(from_at, to_at, most))
+
+    def usage(self, since_at: float, until_at: float, by: By | None) -> list[Row]:
+        """Sums over runs (`usage.usage`); a scan of the period's runs."""
+        return self._rows(usage(since_at, until_at, by, is_postgres=self._database.is_remote))
+
+    def runs_of(self, number: int) -> list[Row]:
+        """The runs of a job, or of an array, with the specification of each one's job."""
+        return self._rows(runs_of(number))
 
     def live_jobs(self) -> list[Row]:
         """The jobs that are not over, oldest first."""

@@ -181,6 +181,61 @@ class JobView(View):
 By = Literal["user", "name", "policy", "horizon"]
 
 
+class UsageFigures(View):
+    """What jobs used, in hours of their units, and of cores and GPUs of these; null: not known.
+
+    Money is at the prices of present nodes, as in promises. The wait is that of the jobs that started.
+    """
+
+    jobs: int
+    unit_h: float
+    core_h: float
+    gpu_h: float
+    cost_usd: float | None
+    mean_wait_s: float | None
+
+
+class UsageGroup(View):
+    """What the jobs of one user, name or label used."""
+
+    name: str
+    figures: UsageFigures
+
+
+class UsageView(View):
+    """What the runs of a period used within it, those that go on included; groups: the largest first.
+
+    Of labels, a job counts in the group of each.
+    """
+
+    since_at: float  # 0: from the first job on
+    until_at: float
+    by: Literal["user", "name", "label"] | None = None
+    total: UsageFigures
+    groups: list[UsageGroup] = []
+
+
+class EfficiencyView(View):
+    """What the ended runs of a job, or of all of an array, used of what they had; null: not recorded.
+
+    Cores are in core seconds, over the runs of which their use is known; memory is that of the run that used most.
+    """
+
+    job_id: int
+    jobs: int
+    runs: int
+    run_s: float
+    core_asked_s: float | None
+    core_used_s: float | None
+    memory_asked_gib: float | None  # 0: no limit
+    memory_used_gib: float | None
+    gpu_asked_s: float
+    longest_run_s: float | None
+    time_limit_s: float | None
+    advice: list[str]  # options for the next time; empty: it used what it asked for, or nothing is known
+    notes: list[str]
+
+
 class AccuracyFigures(View):
     """How well some promises held; null: not known. Errors are of the JCT, counted from the promise, over the promised.
 

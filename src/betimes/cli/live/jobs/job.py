@@ -202,6 +202,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("asks for", f"{width}{each} {', or '.join(needed)}"),
         ("tasks", _tasks(spec)),
         ("requires", ", ".join(f"{name}={value}" for name, value in spec.require.items())),
+        ("resources", ", ".join(f"{name}={amount}" for name, amount in spec.resources.items())),
         ("memory", _memory_limit(story)),
         ("curve", str(spec.curve) if isinstance(spec.curve, str) and spec.max_units > 1 else ""),
         ("class", spec.qos),

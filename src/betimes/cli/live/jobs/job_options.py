@@ -133,6 +133,10 @@ OPTIONS: dict[str, Any] = {
         "a URL gets JSON by POST, a command runs on the service's machine with that as its standard input.",
     ),
     "labels": _option(list[str], "--label", "K=V", "A label, to find it by. Repeatable."),
+    "resources": _option(
+        list[str], "--resource", "NAME[=N]", "So many of what the service counts besides machines, as licences "
+        "(`betimes up --resource`); the job waits until they are free. Repeatable.",
+    ),
     "require": _option(
         list[str], "--require", "K=V", "A label that its nodes must have, under a policy for nodes. Repeatable."
     ),
@@ -141,7 +145,7 @@ OPTIONS: dict[str, Any] = {
 
 Job = Annotated[dict[str, Any], Several(OPTIONS)]
 
-_FLAGS = {"step": "--step-s", "labels": "--label"}
+_FLAGS = {"step": "--step-s", "labels": "--label", "resources": "--resource"}
 _TABLES = ("env", "labels")
 _FOLDERS = ("workdir", "checkpoint_dir", "upload", "venv")
 _NOT_FIELDS = ("trial", "export")
@@ -163,6 +167,10 @@ def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
                 )
             elif name in _TABLES:
                 fields[name] = dict(_pair(one, from_here=name == "env") for one in value)
+            elif name == "resources":
+                from betimes.service.spec.spelling import parse_resources
+
+                fields[name] = parse_resources(value)
             elif name == "demand":
                 from betimes.service.spec.family_demand import parse_demand
 

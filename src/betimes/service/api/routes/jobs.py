@@ -24,6 +24,7 @@ from betimes.service.api.models import (
     JobQuery,
     ProgressReport,
     SubmittedBatch,
+    UsageQuery,
     WaitQuery,
 )
 from betimes.service.api.streams import wait_until_over
@@ -31,12 +32,14 @@ from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import (
     AccuracyView,
+    EfficiencyView,
     HelpsView,
     JobStory,
     JobView,
     Page,
     Quote,
     Submitted,
+    UsageView,
     WhatIfSpec,
     WhatIfView,
 )
@@ -126,6 +129,34 @@ async def what_if(request: Request, here: Here, user: User) -> WhatIfView:
 async def get_accuracy(here: Here, _: User, asked: Annotated[AccuracyQuery, Query()]) -> AccuracyView:
     """The promises of jobs that finished in a period beside the truth, users' estimates and a simple baseline."""
     return await here.backend.accuracy(asked.since_s, asked.until_s, asked.by, asked.promises)
+
+
+@router.get(
+    "/usage",
+    summary="What jobs used",
+    operation_id="get_usage",
+    responses={
+        200: examples.shown(examples.USAGE, "The figures."),
+        **failing(401, 403, 422, 503),
+    },
+)
+async def get_usage(here: Here, _: User, asked: Annotated[UsageQuery, Query()]) -> UsageView:
+    """Jobs, hours of units, cores and GPUs, money and the mean wait, of what ran in a period."""
+    return await here.backend.usage(asked.since_s, asked.until_s, asked.by)
+
+
+@router.get(
+    "/jobs/{job_id:job}/efficiency",
+    summary="What a job used of what it asked for",
+    operation_id="get_efficiency",
+    responses={
+        200: examples.shown(examples.EFFICIENCY, "The figures, and what to ask for next time."),
+        **failing(401, 403, 404, 422, 503),
+    },
+)
+async def get_efficiency(job_id: JobId, here: Here, _: User) -> EfficiencyView:
+    """Cores, memory and time that its ended runs used of what they had; of an array, of all of it."""
+    return await here.backend.efficiency(job_id)
 
 
 @router.get(

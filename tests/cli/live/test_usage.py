@@ -1,0 +1,48 @@
+"""`betimes usage` and `betimes efficiency`, from answers made up beforehand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.cli.stand_in import Service
+
+
+def test_what_was_used(betimes: Call, service: Service) -> None:
+    said = betimes("usage", "--since", "7d", "--by", "user")
+    assert [line.split() for line in said.out.splitlines()[-2:]] == [
+        ["ada", "120", "310.5", "1,242.0", "310.5", "$186.30", "9", "min"],
+        ["all", "120", "310.5", "1,242.0", "310.5", "$186.30", "9", "min"],
+    ]
+    assert service.asked[-1] == ("usage", (604_800.0, 0.0, "user"))
+    assert betimes("usage", "--csv").out == (
+        "group,jobs,unit_h,core_h,gpu_h,cost_usd,mean_wait_s\nall,120,310.5,1242.0,310.5,186.3,540.0\n"
+    )
+    assert betimes("usage", "--json").json()["total"]["core_h"] == 1242.0
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--since", "1h", "--until", "2h"], "--since 1h: the period ends (2h ago) before it begins"),
+        (["--csv", "--json"], "--csv: --json is given as well"),
+    ],
+)
+def test_what_cannot_be_asked(betimes: Call, words: list[str], why: str) -> None:
+    said = betimes("usage", *words)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"betimes: {why}")
+
+
+def test_what_a_job_used(betimes: Call, service: Service) -> None:
+    said = betimes("efficiency", "41")
+    assert said.out.splitlines() == [
+        "Job 41",
+        "  ran        2 h",
+        "  cores      25% of 16 h of core time",
+        "  memory     3.1 GiB of 16 GiB",
+        "  next time  --cpu 3 --memory 3.75GiB",
+    ]
+    assert service.asked[-1] == ("efficiency", 41)
+    assert betimes("efficiency", "41", "--json").json()["advice"] == ["--cpu 3", "--memory 3.75GiB"]
