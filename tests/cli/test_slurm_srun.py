@@ -75,6 +75,10 @@ def test_tasks_of_a_step(srun: Srun, tmp_path: Path) -> None:
     assert srun("-o", "o_%j", "sh", "-c", "echo both", BETIMES_ATTEMPT="2").code == 0
     assert (tmp_path / "o_41").read_text() == "both\nboth\n"
     assert srun("-K", "sh", "-c", "test $SLURM_PROCID = 0 && exec sleep 600; kill -9 $$").code == 143
+    for count in ("-n1", "-n2"):
+        said = srun(count, "./missing")
+        assert (said.code, said.err.count("\n")) == (2, 1)
+        assert "./missing: No such file" in said.err
 
 
 def test_steps_at_once_share_the_cores(srun: Srun, job: dict[str, str]) -> None:
@@ -151,8 +155,6 @@ def test_outside_a_job(betimes: Call, tmp_path: Path, monkeypatch: pytest.Monkey
         (["-N2", "true"], "--nodes=2: the job has 1"),
         (["-w", "other", "true"], "--nodelist=other: the job is on here"),
         (["-nx", "true"], "--ntasks=x: is not a number"),
-        (["-n1", "./missing"], "./missing: No such file"),
-        (["-n2", "./missing"], "./missing: No such file"),
         (["--foo", "true"], "--foo is no option that Betimes knows"),
         (["-n1"], "no program is given"),
         (["--multi-prog", "file"], "--multi-prog: cannot be kept"),

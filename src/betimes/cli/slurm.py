@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from betimes.client.calls import Conditions
     from betimes.client.plain import PlainClient
 
-RECENT_S = (
-    300.0  # finished jobs stay in `squeue -j` and `squeue -t all` for so long, as with Slurm's MinJobAge
-)
+RECENT_S = 300.0  # finished jobs stay in `squeue -t all` for so long, as with Slurm's MinJobAge
 PARTITION = "betimes"
 VERSION = "24.11.0"  # whose options and output these are
 _STATES = {
@@ -42,6 +40,12 @@ _STATES = {
     "cancelled": "CANCELLED",
 }
 _WHY = {"time-limit": "TIMEOUT", "out-of-memory": "OUT_OF_MEMORY", "node-lost": "NODE_FAIL"}
+_REASONS = {
+    "held": "JobHeldUser", "begin": "BeginTime", "dependency": "Dependency",
+    "dependency-failed": "DependencyNeverSatisfied",
+    "array-limit": "JobArrayTaskLimit", "turn": "Priority", "reserved": "Priority", "exit-code": "NonZeroExitCode",
+    "signal": "RaisedSignal", "time-limit": "TimeLimit", "out-of-memory": "OutOfMemory", "node-lost": "NodeDown",
+}  # fmt: skip
 _SHORT = {
     "PENDING": "PD", "RUNNING": "R", "COMPLETING": "CG", "COMPLETED": "CD", "FAILED": "F", "CANCELLED": "CA",
     "TIMEOUT": "TO", "OUT_OF_MEMORY": "OOM", "NODE_FAIL": "NF",
@@ -49,7 +53,7 @@ _SHORT = {
 _NODE_STATES = {"mix": "mixed", "drng": "draining", "drain": "drained"}
 ACTIVE = ("held", "blocked", "queued", "running", "stopping")
 _QUEUE = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
-_NODES = "%9P %5a %10l %6D %6t %N"
+_NODES = "%9P %.5a %.10l %.6D %.6t %N"
 
 Job = Any  # an answer of the service, with the attributes of `JobView`
 
@@ -120,6 +124,8 @@ def squeue(words: Sequence[str]) -> None:
     )
     with service_here() as service:
         found = list(_chosen(service, asked, recent=True))
+        if not found and (asked.value("jobs") or ",").isdecimal():
+            _known(service, asked.values["jobs"])
         if asked.has("start"):
             found = [job for job in found if state_of(job) == "PENDING"]
             found.sort(key=lambda job: _expected(job, "start_at") or math.inf)
@@ -386,7 +392,10 @@ def service_here() -> PlainClient:
 
 
 def _chosen(service: PlainClient, asked: Asked, *, recent: bool) -> Iterator[Job]:
-    """The jobs that the options name, the oldest first. recent: those that are over only for `RECENT_S`."""
+    """The jobs that the options name, the oldest first.
+
+    recent: those that are over only where their states are named, and for `RECENT_S`.
+    """
     jobs, states = asked.value("jobs"), (asked.value("states", "state") or "").upper()
     names = asked.value("name", "names")
     users = asked.value("user", "users") or (getpass.getuser() if asked.has("me") else None)
@@ -421,7 +430,7 @@ def _chosen(service: PlainClient, asked: Asked, *, recent: bool) -> Iterator[Job
             continue
         if partition and job.labels.get("partition") not in partition.split(","):
             continue
-        if recent and job.finished_at is not None and job.finished_at < since_at:
+        if recent and job.status not in ACTIVE and (not wanted or (job.finished_at or 0.0) < since_at):
             continue
         yield job
 
@@ -488,6 +497,12 @@ def _indices(text: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
+def _known(service: PlainClient, job: str) -> None:
+    """Raise BetimesError if there is no job of this number."""
+    if not list(by_number(service, job)):
+        raise BetimesError(f"Invalid job id specified: {job}")
+
+
 def _place(service: PlainClient, jobs: Sequence[Job]) -> None:
     """Note the nodes on which jobs run, as `nodes`."""
     on: dict[int, list[str]] = {}
@@ -496,6 +511,14 @@ def _place(service: PlainClient, jobs: Sequence[Job]) -> None:
             on.setdefault(job_id, []).append(node.name)
     for job in jobs:
         job["nodes"] = on.get(job.job_id, [])
+
+
+def reason_of(job: Job) -> str:
+    """Why it waits or has failed, as a word of Slurm."""
+    if job.reason is None:
+        return "None"
+    waits = "Resources" if job.status in ("queued", "blocked") else job.reason.code
+    return _REASONS.get(job.reason.code, waits)
 
 
 def exit_code(runs: Sequence[Any]) -> str:
@@ -572,7 +595,7 @@ _QUEUE_FIELDS: dict[str, tuple[str, Callable[[Job], str]]] = {
     "T": ("STATE", state_of),
     "M": ("TIME", elapsed),
     "D": ("NODES", lambda _: "1"),
-    "r": ("REASON", lambda job: job.reason.code if job.reason is not None else "None"),
+    "r": ("REASON", reason_of),
     "N": ("NODELIST", lambda job: ",".join(job["nodes"])),
     "R": ("NODELIST(REASON)", _why),
     "Y": ("SCHEDNODES", lambda _: "(null)"),
@@ -609,7 +632,7 @@ _ACCOUNT_FIELDS: dict[str, Callable[[Job], str]] = {
     "Start": lambda job: instant(job.started_at),
     "End": lambda job: instant(job.finished_at),
     "NodeList": lambda job: ",".join(job["nodes"]),
-    "Reason": lambda job: job.reason.code if job.reason is not None else "None",
+    "Reason": reason_of,
 }
 
 

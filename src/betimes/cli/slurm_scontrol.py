@@ -21,6 +21,7 @@ from betimes.cli.slurm import (
     elapsed,
     exit_code,
     instant,
+    reason_of,
     service_here,
     state_of,
 )
@@ -166,7 +167,6 @@ def _of_job(story: Any) -> Fields:
         [] if job.array_id is None else [("ArrayJobId", job.array_id), ("ArrayTaskId", job.array_index)]
     )
     estimate = job.estimate or {"start_at": None, "finish_at": None}
-    reason = job.reason.code if job.reason is not None else "None"
     after = ",".join(_dependency(one) for one in spec.get("after", [])) or "(null)"
     tres = [f"cpu={cores}", *([f"mem={memory_gib:g}G"] if memory_gib else []), "node=1"]
     tres += [f"gres/gpu={gpus:g}"] if gpus else []
@@ -180,7 +180,7 @@ def _of_job(story: Any) -> Fields:
             ("Account", job.labels.get("account", "(null)")),
             ("QOS", job.labels.get("qos", "(null)")),
         ],
-        [("JobState", state), ("Reason", reason), ("Dependency", after)],
+        [("JobState", state), ("Reason", reason_of(job)), ("Dependency", after)],
         [
             ("Requeue", int(spec.get("requeue", True))),
             ("Restarts", max(0, len(runs) - 1)),

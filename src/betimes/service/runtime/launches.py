@@ -145,7 +145,7 @@ def _slurm_variables(job: Job, run: Run, nodes: Mapping[str, Node]) -> dict[str,
         "NNODES": count,
         "JOB_CPUS_PER_NODE": cores,
         "CPUS_ON_NODE": cores,
-        **dict.fromkeys(("PROCID", "LOCALID", "NODEID"), "0"),
+        **dict.fromkeys(("PROCID", "LOCALID", "NODEID", "GTIDS"), "0"),
     }
     if job.array_id is not None:
         known |= {"ARRAY_JOB_ID": str(job.array_id), "ARRAY_TASK_ID": str(job.array_index)}

@@ -458,7 +458,7 @@ class _Reader:
         env = self._read("export", lambda text: exported(text, self.environ))
         if env is None:
             env = exported("ALL", self.environ)
-        tasks = self._count("ntasks") or self._count("ntasks-per-node") or 1
+        tasks = self._count("ntasks") or self._count("ntasks-per-node")  # null: not set, as with Slurm
         known: dict[str, object] = {
             "SUBMIT_DIR": self.workdir,
             "SUBMIT_HOST": socket.gethostname(),
@@ -470,7 +470,8 @@ class _Reader:
             "GPUS": int(fields.get("gpu", 0)) or None,
             "MEM_PER_NODE": _mib(self._read("mem", parse_memory)),
             "MEM_PER_CPU": _mib(self._read("mem-per-cpu", parse_memory)),
-            "JOB_PARTITION": self._read("partition", str),
+            "TASKS_PER_NODE": tasks or 1,
+            "JOB_PARTITION": self._read("partition", str) or "betimes",
             "JOB_ACCOUNT": self._read("account", str),
             "JOB_QOS": self._read("qos", str),
         }
