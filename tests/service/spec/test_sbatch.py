@@ -66,6 +66,15 @@ def test_options_prevail_over_lines() -> None:
         read_script(text, "b.sh", options=split_command(["--time=1x"])[0])
 
 
+def test_a_script_that_calls_srun_needs_it_in_the_path(tmp_path: Path) -> None:
+    text = "#!/bin/sh\ncd data\nsrun -n 1 ./x\n"
+    environ = {"PATH": str(tmp_path)}
+    (note,) = read_script(text, "b.sh", environ=environ).notes
+    assert note.startswith("b.sh: it calls srun, which is not in your PATH; `betimes slurm-commands DIR`")
+    (tmp_path / "srun").touch(0o755)
+    assert read_script(text, "b.sh", environ=environ).notes == []
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [

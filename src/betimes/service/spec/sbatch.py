@@ -140,6 +140,13 @@ def read_script(
     fields, more = reader.fields()
     title = name or path.rsplit("/", 1)[-1]
     named = {each.name: each.value for each in reader.given.values()}
+    if re.search(r"^\s*srun\b", text, re.MULTILINE):
+        from shutil import which
+
+        if which("srun", path=fields["env"].get("PATH", environ.get("PATH", ""))) is None:
+            more.append(
+                f"{path}: it calls srun, which is not in your PATH; `betimes slurm-commands DIR` puts it into a folder"
+            )
     fields.setdefault("name", title)
     return Batch({**fields, "command": [*RUN, title, *arguments], "stdin": text}, [*notes, *more], named)
 
@@ -350,8 +357,9 @@ class _Reader:
         if nodes > 1:
             raise self._fail(
                 "nodes",
-                f"{nodes} machines cannot be kept: a script runs on one, as there is no srun yet; write --nodes=1 and "
-                "ask for the cores there, or submit a program for several machines with `betimes submit --units`",
+                f"{nodes} machines cannot be kept: a script and its tasks run on one; write --nodes=1 and ask for the "
+                f"cores there, or, with a Ray cluster, `betimes submit --units {nodes} -- PROGRAM`, which is started "
+                "on each machine that it gets",
             )
         tasks = self._count("ntasks") or self._count("ntasks-per-node") or 1
         gpus, kind = self._gpus(tasks)
