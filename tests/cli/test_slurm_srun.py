@@ -90,10 +90,12 @@ def test_steps_at_once_share_the_cores(srun: Srun, job: dict[str, str]) -> None:
         "env": job,
     }
     with subprocess.Popen([*CALL, "sh", "-c", "echo up; read line"], **pipes) as both:
+        assert both.stdin is not None and both.stdout is not None  # noqa: PT018
         assert [both.stdout.readline() for _ in range(2)] == ["up\n", "up\n"]
         assert srun("--overlap", "-n1", "echo", "beside").out == "beside\n"
         assert srun("-n1", "echo", "within", SLURM_STEP_ID="0").out == "within\n"
         with subprocess.Popen([*CALL, "-n1", "echo", "then"], **pipes) as waiting:
+            assert waiting.stdout is not None and waiting.stderr is not None  # noqa: PT018
             assert waiting.stderr.readline() == "srun: step waits until others of this job are over\n"
             both.stdin.close()
             assert waiting.stdout.read() == "then\n"

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -164,9 +165,9 @@ def _call(env: dict[str, str], folder: Path, *words: str, stdin: str = "") -> tu
     return done.returncode, done.stdout, done.stderr
 
 
-def _story(env: dict[str, str], folder: Path) -> dict[str, object]:
+def _story(env: dict[str, str], folder: Path) -> dict[str, Any]:
     """What comes of all scripts and calls."""
-    told: dict[str, object] = {}
+    told: dict[str, Any] = {}
     for name in ("work/ab/cdef", "runinfo", "runs", "sub"):
         (folder / name).mkdir(parents=True)
     jobs: dict[str, str] = {}
@@ -199,7 +200,7 @@ def _story(env: dict[str, str], folder: Path) -> dict[str, object]:
         told[f"squeue {name}"] = sorted(re.sub(rf"(?m)^{job}(?!\d)", "JOB", found).splitlines())
         if len(told[f"squeue {name}"]) == 1:
             shown = _call(env, folder, "scontrol", "-o", "show", "job", job)[1]
-            fields = dict(part.partition("=")[::2] for part in shown.split())
+            fields = {key: value for key, _, value in (part.partition("=") for part in shown.split())}
             told[f"scontrol {name}"] = [
                 os.path.normpath(fields[field]).replace(f"slurm-{job}", "slurm-JOB") for field in FIELDS
             ]

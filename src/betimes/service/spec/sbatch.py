@@ -140,15 +140,24 @@ def read_script(
     fields, more = reader.fields()
     title = name or path.rsplit("/", 1)[-1]
     named = {each.name: each.value for each in reader.given.values()}
-    if re.search(r"^\s*srun\b", text, re.MULTILINE):
-        from shutil import which
-
-        if which("srun", path=fields["env"].get("PATH", environ.get("PATH", ""))) is None:
-            more.append(
-                f"{path}: it calls srun, which is not in your PATH; `betimes slurm-commands DIR` puts it into a folder"
-            )
+    path_there = fields["env"].get("PATH", environ.get("PATH", ""))
+    if re.search(r"^\s*srun\b", text, re.MULTILINE) and not _has_our_srun(path_there):
+        more.append(
+            f"{path}: it calls srun, and that of Betimes is not first in your PATH; `betimes slurm-commands DIR` puts "
+            "it into a folder"
+        )
     fields.setdefault("name", title)
     return Batch({**fields, "command": [*RUN, title, *arguments], "stdin": text}, [*notes, *more], named)
+
+
+def _has_our_srun(path: str) -> bool:
+    from shutil import which
+
+    found = which("srun", path=path)
+    if found is None or not os.access(found, os.R_OK):
+        return False
+    with Path(found).open("rb") as file:
+        return b"betimes" in file.read(4096)
 
 
 def split_command(words: Sequence[str], grammar: Grammar = SBATCH) -> tuple[list[Given], list[str]]:
