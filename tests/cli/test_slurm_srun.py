@@ -132,6 +132,10 @@ def test_outside_a_job(betimes: Call, tmp_path: Path, monkeypatch: pytest.Monkey
                 call, "-l", "-n1", "-J", "name", "sh", "-c", "echo $SLURM_JOB_NAME"
             )
             assert said == Said(0, "0: name\n", "")
+            said = await asyncio.to_thread(
+                call, "sh", "-c", f"{tmp_path}/bin/squeue -h -o %t"
+            )  # a job asks, too
+            assert said == Said(0, "R\n", "")
             said = await asyncio.to_thread(call, "--test-only", "true")
             assert said.err.startswith("srun: Job 0 to start at ")
             for words, part in (
@@ -142,7 +146,7 @@ def test_outside_a_job(betimes: Call, tmp_path: Path, monkeypatch: pytest.Monkey
                 assert said.code == 1
                 assert part in said.err
             jobs = await asyncio.to_thread(program, "jobs", "--all", "--json")
-            assert [job["name"] for job in jobs.json()] == ["name", "sh"]
+            assert [job["name"] for job in jobs.json()] == ["sh", "name", "sh"]
 
     asyncio.run(story())
 
