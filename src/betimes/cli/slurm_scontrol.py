@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from betimes.cli.slurm import (
+from betimes.cli.slurm_jobs import (
     PARTITION,
     RECENT_S,
     VERSION,
@@ -148,7 +148,7 @@ def _hostnames(text: str) -> list[str]:
 def _of_jobs(service: PlainClient, text: str) -> list[Fields]:
     if not text:
         from betimes.cli.live.jobs.ids import every_job
-        from betimes.cli.slurm import ACTIVE
+        from betimes.cli.slurm_jobs import ACTIVE
 
         return [_of_job(service.job(job.job_id)) for job in every_job(service, {"status": ACTIVE})[::-1]]
     return [_of_job(service.job(job.job_id)) for job in _jobs(service, text)]

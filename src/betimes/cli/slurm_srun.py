@@ -75,10 +75,10 @@ def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -
     from betimes.cli.live.connection import connect
     from betimes.cli.live.jobs.run import end_as, follow
     from betimes.cli.live.jobs.submit import with_input
-    from betimes.cli.slurm import instant, say_start
+    from betimes.cli.slurm_jobs import instant, say_start
 
     if "pty" in asked:
-        raise InputError("--pty: cannot be kept; leave it out, or submit a script with sbatch")
+        raise InputError("--pty: cannot be kept; write betimes run --pty -- PROGRAM")
     for name in ("jobid", "relative", "het-group"):
         if name in asked:
             raise InputError(f"--{name}: cannot be kept; leave it out")
