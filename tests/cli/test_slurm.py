@@ -136,6 +136,8 @@ def test_scancel(slurm: Slurm, live: Background) -> None:
     assert slurm("squeue", "-h").out == ""
     assert slurm("scancel").code == 1
     assert slurm("scancel", "--signal=USR2", "4").code == 1
+    assert slurm("squeue", "-j", "99").err == "squeue: error: Invalid job id specified: 99\n"
+    assert slurm("squeue", "-h", "-j", "98,99") == Said(0, "", "")
 
 
 def test_sinfo(slurm: Slurm) -> None:

@@ -75,6 +75,10 @@ def test_tasks_of_a_step(srun: Srun, tmp_path: Path) -> None:
     assert srun("-o", "o_%j", "sh", "-c", "echo both", BETIMES_ATTEMPT="2").code == 0
     assert (tmp_path / "o_41").read_text() == "both\nboth\n"
     assert srun("-K", "sh", "-c", "test $SLURM_PROCID = 0 && exec sleep 600; kill -9 $$").code == 143
+    for count in ("-n1", "-n2"):
+        said = srun(count, "./missing")
+        assert (said.code, said.err.count("\n")) == (2, 1)
+        assert "./missing: No such file" in said.err
 
 
 def test_steps_at_once_share_the_cores(srun: Srun, job: dict[str, str]) -> None:
@@ -86,10 +90,12 @@ def test_steps_at_once_share_the_cores(srun: Srun, job: dict[str, str]) -> None:
         "env": job,
     }
     with subprocess.Popen([*CALL, "sh", "-c", "echo up; read line"], **pipes) as both:
+        assert both.stdin is not None and both.stdout is not None  # noqa: PT018
         assert [both.stdout.readline() for _ in range(2)] == ["up\n", "up\n"]
         assert srun("--overlap", "-n1", "echo", "beside").out == "beside\n"
         assert srun("-n1", "echo", "within", SLURM_STEP_ID="0").out == "within\n"
         with subprocess.Popen([*CALL, "-n1", "echo", "then"], **pipes) as waiting:
+            assert waiting.stdout is not None and waiting.stderr is not None  # noqa: PT018
             assert waiting.stderr.readline() == "srun: step waits until others of this job are over\n"
             both.stdin.close()
             assert waiting.stdout.read() == "then\n"
@@ -126,6 +132,10 @@ def test_outside_a_job(betimes: Call, tmp_path: Path, monkeypatch: pytest.Monkey
                 call, "-l", "-n1", "-J", "name", "sh", "-c", "echo $SLURM_JOB_NAME"
             )
             assert said == Said(0, "0: name\n", "")
+            said = await asyncio.to_thread(
+                call, "sh", "-c", f"{tmp_path}/bin/squeue -h -o %t"
+            )  # a job asks, too
+            assert said == Said(0, "R\n", "")
             said = await asyncio.to_thread(call, "--test-only", "true")
             assert said.err.startswith("srun: Job 0 to start at ")
             for words, part in (
@@ -136,7 +146,7 @@ def test_outside_a_job(betimes: Call, tmp_path: Path, monkeypatch: pytest.Monkey
                 assert said.code == 1
                 assert part in said.err
             jobs = await asyncio.to_thread(program, "jobs", "--all", "--json")
-            assert [job["name"] for job in jobs.json()] == ["name", "sh"]
+            assert [job["name"] for job in jobs.json()] == ["sh", "name", "sh"]
 
     asyncio.run(story())
 
@@ -151,8 +161,6 @@ def test_outside_a_job(betimes: Call, tmp_path: Path, monkeypatch: pytest.Monkey
         (["-N2", "true"], "--nodes=2: the job has 1"),
         (["-w", "other", "true"], "--nodelist=other: the job is on here"),
         (["-nx", "true"], "--ntasks=x: is not a number"),
-        (["-n1", "./missing"], "./missing: No such file"),
-        (["-n2", "./missing"], "./missing: No such file"),
         (["--foo", "true"], "--foo is no option that Betimes knows"),
         (["-n1"], "no program is given"),
         (["--multi-prog", "file"], "--multi-prog: cannot be kept"),

@@ -17,6 +17,25 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from betimes.cli.slurm_jobs import (
+    ACTIVE,
+    PARTITION,
+    RECENT_S,
+    SHORT,
+    VERSION,
+    Job,
+    by_number,
+    check_known,
+    elapsed,
+    exit_code,
+    instant,
+    number_of,
+    place,
+    reason_of,
+    say_start,
+    service_here,
+    state_of,
+)
 from betimes.cli.verbs import Argument
 from betimes.errors import BetimesError, InputError
 
@@ -26,32 +45,9 @@ if TYPE_CHECKING:
     from betimes.client.calls import Conditions
     from betimes.client.plain import PlainClient
 
-RECENT_S = (
-    300.0  # finished jobs stay in `squeue -j` and `squeue -t all` for so long, as with Slurm's MinJobAge
-)
-PARTITION = "betimes"
-VERSION = "24.11.0"  # whose options and output these are
-_STATES = {
-    "held": "PENDING",
-    "blocked": "PENDING",
-    "queued": "PENDING",
-    "running": "RUNNING",
-    "stopping": "COMPLETING",
-    "finished": "COMPLETED",
-    "failed": "FAILED",
-    "cancelled": "CANCELLED",
-}
-_WHY = {"time-limit": "TIMEOUT", "out-of-memory": "OUT_OF_MEMORY", "node-lost": "NODE_FAIL"}
-_SHORT = {
-    "PENDING": "PD", "RUNNING": "R", "COMPLETING": "CG", "COMPLETED": "CD", "FAILED": "F", "CANCELLED": "CA",
-    "TIMEOUT": "TO", "OUT_OF_MEMORY": "OOM", "NODE_FAIL": "NF",
-}  # fmt: skip
 _NODE_STATES = {"mix": "mixed", "drng": "draining", "drain": "drained"}
-ACTIVE = ("held", "blocked", "queued", "running", "stopping")
 _QUEUE = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
-_NODES = "%9P %5a %10l %6D %6t %N"
-
-Job = Any  # an answer of the service, with the attributes of `JobView`
+_NODES = "%9P %.5a %.10l %.6D %.6t %N"
 
 # --- the commands ---
 
@@ -120,11 +116,13 @@ def squeue(words: Sequence[str]) -> None:
     )
     with service_here() as service:
         found = list(_chosen(service, asked, recent=True))
+        if not found and (asked.value("jobs") or ",").isdecimal():
+            check_known(service, asked.values["jobs"])
         if asked.has("start"):
             found = [job for job in found if state_of(job) == "PENDING"]
             found.sort(key=lambda job: _expected(job, "start_at") or math.inf)
         if re.search(r"%\.?\d*[NR]", pattern):
-            _place(service, found)
+            place(service, found)
     _print(pattern, _QUEUE_FIELDS, found, heads=not asked.has("noheader"))
 
 
@@ -154,7 +152,7 @@ def sacct(words: Sequence[str]) -> None:
     with service_here() as service:
         found = list(_chosen(service, asked, recent=False))
         if "NodeList" in columns:
-            _place(service, found)
+            place(service, found)
         if "ExitCode" in columns:
             for job in found:
                 job["exit_code"] = (
@@ -379,15 +377,11 @@ class Asked:
 # --- jobs ---
 
 
-def service_here() -> PlainClient:
-    """The service that the environment names."""
-    from betimes.cli.live.connection import connect
-
-    return connect(None)
-
-
 def _chosen(service: PlainClient, asked: Asked, *, recent: bool) -> Iterator[Job]:
-    """The jobs that the options name, the oldest first. recent: those that are over only for `RECENT_S`."""
+    """The jobs that the options name, the oldest first.
+
+    recent: those that are over only where their states are named, and for `RECENT_S`.
+    """
     jobs, states = asked.value("jobs"), (asked.value("states", "state") or "").upper()
     names = asked.value("name", "names")
     users = asked.value("user", "users") or (getpass.getuser() if asked.has("me") else None)
@@ -422,7 +416,7 @@ def _chosen(service: PlainClient, asked: Asked, *, recent: bool) -> Iterator[Job
             continue
         if partition and job.labels.get("partition") not in partition.split(","):
             continue
-        if recent and job.finished_at is not None and job.finished_at < since_at:
+        if recent and job.status not in ACTIVE and (not wanted or (job.finished_at or 0.0) < since_at):
             continue
         yield job
 
@@ -446,8 +440,8 @@ def _time_of(option: str, text: str | None) -> float | None:
 def _statuses(state: str) -> list[str]:
     """The long names of a state, or all. Raises InputError."""
     if state == "ALL":
-        return list(_SHORT)
-    found = [name for name, short in _SHORT.items() if state in (name, short)]
+        return list(SHORT)
+    found = [name for name, short in SHORT.items() if state in (name, short)]
     if not found and state not in (
         "PREEMPTED",
         "PR",
@@ -458,80 +452,8 @@ def _statuses(state: str) -> list[str]:
         "BOOT_FAIL",
         "DEADLINE",
     ):
-        raise InputError(f"state {state!r}: is not known; of {', '.join(_SHORT)}, or all")
+        raise InputError(f"state {state!r}: is not known; of {', '.join(SHORT)}, or all")
     return found or ["no job is ever that"]
-
-
-def by_number(service: PlainClient, text: str) -> Iterator[Job]:
-    """Jobs `41`, elements `41_3` and `41_[3-5]`, and all elements of an array `41`. Unknown numbers are left out."""
-    from betimes.cli.live.jobs.ids import every_job
-    from betimes.errors import Unknown
-
-    for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):
-        match = re.fullmatch(r"(\d+)(?:_(?:(\d+)|\[([\d,-]+)(?:%\d+)?\]))?(?:\.(\w+))?", part.strip())
-        if match is None:
-            raise InputError(f"job {part[:40]!r}: give a number, as in 41, or 41_3 of an array")
-        if match[4] not in (None, "0", "batch"):  # steps are not listed; the first stands for the job
-            continue
-        elements = every_job(service, {"array_id": int(match[1])})[::-1]
-        if not elements:
-            try:
-                yield service.job(int(match[1])).job
-            except Unknown:
-                continue
-        indices = {int(match[2])} if match[2] else set(_indices(match[3])) if match[3] else None
-        yield from (job for job in elements if indices is None or job.array_index in indices)
-
-
-def _indices(text: str) -> Iterator[int]:
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
-
-
-def _place(service: PlainClient, jobs: Sequence[Job]) -> None:
-    """Note the nodes on which jobs run, as `nodes`."""
-    on: dict[int, list[str]] = {}
-    for node in service.nodes() if any(job.status in ("running", "stopping") for job in jobs) else []:
-        for job_id in node.jobs:
-            on.setdefault(job_id, []).append(node.name)
-    for job in jobs:
-        job["nodes"] = on.get(job.job_id, [])
-
-
-def exit_code(runs: Sequence[Any]) -> str:
-    """Code and signal of the last run, as in `1:0`."""
-    last = runs[-1] if runs else None
-    if last is None or not (last.exit_code or last.signal):
-        return "1:0"
-    return f"{last.exit_code or 0}:{last.signal or 0}"
-
-
-def state_of(job: Job) -> str:
-    """The long name of its state."""
-    code = job.reason.code if job.reason is not None and job.status == "failed" else ""
-    return _WHY.get(code, _STATES[job.status])
-
-
-def number_of(job: Job) -> str:
-    """`41`, or `41_3` of an array."""
-    return f"{job.job_id}" if job.array_id is None else f"{job.array_id}_{job.array_index}"
-
-
-def elapsed(job: Job) -> str:
-    """How long it has run: `1:05`, `2:01:05`, `1-02:01:05`."""
-    if job.started_at is None:
-        return "0:00"
-    minutes, seconds = divmod(max(0, round((job.finished_at or time.time()) - job.started_at)), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    clock = f"{hours}:{minutes:02}:{seconds:02}" if hours or days else f"{minutes}:{seconds:02}"
-    return f"{days}-{clock.zfill(8)}" if days else clock
-
-
-def instant(at: float | None) -> str:
-    """A time as `2026-11-27T18:00:00`."""
-    return "N/A" if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
 
 
 def _why(job: Job) -> str:
@@ -541,20 +463,6 @@ def _why(job: Job) -> str:
 
 def _expected(job: Job, what: str) -> float | None:
     return job.estimate[what] if job.estimate is not None else None
-
-
-def say_start(command: str, fields: dict[str, Any], quote: Any) -> None:
-    """The promise, in the words of `sbatch --test-only`, on standard error as there. Raises BetimesError: never."""
-    if quote.start_at is None:
-        raise BetimesError(
-            f"allocation failure: {quote.reason.text if quote.reason else 'it would never start'}"
-        )
-    partition = fields.get("labels", {}).get("partition", PARTITION)
-    print(
-        f"{command}: Job 0 to start at {instant(quote.start_at)} using {fields['cpu']:g} processors on nodes any in "
-        f"partition {partition}, and to end at {instant(quote.finish_at)}",
-        file=sys.stderr,
-    )
 
 
 # --- fields ---
@@ -569,11 +477,11 @@ _QUEUE_FIELDS: dict[str, tuple[str, Callable[[Job], str]]] = {
     "q": ("QOS", lambda job: job.labels.get("qos", job.qos)),
     "j": ("NAME", lambda job: job.name),
     "u": ("USER", lambda job: job.user),
-    "t": ("ST", lambda job: _SHORT[state_of(job)]),
+    "t": ("ST", lambda job: SHORT[state_of(job)]),
     "T": ("STATE", state_of),
     "M": ("TIME", elapsed),
     "D": ("NODES", lambda _: "1"),
-    "r": ("REASON", lambda job: job.reason.code if job.reason is not None else "None"),
+    "r": ("REASON", reason_of),
     "N": ("NODELIST", lambda job: ",".join(job["nodes"])),
     "R": ("NODELIST(REASON)", _why),
     "Y": ("SCHEDNODES", lambda _: "(null)"),
@@ -610,7 +518,7 @@ _ACCOUNT_FIELDS: dict[str, Callable[[Job], str]] = {
     "Start": lambda job: instant(job.started_at),
     "End": lambda job: instant(job.finished_at),
     "NodeList": lambda job: ",".join(job["nodes"]),
-    "Reason": lambda job: job.reason.code if job.reason is not None else "None",
+    "Reason": reason_of,
 }
 
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from betimes.cli.slurm import (
+from betimes.cli.slurm_jobs import (
     PARTITION,
     RECENT_S,
     VERSION,
@@ -21,6 +21,7 @@ from betimes.cli.slurm import (
     elapsed,
     exit_code,
     instant,
+    reason_of,
     service_here,
     state_of,
 )
@@ -147,7 +148,7 @@ def _hostnames(text: str) -> list[str]:
 def _of_jobs(service: PlainClient, text: str) -> list[Fields]:
     if not text:
         from betimes.cli.live.jobs.ids import every_job
-        from betimes.cli.slurm import ACTIVE
+        from betimes.cli.slurm_jobs import ACTIVE
 
         return [_of_job(service.job(job.job_id)) for job in every_job(service, {"status": ACTIVE})[::-1]]
     return [_of_job(service.job(job.job_id)) for job in _jobs(service, text)]
@@ -166,7 +167,6 @@ def _of_job(story: Any) -> Fields:
         [] if job.array_id is None else [("ArrayJobId", job.array_id), ("ArrayTaskId", job.array_index)]
     )
     estimate = job.estimate or {"start_at": None, "finish_at": None}
-    reason = job.reason.code if job.reason is not None else "None"
     after = ",".join(_dependency(one) for one in spec.get("after", [])) or "(null)"
     tres = [f"cpu={cores}", *([f"mem={memory_gib:g}G"] if memory_gib else []), "node=1"]
     tres += [f"gres/gpu={gpus:g}"] if gpus else []
@@ -180,7 +180,7 @@ def _of_job(story: Any) -> Fields:
             ("Account", job.labels.get("account", "(null)")),
             ("QOS", job.labels.get("qos", "(null)")),
         ],
-        [("JobState", state), ("Reason", reason), ("Dependency", after)],
+        [("JobState", state), ("Reason", reason_of(job)), ("Dependency", after)],
         [
             ("Requeue", int(spec.get("requeue", True))),
             ("Restarts", max(0, len(runs) - 1)),

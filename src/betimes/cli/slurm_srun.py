@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     News = tuple[int | None, int]  # a task and its exit code, or a signal that came
 
 BY_SIGNAL = 128  # and the signal's number is the exit code of a task that a signal has ended
+CANNOT_START = 2
 LOOK_S = 0.1  # for cores that other steps have
 _STARTS_TASKS = ("cpus-per-task", "error", "gpus-per-task", "input", "kill-on-bad-exit", "label", "output")
 _WITHIN = frozenset(
@@ -75,14 +76,14 @@ def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -
     from betimes.cli.live.jobs.logs import copy
     from betimes.cli.live.jobs.run import end_as, follow
     from betimes.cli.live.jobs.submit import with_input
-    from betimes.cli.slurm import instant, say_start
+    from betimes.cli.slurm_jobs import instant, say_start
 
     if "pty" in asked:
-        raise InputError("--pty: cannot be kept; leave it out, or submit a script with sbatch")
+        raise InputError("--pty: cannot be kept; write betimes run --pty -- PROGRAM")
     for name in ("jobid", "relative", "het-group"):
         if name in asked:
             raise InputError(f"--{name}: cannot be kept; leave it out")
-    tasks = int(read_program(command, given).fields["env"]["SLURM_NTASKS"])
+    tasks = int(read_program(command, given).fields["env"].get("SLURM_NTASKS", "1"))
     if tasks > 1 or "label" in asked:  # a step of the job starts them
         ours = Path(sys.argv[0]).absolute()
         program = str(ours) if ours.name == "srun" else "srun"
@@ -168,7 +169,9 @@ def _become(command: list[str], env: Mapping[str, str]) -> None:
 
 
 def _cannot_start(command: list[str], error: OSError) -> BetimesError:
-    return BetimesError(f"{command[0]}: {error.strerror}; name a program that is there, or its full path")
+    text = f"{command[0]}: {error.strerror}; name a program that is there, or its full path"
+    print(f"srun: error: {text}", file=sys.stderr)
+    return Left(CANNOT_START)
 
 
 class _Step:

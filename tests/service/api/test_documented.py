@@ -50,7 +50,7 @@ def test_a_batch_script_finds_what_slurm_sets_and_its_files_have_its_numbers(tmp
         **dict.fromkeys(("JOB_NODELIST", "NODELIST"), "here"),
         **dict.fromkeys(("JOB_NUM_NODES", "NNODES"), "1"),
         **dict.fromkeys(("JOB_CPUS_PER_NODE", "CPUS_ON_NODE"), "2"),
-        **dict.fromkeys(("PROCID", "LOCALID", "NODEID"), "0"),
+        **dict.fromkeys(("PROCID", "LOCALID", "NODEID", "GTIDS"), "0"),
         "JOB_NAME": "a/b",
         "JOB_USER": "ada",
         "ARRAY_JOB_ID": "7",

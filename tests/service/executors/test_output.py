@@ -141,3 +141,9 @@ def test_each_node_of_a_job_writes_a_file_of_its_own(at: Path) -> None:
     launch = a_launch(at, "true", places=(Place("a", 1), Place("b", 1)), output="out.txt")
     found = members(launch, lambda node: node)
     assert [(each.output, each.error) for each in found.values()] == [("out.txt", None), ("out.txt.1", None)]
+
+
+def test_a_script_of_slurm_finds_the_addresses_of_its_nodes(at: Path) -> None:
+    launch = a_launch(at, "true", places=(Place("a", 1), Place("b", 1)), env={"SLURM_JOB_NODELIST": "a,b"})
+    found = members(launch, lambda node: f"{node}.example")
+    assert [each.env["SLURM_JOB_NODELIST"] for each in found.values()] == ["a.example,b.example"] * 2

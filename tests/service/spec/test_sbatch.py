@@ -66,6 +66,22 @@ def test_options_prevail_over_lines() -> None:
         read_script(text, "b.sh", options=split_command(["--time=1x"])[0])
 
 
+def test_a_script_that_calls_srun_needs_it_in_the_path(tmp_path: Path) -> None:
+    text = "#!/bin/sh\ncd data\nsrun -n 1 ./x\n"
+    environ = {"PATH": str(tmp_path)}
+    file = tmp_path / "srun"
+    for program in (None, "that of Slurm"):
+        if program is not None:
+            file.write_text(program)
+            file.chmod(0o755)
+        (note,) = read_script(text, "b.sh", environ=environ).notes
+        assert note.startswith(
+            "b.sh: it calls srun, and that of Betimes is not first in your PATH; `betimes slurm-"
+        )
+    file.write_text("from betimes.cli.slurm import main")
+    assert read_script(text, "b.sh", environ=environ).notes == []
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [

@@ -36,6 +36,7 @@ VARIABLES = {
     "BETIMES_CPUS": "the cores that it is pinned to, as in `0,1`; only where it is",
     "CUDA_VISIBLE_DEVICES": "its GPUs; empty for none; only on nodes that have some",
     "BETIMES_URL": "where the service listens",
+    "BETIMES_STATE": "the service's state directory, by which `betimes` finds its token where it may be read",
     "BETIMES_RUN_TOKEN": "allows this run to report its progress, and nothing else",
 }
 """A job's variables about itself; the executor adds cores and GPUs."""
@@ -77,6 +78,7 @@ class Launches:
             "BETIMES_CHECKPOINT_DIR": checkpoints,
             "BETIMES_GRACE_S": f"{spec.grace_s:g}",
             "BETIMES_URL": self.url,
+            "BETIMES_STATE": str(self.state),
             "BETIMES_RUN_TOKEN": self.issue_token(job.job_id, run.number),
         }
         if job.array_id is not None:
@@ -146,7 +148,7 @@ def _slurm_variables(job: Job, run: Run, nodes: Mapping[str, Node]) -> dict[str,
         "NNODES": count,
         "JOB_CPUS_PER_NODE": cores,
         "CPUS_ON_NODE": cores,
-        **dict.fromkeys(("PROCID", "LOCALID", "NODEID"), "0"),
+        **dict.fromkeys(("PROCID", "LOCALID", "NODEID", "GTIDS"), "0"),
     }
     if job.array_id is not None:
         known |= {"ARRAY_JOB_ID": str(job.array_id), "ARRAY_TASK_ID": str(job.array_index)}

@@ -141,10 +141,26 @@ def read_script(
     fields, more = reader.fields()
     title = name or path.rsplit("/", 1)[-1]
     named = {each.name: each.value for each in reader.given.values()}
+    path_there = fields["env"].get("PATH", environ.get("PATH", ""))
+    if re.search(r"^\s*srun\b", text, re.MULTILINE) and not _has_our_srun(path_there):
+        more.append(
+            f"{path}: it calls srun, and that of Betimes is not first in your PATH; `betimes slurm-commands DIR` puts "
+            "it into a folder"
+        )
     fields.setdefault("name", title)
     shell = "bash" if "bash" in text.partition("\n")[0] else RUN[0]  # others lose functions such as `module`
     command = [shell, *RUN[1:], title, *arguments]
     return Batch({**fields, "command": command, "stdin": text}, [*notes, *more], named)
+
+
+def _has_our_srun(path: str) -> bool:
+    from shutil import which
+
+    found = which("srun", path=path)
+    if found is None or not os.access(found, os.R_OK):
+        return False
+    with Path(found).open("rb") as file:
+        return b"betimes" in file.read(4096)
 
 
 def split_command(words: Sequence[str], grammar: Grammar = SBATCH) -> tuple[list[Given], list[str]]:
@@ -355,8 +371,9 @@ class _Reader:
         if nodes > 1:
             raise self._fail(
                 "nodes",
-                f"{nodes} machines cannot be kept: a script runs on one, as there is no srun yet; write --nodes=1 and "
-                "ask for the cores there, or submit a program for several machines with `betimes submit --units`",
+                f"{nodes} machines cannot be kept: a script and its tasks run on one; write --nodes=1 and ask for the "
+                f"cores there, or, with a Ray cluster, `betimes submit --units {nodes} -- PROGRAM`, which is started "
+                "on each machine that it gets",
             )
         tasks = self._count("ntasks") or self._count("ntasks-per-node") or 1
         gpus, kind = self._gpus(tasks)
@@ -469,7 +486,7 @@ class _Reader:
         env = self._read("export", lambda text: exported(text, self.environ))
         if env is None:
             env = exported("ALL", self.environ)
-        tasks = self._count("ntasks") or self._count("ntasks-per-node") or 1
+        tasks = self._count("ntasks") or self._count("ntasks-per-node")  # null: not set, as with Slurm
         known: dict[str, object] = {
             "SUBMIT_DIR": self.workdir,
             "SUBMIT_HOST": socket.gethostname(),
@@ -481,7 +498,8 @@ class _Reader:
             "GPUS": int(fields.get("gpu", 0)) or None,
             "MEM_PER_NODE": _mib(self._read("mem", parse_memory)),
             "MEM_PER_CPU": _mib(self._read("mem-per-cpu", parse_memory)),
-            "JOB_PARTITION": self._read("partition", str),
+            "TASKS_PER_NODE": tasks or 1,
+            "JOB_PARTITION": self._read("partition", str) or "betimes",
             "JOB_ACCOUNT": self._read("account", str),
             "JOB_QOS": self._read("qos", str),
         }

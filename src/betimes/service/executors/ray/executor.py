@@ -258,6 +258,8 @@ def members(launch: Launch, address_of: Callable[[str], str]) -> dict[str, Launc
         "BETIMES_NODES": ",".join(addresses),
         "BETIMES_NODE_UNITS": ",".join(map(str, units.values())),
     }
+    if "SLURM_JOB_NODELIST" in launch.env:  # scripts take the first for the address at which processes meet
+        shared |= dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), ",".join(addresses))
     unit = launch.gpu, launch.cpu, launch.memory_gib
     needed = {node: launch.unit_on.get(node, unit) for node in units}
     return {

@@ -1,0 +1,238 @@
+"""The same scripts and calls by Slurm itself and by our commands: output, states and exit codes agree.
+
+Slurm's daemons run on this machine, in a folder of the test; where they are missing, or the test is not run by root,
+it is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.serving import PATIENCE_S
+from tests.slurm.conftest import Served
+
+SCRIPTS = Path(__file__).parents[1] / "service/spec/slurm_scripts"
+RUN = (
+    *("comments", "exports_some", "folder", "held", "indices", "late_line", "mail", "nextflow", "no_mail"),
+    *("no_options", "one_index", "parsl", "r_report", "relative_folder", "tonight"),
+)
+"""Of the fifty, those that fit this machine, with another body."""
+REFUSED = (
+    "no_interpreter",
+    "wrong_array",
+    "wrong_memory",
+    "wrong_number",
+    "wrong_time",
+    "unknown_option",
+    "no_value",
+)
+BODY = """
+for name in JOB_NAME ARRAY_TASK_ID NTASKS NTASKS_PER_NODE TASKS_PER_NODE CPUS_PER_TASK CPUS_ON_NODE MEM_PER_NODE \
+    JOB_NUM_NODES NNODES JOB_NODELIST PROCID LOCALID NODEID SUBMIT_DIR SUBMIT_HOST RESTART_COUNT JOB_PARTITION; do
+  eval "echo $name=\\${SLURM_$name-none}"
+done
+pwd
+exit ${SLURM_ARRAY_TASK_ID:-3}
+"""
+CALLS = (
+    ("sbatch", "--parsable", "--wrap=true"),
+    ("sbatch", "missing.sh"),
+    ("sbatch", "--foo", "--wrap=true"),
+    ("sbatch", "--wrap=true", "missing.sh"),
+    ("sbatch", "--wait", "-o", "none", "--wrap=exit 5"),
+    ("sbatch", "--wait", "-Q", "-o", "none", "--wrap=srun -n1 sh -c 'exit 6'"),
+    ("scancel", "99999"),
+    ("scancel",),
+    ("squeue", "-j", "99999"),
+    ("squeue", "-h", "-j", "99998,99999"),
+    ("squeue", "-t", "X"),
+    ("squeue", "--foo"),
+    ("squeue", "-h", "-u", "nobody"),
+    ("squeue", "-n", "none"),
+    ("squeue", "--start", "-n", "none"),
+    ("squeue", "--noheader", "-n", "none", "-o", "%i %t", "-t", "all"),
+    ("scontrol", "show", "job", "99999"),
+    ("scontrol", "ping"),
+    ("scontrol", "show", "hostnames", "a[1-3,07],b"),
+    ("scontrol", "foo"),
+    ("sinfo",),
+    ("sinfo", "-h", "-o", "%P %a %D %N"),
+    ("srun", "-l", "-n2", "echo", "hello"),
+    ("srun", "-n2", "sh", "-c", "exit 7"),
+    ("srun", "sh", "-c", "kill -9 $$"),
+    ("srun", "-n1", "-l", "nosuch"),
+    ("srun",),
+)
+FIELDS = ("JobName", "JobState", "Reason", "Requeue", "Restarts", "BatchFlag", "ExitCode", "NumNodes", "NumTasks",
+          "CPUs/Task", "WorkDir", "StdOut", "Partition", "UserId", "Dependency")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment in which Slurm's commands are its own."""
+    path = f"/usr/sbin:/sbin:{os.environ['PATH']}"
+    missing = [
+        name for name in ("munged", "slurmctld", "slurmd", "sbatch") if shutil.which(name, path=path) is None
+    ]
+    if missing or os.geteuid() != 0:
+        pytest.skip(f"Slurm is needed for this, started by root; missing: {', '.join(missing) or 'root'}")
+    folder = tmp_path_factory.mktemp("real")
+    for name in ("munge", "spool", "save"):
+        (folder / name).mkdir(mode=0o700)
+    key = folder / "munge/key"
+    key.write_bytes(secrets.token_bytes(1024))
+    key.chmod(0o400)
+    (folder / "slurm.conf").write_text(_configuration(folder))
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("BETIMES_", "SLURM_"))}
+    env |= {"PATH": path, "SLURM_CONF": str(folder / "slurm.conf")}
+    files = [f"--{name}={folder}/munge/{name[:4]}" for name in ("pid-file", "log-file", "seed-file")]
+    daemons: list[subprocess.Popen[bytes]] = []
+    try:
+        for call in (
+            ["munged", "--foreground", "--force", f"--socket={folder}/socket", f"--key-file={key}", *files],
+            ["slurmctld", "-D"],
+            ["slurmd", "-D"],
+        ):
+            daemons.append(
+                subprocess.Popen(call, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            )
+            time.sleep(0.2)
+        until_at = time.monotonic() + 20.0
+        while "idle" not in (said := _call(env, folder, "sinfo", "-h", "-o", "%t"))[1]:
+            if time.monotonic() > until_at:
+                pytest.skip(f"Slurm does not start here: {said}")
+            time.sleep(0.1)
+        yield env
+    finally:
+        for daemon in daemons[::-1]:
+            daemon.terminate()
+            daemon.wait(PATIENCE_S)
+
+
+def _configuration(folder: Path) -> str:
+    ports: list[int] = []
+    with closing(socket.socket()) as one, closing(socket.socket()) as two:
+        for each in (one, two):
+            each.bind(("127.0.0.1", 0))
+            ports.append(each.getsockname()[1])
+    name = socket.gethostname()
+    return f"""
+ClusterName=betimes
+SlurmctldHost={name}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+SlurmUser=root
+AuthInfo=socket={folder}/socket
+StateSaveLocation={folder}/save
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/linuxproc
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=0
+SlurmdParameters=config_overrides
+NodeName={name} NodeAddr=127.0.0.1 CPUs=8 RealMemory=64000 State=UNKNOWN
+PartitionName=betimes Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def _call(env: dict[str, str], folder: Path, *words: str, stdin: str = "") -> tuple[int, str, str]:
+    done = subprocess.run(
+        words,
+        env=env,
+        cwd=folder,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def _story(env: dict[str, str], folder: Path) -> dict[str, Any]:
+    """What comes of all scripts and calls."""
+    told: dict[str, Any] = {}
+    for name in ("work/ab/cdef", "runinfo", "runs", "sub"):
+        (folder / name).mkdir(parents=True)
+    jobs: dict[str, str] = {}
+    for name in (*RUN, *REFUSED):
+        lines = (
+            (SCRIPTS / f"{name}.sbatch").read_text().replace("/u/me/", "").replace("/scratch/project", "runs")
+        )
+        script = "".join(
+            line
+            for line in lines.splitlines(keepends=True)
+            if line.startswith("#") and "--exclusive" not in line
+        )
+        script = script.replace("#!/usr/bin/env Rscript", "#!/bin/sh")
+        (folder / name).write_text(script + BODY if name not in REFUSED else lines)
+        code, out, err = _call(env, folder, "sbatch", name)
+        told[f"sbatch {name}"] = bool(code), re.sub(r"\d+", "N", out), bool(err) if code else ""
+        if code == 0:
+            jobs[name] = out.split()[-1]
+    until_at = time.monotonic() + PATIENCE_S
+    while (
+        len(_call(env, folder, "squeue", "-h", "-r", "-o", "%i", "-j", ",".join(jobs.values()))[1].split())
+        > 2
+    ):
+        assert time.monotonic() < until_at
+        time.sleep(0.2)
+    names = {job: name for name, job in jobs.items()}
+    for name, job in jobs.items():
+        squeue = ("squeue", "-h", "-r", "-t", "all", "-j", job, "-o", "%i|%j|%t|%T|%D|%P|%r")
+        found = _call(env, folder, *squeue)[1]
+        told[f"squeue {name}"] = sorted(re.sub(rf"(?m)^{job}(?!\d)", "JOB", found).splitlines())
+        if len(told[f"squeue {name}"]) == 1:
+            shown = _call(env, folder, "scontrol", "-o", "show", "job", job)[1]
+            fields = {key: value for key, _, value in (part.partition("=") for part in shown.split())}
+            told[f"scontrol {name}"] = [
+                os.path.normpath(fields[field]).replace(f"slurm-{job}", "slurm-JOB") for field in FIELDS
+            ]
+    for path in (path for path in folder.rglob("*") if path.suffix in (".out", ".log", ".stdout")):
+        title = path.relative_to(folder).as_posix()
+        title = re.sub(r"slurm-(\d+)", lambda number: names.get(number[1], "other"), title)
+        told[f"file {title}"] = path.read_text().splitlines()
+    for call in CALLS:
+        code, out, err = _call(env, folder, *call)
+        lines = sorted(out.replace("local", socket.gethostname()).splitlines())
+        if call[0] == "srun":  # what a job writes to its standard error is among its output with us
+            told[" ".join(call)] = code, [line for line in lines if not line.startswith("srun: error")]
+            continue
+        if call[0] == "sbatch":
+            lines = [re.sub(r"\d+$", "N", line) for line in lines]
+        told[" ".join(call)] = min(code, 1) if "--foo" in call else code, lines, bool(err)
+    return told
+
+
+@pytest.mark.slow
+def test_scripts_and_calls_beside_slurm(served: Served, slurm: dict[str, str], tmp_path: Path) -> None:
+    folders = [tmp_path / "one/here", tmp_path / "two/here"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    theirs, ours = _story(slurm, folders[0]), _story(served.env, folders[1])
+    plain = [
+        {call: str(found).replace(str(folder), "HERE") for call, found in each.items()}
+        for each, folder in zip((theirs, ours), folders, strict=True)
+    ]
+    differing = {
+        call: (ours, theirs) for call, theirs in plain[0].items() if (ours := plain[1][call]) != theirs
+    }
+    assert not differing, "\n".join(
+        f"{call}\n  ours   {one}\n  theirs {two}" for call, (one, two) in differing.items()
+    )
