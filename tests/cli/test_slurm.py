@@ -198,7 +198,7 @@ def test_several_options_for_jobs_and_the_node_of_one_that_runs(slurm: Slurm, li
     assert cut == "       JobID Sta+    JobName\n------------ ---- ----------\n           3 RUN+      align\n"
 
 
-def test_scontrol(slurm: Slurm, live: Background, tmp_path: Path) -> None:
+def test_scontrol(slurm: Slurm, live: Background, betimes: Call, tmp_path: Path) -> None:
     slurm("sbatch", "-t", "1-2", "-c2", "--array=3,5", "-A", "physics", "-d", "afterany:7", stdin=SCRIPT)
     told = slurm("scontrol", "show", "job", "1_5").out
     for part in (
@@ -213,6 +213,13 @@ def test_scontrol(slurm: Slurm, live: Background, tmp_path: Path) -> None:
     assert {live.it.backend.views[job].status for job in (1, 2)} == {Status.HELD}
     assert slurm("scontrol", "release", "jobid=1_3").code == 0
     assert [live.it.backend.views[job].status for job in (1, 2)] == [Status.QUEUED, Status.HELD]
+    assert slurm("scontrol", "update", "jobid=1_5", "TimeLimit=2:00:00", "Dependency=", "Nice=5").code == 0
+    told = slurm("scontrol", "show", "job", "2").out
+    assert "TimeLimit=02:00:00 " in told
+    assert "Dependency=(null)" in told
+    assert "Priority=-5 " in told
+    live.do(live.it.backend.becomes, 1, Status.RUNNING, started_at=time.time())
+    assert slurm("scontrol", "requeue", "1_3").code == 0
     assert "MinJobAge               = 300 sec\n" in slurm("scontrol", "show", "config").out
     assert slurm("scontrol", "show", "node", "here").out.startswith("NodeName=here CPUAlloc=")
     assert slurm("scontrol", "show", "partition").out.startswith("PartitionName=betimes\n")
@@ -227,7 +234,10 @@ def test_scontrol(slurm: Slurm, live: Background, tmp_path: Path) -> None:
         (["hold"], "no job is given"),
         (["show", "licenses"], "show licenses: is not known"),
         (["reboot"], "reboot: is not known"),
-        (["update", "JobId=1", "TimeLimit=10"], "update: cannot be kept"),
+        (["suspend", "1"], "suspend: cannot be kept"),
+        (["update", "JobId=1"], "update: write scontrol update JobId=41 TimeLimit=2:00:00"),
+        (["update", "JobId=1", "NumNodes=2"], "update: numnodes cannot be changed; of timelimit, "),
+        (["update", "JobId=1", "TimeLimit=2h"], "--time: '2h' is not a time"),
         (["--foo", "show", "job"], "--foo: scontrol of Betimes does not know this option"),
         (["show", "node", "elsewhere"], "Node elsewhere not found"),
     ],

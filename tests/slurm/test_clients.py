@@ -20,8 +20,15 @@ pytestmark = pytest.mark.slow
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 INSTALL_S, PATIENCE_S = 600, 240
 SUBMITIT = """
-import time
+import os, signal, time
 import submitit
+
+class Slow(submitit.helpers.Checkpointable):
+    def __call__(self):
+        if "SLURM_RESTART_COUNT" in os.environ:
+            return "resumed"
+        os.kill(os.getpid(), signal.SIGUSR2)  # as when its time is nearly up
+        time.sleep(600)
 
 def add(one, other):
     return one + other
@@ -36,6 +43,7 @@ executor = submitit.AutoExecutor(folder="logs", cluster="slurm")
 executor.update_parameters(timeout_min=5, mem_gb=0.5, slurm_array_parallelism=2)
 job = executor.submit(add, 1, 2)
 assert job.result() == 3
+assert executor.submit(Slow()).result() == "resumed"
 jobs = executor.map_array(tenfold, [1, 2, 3])
 assert [jobs[0].result(), jobs[2].result()] == [10, 30]
 assert "no twos" in str(jobs[1].exception())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import socket
 import time
 from pathlib import Path
@@ -26,6 +27,7 @@ from betimes.cli.slurm_jobs import (
     state_of,
 )
 from betimes.errors import BetimesError, InputError
+from betimes.service.spec.sbatch import Given, read_program
 from betimes.service.spec.spelling import file_name
 
 if TYPE_CHECKING:
@@ -36,11 +38,17 @@ if TYPE_CHECKING:
 Fields = list[list[tuple[str, Any]]]  # of an entity, by lines
 
 _INSTEAD = {
-    "update": "cancel the job and submit it again",
-    "requeue": "cancel the job and submit it again",
     "suspend": "cancel the job, or hold it before it starts",
     "resume": "release it, if it is held",
 }
+
+
+_CHANGES = {
+    "timelimit": "time", "jobname": "job-name", "name": "job-name", "dependency": "dependency", "starttime": "begin",
+    "priority": "priority", "nice": "nice", "partition": "partition", "account": "account", "comment": "comment",
+}  # fmt: skip
+"""What `update` changes, and the option of sbatch that reads its value."""
+_FIELDS = ("name", "time_limit_s", "after", "begin_at", "priority", "labels")
 
 
 def scontrol(words: Sequence[str]) -> None:
@@ -53,8 +61,10 @@ def scontrol(words: Sequence[str]) -> None:
         elif word not in ("-d", "--details", "-Q", "--quiet", "-a", "--all"):
             raise InputError(f"{word}: scontrol of Betimes does not know this option; leave it out")
     verb, *rest = [word for word in words if not word.startswith("-")] or [""]
-    if verb in ("hold", "uhold", "release"):
-        _steer("release" if verb == "release" else "hold", rest)
+    if verb in ("hold", "uhold", "release", "requeue"):
+        _steer(verb.removeprefix("u"), rest)
+    elif verb == "update":
+        _update(rest)
     elif verb == "ping":
         with service_here() as service:
             service.health()
@@ -64,18 +74,40 @@ def scontrol(words: Sequence[str]) -> None:
     elif verb in _INSTEAD:
         raise InputError(f"{verb}: cannot be kept; {_INSTEAD[verb]}")
     else:
-        raise InputError(f"{verb or 'nothing'}: is not known; of show, hold, release, ping")
+        raise InputError(f"{verb or 'nothing'}: is not known; of show, hold, release, requeue, update, ping")
 
 
 def _steer(verb: str, words: Sequence[str]) -> None:
-    """Hold or release jobs: `41`, `41,42_3`, `jobid=41`."""
+    """Hold, release or requeue jobs: `41`, `41,42_3`, `jobid=41`."""
     if not words:
         raise InputError(f"no job is given; write scontrol {verb} 41")
+    if verb == "requeue":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # that of its own job, which asks for this
     with service_here() as service:
         jobs = _jobs(service, ",".join(word.lower().removeprefix("jobid=") for word in words))
-        (service.hold if verb == "hold" else service.release)(
-            [job.job_id for job in jobs], where_possible=len(jobs) > 1
-        )
+        ask = {"hold": service.hold, "release": service.release, "requeue": service.requeue}[verb]
+        ask([job.job_id for job in jobs], where_possible=len(jobs) > 1)
+
+
+def _update(words: Sequence[str]) -> None:
+    """Change a job: `JobId=41 TimeLimit=2:00:00 Dependency=afterok:40`; the options of sbatch read the values."""
+    given = {key.lower(): value for key, _, value in (word.partition("=") for word in words)}
+    text = given.pop("jobid", "")
+    if not text or not given:
+        raise InputError("update: write scontrol update JobId=41 TimeLimit=2:00:00")
+    unknown = next((key for key in given if key not in _CHANGES), None)
+    if unknown is not None:
+        raise InputError(f"update: {unknown} cannot be changed; of {', '.join(_CHANGES)}")
+    options = [Given(_CHANGES[key], value, None) for key, value in given.items()]
+    fields = read_program(["true"], options).fields
+    changes = {name: fields[name] for name in _FIELDS if name in fields}
+    if given.get("dependency") == "":  # waits for none any more
+        changes["after"] = []
+    if not {"name", "jobname"} & given.keys():
+        del changes["name"]  # that of the program
+    with service_here() as service:
+        jobs = _jobs(service, text)
+        service.edit([job.job_id for job in jobs], where_possible=len(jobs) > 1, **changes)
 
 
 def _jobs(service: PlainClient, text: str) -> list[Any]:
