@@ -12,6 +12,7 @@ from betimes.errors import Conflict
 from betimes.service.machines.budgets import Budgets, FleetLimits, parse_budgets
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status
+from betimes.service.views.models import GiveBackSpec
 from tests.service.runtime.test_rentals import House, clouds
 
 DAY_S = 86400.0
@@ -108,6 +109,16 @@ def test_a_budget_is_kept_and_begins_anew_with_the_day(tmp_path: Path, policy: s
     assert {kind for kind, *_ in house.told("limit-reached")} == {"limit-reached"}
 
 
+def test_no_machine_is_rented_that_would_have_to_go_at_once(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await house.submit(3000.0, 3000.0, 3000.0, cpu=4.0)
+        await house.at(200.0)
+
+    # Three minutes of a machine cost 10 cents: one is rented, and no three.
+    house = play(tmp_path, "odb", Settings(budgets=parse_budgets(["0.15usd/day"])), test)
+    assert [node for _, node, _ in house.told("node-added")] == ["own-0", "big-0"]
+
+
 def test_a_budget_of_nothing_rents_nothing(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         (job,) = await house.submit(100.0, cpu=4.0)
@@ -116,6 +127,33 @@ def test_a_budget_of_nothing_rents_nothing(tmp_path: Path) -> None:
         assert "the budget of $0 a month is spent" in await reason(house, job)
 
     play(tmp_path, "odb", Settings(budgets=parse_budgets(["0usd/month"])), test)
+
+
+def test_what_is_rented_is_shown_and_given_back_by_hand(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await house.rent(2)
+        await house.at(60.0)
+        (job,) = await house.submit(3000.0)
+        await house.at(1860.0)
+        machines = (await house.backend.fleet()).machines
+        used = next(each for each in machines if each.jobs == [job])
+        assert (used.why, used.cost_usd, used.paid_until_at) == ("by hand", pytest.approx(1.0), 2860.0)
+        assert (await house.backend.fleet()).today_usd == pytest.approx(2.0)
+        other = next(each.name for each in machines if each.name != used.name)
+        found = await house.backend.give_back(GiveBackSpec(machine=other), "ann")
+        assert [each.name for each in found.machines] == [used.name], "nothing ran on the other"
+        found = await house.backend.give_back(GiveBackSpec(machine=used.name), "ann")
+        assert [(each.name, each.status) for each in found.machines] == [(used.name, "draining")]
+        found = await house.backend.give_back(GiveBackSpec(now=True), "ann")
+        assert (found.machines, found.today_usd) == ([], pytest.approx(2.0))
+        assert found.no_more is not None
+        assert (await house.job(job))[0] == Status.QUEUED
+        with pytest.raises(Conflict, match="nothing is rented"):
+            await house.rent()
+        with pytest.raises(Conflict, match=r"node own-0 is not rented; `betimes fleet` lists what is"):
+            await house.backend.give_back(GiveBackSpec(machine="own-0"), "ann")
+
+    play(tmp_path, "nodes:fifo", Settings(), test)
 
 
 def test_how_budgets_are_written() -> None:

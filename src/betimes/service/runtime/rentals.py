@@ -130,6 +130,10 @@ class Rentals:
         """When there is news to report; infinity: not before the next request."""
         return min(self._news_at, self._cloud.next_at_s())
 
+    def going(self) -> int:
+        """How many machines are still being given back."""
+        return self._cloud.going()
+
     def poll(self) -> bool:
         """Look after the machines, as is to be done each `POLL_S`; whether something has happened for `advance`."""
         return self._cloud.poll()

@@ -15,7 +15,7 @@ from betimes.service.scheduling.state import SchedulerState
 
 NOTICE_S = 120.0  # from a limit's notice until machines are given back, as a cloud gives; of a short lease at most half
 LOOK_S = 10.0  # between two looks at a budget while something is rented
-LEAST_USE_S = 60.0  # that a machine is rented for
+LEAST_USE_S = NOTICE_S + 60.0  # that a machine is rented for
 
 
 class Ending(NamedTuple):
@@ -57,10 +57,14 @@ class LimitsOfFleet:
         most, held = settings.fleet.most_machines, len(self._rented) if held is None else held
         if most is not None and held + count > most:
             return f"the largest fleet is {most} machine{'' if most == 1 else 's'} (--most-machines); {held} rented"
-        offers = settings.offers if offer is None else (offer,)
-        least_usd = count * min(map(_least_usd, offers), default=0.0)
+        least_usd = {each.type: _least_usd(each) for each in settings.offers}
+        new_usd = min(least_usd.values(), default=0.0) if offer is None else least_usd[offer.type]
+        # Those that boot, and those asked for a moment ago, have cost nothing so far.
+        booting = [node.machine.type for node in self._rented.values() if node.up_at is None]
+        to_come_usd = sum(least_usd.get(type_, 0.0) for type_ in booting)
+        to_come_usd += new_usd * (count + max(0, held - len(self._rented)))
         for period, budget_usd in settings.budgets.usd_by_period.items():
-            if self.spent_usd(period, NOTICE_S) + least_usd > budget_usd:
+            if self.spent_usd(period, NOTICE_S) + to_come_usd > budget_usd:
                 return f"the budget of ${budget_usd:g} a {period} is spent"
         return None
 

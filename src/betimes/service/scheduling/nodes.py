@@ -129,10 +129,10 @@ class Nodes:
         self._lose_runs(name, "cloud", reasons.reclaimed(name))
         self._remove(name, "cloud", "reclaimed")
 
-    def end_lease(self, name: str, text: str) -> None:
-        """A limit is reached: a rented machine is given back, with what still runs there."""
-        self._lose_runs(name, "limit", reasons.by_limit(name, text))
-        self._remove(name, "limit", "given-back")
+    def end_lease(self, name: str, cause: str, why: str) -> None:
+        """A rented machine is given back with what runs there, which is requeued."""
+        self._lose_runs(name, cause, reasons.lease_ended(name, why))
+        self._remove(name, cause, "given-back")
 
     def left(self, name: str) -> None:
         """A node has left its cluster, and comes back under another name, if at all."""
@@ -411,11 +411,11 @@ class JobRentals:
         self._nodes.reclaimed(name)
         self._taken(name, number, reasons.reclaimed(name))
 
-    def end_lease(self, name: str, text: str) -> None:
-        """A limit is reached: a machine rented for a job is given back, with the job's run if that had begun."""
+    def end_lease(self, name: str, cause: str, why: str) -> None:
+        """A machine rented for a job is given back, with the job's run if that had begun."""
         number = self._state.ledger.nodes[name].for_job
-        self._nodes.end_lease(name, text)
-        self._taken(name, number, reasons.by_limit(name, text))
+        self._nodes.end_lease(name, cause, why)
+        self._taken(name, number, reasons.lease_ended(name, why))
 
     def _taken(self, name: str, number: int | None, reason: dict[str, Any]) -> None:
         job = self._state.ledger.jobs.get(number) if number is not None else None

@@ -43,7 +43,7 @@ CODES = {
     "booting": "a machine that is rented for it alone is not up yet",
     "speculated": "it ran on a rented machine for as long as a short job may, and starts anew",
     "budget": "its user has no budget left for rented machines",
-    "limit": "its rented machine was given back: a limit for the fleet was reached",
+    "lease-ended": "its rented machine was given back: by a limit for the fleet, or by hand",
     "not-rented": "the cloud did not give out a machine for it",
     "queue-empty": "no job is queued",
     "reserved": "the policy has reserved a later start for it",
@@ -162,9 +162,9 @@ def not_rented(type: str, text: str, again_s: float) -> dict[str, Any]:  # noqa:
     return reason("not-rented", f"no machine of type {type} is rented for it: {text}{when}", type=type)
 
 
-def by_limit(node: str, text: str) -> dict[str, Any]:
+def lease_ended(node: str, why: str) -> dict[str, Any]:
     """Its rented machine had to go."""
-    return reason("limit", f"node {node}, where it ran, was given back, since {text}", node=node)
+    return reason("lease-ended", f"node {node}, where it ran, was given back, since {why}", node=node)
 
 
 def stopping(why: str, by_at: float | None) -> dict[str, Any]:

@@ -351,8 +351,12 @@ class Scheduler:
                 self._state.log("limit-reached", "limit", node=one.node, text=one.text)
                 self.nodes.set_status(one.node, DRAINING, "limit")
             if one.node in self.ledger.nodes and one.end_at <= self.now_at:
-                whose = self.nodes if self.ledger.nodes[one.node].is_shared else self.rentals
-                whose.end_lease(one.node, one.text)
+                self.end_lease(one.node, "limit", one.text)
+
+    def end_lease(self, name: str, cause: str, why: str) -> None:
+        """Give a rented machine back with what runs there, which is requeued; why: completes `given back, since`."""
+        whose = self.nodes if self.ledger.nodes[name].is_shared else self.rentals
+        whose.end_lease(name, cause, why)
 
     def take(self) -> Changes:
         """The results since the last call: events, effects, rows of jobs, and rows of runs."""
