@@ -12,7 +12,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from betimes.service.api.limits import MOST_JOB_NUMBER
 from betimes.service.api.models import ErrorBody, JobBatch, JobNumbers, PolicyChoice, ProgressReport
 from betimes.service.spec.job_spec import SHA256, JobSpec
-from betimes.service.views.models import EventView, NodeSpec, TuneSpec, WhatIfSpec
+from betimes.service.views.models import EventView, GiveBackSpec, NodeSpec, TuneSpec, WhatIfSpec
 
 PREFIX = "/api/v1"
 JobId = Annotated[int, Path(ge=1, le=MOST_JOB_NUMBER, description="a job's number")]
@@ -132,6 +132,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         PolicyChoice,
         ProgressReport,
         NodeSpec,
+        GiveBackSpec,
         EventView,
         TuneSpec,
         WhatIfSpec,
