@@ -266,6 +266,10 @@ class Service:
         self._ask("fleet", None)
         return FLEET
 
+    def give_back(self, machine: str | None = None, *, now: bool = False) -> FleetView:
+        self._ask("give_back", (machine, now))
+        return FLEET.model_copy(update={"machines": []}) if now else FLEET
+
     def fleet_plan(self) -> FleetPlanView:
         self._ask("fleet_plan", None)
         return FLEET_PLAN

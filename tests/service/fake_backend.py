@@ -32,6 +32,7 @@ from betimes.service.views.models import (
     EventView,
     FleetPlanView,
     FleetView,
+    GiveBackSpec,
     Health,
     HelpsView,
     JobFilter,
@@ -266,6 +267,12 @@ class FakeBackend:
     async def fleet(self) -> FleetView:
         self._may_fail()
         return FLEET
+
+    async def give_back(self, spec: GiveBackSpec, user: str) -> FleetView:
+        self._may_fail()
+        if spec.machine not in (None, "c4-0"):
+            raise Unknown(f"there is no node {spec.machine}")
+        return FLEET.model_copy(update={"machines": []})
 
     async def fleet_plan(self) -> FleetPlanView:
         self._may_fail()

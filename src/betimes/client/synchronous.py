@@ -351,6 +351,14 @@ class Client:
         """What is rented now, what it costs an hour, and what a machine for each task would cost."""
         return self._ask(Call("GET", f"{API}/fleet", "FleetView"))
 
+    def give_back(self, machine: str | None = None, *, now: bool = False) -> FleetView:
+        """Give back a rented machine; null: all, and nothing more is rented until the service starts again.
+
+        now: with what runs there, which is requeued; else once nothing does. Raises Unknown, Conflict.
+        """
+        body = json.dumps({"machine": machine, "now": now}).encode()
+        return self._ask(Call("POST", f"{API}/fleet/release", "FleetView", body=body, repeatable=False))
+
     def fleet_plan(self) -> FleetPlanView:
         """What the policy in force would rent, give back and move now, with reasons; nothing is changed by that.
 

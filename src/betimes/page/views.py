@@ -293,7 +293,6 @@ async def machines(reads: PageReads, request: Request, session: Session) -> dict
             if has[what]
         ],
         "fleet": await reads.backend.fleet(),
-        "leases": reads.leases(),
         "spent": [
             (user, month, usd)
             for user, months in sorted(reads.backend.scheduler.ledger.spent_usd.items())

@@ -346,12 +346,22 @@ def test_fleet(betimes: Call, service: Service) -> None:
     assert "c4-0" in found.out
     assert "1 rented, $0.2 an hour; a machine for each task would be $0.3" in found.out
     assert "Job 5 moves: expected to save $0.1 an hour for $0.004" in found.out
+    assert "by eva, for all jobs" in betimes("fleet", "-o", "wide").out
+    assert "Spent: $0.5 today, $2.00 this month" in found.out
     planned = betimes("fleet", "plan")
     assert "migrate" in planned.out
     assert "$0.1 an hour less; the next round is at" in planned.out
     assert betimes("fleet", "--json").json()["saving_usd_per_h"] == 0.1
     assert betimes("fleet", "plan", "--json").json()["steps"][1]["machine"] == "c2-0"
-    assert service.asked == [("fleet", None), ("fleet_plan", None), ("fleet", None), ("fleet_plan", None)]
+    fleet, plan = ("fleet", None), ("fleet_plan", None)
+    assert service.asked == [fleet, fleet, plan, fleet, plan]
+
+
+def test_rented_machines_are_given_back(betimes: Call, service: Service) -> None:
+    assert "c4-0" in betimes("fleet", "release", "c4-0").out
+    assert "Nothing is rented" in betimes("fleet", "release", "c4-0", "--now").out
+    assert betimes("fleet", "release", "c4-0", "--json").json()["usd_per_h"] == 0.2
+    assert service.asked == [("give_back", ("c4-0", each)) for each in (False, True, False)]
 
 
 def test_the_best_other_member_is_the_one_with_the_best_score(betimes: Call, service: Service) -> None:

@@ -285,6 +285,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "node-status": _node_is,
     "node-gone": _node_gone,
     "not-rented": _not_rented,
+    "limit-reached": _not_rented,
     "ordered": _ordered,
     "selected": _selected,
     "not-selected": _problem,

@@ -20,7 +20,7 @@ from betimes.service.api.models import (
 )
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import SHA256, JobSpec
-from betimes.service.views.models import EventView, NodeSpec, TuneSpec, WhatIfSpec
+from betimes.service.views.models import EventView, GiveBackSpec, NodeSpec, TuneSpec, WhatIfSpec
 
 PREFIX = "/api/v1"
 JobId = Annotated[int, Path(ge=1, le=MOST_JOB_NUMBER, description="a job's number")]
@@ -142,6 +142,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         PolicyChoice,
         ProgressReport,
         NodeSpec,
+        GiveBackSpec,
         EventView,
         TuneSpec,
         WhatIfSpec,

@@ -121,7 +121,8 @@ PORTFOLIO = PortfolioView(
 FLEET = FleetView(
     policy="eva", machines=[FleetMachine(
         name="c4-0", type="c4", status="up", usd_per_h=0.2, rented_at=_NOON, jobs=[3, 5],
-    )], usd_per_h=0.2, no_packing_usd_per_h=0.3, saving_usd_per_h=0.1, moves=[FleetMove(
+        why="by eva, for all jobs", paid_until_at=_NOON + 600, cost_usd=0.03,
+    )], usd_per_h=0.2, no_packing_usd_per_h=0.3, saving_usd_per_h=0.1, today_usd=0.5, month_usd=2.0, moves=[FleetMove(
         job=5, decided_at=_NOON, expected_saving_usd_per_h=0.1, expected_cost_usd=0.004,
     )],
 )  # fmt: skip

@@ -249,6 +249,10 @@ class FakeCloud:
         """False: nothing happens here but what `next_at_s` foresees."""
         return False
 
+    def going(self) -> int:
+        """None: what is given back later is held until then."""
+        return 0
+
     def process_of(self, node: str) -> int | None:
         """Null: nothing runs on a made-up machine."""
         return None

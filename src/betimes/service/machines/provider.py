@@ -133,6 +133,10 @@ class Provider(Protocol):
         """Booted machines held, by type and number: those to resume."""
         ...
 
+    def going(self) -> int:
+        """How many machines are still being given back, without being held any more."""
+        ...
+
     def given_out(self, request: RequestId) -> list[Machine] | None:
         """A request's machines held, booted or not; null: it has not been answered yet."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from betimes.cluster.cluster import NodeGroup
@@ -18,7 +18,7 @@ from betimes.service.scheduling.decisions import Selection
 from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Places
 from betimes.service.scheduling.jobs import Action
-from betimes.service.scheduling.node import LOST, Node
+from betimes.service.scheduling.node import DRAINING, LOST, Node
 from betimes.service.scheduling.run_reports import Report, RunId
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_changes import JobChanges
@@ -230,6 +230,30 @@ class ExpireLease(Command[None]):
     def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
         if scheduler.ledger.nodes[self.name].is_there:
             scheduler.nodes.set_status(self.name, LOST, "timer")
+
+
+@dataclass(frozen=True)
+class GiveBackMachines(Command[None]):
+    """Give back a rented machine, or all (null), after which nothing more is rented.
+
+    now: with what runs there; else once nothing does.
+    """
+
+    name: str | None
+    now: bool
+    user: str
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        if self.name is not None and scheduler.nodes.node(self.name).rented_at is None:
+            raise Conflict(f"node {self.name} is not rented; `betimes fleet` lists what is")
+        rented = [name for name, node in scheduler.ledger.nodes.items() if node.rented_at is not None]
+        if self.name is None:
+            scheduler.settings.fleet = replace(scheduler.settings.fleet, most_machines=0)
+        for name in rented if self.name is None else [self.name]:
+            if self.now:
+                scheduler.end_lease(name, f"user:{self.user}", f"{self.user} has asked for that")
+            else:
+                scheduler.nodes.set_status(name, DRAINING, f"user:{self.user}")
 
 
 @dataclass(frozen=True)

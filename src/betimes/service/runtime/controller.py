@@ -95,7 +95,8 @@ class Controller:
         self.store, self.default_run_s, self.kernels = store, default_run_s, kernels
         self.settings = settings
         if rentals is not None:
-            self.settings = replace(settings, offers=rentals.offers, quota=rentals.quota)
+            limits = [each for each in (rentals.quota, settings.fleet.most_machines) if each is not None]
+            self.settings = replace(settings, offers=rentals.offers, quota=min(limits, default=None))
         self.clock, self.launches, self.rentals = clock, launches, rentals
         self.scheduler = self._scheduler(Ledger(default_run_s))
         self.inbox, self.background = Inbox(), Background()

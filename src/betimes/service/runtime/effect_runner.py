@@ -94,12 +94,12 @@ class EffectRunner:
             return
         if isinstance(effect, RentMachines):
             assert self._rentals is not None, "machines are rented from a cloud"
-            self._rentals.order(scheduler.now_at, effect.job, effect.type, effect.count)
+            self._rentals.order(scheduler, effect.job, effect.type, effect.count)
             self._inbox.woken.set()
             return
         if isinstance(effect, OrderMachine):
             assert self._rentals is not None, "machines are rented from a cloud"
-            self._rentals.order_shared(scheduler.now_at, effect.type, effect.move)
+            self._rentals.order_shared(scheduler, effect.type, effect.move)
             self._inbox.woken.set()
             return
         if isinstance(effect, SelectMember):

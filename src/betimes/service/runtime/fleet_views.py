@@ -25,15 +25,18 @@ from betimes.errors import Conflict
 from betimes.service.engines.dedicated_machines import rooms_of, shapes_of, times_on
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.plans import Question, answer
+from betimes.service.machines.budgets import DAY, MONTH
+from betimes.service.scheduling.fleet_limits import charged_usd
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.ledger import paid_until
 from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.nodes import S_PER_H
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.views.models import FleetMachine, FleetMove, FleetPlanView, FleetStep, FleetView
 
 
-def fleet(scheduler: Scheduler) -> FleetView:
-    """The rented fleet."""
+def fleet(scheduler: Scheduler, going: int = 0) -> FleetView:
+    """The rented fleet; going: machines that the cloud is still being asked to take back."""
     ledger, engine = scheduler.ledger, scheduler.engine
     rented = [node for node in ledger.nodes.values() if node.rented_at is not None]
     machines = [
@@ -44,6 +47,9 @@ def fleet(scheduler: Scheduler) -> FleetView:
             usd_per_h=node.machine.usd_per_h or 0.0,
             rented_at=node.rented_at or 0.0,
             jobs=_jobs_on(scheduler, node),
+            why=_why(node, ledger.policy),
+            paid_until_at=_paid_until_at(scheduler, node),
+            cost_usd=charged_usd(node, scheduler.settings.offers, scheduler.now_at),
         )
         for node in rented
     ]
@@ -55,8 +61,31 @@ def fleet(scheduler: Scheduler) -> FleetView:
         usd_per_h=usd_per_h,
         no_packing_usd_per_h=alone,
         saving_usd_per_h=None if alone is None else alone - usd_per_h,
+        today_usd=scheduler.limits.spent_usd(DAY),
+        month_usd=scheduler.limits.spent_usd(MONTH),
+        going=going,
+        no_more=scheduler.limits.why_no_more(),
         moves=[_move(scheduler, job) for job in ledger.jobs.values() if job.next_move or job.move],
     )
+
+
+def _why(node: Node, policy: str) -> str:
+    if node.for_job is not None:
+        return f"for job {node.for_job} of {node.for_user or 'a user'} alone"
+    return f"by {policy}, for all jobs" if node.by_policy else "by hand"
+
+
+def _paid_until_at(scheduler: Scheduler, node: Node) -> float | None:
+    """Until when a machine is paid; null: nothing is charged for it yet."""
+    offers = scheduler.settings.offers
+    offer = next((each for each in offers if each.type == node.machine.type), None)
+    if offer is None or node.rented_at is None:
+        return None
+    booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
+    since_at = offer.billing.since_s(node.rented_at, booted_at)
+    if since_at > scheduler.now_at:
+        return None
+    return since_at + S_PER_H * charged_usd(node, offers, scheduler.now_at, usd_per_h=1.0)
 
 
 def _move(scheduler: Scheduler, job: Job) -> FleetMove:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Mapping
 from itertools import islice
@@ -16,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from betimes.cluster.billing import Prices, lease_usd
 from betimes.service.runtime.queue_order import Found, Group, Place, QueueOrder
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.to_views import job_view
@@ -69,13 +67,6 @@ class Span(NamedTuple):
     outcome: str | None = None
     grace: tuple[float, float] | None = None  # it was asked to leave, and must have left
     is_moved: bool = False  # the run before it was on other nodes
-
-
-class Lease(NamedTuple):
-    """What a rented machine has come to; null: nothing is charged for it yet."""
-
-    paid_until_at: float | None
-    cost_usd: float
 
 
 class _Kept(NamedTuple):
@@ -199,23 +190,6 @@ class PageReads:
         """Whether a run goes on."""
         job = self.backend.scheduler.ledger.jobs.get(number)
         return job is not None and job.run is not None and job.run.number == run
-
-    def leases(self) -> dict[str, Lease]:
-        """By rented machine: until when it is paid, and what that comes to."""
-        ledger, settings = self.backend.scheduler.ledger, self.backend.scheduler.settings
-        offers, now_at = {offer.type: offer for offer in settings.offers}, self.now_at
-        found: dict[str, Lease] = {}
-        for name, node in ledger.nodes.items():
-            offer = offers.get(node.machine.type)
-            if node.rented_at is None or offer is None:
-                continue
-            booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
-            since_at = offer.billing.since_s(node.rented_at, booted_at)
-            charged_h = float(lease_usd(offer.billing, Prices(1.0), since_at, now_at))
-            usd_per_h = offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h
-            is_charged = since_at <= now_at
-            found[name] = Lease(since_at + 3600.0 * charged_h if is_charged else None, charged_h * usd_per_h)
-        return found
 
     async def held(self, from_at: float, to_at: float) -> list[tuple[float, float, float, float]]:
         """The latest `MOST_RUNS` runs in a window: from, until at most now, and the GPUs and cores that they hold."""

@@ -71,6 +71,9 @@ class Rentals:
         nodes = scheduler.ledger.nodes.values()
         if any(node.machine.type == type and node.rented_at is None for node in nodes):
             raise Conflict(f"there are nodes of type {type} that are not rented; call the cloud's otherwise")
+        why = self._limit(scheduler, type, count)
+        if why is not None:
+            raise Conflict(f"nothing is rented: {why}")
         try:
             answer = self._cloud.request(scheduler.now_at, type, count)
         except Unknown as error:
@@ -81,18 +84,22 @@ class Rentals:
             raise Conflict(f"{answer.text}; ask for fewer, or give some back (`betimes nodes drain`)")
         return self._boot(scheduler, cause)
 
-    def order(self, now_at: float, job: int, type: str, count: int) -> None:  # noqa: A002
+    def order(self, scheduler: Scheduler, job: int, type: str, count: int) -> None:  # noqa: A002
         """Ask for machines for one job alone; `advance` reports the result."""
-        self._order(now_at, _ForJob(job), type, count)
+        self._order(scheduler, _ForJob(job), type, count)
 
-    def order_shared(self, now_at: float, type: str, move: RentMachine) -> None:  # noqa: A002
+    def order_shared(self, scheduler: Scheduler, type: str, move: RentMachine) -> None:  # noqa: A002
         """Ask for a machine that the policy has decided to rent; `advance` reports the result."""
-        self._order(now_at, _ForPolicy(move), type, 1)
+        self._order(scheduler, _ForPolicy(move), type, 1)
 
-    def _order(self, now_at: float, order: _Order, type: str, count: int) -> None:  # noqa: A002
-        self._news_at = now_at
+    def _order(self, scheduler: Scheduler, order: _Order, type: str, count: int) -> None:  # noqa: A002
+        self._news_at = scheduler.now_at
+        why = self._limit(scheduler, type, count)
+        if why is not None:
+            self._refusals.append(_Refusal(order, type, why))
+            return
         try:
-            answer = self._cloud.request(now_at, type, count)
+            answer = self._cloud.request(scheduler.now_at, type, count)
         except (CloudError, Unknown) as error:
             self._refusals.append(_Refusal(order, type, str(error)))
             return
@@ -100,6 +107,13 @@ class Rentals:
             self._refusals.append(_Refusal(order, type, answer.text))
         else:
             self._orders[answer] = order
+
+    def _limit(self, scheduler: Scheduler, type: str, count: int) -> str | None:  # noqa: A002
+        """Why the operator's limits allow no such machines; null: they do."""
+        offer = next((each for each in self.offers if each.type == type), None)
+        names = {machine.name for machine in (*self._cloud.machines(), *self._cloud.booting())}
+        asked = sum(self._cloud.given_out(request) is None for request in self._orders)
+        return scheduler.limits.why_no_more(offer, count, len(names) + asked)
 
     def give_back(self, node: str, now_at: float) -> None:
         """Give a node back. Raises CloudError, in which case it is still held."""
@@ -115,6 +129,10 @@ class Rentals:
     def next_at(self) -> float:
         """When there is news to report; infinity: not before the next request."""
         return min(self._news_at, self._cloud.next_at_s())
+
+    def going(self) -> int:
+        """How many machines are still being given back."""
+        return self._cloud.going()
 
     def poll(self) -> bool:
         """Look after the machines, as is to be done each `POLL_S`; whether something has happened for `advance`."""

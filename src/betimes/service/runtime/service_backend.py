@@ -30,6 +30,7 @@ from betimes.service.runtime.commands import (
     AddNodes,
     CancelJobs,
     EditJobs,
+    GiveBackMachines,
     HoldJobs,
     ReleaseJobs,
     RentNodes,
@@ -79,6 +80,7 @@ from betimes.service.views.models import (
     EventView,
     FleetPlanView,
     FleetView,
+    GiveBackSpec,
     Health,
     HelpsView,
     JobFilter,
@@ -489,6 +491,11 @@ class ServiceBackend:
         node = await self.controller.ask(SetNodeStatus(name, UP, f"user:{user}"))
         return node_view(name, node, self.scheduler)
 
+    async def give_back(self, spec: GiveBackSpec, user: str) -> FleetView:
+        """Give back rented machines; what is rented then. Raises Unknown, Conflict."""
+        await self.controller.ask(GiveBackMachines(spec.machine, spec.now, user))
+        return await self.fleet()
+
     async def heartbeat(self, name: str) -> Lease:
         """A heartbeat; the next one must come within the lease. Raises Unknown, Conflict."""
         return await self.controller.beat(name)
@@ -515,7 +522,8 @@ class ServiceBackend:
 
     async def fleet(self) -> FleetView:
         """The rented fleet and its cost."""
-        return fleet(self.scheduler)
+        rentals = self.controller.rentals
+        return fleet(self.scheduler, rentals.going() if rentals is not None else 0)
 
     async def fleet_plan(self) -> FleetPlanView:
         """The policy's next changes. Raises Conflict for one that does not plan in rounds."""

@@ -26,7 +26,7 @@ from betimes.service.engines.named_policies import check_live, kind_of, shared_o
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import Contention, LivePool
 from betimes.service.engines.speedups import speed
-from betimes.service.machines.budgets import Budgets
+from betimes.service.machines.budgets import Budgets, FleetLimits
 from betimes.service.scheduling.engine_job import at_width, held_by, wanted_of
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.node import BOOTING, UP, Node
@@ -48,7 +48,8 @@ class Settings:
     quota: int | None = None  # of these at once; null: any number
     plans_aside: bool = False  # planners answer in a thread, in a later turn, and not at the instant itself
     resources: dict[str, int] = field(default_factory=dict[str, int])  # that are counted, besides machines
-    budgets: Budgets = field(default_factory=Budgets)  # for machines that are rented for one job alone
+    budgets: Budgets = field(default_factory=Budgets)
+    fleet: FleetLimits = field(default_factory=FleetLimits)
 
 
 @dataclass

@@ -32,6 +32,7 @@ KINDS = {
     "node-watched": "a node has sent its first heartbeat, and is lost if later ones do not arrive",
     "node-gone": "a rented node was given back, reclaimed by the cloud, or never booted; or a node left its cluster",
     "not-rented": "the cloud refused a machine that the policy ordered, or nodes after it had accepted the request",
+    "limit-reached": "a rented machine has to go by a limit of the operator's: nothing more starts there",
     "selected": "the portfolio has chosen the member that decides from now on; the scores of those simulated",
     "not-selected": "a selection failed, or came too late; the member in force goes on deciding",
     "not-planned": "a planner failed, or answered too late; what it decided before holds",

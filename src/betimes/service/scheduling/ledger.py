@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from betimes.errors import StoreError
 from betimes.foresight.promise_model import Queue
 from betimes.service.engines.plans import alone_usd_per_h
-from betimes.service.machines.budgets import month_of
+from betimes.service.machines.budgets import DAY, MONTH, month_of, period_since
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
 from betimes.service.scheduling.broken_promises import judged
 from betimes.service.scheduling.events import Event
@@ -63,6 +63,9 @@ class Ledger:
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
+        self.gone_usd: dict[
+            str, float
+        ] = {}  # machines gone, by the present day and month, as `day 1767225600`
         self.spent_usd: dict[str, dict[str, float]] = {}  # by user and month, on machines for one job alone
         self.over: dict[
             int, str
@@ -113,6 +116,7 @@ class Ledger:
                 "nodes": [node.to_json() for node in self.nodes.values()],
                 "rented": self.rented,
                 "spent_usd": self.spent_usd,
+                **({"gone_usd": self.gone_usd} if self.gone_usd else {}),
                 "over": sorted(self.over.items()),
                 "run_times": self.runtime_estimates.to_json(),
                 "restarts": asdict(self.restart_cost),
@@ -145,7 +149,7 @@ class Ledger:
         if "promises" in found:  # earlier versions learned otherwise, or not at all
             ledger.promise_errors = PromiseErrors.from_json(found["promises"])
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
-        ledger.spent_usd = found.get("spent_usd", {})
+        ledger.spent_usd, ledger.gone_usd = found.get("spent_usd", {}), found.get("gone_usd", {})
         ledger.member, ledger.record = found.get("member"), PolicyRecord(**found.get("record", {}))
         ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
@@ -521,10 +525,24 @@ def _node_watched(ledger: Ledger, event: Event, _: Job | None) -> None:
 def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
     del ledger.nodes[str(event.node)]
     ledger.record.machine_s += event.data.get("charged_s", 0.0)
+    if event.data.get("cost_usd"):
+        _count_cost(ledger, event)
     if "cost_usd" in event.data and event.data.get("for_user") is not None:
         months = ledger.spent_usd.setdefault(event.data["for_user"], {})
         month = month_of(event.at_s)
         months[month] = months.get(month, 0.0) + event.data["cost_usd"]
+
+
+def _count_cost(ledger: Ledger, event: Event) -> None:
+    """Add the cost of a machine that is gone to the present day and month, by its time in them."""
+    rented_at, counted = event.data["rented_at"], dict[str, float]()
+    for period in (DAY, MONTH):
+        since_at = period_since(period, event.at_s)
+        lasted_s = event.at_s - rented_at
+        share = 1.0 if rented_at >= since_at else (event.at_s - since_at) / lasted_s
+        key = f"{period} {since_at:.0f}"
+        counted[key] = ledger.gone_usd.get(key, 0.0) + share * event.data["cost_usd"]
+    ledger.gone_usd = counted
 
 
 def _idle(ledger: Ledger, event: Event, _: Job | None) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from betimes.cluster import Offer
-from betimes.cluster.billing import Prices, lease_usd
 from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY
 from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
 from betimes.errors import Conflict, Unknown
@@ -20,6 +18,7 @@ from betimes.service.scheduling.admission import over_budget, rented_usd
 from betimes.service.scheduling.effects import DropRun, GiveBack, OrderMachine, RentMachines, StopRun
 from betimes.service.scheduling.engine_factory import ordered_name
 from betimes.service.scheduling.engine_renewal import EngineRenewal
+from betimes.service.scheduling.fleet_limits import charged_usd
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Node
@@ -130,6 +129,11 @@ class Nodes:
         self._lose_runs(name, "cloud", reasons.reclaimed(name))
         self._remove(name, "cloud", "reclaimed")
 
+    def end_lease(self, name: str, cause: str, why: str) -> None:
+        """A rented machine is given back with what runs there, which is requeued."""
+        self._lose_runs(name, cause, reasons.lease_ended(name, why))
+        self._remove(name, cause, "given-back")
+
     def left(self, name: str) -> None:
         """A node has left its cluster, and comes back under another name, if at all."""
         self._lose_runs(name, "cluster", reasons.node_lost(name))
@@ -174,10 +178,10 @@ class Nodes:
         node = replace(self._state.ledger.nodes[name], status=GONE)
         if node.is_shared:
             self._keep_off(name)
-        costs = node.by_policy or not node.is_shared
         cost: dict[str, Any] = {}
-        if costs:
+        if node.rented_at is not None:
             cost["cost_usd"] = self._cost_usd(node, why)
+        if node.by_policy or not node.is_shared:
             cost["charged_s"] = self._cost_usd(node, why, usd_per_h=1.0) * S_PER_H
         self._state.log("node-gone", cause, node=name, why=why, **node.to_json(), **cost)
         if why == "given-back":
@@ -193,7 +197,7 @@ class Nodes:
         return node.by_policy and bool(self._engine.shared_offers) and not self._engine.stands_by
 
     def _cost_usd(self, node: Node, why: str, usd_per_h: float | None = None) -> float:
-        """Cost of a machine rented by the policy that goes now."""
+        """Cost of a rented machine that goes now."""
         if why == "boot-failed":
             return 0.0
         offers, releases = self._engine.settings.offers, why == "given-back"
@@ -240,30 +244,6 @@ class Nodes:
             elif any(where == name for where, _ in bound):
                 self._engine.lose(job)
                 self._state.log("unbound", "policy", job.job_id)
-
-
-def charged_usd(
-    node: Node,
-    offers: Sequence[Offer],
-    until_at: float,
-    *,
-    releases: bool = False,
-    usd_per_h: float | None = None,
-) -> float:
-    """The charge for a rented machine until an instant; releases: it is given back then, which takes a while.
-
-    usd_per_h: at this price; null: at its present one.
-    """
-    offer = next((each for each in offers if each.type == node.machine.type), None)
-    if offer is None or node.rented_at is None:
-        return 0.0
-    booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
-    since_at = offer.billing.since_s(node.rented_at, booted_at)
-    known = offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h
-    prices = Prices(known if usd_per_h is None else usd_per_h)
-    return float(
-        lease_usd(offer.billing, prices, since_at, until_at + (offer.release_s if releases else 0.0))
-    )
 
 
 class MachineRentals:
@@ -429,10 +409,19 @@ class JobRentals:
         """The cloud has taken away a machine rented for a job, with the job's run if that had begun."""
         number = self._state.ledger.nodes[name].for_job
         self._nodes.reclaimed(name)
+        self._taken(name, number, reasons.reclaimed(name))
+
+    def end_lease(self, name: str, cause: str, why: str) -> None:
+        """A machine rented for a job is given back, with the job's run if that had begun."""
+        number = self._state.ledger.nodes[name].for_job
+        self._nodes.end_lease(name, cause, why)
+        self._taken(name, number, reasons.lease_ended(name, why))
+
+    def _taken(self, name: str, number: int | None, reason: dict[str, Any]) -> None:
         job = self._state.ledger.jobs.get(number) if number is not None else None
         if job is not None and job.rental is not None and name in job.rental.nodes:
             self._engine.lose_machines(job, TAKEN_AWAY)
-            self._unrent(job, reasons.reclaimed(name))
+            self._unrent(job, reason)
 
     def stop_speculating(self, job: Job) -> None:
         """A speculative run has taken as long as a short job may: stop it; the job starts anew."""

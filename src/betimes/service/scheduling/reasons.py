@@ -18,6 +18,7 @@ from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.scheduling.engine_factory import pool_resource
 from betimes.service.scheduling.engine_job import wanted_of
+from betimes.service.scheduling.fleet_limits import LimitsOfFleet
 from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
@@ -43,6 +44,7 @@ CODES = {
     "booting": "a machine that is rented for it alone is not up yet",
     "speculated": "it ran on a rented machine for as long as a short job may, and starts anew",
     "budget": "its user has no budget left for rented machines",
+    "lease-ended": "its rented machine was given back: by a limit for the fleet, or by hand",
     "not-rented": "the cloud did not give out a machine for it",
     "queue-empty": "no job is queued",
     "reserved": "the policy has reserved a later start for it",
@@ -172,6 +174,11 @@ def not_rented(type: str, text: str, again_s: float) -> dict[str, Any]:  # noqa:
     return reason("not-rented", f"no machine of type {type} is rented for it: {text}{when}", type=type)
 
 
+def lease_ended(node: str, why: str) -> dict[str, Any]:
+    """Its rented machine had to go."""
+    return reason("lease-ended", f"node {node}, where it ran, was given back, since {why}", node=node)
+
+
 def stopping(why: str, by_at: float | None) -> dict[str, Any]:
     """Its run is stopping."""
     text = {
@@ -289,6 +296,9 @@ class WaitReasons:
     def __init__(self, state: SchedulerState, engine: PolicyEngine, forecast: Forecast | None) -> None:
         self.forecast = forecast
         self._state, self._engine = state, engine
+        limits = LimitsOfFleet(state, engine)
+        rents = not engine.stands_by and (engine.shared_offers or engine.offers_for_jobs)
+        self._no_more = limits.why_no_more() if rents else None
         self._lacks = dict[_Asked, _Lack | None]()  # a long queue asks for few different things
 
     def live_job(self, number: int) -> Job | None:
@@ -309,6 +319,8 @@ class WaitReasons:
         The job may be an unsubmitted one, numbered 0 as in the forecast.
         """
         found = self._why(job)
+        if self._no_more is not None and job.rental is None and job.spec.rent != "never":
+            found = {**found, "text": f"{found['text']}; nothing more is rented, since {self._no_more}"}
         until_s = job.account.waits_until_s if job.account is not None and job.rental is None else None
         if until_s is None:
             return found

@@ -26,11 +26,13 @@ from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.engine_job import wanted_for, wanted_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.fleet_limits import LimitsOfFleet
 from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
 from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.node import DRAINING
 from betimes.service.scheduling.nodes import JobRentals, MachineRentals, Nodes
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.reasons import WaitReasons
@@ -77,6 +79,7 @@ class Scheduler:
         self.edits = Edits(state, engine, self.jobs, self.admission, self.policy)
         self.reports = ReportHandling(state, engine, self.jobs, runs, sets, self.policy)
         self.nodes = Nodes(state, engine, self.jobs, runs, sets, self.policy)
+        self.limits = LimitsOfFleet(state, engine)
         self.machines = MachineRentals(state, engine, self.nodes)
         self.rentals = JobRentals(state, engine, runs, self.nodes)
         self.selection = MemberSelection(state, engine)
@@ -270,7 +273,8 @@ class Scheduler:
         if self._state.siblings.are_untold:
             return self.now_at
         index = self._state.job_index
-        return min(self._engine.next_timer_at(), index.delays.next_at(), self.promises.next_at())
+        own_at = min(index.delays.next_at(), self.promises.next_at(), self.limits.next_at())
+        return min(self._engine.next_timer_at(), own_at)
 
     def begin(self, now_at: float) -> None:
         """Set the time, never earlier than before: timers that are over go off first.
@@ -311,6 +315,7 @@ class Scheduler:
         else:  # after a start, runs may have ended in time of which the reports are still to come
             self.promises.note_passed()
         self.jobs.admit_delayed()
+        self._keep_limits()
         self.nodes.retire_drained()
         self.machines.give_back_unmanaged()
         self._sets.review()
@@ -348,6 +353,21 @@ class Scheduler:
         self.selection.ask()
         self.planner.ask()
         self._decisions.explain_idle(rounds)
+
+    def _keep_limits(self) -> None:
+        """Let machines drain, and then give them back, that have to go by a limit of the operator's."""
+        for one in list(self.limits.endings()):
+            node = self.ledger.nodes.get(one.node)
+            if node is not None and one.notice_at <= self.now_at and node.status != DRAINING:
+                self._state.log("limit-reached", "limit", node=one.node, text=one.text)
+                self.nodes.set_status(one.node, DRAINING, "limit")
+            if one.node in self.ledger.nodes and one.end_at <= self.now_at:
+                self.end_lease(one.node, "limit", one.text)
+
+    def end_lease(self, name: str, cause: str, why: str) -> None:
+        """Give a rented machine back with what runs there, which is requeued; why: completes `given back, since`."""
+        whose = self.nodes if self.ledger.nodes[name].is_shared else self.rentals
+        whose.end_lease(name, cause, why)
 
     def take(self) -> Changes:
         """The results since the last call: events, effects, rows of jobs, and rows of runs."""

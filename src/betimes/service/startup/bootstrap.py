@@ -27,6 +27,7 @@ from betimes.service.executors.ray.joining import Change, JoinedCluster, join
 from betimes.service.executors.rented.agents import OwnNodesExecutor
 from betimes.service.executors.rented.command_cloud import open_command
 from betimes.service.executors.rented.local_cloud import LOCAL_OFFERS, open_local
+from betimes.service.machines.budgets import FleetLimits
 from betimes.service.machines.cloud_file import cloud_of, read_cloud, read_offers
 from betimes.service.machines.local import discover
 from betimes.service.machines.machine import HERE, Machine, machines_of_cluster
@@ -132,6 +133,7 @@ def _engine_settings(config: ServiceConfig) -> Settings:
         level=config.level,
         budgets=config.budget,
         resources=config.resources,
+        fleet=FleetLimits(config.most_machines, config.longest_lease_s),
         plans_aside=config.arrivals is None,  # a replay has the same result each time
     )
 

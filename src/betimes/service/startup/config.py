@@ -406,10 +406,26 @@ class ServiceConfig:
         default=Budgets(),
         metadata=_told(
             "budget",
-            "The most that a user's jobs may cost a month on machines that are rented for them; * is each user else. "
-            "By default any amount. Repeatable.",
+            "The most that all rented machines may cost a day or a month, as in 50usd/day; and that a user's jobs may "
+            "cost a month on machines that are rented for them alone, as in ann=50, where * is each user else. By "
+            "default any amount. Repeatable.",
             lambda value: parse_budgets(_texts(value)),
-            "USER=USD",
+            "USD/day|USER=USD",
+        ),
+    )
+    most_machines: int | None = field(
+        default=None,
+        metadata=_told(
+            "most_machines", "The most machines rented at once; by default any number.", _whole(0), "N"
+        ),
+    )
+    longest_lease_s: float | None = field(
+        default=None,
+        metadata=_told(
+            "longest_lease",
+            "A rented machine is given back after so long, whatever runs there; by default never.",
+            _some_seconds,
+            "TIME",
         ),
     )
     resources: dict[str, int] = field(

@@ -614,6 +614,9 @@ class FleetMachine(View):
     usd_per_h: float
     rented_at: float
     jobs: list[int]
+    why: str = ""  # who has it rented, and for whom
+    paid_until_at: float | None = None  # null: nothing is charged for it yet
+    cost_usd: float = 0.0  # until then
 
 
 class FleetMove(View):
@@ -636,6 +639,24 @@ class FleetView(View):
     no_packing_usd_per_h: float | None
     saving_usd_per_h: float | None
     moves: list[FleetMove] = []  # of jobs that are not over
+    today_usd: float = 0.0  # all machines rented today (UTC), and this month
+    month_usd: float = 0.0
+    going: int = 0  # machines that the cloud is still being asked to take back
+    no_more: str | None = None  # why nothing more is rented now: a limit of the operator's
+
+
+class GiveBackSpec(BaseModel):
+    """Rented machines to give back."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    machine: Label | None = Field(
+        default=None,
+        description="null: all of them, and nothing more is rented until the service starts again",
+    )
+    now: bool = Field(
+        default=False, description="with what runs there, which is requeued; else once nothing runs there"
+    )
 
 
 class FleetStep(View):

@@ -23,7 +23,7 @@ from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import CloudEvent, NoCapacity, Provider, RequestId
 from tests.service.machines.kinds import kind
 
-PATIENCE = 400  # steps
+PATIENCE = 4000  # steps
 E = TypeVar("E", bound=CloudEvent)
 SMALL = kind("small", 1, 1, usd_per_h=3.6, boot_s=20.0, capacity=3, notice_s=30.0)
 BIG = kind("big", 2, 2, usd_per_h=7.2, boot_s=20.0)
@@ -191,7 +191,7 @@ class CommandStage(Stage):
             script.chmod(0o755)
         never_up = any(offer.boot_failure_frac == 1.0 for offer in cluster.offers)
         self._mark("slow", never_up)
-        self.step_s = 200.0 if never_up else 5.0
+        self.step_s = 200.0 if never_up else 0.5
         self.provider = open_command(self.folder, cluster, self.folder, look_s=0.1)(held, made)
         return self.provider
 

@@ -70,6 +70,7 @@ def test_gpus_are_refused(at: Path) -> None:
         open_local(Cluster("gpus", (), offers=(kind("a100", 1, 1, 1),)), at)
 
 
+@pytest.mark.slow
 def test_jobs_run_on_rented_machines_and_go_on_elsewhere_when_one_is_killed(at: Path) -> None:
     options = ServiceConfig(
         state=at / "state", machines=[HERE], fleet="local", policy="nodes:fifo", kernels=before_listening()

@@ -1,20 +1,28 @@
-"""`betimes fleet`: rented machines, their cost, and the next changes by the policy in force."""
+"""`betimes fleet`: rented machines, their cost, and the next changes by the policy in force; `betimes down`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from betimes.cli.render.tables import Column
-from betimes.cli.verbs import Json, Output, State
+from betimes.cli.verbs import Argument, Json, Option, Output, State
+from betimes.errors import InputError, ServiceError
 
 if TYPE_CHECKING:
+    from betimes.client.plain import PlainClient
     from betimes.service.views.models import FleetMove, FleetPlanView, FleetView
+
+LOOK_S, PATIENCE_S = 0.2, 120.0  # for a service that stops, and machines that go
 
 _MACHINES = (
     Column("Machine", flexible=True),
-    Column("Type"),
+    Column("Type", rank=3),
     Column("Status"),
     Column("USD/h", right=True),
+    Column("Since", right=True),
+    Column("Paid until", right=True, rank=2),
+    Column("Cost", right=True),
+    Column("Why", rank=1, flexible=True),
     Column("Jobs", flexible=True),
 )
 _STEPS = (
@@ -51,16 +59,124 @@ def plan(state: State = None, output: Output = None, as_json: Json = False) -> N
         _print_plan(found, wide=output is not None)
 
 
+def release(
+    machines: Annotated[
+        list[str], Argument(metavar="NAME...", help="Names of rented machines.", show_default=False)
+    ],
+    now: Annotated[
+        bool,
+        Option(
+            "--now", help="With what runs there, which is requeued; else once nothing runs there any more."
+        ),
+    ] = False,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Give rented machines back; the policy may rent others."""
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+
+    with connect(state) as service:
+        found = [service.give_back(name, now=now) for name in machines][-1]
+    if as_json:
+        print_json(found)
+    else:
+        _print(found, wide=False)
+
+
+def down(
+    release_all: Annotated[
+        bool,
+        Option(
+            "--release-all",
+            help="First give back all rented machines, with what runs there, and wait until they are gone.",
+        ),
+    ] = False,
+    state: State = None,
+) -> None:
+    """Stop the service on this machine; jobs that run on it go on, and are known to the next service.
+
+    Rented machines stay rented, unless --release-all is given.
+    """
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.tables import say
+    from betimes.service.access.address import find_service, read_address
+
+    found = find_service(state)
+    address = read_address(found.state) if found.state is not None else None
+    if found.state is None or address is None:
+        raise InputError(
+            f"the service at {found.url} is stopped where it runs; name a state directory (--state DIR)"
+        )
+    with connect(state) as service:
+        if release_all:
+            _release_all(service)
+        left = [one.name for one in service.fleet().machines]
+    _stop(address.pid)
+    say(f"The service of {found.state} has stopped.")
+    if left:
+        say(f"Still rented, and paid for: {', '.join(left)}; `betimes down --release-all` gives all back.")
+
+
+def _release_all(service: PlainClient) -> None:
+    import time
+
+    fleet, by_s = service.give_back(now=True), time.monotonic() + PATIENCE_S
+    while fleet.machines or fleet.going:
+        if time.monotonic() > by_s:
+            raise ServiceError(
+                f"{len(fleet.machines) + fleet.going} machines are not given back after {PATIENCE_S:g} s; the service "
+                "runs on and tries again (`betimes fleet`, and the service's log)"
+            )
+        time.sleep(LOOK_S)
+        fleet = service.fleet()
+
+
+def _stop(pid: int) -> None:
+    import os
+    import signal
+    import time
+
+    try:
+        os.kill(pid, signal.SIGTERM)
+        by_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < by_s:
+            os.kill(pid, 0)
+            time.sleep(LOOK_S)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        raise InputError(f"the service (pid {pid}) is another user's; stop it as that user") from None
+    raise ServiceError(f"the service (pid {pid}) has not stopped within {PATIENCE_S:g} s")
+
+
 def _print(found: FleetView, *, wide: bool) -> None:
     from betimes.cli.render.tables import say, show
+    from betimes.cli.render.times import clock, now, relative
+    from betimes.units import usd
 
+    spent = f"{usd(found.today_usd)} today, {usd(found.month_usd)} this month"
+    going = f"; {found.going} more being given back" if found.going else ""
+    if found.no_more is not None:
+        going += f"; nothing more is rented, since {found.no_more}"
     if not found.machines:
-        say(f"Nothing is rented under policy {found.policy}")
+        say(f"Nothing is rented under policy {found.policy}; spent: {spent}{going}")
         return
+    at_now = now()
     show(
         _MACHINES,
         [
-            [one.name, one.type, one.status, f"{one.usd_per_h:g}", ", ".join(map(str, one.jobs))]
+            [
+                one.name,
+                one.type,
+                one.status,
+                f"{one.usd_per_h:g}",
+                relative(one.rented_at, at_now),
+                clock(one.paid_until_at, at_now) if one.paid_until_at is not None else "",
+                usd(one.cost_usd),
+                one.why,
+                ", ".join(map(str, one.jobs)),
+            ]
             for one in found.machines
         ],
         wide=wide,
@@ -69,6 +185,7 @@ def _print(found: FleetView, *, wide: bool) -> None:
     if found.no_packing_usd_per_h is not None:
         said += f"; a machine for each task would be ${found.no_packing_usd_per_h:.4g}"
     say(said)
+    say(f"Spent: {spent}{going}")
     for one in found.moves:
         say(_moved(one))
 

@@ -127,7 +127,12 @@ def add(
         except Refused as refused:
             field = refused.field or ""
             raise wrong_option(field, str(refused).removeprefix(f"{field}: ")) from None
-    if not as_json and added and added[0].kind != "rented":
+    if not as_json and not added:
+        from betimes.cli.render.tables import say
+
+        say("The cloud has not answered yet; `betimes nodes` shows the machines once it has.")
+        return
+    if not as_json and added[0].kind != "rented":
         _say_what_they_are(added)
     _print(added, as_json)
 

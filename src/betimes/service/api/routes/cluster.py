@@ -14,6 +14,7 @@ from betimes.service.api.models import NodeList, PolicyChoice
 from betimes.service.views.models import (
     FleetPlanView,
     FleetView,
+    GiveBackSpec,
     Lease,
     NodeSpec,
     NodeView,
@@ -119,6 +120,22 @@ async def get_policy(here: Here, _: User) -> PolicyView:
 async def get_fleet(here: Here, _: User) -> FleetView:
     """Rented machines, what they cost an hour, and what a machine for each task would cost."""
     return await here.backend.fleet()
+
+
+@router.post(
+    "/fleet/release",
+    summary="Give back what is rented",
+    operation_id="give_back",
+    responses={
+        200: examples.shown(examples.FLEET, "What is rented then."),
+        **failing(400, 401, 403, 404, 409, 413, 415, 422, 503),
+    },
+    openapi_extra=body(GiveBackSpec, examples={"one": {"machine": "c4-0"}, "all": {"now": True}}),
+)
+async def give_back(request: Request, here: Here, user: User) -> FleetView:
+    """Give back a rented machine or all of them, now or once nothing runs there."""
+    spec = await read_model(request, GiveBackSpec, here.limits)
+    return await here.backend.give_back(spec, user.user)
 
 
 @router.get(

@@ -217,6 +217,10 @@ class CommandCloud:
         """Booted machines held as of the last call, by type and number."""
         return self._sorted("up")
 
+    def going(self) -> int:
+        """How many machines are still being given back, without being held any more."""
+        return sum(each.state == "goes" for each in self._machines.values())
+
     def given_out(self, request: RequestId) -> list[Machine] | None:
         """A request's machines held as of the last call; null: it has not been answered yet."""
         mine = [each for each in self._machines.values() if each.request == request]

@@ -128,6 +128,10 @@ class LocalCloud:
         """Booted machines held as of the last call, by type and number."""
         return self._cloud.machines()
 
+    def going(self) -> int:
+        """None: a process is ended at once."""
+        return self._cloud.going()
+
     def given_out(self, request: RequestId) -> list[Machine] | None:
         """A request's machines held as of the last call; null: it has not been answered yet."""
         return self._cloud.given_out(request)

@@ -1,0 +1,128 @@
+"""What keeps the rented fleet within the operator's limits, whatever the policy decides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from betimes.cluster import Offer
+from betimes.cluster.billing import Prices, lease_usd
+from betimes.service.machines.budgets import period_since
+from betimes.service.scheduling.node import DRAINING, Node
+from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.state import SchedulerState
+
+NOTICE_S = 120.0  # from a limit's notice until machines are given back, as a cloud gives; of a short lease at most half
+LOOK_S = 10.0  # between two looks at a budget while something is rented
+LEAST_USE_S = NOTICE_S + 60.0  # that a machine is rented for
+
+
+class Ending(NamedTuple):
+    """A machine that has to go by a limit: draining from `notice_at` on, gone by `end_at`."""
+
+    node: str
+    notice_at: float
+    end_at: float
+    text: str
+
+
+class LimitsOfFleet:
+    """Compares the fleet with the operator's limits."""
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
+        self._state, self._engine = state, engine
+
+    @property
+    def _rented(self) -> dict[str, Node]:
+        nodes = self._state.ledger.nodes
+        return {name: node for name, node in nodes.items() if node.rented_at is not None}
+
+    def spent_usd(self, period: str, ahead_s: float = 0.0) -> float:
+        """The cost of all rented machines in the present day or month, as it is if all is kept for so much longer."""
+        now_at, offers = self._state.now_at, self._engine.settings.offers
+        since_at = period_since(period, now_at)
+        held = (
+            charged_usd(node, offers, now_at + ahead_s) - charged_usd(node, offers, since_at)
+            for node in self._rented.values()
+        )
+        return self._state.ledger.gone_usd.get(f"{period} {since_at:.0f}", 0.0) + sum(held)
+
+    def why_no_more(self, offer: Offer | None = None, count: int = 1, held: int | None = None) -> str | None:
+        """Why machines may not be rented now; null: they may.
+
+        offer: of these machines; null: of the cheapest. held: how many there are; null: those in the log.
+        """
+        settings = self._engine.settings
+        most, held = settings.fleet.most_machines, len(self._rented) if held is None else held
+        if most is not None and held + count > most:
+            return f"the largest fleet is {most} machine{'' if most == 1 else 's'} (--most-machines); {held} rented"
+        least_usd = {each.type: _least_usd(each) for each in settings.offers}
+        new_usd = min(least_usd.values(), default=0.0) if offer is None else least_usd[offer.type]
+        # Those that boot, and those asked for a moment ago, have cost nothing so far.
+        booting = [node.machine.type for node in self._rented.values() if node.up_at is None]
+        to_come_usd = sum(least_usd.get(type_, 0.0) for type_ in booting)
+        to_come_usd += new_usd * (count + max(0, held - len(self._rented)))
+        for period, budget_usd in settings.budgets.usd_by_period.items():
+            if self.spent_usd(period, NOTICE_S) + to_come_usd > budget_usd:
+                return f"the budget of ${budget_usd:g} a {period} is spent"
+        return None
+
+    def endings(self) -> Iterator[Ending]:
+        """The machines that have to go, now or at a known time."""
+        settings, rented = self._engine.settings, self._rented
+        longest_s = settings.fleet.longest_lease_s
+        if longest_s is not None:
+            text = f"the longest lease of {longest_s:g} s (--longest-lease) is over"
+            for name, node in rented.items():
+                end_at = (node.rented_at or 0.0) + longest_s
+                yield Ending(name, end_at - min(NOTICE_S, longest_s / 2.0), end_at, text)
+        for period, budget_usd in settings.budgets.usd_by_period.items():
+            if not 0.0 < budget_usd <= self.spent_usd(period, NOTICE_S):
+                continue
+            now_at = self._state.now_at
+            end_at = now_at if self.spent_usd(period, LOOK_S) >= budget_usd else math.inf
+            for name in rented:
+                yield Ending(name, now_at, end_at, f"the budget of ${budget_usd:g} a {period} is spent")
+
+    def next_at(self) -> float:
+        """When a limit is to be looked at next; infinity: not before a machine comes."""
+        now_at, rented = self._state.now_at, self._rented
+        has_budget = bool(self._engine.settings.budgets.usd_by_period) and bool(rented)
+        due = [now_at + LOOK_S] if has_budget else []
+        if self._engine.settings.fleet.longest_lease_s is not None:
+            for one in self.endings():
+                is_noticed = rented[one.node].status == DRAINING
+                due.append(one.end_at if is_noticed else one.notice_at)
+        return min(due, default=math.inf)
+
+
+def charged_usd(
+    node: Node,
+    offers: Sequence[Offer],
+    until_at: float,
+    *,
+    releases: bool = False,
+    usd_per_h: float | None = None,
+) -> float:
+    """The charge for a rented machine until an instant; releases: it is given back then, which takes a while.
+
+    usd_per_h: at this price; null: at its present one.
+    """
+    offer = next((each for each in offers if each.type == node.machine.type), None)
+    if offer is None or node.rented_at is None:
+        return 0.0
+    booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
+    since_at = offer.billing.since_s(node.rented_at, booted_at)
+    known = offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h
+    prices = Prices(known if usd_per_h is None else usd_per_h)
+    return float(
+        lease_usd(offer.billing, prices, since_at, until_at + (offer.release_s if releases else 0.0))
+    )
+
+
+def _least_usd(offer: Offer) -> float:
+    """The least that a machine costs that is of some use."""
+    since_s = offer.billing.since_s(0.0, offer.boot_s)
+    until_s = offer.boot_s + offer.setup_s + LEAST_USE_S + offer.release_s
+    return float(lease_usd(offer.billing, Prices(offer.charged_usd_per_h), since_s, until_s))
