@@ -199,7 +199,7 @@ def test_preemptions_are_limited_and_only_of_a_lower_class(policy: str, seed: in
     assert np.all(result.jobs.preemptions[level == level.max()] == 0)
 
 
-@every_preempting
+@pytest.mark.parametrize("policy", PREEMPTING)
 def test_without_trial_jobs_nobody_is_preempted(policy: str) -> None:
     jobs = mixture(3, jobs=150)
     plain = replace(
