@@ -91,6 +91,9 @@ class Stage:
     def take_with_notice(self, name: str) -> None:
         self.cloud.add(Reclaim(self.now_s + 1.0, name.partition("-")[0]))
 
+    def boot_slowly(self) -> None:
+        """Machines take long to boot from now on; here they do."""
+
     def end_of_notice(self, name: str) -> None:
         """The time of the notice is over."""
 
@@ -219,6 +222,9 @@ class CommandStage(Stage):
 
     def take_with_notice(self, name: str) -> None:
         self._change(name, notice_s=30.0)
+
+    def boot_slowly(self) -> None:
+        self._mark("slow", True)
 
     def end_of_notice(self, name: str) -> None:
         self.take(name)

@@ -94,6 +94,7 @@ def test_a_machine_that_never_comes_up_is_gone(stage: Stage) -> None:
 
 
 def test_a_machine_that_ends_while_it_boots_has_failed(stage: Stage) -> None:
+    stage.boot_slowly()
     stage.rent()
     stage.take("small-0")
     assert (stage.heard(Failed).node, stage.running()) == ("small-0", set())
