@@ -97,7 +97,7 @@ def test_who_needs_none(tmp_path: Path) -> None:
             running(ServiceConfig(state=tmp_path, machines=[own])) as service,
             AsyncClient(service.url, service.token) as client,
         ):
-            with pytest.raises(Conflict, match="node here is the service's own machine"):
+            with pytest.raises(Conflict, match="node here is on the service's own machine"):
                 await client.heartbeat("here")
             with pytest.raises(Unknown, match="no node 'there'"):
                 await client.heartbeat("there")

@@ -140,29 +140,31 @@ class EffectRunner:
 
     async def _stop(self, executor: Executor, run: RunId, grace_s: float) -> None:
         """Stop a run; one that has not even started, or cannot be reached just now, is not waited for."""
-        by_at = self._now_s() + grace_s
-        await self._ask(executor, run, lambda: executor.stop(run, max(0.0, by_at - self._now_s())))
+        await self._ask(executor, run, lambda late_s: executor.stop(run, max(0.0, grace_s - late_s)))
 
     async def _limit(self, executor: Executor, run: RunId, time_limit_s: float) -> None:
         """Give a run another time limit; likewise."""
-        await self._ask(executor, run, lambda: executor.limit(run, time_limit_s))
+        await self._ask(executor, run, lambda _: executor.limit(run, time_limit_s))
 
     async def _ask(
-        self, executor: Executor, run: RunId, ask: Callable[[], Coroutine[Any, Any, None]]
+        self, executor: Executor, run: RunId, ask: Callable[[float], Coroutine[Any, Any, None]]
     ) -> None:
+        """Ask now, or until it is reached; `ask` gets by how many seconds it comes late."""
         if isinstance(executor, VirtualExecutor):
-            await ask()
+            await ask(0.0)
         else:
             self._background.go(self._ask_sometime(run, ask))
 
-    async def _ask_sometime(self, run: RunId, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _ask_sometime(self, run: RunId, ask: Callable[[float], Coroutine[Any, Any, None]]) -> None:
+        began_at, late_s = self._now_s(), 0.0
         while True:
             try:
-                await ask()
+                await ask(late_s)
                 return
             except Unavailable as error:
                 log.warning("run %d.%d cannot be reached yet: %s", *run, error)
                 await asyncio.sleep(RETRY_S)
+                late_s = self._now_s() - began_at
 
     async def _resize(self, executor: Executor, effect: ResizeRun, places: tuple[Place, ...]) -> None:
         done = await executor.resize(effect.run, effect.units, places)
