@@ -72,4 +72,4 @@ def no_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
     `test_promise_errors` looks at the fits.
     """
-    monkeypatch.setattr(Intervals, "next_due", lambda _: None)
+    monkeypatch.setattr(Intervals, "next_due", lambda *_: None)

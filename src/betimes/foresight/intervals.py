@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from betimes.core.nodes.wait_predictor import Predictor, predict_rows
-from betimes.errors import InputError
+from betimes.errors import BetimesError, InputError
 from betimes.foresight.past_errors import (
     FEW,
     MOST_ALIKE,
@@ -337,9 +337,13 @@ class Intervals:
         self.due.append(FitDue(self.finished, late))
         self.fit_at = self.finished + min(int(GROWTH * self.finished), MOST_BETWEEN)
 
-    def next_due(self) -> int | None:
-        """The count of finished jobs for which a fit is due: `take(count, fit(training(count), level))`; null: none."""
-        return next((each.finished for each in self.due if each.finished not in self.models), None)
+    def next_due(self, after: int = 0) -> int | None:
+        """The count of finished jobs for which a fit is due: `take(count, fit(training(count), level))`; null: none.
+
+        after: only of those above this count.
+        """
+        due = (each.finished for each in self.due if each.finished > after)
+        return next((count for count in due if count not in self.models), None)
 
     def training(self, count: int) -> list[tuple[Floats, float]]:
         """Features and log(JCT / anchor) of the latest jobs when so many had finished, for `fit`."""
@@ -348,7 +352,12 @@ class Intervals:
         return [*list(self.known)[max(last - LATEST, 0) : last], *late]
 
     def take(self, count: int, model: tuple[Predictor, ...]) -> None:
-        """Use a fitted model from now on, unless newer ones have become due meanwhile."""
+        """Use a fitted model from now on, unless newer ones have become due meanwhile.
+
+        Raises BetimesError if it does not predict a number for what is known.
+        """
+        if not _is_usable(model, self.known[-1][0]):
+            raise BetimesError(f"the models fitted for {count:,} finished jobs do not predict numbers")
         wanted = {each.finished for each in self.due}
         self.models = {at: each for at, each in (*self.models.items(), (count, model)) if at in wanted}
 
@@ -356,12 +365,9 @@ class Intervals:
         """Quantiles of log(JCT / anchor) by the fitted models; null: there is none yet."""
         if not self.models:
             return None
-        row = np.array([features])
-        total, one = np.zeros(3), np.zeros(1)
+        total = np.zeros(3)
         for model in self.models.values():
-            for at, predictor in enumerate(model):
-                predict_rows(predictor, row, one)
-                total[at] += one[0]
+            total += _predicted(model, features)
         low, median, high = sorted((total / len(self.models)).tolist())
         return low, median, high
 
@@ -443,6 +449,27 @@ def fit(rows: Sequence[tuple[Floats, float]], level: float) -> tuple[Predictor, 
     x, y = np.array([row for row, _ in rows]), np.array([ratio for _, ratio in rows])
     tail = (1.0 - level) / 2.0
     return tuple(boosted_quantile(quantile, x, y) for quantile in (tail, 0.5, 1.0 - tail))
+
+
+def _predicted(model: tuple[Predictor, ...], features: Sequence[float]) -> Floats:
+    """What each predictor of a fitted model says."""
+    row, one, found = np.array([features]), np.zeros(1), np.zeros(len(model))
+    for at, predictor in enumerate(model):
+        predict_rows(predictor, row, one)
+        found[at] = one[0]
+    return found
+
+
+def _is_usable(model: tuple[Predictor, ...], features: Floats) -> bool:
+    """Whether it has three predictors made for such features, which say numbers; compiled code does not check."""
+    width = len(features)
+    fits = all(
+        len(each.weights) == 1 + width
+        and each.seen.shape == (2, width)
+        and bool((each.roots < len(each.trees)).all())
+        for each in model
+    )
+    return fits and len(model) == 3 and bool(np.isfinite(_predicted(model, features.tolist())).all())
 
 
 def _log_ratio(jct_s: float, anchor_s: float) -> float:

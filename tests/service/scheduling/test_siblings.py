@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from betimes.service.executors.protocol import RunId
 from betimes.service.executors.virtual import WORK
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.scheduling.beliefs import RuntimeEstimates
@@ -177,6 +179,20 @@ def test_one_that_outruns_its_estimate_is_believed_to_end_at_its_limit(policy: s
     assert left(cluster, job) == pytest.approx(5.0, abs=0.01)
     cluster.go_on()
     assert cluster.status(job) == Status.FAILED
+
+
+@pytest.mark.parametrize("policy", ["fifo", "nodes:fifo"])
+def test_one_that_is_not_killed_at_its_limit_is_believed_to_go_on_for_longer_and_longer(policy: str) -> None:
+    """Each belief is an event, and is promised: one that hangs for an hour must not have one a second."""
+    cluster = Cluster(policy)
+    (job,) = cluster.submit(spec(1e6, estimate_s=10.0, time_limit_s=25.0, grace_s=4.0))
+    cluster.world.limit(RunId(job, 1), math.inf)  # the process does not heed any signal
+    cluster.go_on(3600.0)
+    began_at = cluster.job(job).started_at
+    outran = [event.at_s - began_at for event in cluster.log if event.data.get("outran")]
+    assert outran[:9] == pytest.approx([10.0, 20.0, 25.0, 29.0, 30.0, 31.0, 33.0, 37.0, 45.0])
+    assert len(outran) < 20
+    assert left(cluster, job) < 3600.0
 
 
 @pytest.mark.parametrize("policy", ["fifo", "nodes:fifo"])

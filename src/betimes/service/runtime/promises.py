@@ -8,6 +8,7 @@ until the latest exit.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +33,8 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.reasons import after
 from betimes.service.spec.job_spec import JobSpec, full_run_s, parse_after, set_spec, trials_of
 from betimes.service.views.models import Quote, QuoteOption, Reason
+
+log = logging.getLogger(__name__)
 
 _SAME_S = 1e-3  # instants of one play-out that are no further apart are one
 
@@ -117,6 +120,7 @@ def _nodes(job: Job) -> set[str]:
 
 QUICK_S = 0.003  # a play-out within this time is quicker than a hand-over to a thread and back
 MOST_REHEARSED = 500  # jobs that are not over: beyond, blocked ones are promised an end once they queue
+MOST_PAUSE_S = 60.0  # before promises that could not be made are tried again
 MOST_WITHIN_TURN_S = 0.02  # one that takes longer would keep the inputs of the next turn waiting
 
 
@@ -143,8 +147,11 @@ class Promises:
         # Unless something happens before: a grace period ends then, or a node is up.
         self.holds_until_at = math.inf
         self.fitting = False  # what past promises teach
+        self.unfit = 0  # finished jobs for which a fit has failed: it is not tried again
         self.late = 0  # promises that are being made again, or later than the job was submitted
         self.is_behind = False  # jobs may have been left without a promise
+        self.pause_s = 0.0  # before those are tried again, if that fails once more
+        self.again_at = -math.inf
         self.playing = asyncio.Lock()
         controller.listeners.append(self._heed)
         controller.promise = self.promise_newcomers
@@ -343,7 +350,7 @@ class Promises:
 
         A job that could not queue at its submission is promised an end when it does.
         """
-        if not self.fitting and self._intervals.next_due() is not None:
+        if not self.fitting and self._intervals.next_due(self.unfit) is not None:
             self.fitting = True
             self.controller.background.go(self._fit())
         outrun = [
@@ -353,7 +360,8 @@ class Promises:
         replayed = source.to_promise(events) if source is not None else []
         again = (*outrun, *self._late(events), *replayed, *self._broken(events))
         numbers = list(dict.fromkeys(number for number in again if number is not None))
-        if self.is_behind and not self.controller.scheduler.stands_by:
+        is_due = self.is_behind and self.controller.clock.now_s() >= self.again_at
+        if is_due and not self.controller.scheduler.stands_by:
             self.is_behind = False
             jobs = self.controller.scheduler.ledger.jobs.values()
             missing = [
@@ -390,16 +398,28 @@ class Promises:
     async def _fit(self) -> None:
         """Fit what is due, in a process of its own: the library takes seconds to load, and much memory.
 
-        Where time is virtual, nobody waits for a turn meanwhile, and the library is loaded once, here.
+        Where time is virtual, nobody waits for a turn meanwhile, and the library is loaded once, here. If a fit fails,
+        intervals stay as they were until the next one is due.
         """
         make = fit if isinstance(self.controller.clock, VirtualClock) else fit_aside
         try:
             with self.controller.clock.hold():
-                while (count := self._intervals.next_due()) is not None:
+                while (count := self._intervals.next_due(self.unfit)) is not None:
                     rows, level = self._intervals.training(count), self._intervals.level
-                    model = await asyncio.to_thread(make, rows, level)
-                    if level == self._intervals.level:
-                        self._intervals.take(count, model)
+                    try:
+                        model = await asyncio.to_thread(make, rows, level)
+                        if level == self._intervals.level:
+                            self._intervals.take(count, model)
+                    except Exception as error:
+                        self.unfit = count
+                        log.error(
+                            "intervals of promises were not fitted anew after %d finished jobs (%s: %s); they go on as "
+                            "they were, and the next fit is due after %d",
+                            count,
+                            type(error).__name__,
+                            " ".join(str(error).split()),
+                            self._intervals.fit_at,
+                        )
         finally:
             self.fitting = False
 
@@ -420,10 +440,13 @@ class Promises:
         with held:
             try:
                 await self.make(numbers)
-            except (
-                BetimesError
-            ):  # nothing could be stored, or played out; it is tried again after the next event
+                self.pause_s = 0.0
+            except BetimesError:
+                # Nothing could be stored, or played out. It is tried again after the next event, and then after longer
+                # and longer: it may have made a turn void, after which the state is read back, an event itself.
                 self.is_behind = True
+                self.again_at = self.controller.clock.now_s() + self.pause_s
+                self.pause_s = min(max(1.0, 2.0 * self.pause_s), MOST_PAUSE_S)
                 raise
             finally:
                 self.late -= 1

@@ -420,14 +420,17 @@ class PolicyEngine:
         return what, rounds
 
     def _most_left_s(self, job: Job) -> float:
-        """Work that a job can do before its time limit ends its run; past the limit, before it is killed."""
+        """Work that a job can do before its time limit ends its run; past the limit, before it is killed.
+
+        One that should have been killed already is believed to go on for as long again as that is ago.
+        """
         limit_s, run = job.spec.time_limit_s, job.run
         if limit_s is None or job.trials is not None:  # the limit of a set is that of each trial
             return math.inf
         ran_s = self._state.now_at - run.started_at if run is not None and run.started_at is not None else 0.0
         left_s = limit_s - ran_s
         if left_s <= 0.0:
-            left_s = max(LEAST_END_S, left_s + job.spec.grace_s)
+            left_s = max(LEAST_END_S, abs(left_s + job.spec.grace_s))
         return left_s * self.rate(job, run.units if run else job.spec.max_units)
 
     def foresee(self, now_s: float, more: JobRequest | None = None, grid: Floats | None = None) -> Play:
