@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
+from betimes.client import AsyncClient
 from betimes.errors import Conflict
 from betimes.service.scheduling.runs import SUSPENDED_S
+from betimes.service.startup.bootstrap import running
+from betimes.service.startup.config import ServiceConfig
 from betimes.testing import InMemoryService
+from tests.service.compiling.by_hand import before_listening
+from tests.service.serving import PATIENCE_S
 
 
 @pytest.mark.parametrize("policy", ["fifo", "nodes:fifo"])
@@ -88,3 +96,31 @@ def test_what_cannot_be_suspended_or_resumed_is_refused() -> None:
             service.suspend(job)
         with pytest.raises(Conflict, match=f"`betimes resume {job}` first"):
             service.edit(job, estimate_s=5.0)
+
+
+def test_a_job_stays_suspended_when_the_service_starts_again(tmp_path: Path) -> None:
+    options = ServiceConfig(state=tmp_path / "state", kernels=before_listening())
+    count = "for i in $(seq 20); do echo $i; sleep 0.05; done"
+
+    async def first() -> None:
+        async with running(options) as service, AsyncClient(service.url, service.token) as client:
+            job = await client.submit(command=["sh", "-c", count], estimate_s=600.0, time_limit_s=600.0)
+            async with asyncio.timeout(PATIENCE_S):
+                while (await client.job(job.job_id)).job.started_at is None:
+                    await asyncio.sleep(0.02)
+            assert (await client.suspend(job.job_id)).status == "running"
+
+    async def again() -> None:
+        async with running(options) as service, AsyncClient(service.url, service.token) as client:
+            await asyncio.sleep(1.5)  # longer than it takes
+            job = (await client.job(1)).job
+            assert (job.status, job.reason and job.reason.code) == ("running", "suspended")
+            assert job.promised_finish_at is None
+            assert (await client.resume(1)).promised_finish_at is not None
+            done = await client.wait(1, PATIENCE_S)
+            assert (done.status, done.attempt, done.reason) == ("finished", 1, None)
+            (finished,) = [event.data async for event in client.events() if event.kind == "finished"]
+            assert finished["run_s"] < (done.finished_at or 0.0) - (done.started_at or 0.0) - 1.0
+
+    asyncio.run(first())
+    asyncio.run(again())
