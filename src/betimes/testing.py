@@ -189,6 +189,14 @@ class InMemoryService:
         """Stop jobs that run, and start them again, all or none. Raises Unknown; Conflict for one that does not run."""
         return self._ask(self._parts.backend.requeue(jobs, self._user))
 
+    def suspend(self, *jobs: int) -> Sequence[JobView]:
+        """Suspend jobs that run, and keep their units, all or none. Raises Unknown; Conflict for one that cannot be."""
+        return self._ask(self._parts.backend.suspend(jobs, self._user))
+
+    def resume(self, *jobs: int) -> Sequence[JobView]:
+        """Let suspended jobs go on, all or none. Raises Unknown; Conflict for one that is not suspended."""
+        return self._ask(self._parts.backend.resume(jobs, self._user))
+
     def edit(self, *jobs: int, **changes: Any) -> Sequence[JobView]:
         """Change jobs by fields of `JobChanges`, all or none. Raises Unknown, Conflict, Refused."""
         return self._ask(self._parts.backend.edit(jobs, JobChanges(**changes), self._user))

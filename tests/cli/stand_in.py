@@ -216,6 +216,12 @@ class Service:
     def requeue(self, ids: Sequence[int], *, where_possible: bool = False) -> list[JobView]:
         return self._changed("requeue", ids, Status.STOPPING, where_possible)
 
+    def suspend(self, ids: Sequence[int], *, where_possible: bool = False) -> list[JobView]:
+        return self._changed("suspend", ids, Status.RUNNING, where_possible)
+
+    def resume(self, ids: Sequence[int], *, where_possible: bool = False) -> list[JobView]:
+        return self._changed("resume", ids, Status.RUNNING, where_possible)
+
     def edit(self, ids: Sequence[int], *, where_possible: bool = False, **changes: Any) -> list[JobView]:
         self._ask("changes", JobChanges(**changes))
         return self._changed("edit", ids, Status.QUEUED, where_possible)

@@ -219,6 +219,10 @@ def test_scontrol(slurm: Slurm, live: Background, betimes: Call, tmp_path: Path)
     assert "Dependency=(null)" in told
     assert "Priority=-5 " in told
     live.do(live.it.backend.becomes, 1, Status.RUNNING, started_at=time.time())
+    assert slurm("scontrol", "suspend", "1_3").code == 0
+    assert slurm("squeue", "-h", "-t", "S", "-o", "%i %T").out == "1_3 SUSPENDED\n"
+    assert slurm("scontrol", "resume", "1_3").code == 0
+    assert slurm("squeue", "-h", "-t", "R", "-o", "%i %t").out == "1_3 R\n"
     assert slurm("scontrol", "requeue", "1_3").code == 0
     assert "MinJobAge               = 300 sec\n" in slurm("scontrol", "show", "config").out
     assert slurm("scontrol", "show", "node", "here").out.startswith("NodeName=here CPUAlloc=")
@@ -234,7 +238,7 @@ def test_scontrol(slurm: Slurm, live: Background, betimes: Call, tmp_path: Path)
         (["hold"], "no job is given"),
         (["show", "licenses"], "show licenses: is not known"),
         (["reboot"], "reboot: is not known"),
-        (["suspend", "1"], "suspend: cannot be kept"),
+        (["suspend"], "no job is given"),
         (["update", "JobId=1"], "update: write scontrol update JobId=41 TimeLimit=2:00:00"),
         (["update", "JobId=1", "NumNodes=2"], "update: numnodes cannot be changed; of timelimit, "),
         (["update", "JobId=1", "TimeLimit=2h"], "--time: '2h' is not a time"),

@@ -11,7 +11,7 @@ BLOCK = re.compile(
 )
 # Verbs that are, or need, a service.
 LIVE = ("up", "demo", "submit", "quote", "jobs", "job", "logs", "wait", "nodes", "events", "policy")
-LIVE += ("cancel", "hold", "release", "edit", "requeue", "rerun", "usage", "efficiency")
+LIVE += ("cancel", "hold", "release", "edit", "requeue", "suspend", "resume", "rerun", "usage", "efficiency")
 
 
 def is_live(words: list[str]) -> bool:

@@ -171,6 +171,13 @@ class FakeBackend:
     async def requeue(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         return self._move(ids, Status.STOPPING, where_possible)
 
+    async def suspend(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        reason = Reason(code="suspended", text="suspended by ann", evidence={})
+        return self._move(ids, Status.RUNNING, where_possible, reason=reason)
+
+    async def resume(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        return self._move(ids, Status.RUNNING, where_possible, reason=None)
+
     async def edit(
         self, ids: Sequence[int], changes: JobChanges, user: str, where_possible: bool = False
     ) -> list[JobView]:
@@ -181,10 +188,12 @@ class FakeBackend:
             )
         return [self.views[number] for number in self._able(ids, Status.QUEUED, where_possible)]
 
-    def _move(self, ids: Sequence[int], to: Status, where_possible: bool) -> list[JobView]:
+    def _move(
+        self, ids: Sequence[int], to: Status, where_possible: bool, **fields: Reason | None
+    ) -> list[JobView]:
         ids = self._able(ids, to, where_possible)
         for number in ids:
-            self.becomes(number, to)
+            self.becomes(number, to, **fields)
         return [self.views[number] for number in ids]
 
     def _able(self, ids: Sequence[int], to: Status, where_possible: bool) -> Sequence[int]:

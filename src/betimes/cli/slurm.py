@@ -445,8 +445,6 @@ def _statuses(state: str) -> list[str]:
     if not found and state not in (
         "PREEMPTED",
         "PR",
-        "SUSPENDED",
-        "S",
         "CONFIGURING",
         "CF",
         "BOOT_FAIL",

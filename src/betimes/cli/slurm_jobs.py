@@ -27,7 +27,8 @@ _STATES = {
     "failed": "FAILED",
     "cancelled": "CANCELLED",
 }
-_WHY = {"time-limit": "TIMEOUT", "out-of-memory": "OUT_OF_MEMORY", "node-lost": "NODE_FAIL"}
+_WHY = {"time-limit": "TIMEOUT", "out-of-memory": "OUT_OF_MEMORY", "node-lost": "NODE_FAIL",
+        "suspended": "SUSPENDED"}  # fmt: skip
 _REASONS = {
     "held": "JobHeldUser", "begin": "BeginTime", "dependency": "Dependency",
     "dependency-failed": "DependencyNeverSatisfied",
@@ -36,7 +37,7 @@ _REASONS = {
 }  # fmt: skip
 SHORT = {
     "PENDING": "PD", "RUNNING": "R", "COMPLETING": "CG", "COMPLETED": "CD", "FAILED": "F", "CANCELLED": "CA",
-    "TIMEOUT": "TO", "OUT_OF_MEMORY": "OOM", "NODE_FAIL": "NF",
+    "SUSPENDED": "S", "TIMEOUT": "TO", "OUT_OF_MEMORY": "OOM", "NODE_FAIL": "NF",
 }  # fmt: skip
 ACTIVE = ("held", "blocked", "queued", "running", "stopping")
 
@@ -103,7 +104,7 @@ def exit_code(runs: Sequence[Any]) -> str:
 
 def state_of(job: Job) -> str:
     """The long name of its state."""
-    code = job.reason.code if job.reason is not None and job.status == "failed" else ""
+    code = job.reason.code if job.reason is not None and job.status in ("failed", "running") else ""
     return _WHY.get(code, _STATES[job.status])
 
 

@@ -37,12 +37,6 @@ if TYPE_CHECKING:
 
 Fields = list[list[tuple[str, Any]]]  # of an entity, by lines
 
-_INSTEAD = {
-    "suspend": "cancel the job, or hold it before it starts",
-    "resume": "release it, if it is held",
-}
-
-
 _CHANGES = {
     "timelimit": "time", "jobname": "job-name", "name": "job-name", "dependency": "dependency", "starttime": "begin",
     "priority": "priority", "nice": "nice", "partition": "partition", "account": "account", "comment": "comment",
@@ -61,7 +55,7 @@ def scontrol(words: Sequence[str]) -> None:
         elif word not in ("-d", "--details", "-Q", "--quiet", "-a", "--all"):
             raise InputError(f"{word}: scontrol of Betimes does not know this option; leave it out")
     verb, *rest = [word for word in words if not word.startswith("-")] or [""]
-    if verb in ("hold", "uhold", "release", "requeue"):
+    if verb in ("hold", "uhold", "release", "requeue", "suspend", "resume"):
         _steer(verb.removeprefix("u"), rest)
     elif verb == "update":
         _update(rest)
@@ -71,22 +65,21 @@ def scontrol(words: Sequence[str]) -> None:
         print(f"Slurmctld(primary) at {socket.gethostname()} is UP")
     elif verb == "show":
         _show(rest, one_line)
-    elif verb in _INSTEAD:
-        raise InputError(f"{verb}: cannot be kept; {_INSTEAD[verb]}")
     else:
-        raise InputError(f"{verb or 'nothing'}: is not known; of show, hold, release, requeue, update, ping")
+        raise InputError(
+            f"{verb or 'nothing'}: is not known; of show, hold, release, requeue, suspend, resume, update, ping"
+        )
 
 
 def _steer(verb: str, words: Sequence[str]) -> None:
-    """Hold, release or requeue jobs: `41`, `41,42_3`, `jobid=41`."""
+    """Hold, release, requeue, suspend or resume jobs: `41`, `41,42_3`, `jobid=41`."""
     if not words:
         raise InputError(f"no job is given; write scontrol {verb} 41")
     if verb == "requeue":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # that of its own job, which asks for this
     with service_here() as service:
         jobs = _jobs(service, ",".join(word.lower().removeprefix("jobid=") for word in words))
-        ask = {"hold": service.hold, "release": service.release, "requeue": service.requeue}[verb]
-        ask([job.job_id for job in jobs], where_possible=len(jobs) > 1)
+        getattr(service, verb)([job.job_id for job in jobs], where_possible=len(jobs) > 1)
 
 
 def _update(words: Sequence[str]) -> None:

@@ -86,6 +86,8 @@ VERBS = {
     "hold": Verb(f"{_JOBS}.control", "hold", "Keep waiting jobs from starting."),
     "release": Verb(f"{_JOBS}.control", "release", "Let held jobs start again."),
     "requeue": Verb(f"{_JOBS}.control", "requeue", "Stop jobs that run, and start them again."),
+    "suspend": Verb(f"{_JOBS}.control", "suspend", "Let jobs that run stand still, with their units."),
+    "resume": Verb(f"{_JOBS}.control", "resume", "Let suspended jobs go on."),
     "rerun": Verb(f"{_JOBS}.rerun", "rerun", "Submit jobs again."),
     "edit": Verb(f"{_JOBS}.edit", "edit", "Change jobs that are not over."),
     "nodes": Verb(f"{_MACHINES}.nodes", "list_nodes", "List the machines, add some, or take one out of use."),

@@ -249,6 +249,36 @@ class Client:
         return self._steer("requeue", jobs, where_possible)
 
     @overload
+    def suspend(self, jobs: int, /) -> JobView: ...
+
+    @overload
+    def suspend(self, jobs: Sequence[int], /, *, where_possible: bool = False) -> list[JobView]: ...
+
+    def suspend(
+        self, jobs: int | Sequence[int], /, *, where_possible: bool = False
+    ) -> JobView | list[JobView]:
+        """Suspend a job that runs, and keeps its units; or all of several, or none; or `where_possible`.
+
+        Raises Unknown, or Conflict for a job that does not run, or not on the service's own machine.
+        """
+        return self._steer("suspend", jobs, where_possible)
+
+    @overload
+    def resume(self, jobs: int, /) -> JobView: ...
+
+    @overload
+    def resume(self, jobs: Sequence[int], /, *, where_possible: bool = False) -> list[JobView]: ...
+
+    def resume(
+        self, jobs: int | Sequence[int], /, *, where_possible: bool = False
+    ) -> JobView | list[JobView]:
+        """Let a suspended job go on; or all of several, or none; or `where_possible` those that are suspended.
+
+        Raises Unknown, or Conflict for a job that is not suspended.
+        """
+        return self._steer("resume", jobs, where_possible)
+
+    @overload
     def edit(self, jobs: int, /, **changes: Any) -> JobView: ...
 
     @overload

@@ -79,6 +79,8 @@ _PHRASES: dict[str, Callable[[Data], str]] = {
     "estimate-changed": _estimated,
     "trouble": lambda data: f"run {data['number']}: {data['message']}",
     "cancel-requested": lambda _: "cancelled",
+    "suspended": lambda _: "suspended, with its units",
+    "resumed": lambda _: "goes on",
     "held": lambda _: "held",
     "edited": lambda data: f"{', '.join(data['changes'])} changed",
     "blocked": _because("waits"),

@@ -34,6 +34,8 @@ def test_one_that_is_over_is_refused(betimes: Call, service: Service) -> None:
         ("hold", "they run, or are already over"),
         ("release", "they are not held"),
         ("requeue", "they do not run, or may not be started again"),
+        ("suspend", "they do not run, or are suspended, or cannot be"),
+        ("resume", "they are not suspended"),
     ],
 )
 def test_those_of_a_range_that_are_over_are_left_out_and_counted(

@@ -118,7 +118,10 @@ def test_a_job_has_a_story() -> None:
 
 @pytest.mark.parametrize(
     ("verb", "status"),
-    [("cancel", "cancelled"), ("hold", "held"), ("release", "queued"), ("requeue", "stopping")],
+    [
+        *[("cancel", "cancelled"), ("hold", "held"), ("release", "queued"), ("requeue", "stopping")],
+        *[("suspend", "running"), ("resume", "running")],
+    ],
 )
 def test_jobs_are_steered_one_and_many(verb: str, status: str) -> None:
     it = with_jobs(3)

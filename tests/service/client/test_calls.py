@@ -59,6 +59,8 @@ def test_jobs_are_steered(running: Background, call: Both) -> None:
     assert call("hold", 1).status == "held"
     assert call("release", 1).status == "queued"
     assert call("requeue", 1).status == "stopping"
+    assert call("suspend", 1).reason.code == "suspended"
+    assert call("resume", 1).reason is None
     assert call("edit", 2, name="other", labels={"team": "a"}).labels == {"team": "a"}
     assert [job.name for job in call("edit", [2, 3], name="third")] == ["third"] * 2
     assert [job.status for job in call("cancel", [2, 3])] == ["cancelled"] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from betimes.service.executors.supervision import processes
 from betimes.service.scheduling.run_reports import RunId
 from tests.service.executors.running import (
     RUN,
@@ -63,6 +65,61 @@ def test_a_time_limit_is_changed_while_it_runs(at: Path) -> None:
             assert ended.why == "time-limit"
             assert ended.message is not None
             assert "its time limit of 0.01 s" in ended.message
+
+    play(scenario())
+
+
+COUNTS = """
+import os, time
+for number in range(10**6):
+    os.write(1, b"%d\\n" % number)
+    time.sleep(0.01)
+"""
+
+
+def test_a_suspended_run_stands_still_with_its_limit_and_is_stopped_as_any_other(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing(force_after_s=0.1) as (executor, heard):
+            # Its program is in a group of its own, as with `set -m` in a script.
+            script = f"import subprocess; subprocess.call({list(python(COUNTS))!r}, process_group=0)"
+            launch = a_launch(at, *python(script), time_limit_s=600.0, grace_s=20.0)
+            await executor.start(launch)
+            log = Path(launch.folder, "log")
+            await until(lambda: log.exists() and log.stat().st_size > 20)
+            await executor.suspend(RUN)
+            await executor.limit(RUN, 0.05)  # has passed
+            pids = [*processes.descendants(shim_of(launch)["pid"])]
+            assert len(pids) == 2
+            await until(lambda: all((one := processes.status(pid)) and one.state == "T" for pid in pids))
+            await asyncio.sleep(0.1)  # its last output is copied
+            size = log.stat().st_size
+            await asyncio.sleep(0.5)
+            assert log.stat().st_size == size
+            await executor.resume(RUN, 600.0)
+            await until(lambda: log.stat().st_size > size)
+            await executor.suspend(RUN)
+            await executor.stop(RUN, 20.0)
+            ended = await heard.ended()
+            assert (ended.why, ended.signal) == ("stopped", signal.SIGTERM)
+            assert ended.run_s is not None
+            assert ended.run_s < ended.at_s - (await heard.started()).at_s - 0.4
+
+    play(scenario())
+
+
+def test_a_resumed_run_reaches_its_limit(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            launch = a_launch(at, *python(WAITS), time_limit_s=600.0)
+            await executor.start(launch)
+            await ready(Path(launch.folder, "log"))
+            await executor.suspend(RUN)
+            await asyncio.sleep(0.6)
+            await executor.resume(RUN, 0.8)
+            ended = await heard.ended()
+            assert ended.why == "time-limit"
+            assert ended.message is not None
+            assert "s, without 1 s for which it was suspended" in ended.message
 
     play(scenario())
 

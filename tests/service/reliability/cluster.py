@@ -25,6 +25,7 @@ from betimes.service.scheduling.effects import (
     ResizeRun,
     StartRun,
     StopRun,
+    SuspendRun,
 )
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Event
@@ -156,9 +157,19 @@ class Cluster:
             self.world.stop(effect.run, effect.grace_s, self.now_at)
         elif isinstance(effect, LimitRun):
             self.world.limit(effect.run, effect.time_limit_s)
+        elif isinstance(effect, SuspendRun):
+            self.suspend(effect.run)
         elif isinstance(effect, ResizeRun):
             done = self.resizes(effect)
             self.scheduler.reports.resized(effect.run, effect.units, effect.places, done)
+
+    def suspend(self, run: RunId) -> None:
+        """Suspend a run, or let it go on."""
+        job = self.ledger.jobs[run.job]
+        if job.is_suspended:
+            self.world.suspend(run, self.now_at)
+        else:
+            self.world.resume(run, job.run_limit_s, self.now_at)
 
     def resizes(self, effect: ResizeRun) -> bool:
         """Every other job has a handler; the others must be started again at their new width."""

@@ -45,7 +45,7 @@ def play(
         cluster.arrive(cluster.now_at + 0.001)  # as time never stands still
         # Several things may have happened when the policy is asked.
         for _ in range(draw.choice((1, 1, 1, 2, 3))):
-            kind = draw.randrange(23)
+            kind = draw.randrange(24)
             if kind < 6:
                 asked = spec(
                     draw.choice((0.5, 3.0, 10.0, 40.0)),
@@ -100,6 +100,8 @@ def play(
                 _rent(cluster, draw)
             elif kind < 21 and some:
                 cluster.ask("jobs.requeue_run", some, "ann")
+            elif kind < 22 and some:
+                cluster.ask(draw.choice(("jobs.suspend", "jobs.resume")), some, "ann")
             elif some:
                 edit(cluster, draw, some)
         cluster.turn()
@@ -116,6 +118,8 @@ def play(
     cluster.take_over()
     for number in [n for n, job in cluster.ledger.jobs.items() if job.status is Status.HELD]:
         cluster.ask("jobs.release", number, "ann")
+    for number in list(cluster.ledger.jobs):
+        cluster.ask("jobs.resume", number, "ann")
     for name in list(cluster.ledger.nodes):
         cluster.ask("nodes.set_status", name, "up", "user:ann")
     cluster.turn()

@@ -162,6 +162,8 @@ def _believed(data: Data, _: float) -> str:
         return f"{left}, by its progress"
     if data["basis"] == "grace":
         return f"it is cancelled and ends within its grace period; {left}"
+    if "suspended" in data:
+        return f"it is suspended{', for a day as is assumed' if data['suspended'] else ' no more'}; {left}"
     if not data.get("outran"):
         return f"a user has changed its estimate or limit; {left}"
     return f"it outran its estimate; {left}"
@@ -270,6 +272,8 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "ended": _ended,
     "work-lost": _goes_on,
     "requeued": _reason,
+    "suspended": _reason,
+    "resumed": lambda data, _: f"run {data['number']} goes on",
     "blocked": _reason,
     "retries": _reason,
     "held": _reason,

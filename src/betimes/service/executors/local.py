@@ -69,6 +69,7 @@ class _Run:
     watch: Watch | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)  # it is known whether it runs
     asked_to_stop: bool = False
+    is_suspended: bool = False
     is_late: bool = False  # it goes on after its time limit
     is_forced: bool = False  # the service ends it itself, as its supervisor does not
     force: asyncio.TimerHandle | None = None  # when it does so
@@ -155,6 +156,25 @@ class LocalExecutor:
         if found.shim is not None:
             self._enforce_limit(found, found.shim)
         write_request(found.launch.control, f"limit {time_limit_s!r}")
+
+    async def suspend(self, run: RunId) -> None:
+        """Suspend all processes of a run, whose time limit waits until `resume`; nothing happens if it has ended."""
+        if (found := self._runs.get(run)) is None:
+            return
+        await found.settled.wait()
+        found.is_suspended = True
+        _cancel(found.limit)
+        write_request(found.launch.control, "suspend")
+
+    async def resume(self, run: RunId, time_limit_s: float | None) -> None:
+        """Let a suspended run go on, with this time limit from its start; nothing happens if it has ended."""
+        if (found := self._runs.get(run)) is None:
+            return
+        await found.settled.wait()
+        found.is_suspended = False
+        if time_limit_s is not None:
+            await self.limit(run, time_limit_s)
+        write_request(found.launch.control, "resume")
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
         """Notify a run that registered a handler (`betimes.on_resize`) of its new units, and assign their devices;
@@ -372,7 +392,7 @@ class LocalExecutor:
 
     def _enforce_limit(self, run: _Run, shim: dict[str, Any]) -> None:
         """Enforce a time limit that the supervisor, suspended by a job, does not: after a while."""
-        if run.launch.time_limit_s is None:
+        if run.launch.time_limit_s is None or run.is_suspended:
             return
         since_s = shim.get("started_steady_s")
         ran_s = time.time() - shim["started_at_s"] if since_s is None else time.monotonic() - since_s

@@ -98,6 +98,20 @@ class VirtualWorld:
             stay.limit_at = stay.began_at + time_limit_s
             heapq.heappush(self.due, (self._ends_at(self.jobs[run.job], stay), run.job, run.number))
 
+    def suspend(self, run: RunId, now_at: float) -> None:
+        """A run does no work until `resume`, and its time limit waits."""
+        stay = self.stays.get(run.job)
+        if stay is not None and stay.run == run and stay.leaves_at == math.inf:
+            self.jobs[run.job].idle(self._s(now_at))
+            stay.limit_at = math.inf
+
+    def resume(self, run: RunId, time_limit_s: float | None, now_at: float) -> None:
+        """A suspended run goes on, with this time limit from its start."""
+        stay = self.stays.get(run.job)
+        if stay is not None and stay.run == run and stay.leaves_at == math.inf:
+            stay.limit_at = math.inf if time_limit_s is None else stay.began_at + time_limit_s
+            self._hold(run, self.jobs[run.job].units, now_at)
+
     def forget(self, run: RunId, now_at: float, *, discards: bool = False) -> None:
         """The run's node has vanished, and the run with it; discards: its job starts anew."""
         stay = self.stays.get(run.job)
@@ -193,6 +207,14 @@ class VirtualExecutor:
     async def limit(self, run: RunId, time_limit_s: float) -> None:
         """Give a run another time limit."""
         self.world.limit(run, time_limit_s)
+
+    async def suspend(self, run: RunId) -> None:
+        """Let a run do nothing for now."""
+        self.world.suspend(run, self.now())
+
+    async def resume(self, run: RunId, time_limit_s: float | None) -> None:
+        """Let a suspended run go on."""
+        self.world.resume(run, time_limit_s, self.now())
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
         """Let a run work on so many units."""

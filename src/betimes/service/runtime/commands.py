@@ -120,6 +120,30 @@ class RequeueJobs(Command[list[int]]):
 
 
 @dataclass(frozen=True)
+class SuspendJobs(Command[list[int]]):
+    """Suspend the runs of all of these jobs, or of none; where_possible: of those that can be. Their numbers."""
+
+    numbers: tuple[int, ...]
+    user: str
+    where_possible: bool = False
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
+        return _control(self, "suspend", scheduler, scheduler.jobs.suspend)
+
+
+@dataclass(frozen=True)
+class ResumeJobs(Command[list[int]]):
+    """Let all of these suspended jobs go on, or none; where_possible: those that are suspended. Their numbers."""
+
+    numbers: tuple[int, ...]
+    user: str
+    where_possible: bool = False
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
+        return _control(self, "resume", scheduler, scheduler.jobs.resume)
+
+
+@dataclass(frozen=True)
 class EditJobs(Command[list[int]]):
     """Change all of these jobs, or none; where_possible: those that can be. The numbers of those that are."""
 
@@ -369,7 +393,7 @@ class NoteTuning(Command[int]):
 
 
 def _control(
-    asked: CancelJobs | HoldJobs | ReleaseJobs | RequeueJobs,
+    asked: CancelJobs | HoldJobs | ReleaseJobs | RequeueJobs | SuspendJobs | ResumeJobs,
     action: Action,
     scheduler: Scheduler,
     do: Callable[[int, str], None],

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from betimes.errors import CloudError, Unavailable
+from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.protocol import Executor, Place
 from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
@@ -29,6 +30,7 @@ from betimes.service.scheduling.effects import (
     SelectMember,
     StartRun,
     StopRun,
+    SuspendRun,
 )
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.run_reports import RunId
@@ -79,10 +81,11 @@ class EffectRunner:
             await executor.adopt([self._launches.of(job, scheduler.ledger.nodes) for job in mine])
             for job in mine:
                 run = job.run
-                if (
-                    run is not None and job.spec.time_limit_s is not None
-                ):  # it may have been changed just before
-                    await self._limit(executor, RunId(job.job_id, run.number), job.spec.time_limit_s)
+                limit_s = job.run_limit_s
+                if run is not None and limit_s is not None:  # it may have been changed just before
+                    await self._limit(executor, RunId(job.job_id, run.number), limit_s)
+                if run is not None and (run.suspended_at is not None or run.suspended_s):
+                    await self._suspend(executor, RunId(job.job_id, run.number), scheduler)
                 if run is not None and run.stopping is not None:
                     left_s = max(0.0, (run.stop_by_at or 0.0) - self._now_s())
                     await self._stop(executor, RunId(job.job_id, run.number), left_s)
@@ -126,6 +129,8 @@ class EffectRunner:
             await self._stop(executor, effect.run, effect.grace_s)
         elif isinstance(effect, LimitRun):
             await self._limit(executor, effect.run, effect.time_limit_s)
+        elif isinstance(effect, SuspendRun):
+            await self._suspend(executor, effect.run, scheduler)
         elif isinstance(effect, ResizeRun):
             places = tuple(Place(node, units) for node, units in effect.places)
             if isinstance(executor, VirtualExecutor):  # at this very instant
@@ -145,6 +150,22 @@ class EffectRunner:
     async def _limit(self, executor: Executor, run: RunId, time_limit_s: float) -> None:
         """Give a run another time limit; likewise."""
         await self._ask(executor, run, lambda _: executor.limit(run, time_limit_s))
+
+    async def _suspend(self, executor: Executor, run: RunId, scheduler: Scheduler) -> None:
+        """Suspend a run or let it go on, whichever is asked for once it can be reached."""
+        if not isinstance(executor, LocalExecutor | VirtualExecutor):
+            raise TypeError(f"internal: run {run.job}.{run.number} is not on this machine")
+
+        async def ask() -> None:
+            job = scheduler.ledger.jobs.get(run.job)
+            if job is None or job.run is None or job.run.number != run.number:
+                return
+            if job.is_suspended and job.run.stopping is None:
+                await executor.suspend(run)
+            else:
+                await executor.resume(run, job.run_limit_s)
+
+        await self._ask(executor, run, ask)
 
     async def _ask(
         self, executor: Executor, run: RunId, ask: Callable[[float], Coroutine[Any, Any, None]]

@@ -112,7 +112,7 @@ class Launches:
             # and swallow the service's requests.
             control=str(self.state / "control" / f"{job.job_id}-{run.number}-{identity[:8]}"),
             identity=identity,
-            time_limit_s=spec.time_limit_s,
+            time_limit_s=job.run_limit_s,
             warn_s=spec.warn_s,
             archive=str(archive_path(self.state, spec.upload)) if spec.upload is not None else None,
             stdin=spec.stdin,

@@ -363,13 +363,14 @@ class Promises:
         is_due = self.is_behind and self.controller.clock.now_s() >= self.again_at
         if is_due and not self.controller.scheduler.stands_by:
             self.is_behind = False
-            jobs = self.controller.scheduler.ledger.jobs.values()
             missing = [
                 job.job_id
-                for job in jobs
+                for job in self.controller.scheduler.ledger.jobs.values()
                 if job.account is not None and (job.promised_finish_at is None or job.lacks_new_promise)
             ]
             numbers += sorted(set(missing).difference(numbers))
+        jobs = self.controller.scheduler.ledger.jobs
+        numbers = [number for number in numbers if number not in jobs or not jobs[number].is_suspended]
         if numbers:
             held = ExitStack()
             held.enter_context(self.controller.clock.hold())  # a promise must not know what comes next

@@ -22,6 +22,7 @@ from betimes.errors import (
 )
 from betimes.service.access.auth import RunTokens
 from betimes.service.engines.named_policies import kind_of
+from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.log_files import LocalLog, LogReader
 from betimes.service.machines.machine import REAL
 from betimes.service.runtime.account import account
@@ -36,8 +37,10 @@ from betimes.service.runtime.commands import (
     RentNodes,
     ReportProgress,
     RequeueJobs,
+    ResumeJobs,
     SetNodeStatus,
     SubmitJobs,
+    SuspendJobs,
 )
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.fleet_views import ask_plan, fleet, fleet_plan
@@ -352,6 +355,23 @@ class ServiceBackend:
         Raises Unknown, Conflict, Refused.
         """
         numbers = await self.controller.ask(EditJobs(tuple(ids), changes, user, where_possible))
+        return await self._promised_anew(numbers)
+
+    async def suspend(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        """Suspend runs, which keep their units. Raises Unknown, Conflict."""
+        if not isinstance(self.controller.effects.executors.get("local"), LocalExecutor | None):
+            raise Conflict(
+                "jobs cannot be suspended where machines are rented, or joined by Ray; `betimes requeue` stops them"
+            )
+        return await self._views(await self.controller.ask(SuspendJobs(tuple(ids), user, where_possible)))
+
+    async def resume(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        """Let suspended runs go on, and promise an end anew. Raises Unknown, Conflict."""
+        return await self._promised_anew(
+            await self.controller.ask(ResumeJobs(tuple(ids), user, where_possible))
+        )
+
+    async def _promised_anew(self, numbers: Sequence[int]) -> list[JobView]:
         jobs = self.scheduler.ledger.jobs
         void = [n for n in numbers if n in jobs and jobs[n].promised_finish_at is None]
         if void and not self.scheduler.stands_by:

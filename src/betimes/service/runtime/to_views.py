@@ -47,6 +47,8 @@ def job_view(row: Mapping[str, Any], waiting: WaitReasons) -> JobView:
         reason = waiting.for_resource(live)
     if live is not None and found is not None and live.account is not None and found.knows(live.job_id):
         start_at, finish_at = found.times(live.job_id)
+        if live.is_suspended:
+            finish_at = None  # nobody has said when it goes on
         basis = waiting.basis_of(live)
         estimate = Estimate(as_of_at=found.as_of_at, start_at=start_at, finish_at=finish_at, basis=basis)
     return JobView(**fields, reason=Reason(**reason) if reason else None, estimate=estimate)

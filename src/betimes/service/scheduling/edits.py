@@ -52,7 +52,7 @@ class Edits:
         spec = changes.changed(job.spec)
         run = job.run
         if spec.time_limit_s is not None and run is not None and run.started_at is not None:
-            ran_s = self._state.now_at - run.started_at
+            ran_s = run.ran_s(self._state.now_at)
             if changes.time_limit_s is not None and spec.time_limit_s <= ran_s:
                 raise Refused(
                     f"job {number} has run for {humanise_s(ran_s)} already; give more, or `betimes cancel {number}`",
@@ -106,6 +106,8 @@ class Edits:
             raise Conflict(
                 f"job {number} is a trial of job {job.set_id}, and is changed with it: `betimes edit {job.set_id}`"
             )
+        if job.is_suspended and not RESTATING.isdisjoint(changes.given):
+            raise Conflict(f"job {number} is suspended; `betimes resume {number}` first, and change it then")
         begins = job.units > 0 or job.rental is not None
         if job.trials is not None:
             possible, state = ALWAYS, "is a set of trials"
@@ -174,8 +176,9 @@ class Edits:
         if leaves:
             self._jobs.make_way(job)
         run = job.run
-        if changes.time_limit_s is not None and run is not None and run.launched and run.stopping is None:
-            state.effects.append(LimitRun(RunId(number, run.number), changes.time_limit_s))
+        limit_s = job.run_limit_s if "time_limit_s" in given else None
+        if limit_s is not None and run is not None and run.launched and run.stopping is None:
+            state.effects.append(LimitRun(RunId(number, run.number), limit_s))
 
     def _admit(self, job: Job) -> None:
         """Let a job that waited for something else queue if it waits for nothing any more."""

@@ -47,6 +47,13 @@ class LimitRun:
 
 
 @dataclass(frozen=True, slots=True)
+class SuspendRun:
+    """Suspend a run, or let it go on, as its job says when the executor is asked."""
+
+    run: RunId
+
+
+@dataclass(frozen=True, slots=True)
 class DropRun:
     """Forget a run that has vanished with its node; discards: its work is lost."""
 
@@ -109,6 +116,7 @@ Effect = (
     | StopRun
     | ResizeRun
     | LimitRun
+    | SuspendRun
     | DropRun
     | GiveBack
 )

@@ -62,6 +62,8 @@ KINDS = {
     "estimate-changed": "the work believed to be left of a job changed: by progress, an outrun estimate, a cancel",
     "restarted": "a job that was stopped for another number of units runs again: how long that took",
     "resized": "a running job has taken another number of units without a restart",
+    "suspended": "a user suspends a run, which keeps its units; what its job was promised is void",
+    "resumed": "a suspended run goes on",
     "stopping": "a run is asked to stop: preempted, resized or cancelled",
     "preempts": "another job is preempted for this one; the cost stands in the other job's events",
     "trouble": "the executor met a problem with a run; the message says which, and what follows",

@@ -161,6 +161,17 @@ class Run:
     started_at: float | None = None
     stopping: str | None = None  # why it is stopping: preempted, resized, cancelled
     stop_by_at: float | None = None
+    suspended_at: float | None = None  # by a user; null: it goes on
+    suspended_s: float = 0.0  # in all, before that
+    left_s: float | None = None  # that it was believed to have left then; null: unknown
+
+    def paused_s(self, now_at: float) -> float:
+        """Seconds for which it was suspended."""
+        return self.suspended_s + (0.0 if self.suspended_at is None else now_at - self.suspended_at)
+
+    def ran_s(self, now_at: float) -> float:
+        """Seconds that it has run by now, without those."""
+        return 0.0 if self.started_at is None else now_at - self.started_at - self.paused_s(now_at)
 
 
 @dataclass
@@ -250,9 +261,18 @@ class Job:
 
     def has_run_s(self, now_at: float) -> float:
         """Total seconds of its runs."""
-        if self.run is None or self.run.started_at is None:
-            return self.ran_s
-        return self.ran_s + (now_at - self.run.started_at)
+        return self.ran_s + (self.run.ran_s(now_at) if self.run is not None else 0.0)
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether its run stands still at a user's request, or did so when it was stopped."""
+        return self.run is not None and self.run.suspended_at is not None
+
+    @property
+    def run_limit_s(self) -> float | None:
+        """The time limit of its run from the start, longer by the time for which that was suspended."""
+        limit_s = self.spec.time_limit_s
+        return limit_s if limit_s is None or self.run is None else limit_s + self.run.suspended_s
 
     def copied(self) -> Job:
         """The same apart from this one: the parts that change in place are copied, all others are replaced whole."""

@@ -15,12 +15,14 @@ from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_spec import parse_after
 
-Action = Literal["cancel", "hold", "release", "requeue"]
+Action = Literal["cancel", "hold", "release", "requeue", "suspend", "resume"]
 _DONE: dict[Action, str] = {
     "cancel": "cancelled",
     "hold": "held",
     "release": "released",
     "requeue": "requeued",
+    "suspend": "suspended",
+    "resume": "resumed",
 }
 
 
@@ -233,6 +235,8 @@ class Jobs:
         """The job, if the action is possible now. Raises Unknown, Conflict."""
         if action == "requeue":
             return self._check_requeue(number)
+        if action in ("suspend", "resume"):
+            return self._check_suspension(action, number)
         job = self._state.live_job(number, _DONE[action])
         if action != "cancel" and job.set_id is not None:
             text = f"job {number} is a trial of job {job.set_id}, and is {job.status.value} with it"
@@ -274,6 +278,46 @@ class Jobs:
     def requeue_run(self, number: int, user: str) -> None:
         """Stop a job's run: it starts again, from its checkpoint if it has one. Raises Unknown, Conflict."""
         self._runs.stop(self.check("requeue", number), "requeued", f"user:{user}")
+
+    def suspend(self, number: int, user: str) -> None:
+        """Suspend a job's run, which keeps its units. Raises Unknown, Conflict."""
+        self._runs.suspend(self.check("suspend", number), user)
+
+    def resume(self, number: int, user: str) -> None:
+        """Let a suspended run go on. Raises Unknown, Conflict."""
+        self._runs.resume(self.check("resume", number), user)
+
+    def _check_suspension(self, action: Action, number: int) -> Job:
+        job = self._state.live_job(number, _DONE[action])
+        run = job.run
+        if job.trials is not None:
+            raise Conflict(f"job {number} is a set of trials, and trials cannot be {_DONE[action]}")
+        if run is None or run.started_at is None or run.stopping is not None:
+            instead = (
+                f"; `betimes hold {number}` keeps it from starting" if job.status is Status.QUEUED else ""
+            )
+            raise Conflict(
+                f"job {number} is {job.status.value}; only a job that runs can be {_DONE[action]}{instead}"
+            )
+        if action == "resume":
+            if run.suspended_at is None:
+                raise Conflict(f"job {number} is not suspended; there is nothing to resume")
+            return job
+        if run.suspended_at is not None:
+            raise Conflict(f"job {number} is suspended already; `betimes resume {number}` lets it go on")
+        if job.set_id is not None:
+            raise Conflict(f"job {number} is a trial of job {job.set_id}, and trials cannot be suspended")
+        if job.spec.min_units < job.spec.max_units:
+            raise Conflict(
+                f"job {number} may be given more or fewer units while it runs, so that it cannot be suspended; "
+                f"`betimes requeue {number}` stops it"
+            )
+        if any(self._state.ledger.nodes[name].machine.kind in ("ray", "rented") for name, _ in run.places):
+            raise Conflict(
+                f"job {number} runs on {run.places[0][0]}, and only jobs on the service's own machine can be "
+                f"suspended; `betimes requeue {number}` stops it"
+            )
+        return job
 
     def _check_requeue(self, number: int) -> Job:
         ended = self._state.ended_as(number)

@@ -373,6 +373,21 @@ def _restarted(ledger: Ledger, event: Event, job: Job) -> None:
     ledger.restart_cost.took(event.data["took_s"])
 
 
+def _suspended(ledger: Ledger, event: Event, job: Job) -> None:
+    if job.run is not None:
+        job.run.suspended_at, job.run.left_s = event.at_s, event.data["left_s"]
+    job.reason = event.data["reason"]
+    job.void_promise()  # it is promised anew when it goes on
+    ledger.promise_errors.void(job)
+
+
+def _resumed(_: Ledger, event: Event, job: Job) -> None:
+    if job.run is not None:
+        job.run.suspended_s = job.run.paused_s(event.at_s)
+        job.run.suspended_at = job.run.left_s = None
+    job.reason = None
+
+
 def _resized(_: Ledger, event: Event, job: Job) -> None:
     if job.run is not None:
         job.run.units = event.data["units"]
@@ -632,6 +647,8 @@ _CHANGES: dict[str, Change] = {
     "started": _started,
     "restarted": _restarted,
     "resized": _resized,
+    "suspended": _suspended,
+    "resumed": _resumed,
     "ended": _ended,
     "requeued": _waits,
     "retries": _retries,

@@ -215,6 +215,7 @@ class Nodes:
                 job, Ended(run, state.now_at, None, why="lost"), "node-lost", ended_at=state.now_at
             )
             cost = self._runs.cost_of_leaving(job, state.now_at, worked_on=False)
+            self._runs.expect_again(job, cause)
             state.log("ended", cause, job.job_id, number=run.number, outcome="node-lost", **cost)
             self._runs.log_move_over(job)
             self._runs.release(run)

@@ -427,8 +427,9 @@ class PolicyEngine:
         limit_s, run = job.spec.time_limit_s, job.run
         if limit_s is None or job.trials is not None:  # the limit of a set is that of each trial
             return math.inf
-        ran_s = self._state.now_at - run.started_at if run is not None and run.started_at is not None else 0.0
-        left_s = limit_s - ran_s
+        if job.is_suspended:
+            return math.inf  # the limit waits
+        left_s = limit_s - (run.ran_s(self._state.now_at) if run is not None else 0.0)
         if left_s <= 0.0:
             left_s = max(LEAST_END_S, abs(left_s + job.spec.grace_s))
         return left_s * self.rate(job, run.units if run else job.spec.max_units)

@@ -57,7 +57,7 @@ class PromiseErrors:
 
     def _alike(self, job: Job, at: float) -> Floats | None:
         """As `expected`, by the log alone, which does not have every report of progress."""
-        stops = job.run is not None and job.run.stopping is not None
+        stops = job.is_suspended or (job.run is not None and job.run.stopping is not None)
         if job.trials is not None or job.basis == "progress" or stops:
             return None
         active = None if self._run_times is not None else self.model.run_times.active.get(str(job.job_id))

@@ -55,6 +55,7 @@ CODES = {
     "no-family": "no node that is up is of a family of machines on which it can run",
     "preempted": "it was preempted for other jobs",
     "resized": "it restarts on another number of units",
+    "suspended": "a user has suspended its run, which keeps its units",
     "requeued": "a user requeued it: it starts again when its turn comes",
     "set": "it is a trial, and other trials hold the units of its set",
     "trials": "some of its trials failed or were cancelled",
@@ -187,6 +188,14 @@ def stopping(why: str, by_at: float | None) -> dict[str, Any]:
         "requeued": "requeued by a user, and stopping",
     }[why]
     return reason(why, text, by_at=by_at)
+
+
+def suspended(number: int, user: str, at: float) -> dict[str, Any]:
+    """Its run stands still."""
+    text = (
+        f"suspended by {user} at {instant(at)}, and keeps its units; `betimes resume {number}` lets it go on"
+    )
+    return reason("suspended", text, user=user, at=at)
 
 
 def requeued() -> dict[str, Any]:

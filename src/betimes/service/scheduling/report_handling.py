@@ -74,6 +74,7 @@ class ReportHandling:
         run, asked = job.run, job.run.stopping
         outcome = {"stopped": asked or "stopped"}.get(report.why, report.why)
         ended_at, slack_s, more = self._when(run, report)
+        self._runs.expect_again(job, "executor")
         self._state.note_run(job, report, outcome, ended_at=ended_at)
         self._state.log(
             "ended",
@@ -107,7 +108,7 @@ class ReportHandling:
             least_at = min(now_at, (run.started_at or run.decided_at) + took_s)
             ended_at = more["ended_at"] = max(least_at, now_at - report.ago_s)
         if report.run_s is None or run.started_at is None:
-            return ended_at, now_at - ended_at, more
+            return ended_at, now_at - ended_at + run.paused_s(now_at), more
         slack_s = now_at - run.started_at - report.run_s
         if slack_s < NOTICED_S:
             return ended_at, 0.0, more
@@ -136,7 +137,8 @@ class ReportHandling:
             raise Conflict(
                 f"job {number}, attempt {attempt} is over; only the present attempt reports progress"
             )
-        left_s = self._rate_of(number).report(self._state.now_at, done, total)
+        now_at = self._state.now_at
+        left_s = self._rate_of(number).report(now_at - job.run.paused_s(now_at), done, total)
         self._measure(job, attempt, done)
         self._renewal.note_restart(job)
         frac = min(1.0, done / total)
@@ -148,6 +150,8 @@ class ReportHandling:
             self._sets.note_progress_of(job)
         if left_s is None or job.account is None or job.status is not Status.RUNNING:
             return
+        if job.is_suspended:
+            return  # the report was under way
         if self._engine.is_nodes:
             left_s /= self._engine.speed(job)
         if differs(left_s, self._engine.believed_left_s(job)):

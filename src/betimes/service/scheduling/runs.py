@@ -8,11 +8,14 @@ from typing import Any
 
 from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
-from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun
+from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun, SuspendRun
 from betimes.service.scheduling.job import Job, Places, Preemption, nodes_held
 from betimes.service.scheduling.policy_engine import LEAST_END_S, PolicyEngine
 from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.state import SchedulerState
+
+SUSPENDED_S = 86_400.0
+"""For how long a suspended run is expected not to go on: no one has said when it will."""
 
 
 class Runs:
@@ -21,6 +24,7 @@ class Runs:
     def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
         self._state, self._engine = state, engine
         self._resizing: dict[RunId, int] = {}  # runs that are being given another width
+        self._restated: dict[int, str] = {}  # jobs of suspended runs with another belief, and the cause
 
     def launch_granted(self) -> None:
         """Carry out grants as far as there is room; stopping runs hold theirs until they have exited."""
@@ -58,6 +62,42 @@ class Runs:
             self._state.effects.append(StopRun(RunId(job.job_id, run.number), job.spec.grace_s, why))
             if why == "cancelled":
                 self._expect_end(job)
+
+    def suspend(self, job: Job, user: str) -> None:
+        """Suspend a job's run, which keeps its units."""
+        run, left_s = job.run, None
+        if run is None:
+            return
+        rate = self._engine.rate(job)
+        if self._engine.knows(job):
+            left_s = self._engine.believed_left_s(job) / rate
+        cause, reason = f"user:{user}", reasons.suspended(job.job_id, user, self._state.now_at)
+        self._state.log("suspended", cause, job.job_id, number=run.number, left_s=left_s, reason=reason)
+        if left_s is not None:
+            self._restated[job.job_id] = cause
+            self._engine.believe(job.job_id, (left_s + SUSPENDED_S) * rate)
+        self._state.effects.append(SuspendRun(RunId(job.job_id, run.number)))
+
+    def resume(self, job: Job, user: str) -> None:
+        """Let a suspended run go on."""
+        run = job.run
+        if run is None:
+            return
+        self.expect_again(job, f"user:{user}")
+        self._state.log("resumed", f"user:{user}", job.job_id, number=run.number)
+        self._state.effects.append(SuspendRun(RunId(job.job_id, run.number)))
+
+    def expect_again(self, job: Job, cause: str) -> None:
+        """A suspended run goes on, or is over: its job has as much left as when it was suspended."""
+        run = job.run
+        if run is not None and run.left_s is not None and self._engine.knows(job):
+            self._restated[job.job_id] = cause
+            self._engine.believe(job.job_id, run.left_s * self._engine.rate(job))
+
+    def take_restated(self) -> dict[int, str]:
+        """The jobs whose belief has changed since the last call as their runs are suspended or no longer; the cause."""
+        restated, self._restated = self._restated, {}
+        return restated
 
     def _expect_end(self, job: Job) -> None:
         """Let jobs behind a cancelled one wait for its grace period, not for its estimate."""

@@ -321,7 +321,8 @@ class Scheduler:
         self._sets.review()
         if self._sets.hold_in_vain():
             self.policy.nodes_changed()
-        edited = self.edits.hand_over()
+        paused = self._runs.take_restated()
+        edited = paused | self.edits.hand_over()
         reported = self._engine.reported
         learnt = self._learnt.learn()
         self.planner.hand_over()
@@ -341,9 +342,12 @@ class Scheduler:
                     )
                     continue
                 cause, basis = ("timer", "grace") if ends else ("progress", "progress")
-                if number in edited:
+                if number in edited and not ends:
                     cause, basis = edited[number], self.ledger.jobs[number].basis
-                self._state.log("estimate-changed", cause, number, account=account, basis=basis)
+                more: dict[str, Any] = (
+                    {"suspended": self.ledger.jobs[number].is_suspended} if number in paused else {}
+                )
+                self._state.log("estimate-changed", cause, number, account=account, basis=basis, **more)
         for number in what.gone:
             self.jobs.requeue(self.ledger.jobs[number])
         self._decisions.apply(rounds)

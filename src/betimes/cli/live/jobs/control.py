@@ -1,4 +1,4 @@
-"""`betimes cancel`, `hold`, `release` and `requeue`."""
+"""`betimes cancel`, `hold`, `release`, `requeue`, `suspend` and `resume`."""
 
 from __future__ import annotations
 
@@ -49,6 +49,10 @@ _HOLD = _Verb("hold", "held", ("blocked", "queued"), "that wait", "they run, or 
 _REQUEUE = _Verb(
     "requeue", "requeued", ("running",), "that run", "they do not run, or may not be started again"
 )
+_SUSPEND = _Verb(
+    "suspend", "suspended", ("running",), "that run", "they do not run, or are suspended, or cannot be"
+)
+_RESUME = _Verb("resume", "resumed", ("running",), "that are suspended", "they are not suspended")
 _RELEASE = _Verb("release", "released", ("held",), "that are held", "they are not held")
 
 
@@ -114,6 +118,41 @@ def requeue(
     """Stop jobs that run, and start them again when their turn comes, from their checkpoints if they have any."""
     chosen = _chosen(_REQUEUE, ids, status, user, name, label, array, everything)
     _act(_REQUEUE, ids, chosen, state, as_json, ask_first=not yes)
+
+
+def suspend(
+    ids: Ids = None,
+    name: Name = None,
+    user: User = None,
+    label: Label = None,
+    status: Status = None,
+    array: Array = None,
+    everything: All = False,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Let jobs that run stand still: their processes are stopped (SIGSTOP), and their time limit waits.
+
+    They stay running and keep their units, memory and GPUs, while Slurm gives the cores to others; `betimes requeue`
+    frees them. What was promised is void, and other jobs are promised ends as if they stood still for a day. Only
+    jobs on the service's own machine, of a fixed number of units, can be suspended.
+    """
+    _act(_SUSPEND, ids, _chosen(_SUSPEND, ids, status, user, name, label, array, everything), state, as_json)
+
+
+def resume(
+    ids: Ids = None,
+    name: Name = None,
+    user: User = None,
+    label: Label = None,
+    status: Status = None,
+    array: Array = None,
+    everything: All = False,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Let suspended jobs go on. They are promised an end anew."""
+    _act(_RESUME, ids, _chosen(_RESUME, ids, status, user, name, label, array, everything), state, as_json)
 
 
 def _chosen(
@@ -226,6 +265,11 @@ def _lines(changed: Sequence[JobView]) -> list[str]:
     from betimes.cli.render.jobs import job_name
 
     if len(changed) <= MOST_LINES:
-        return [f"Job {job.job_id}, {job_name(job)}: {job.status}" for job in changed]
-    counts = Counter(job.status for job in changed)
+        return [f"Job {job.job_id}, {job_name(job)}: {_status(job)}" for job in changed]
+    counts = Counter(_status(job) for job in changed)
     return [f"{count:,} job{'' if count == 1 else 's'}: {status}" for status, count in counts.items()]
+
+
+def _status(job: JobView) -> str:
+    is_suspended = job.reason is not None and job.reason.code == "suspended"
+    return f"{job.status}, suspended" if is_suspended else str(job.status)

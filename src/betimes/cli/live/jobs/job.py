@@ -111,7 +111,7 @@ def _show(
             say(f"not tried: {'; '.join(helped.not_tried)}")
     if story.quotes:
         say("", "Promises")
-        voids = [event for event in story.events if event.kind == "held" or event.data.get("voids")]
+        voids = [e for e in story.events if e.kind in ("held", "suspended") or e.data.get("voids")]
         void_at = max((event.at for event in voids), default=-math.inf)
         show(_QUOTE_COLUMNS, [_quote_row(quote, one, at_now, void_at) for quote in story.quotes], wide=wide)
         for quote in story.quotes:
@@ -262,7 +262,7 @@ def _quote_row(quote: Quote, one: JobView, at_now: float, void_at: float) -> lis
 
     truth = ""
     if quote.made_at < void_at:
-        truth = "void: the job was held or changed"
+        truth = "void: the job was held, suspended or changed"
     elif one.finished_at is not None and one.status == "finished" and quote.finish_at is not None:
         truth = off_by(one.finished_at - quote.finish_at)
     return [

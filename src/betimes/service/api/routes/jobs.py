@@ -257,6 +257,8 @@ _steering("hold", "Hold", "Keep a job that has not started from starting.")
 _steering(
     "requeue", "Requeue", "A running job is stopped within its grace period, and starts again in its turn."
 )
+_steering("suspend", "Suspend", "A running job stands still, and keeps its units.")
+_steering("resume", "Resume", "Let a suspended job go on.")
 _steering("release", "Release", "Let a held job start when its turn comes.")
 
 

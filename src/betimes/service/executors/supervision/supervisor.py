@@ -91,6 +91,8 @@ class Supervisor:
         self.has_lost_node = False  # the process with which it is to end has ended
         self.grace_s = 0.0
         self.warn_at = self.limit_at = self.kill_at = self.look_at = _NEVER  # by the monotonic clock
+        self.suspended_at: float | None = None  # likewise
+        self.suspended_s = 0.0  # before that
         self.started, self.started_s = time.monotonic(), time.time()
         self.asked = b""  # a request that has not come in full
         self.complaint = ""  # the last one
@@ -244,7 +246,7 @@ class Supervisor:
             if now >= self.look_at:
                 self.look_at = now + self.memory.look_s
                 self.is_out_of_memory = self.memory.is_exceeded(os.getpid())
-            if self.why is None and not self.ended:
+            if self.why is None and not self.ended and self.suspended_at is None:
                 if now >= self.limit_at:
                     self._stop("time-limit", self.launch["grace_s"])
                 elif now >= self.warn_at:
@@ -281,6 +283,8 @@ class Supervisor:
 
     def _wait_ms(self) -> float | None:
         until = self.kill_at if self.why is not None else min(self.warn_at, self.limit_at)
+        if self.suspended_at is not None:
+            until = _NEVER
         wait_s = max(0.0, min(until, self.look_at) - time.monotonic())
         if self.ended:
             wait_s = min(wait_s, _LOOK_S)
@@ -309,6 +313,10 @@ class Supervisor:
                     self._signal(int(amount))
                 elif what == b"limit":
                     self._limit(float(amount))
+                elif what == b"suspend":
+                    self._suspend()
+                elif what == b"resume":
+                    self._resume()
                 elif what == b"memory":
                     self.memory.allow(int(amount))
             except (
@@ -324,6 +332,20 @@ class Supervisor:
             return
         self.launch["time_limit_s"], self.limit_at = time_limit_s, self.started + time_limit_s
         self.warn_at = self.limit_at - self.launch["warn_s"] if self.launch["warn_s"] else _NEVER
+
+    def _suspend(self) -> None:
+        """Suspend the command and all that it started; its time limit waits."""
+        if self.why is not None or self.suspended_at is not None:
+            return
+        send(-self.pid, signal.SIGSTOP)  # at one instant; then those that have left the group
+        self._signal(signal.SIGSTOP)
+        self.suspended_at = time.monotonic()
+
+    def _resume(self) -> None:
+        if self.suspended_at is not None:
+            self._signal(signal.SIGCONT)
+            self.suspended_s += time.monotonic() - self.suspended_at
+            self.suspended_at = None
 
     def _signal(self, number: int) -> None:
         for pid in list(descendants(os.getpid())) or [-self.pid]:
@@ -341,6 +363,7 @@ class Supervisor:
             self.why = why
             for number in (signal.SIGTERM, signal.SIGCONT):  # suspended processes could not act on it
                 send(-self.pid, number)
+            self._resume()
         kill_at = time.monotonic() + grace_s
         if kill_at < self.kill_at:
             self.kill_at, self.grace_s = kill_at, grace_s
@@ -394,6 +417,8 @@ class Supervisor:
         """Write exit.json, however long it takes to find room, and notify the service before it is on the disk: the
         service acts on it only after a commit.
         """
+        now = time.monotonic()
+        suspended_s = self.suspended_s + (0.0 if self.suspended_at is None else now - self.suspended_at)
         code = None if self.status is None or trouble else os.waitstatus_to_exitcode(self.status)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         rss_bytes = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -416,7 +441,7 @@ class Supervisor:
                 "message": trouble or self._message(),
                 "started_at_s": self.started_s,
                 "ended_at_s": time.time(),
-                "run_s": time.monotonic() - self.started,
+                "run_s": now - self.started - suspended_s,
                 "max_rss_gib": peak_bytes / 2**30,
                 "cpu_s": used.ru_utime + used.ru_stime,
                 "memory_limited_by": self.memory.by,
@@ -461,7 +486,12 @@ class Supervisor:
     def _message(self) -> str | None:
         parts: list[str] = []
         if self.why == "time-limit":
-            parts.append(f"it reached its time limit of {self.launch['time_limit_s']:g} s")
+            limit_s = self.launch["time_limit_s"]
+            if self.suspended_s:  # the limit was extended by about as much
+                gone = f", without {self.suspended_s:.0f} s for which it was suspended"
+                parts.append(f"it reached its time limit of {round(limit_s - self.suspended_s, 1):g} s{gone}")
+            else:
+                parts.append(f"it reached its time limit of {limit_s:g} s")
         if self.why == "node-lost":
             parts.append("its node has left the cluster, and it was killed")
         if self.killed:
