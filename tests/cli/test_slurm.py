@@ -135,6 +135,8 @@ def test_what_was_asked_for(slurm: Slurm, live: Background) -> None:
     assert slurm("squeue", "-l").out.split()[4:7] == ["STATE", "TIME", "TIME_LIMI"]
     told = slurm("sacct", "-n", "-P", "-o", "JobID,AllocCPUS,ReqMem,Timelimit,MaxRSS").out
     assert told == "1|2|1536M|1-02:00:00|\n2|1|0|UNLIMITED|\n"
+    assert slurm("seff", "1").out.startswith("Job 1")
+    assert "no job is given" in slurm("seff").err
     assert "TRES=cpu=2,mem=1536M,node=1\n" in slurm("scontrol", "show", "job", "1").out
 
 
@@ -173,7 +175,7 @@ def test_sinfo(slurm: Slurm) -> None:
 def test_the_commands_are_programs(betimes: Call, live: Background, tmp_path: Path) -> None:
     said = betimes("slurm-commands", tmp_path / "bin")
     assert said.out.startswith(
-        "sbatch, squeue, scancel, sacct, srun, sinfo, scontrol, salloc, sacctmgr, sshare are in "
+        "sbatch, squeue, scancel, sacct, srun, sinfo, scontrol, salloc, sacctmgr, sshare, seff are in "
     )
     done = subprocess.run(
         [tmp_path / "bin/sbatch", "--wrap=true"],

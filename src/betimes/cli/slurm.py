@@ -268,6 +268,15 @@ def accounts(words: Sequence[str]) -> None:
         )
 
 
+def seff(words: Sequence[str]) -> None:
+    """Show what jobs used of what they asked for, as `betimes efficiency` does."""
+    from betimes.cli.live.usage import efficiency
+
+    if not words:
+        raise InputError("no job is given; write seff 41")
+    efficiency(list(words))
+
+
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "sbatch": sbatch,
     "squeue": squeue,
@@ -279,6 +288,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "salloc": salloc,
     "sacctmgr": accounts,
     "sshare": accounts,
+    "seff": seff,
 }
 
 
