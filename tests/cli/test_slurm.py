@@ -125,6 +125,21 @@ def test_states_as_clients_read_them(slurm: Slurm, live: Background) -> None:
         assert said.err.startswith(f"{command}: error: ")
 
 
+def test_the_number_of_an_array_in_a_dependency_means_all_of_it(
+    slurm: Slurm, live: Background, betimes: Call, tmp_path: Path
+) -> None:
+    slurm("sbatch", "--array=4-6", stdin=SCRIPT)
+    slurm("sbatch", "-d", "afterok:1,afterany:1_5", stdin=SCRIPT)
+    (tmp_path / "next.sh").write_text(f"#!/bin/sh\n#SBATCH -d afterany:1:4\n{SCRIPT}")
+    assert betimes("submit", "--id-only", "next.sh").out == "5\n"
+    assert betimes("quote", "next.sh").code == 0
+    slurm("sbatch", stdin=SCRIPT)
+    assert slurm("scontrol", "update", "JobId=6", "Dependency=afterok:1_6").code == 0
+    told = [betimes("job", number, "--json").json()["spec"]["after"] for number in ("4", "5", "6")]
+    assert told == [["1", "2", "3", "2:any"], ["1:any", "2:any", "3:any", "4:any"], ["3"]]
+    assert "there is no 1_9; " in slurm("sbatch", "-d", "afterok:1_9", stdin=SCRIPT).err
+
+
 def test_what_was_asked_for(slurm: Slurm, live: Background) -> None:
     slurm("sbatch", "-t", "1-2", "-c2", "--mem=1536M", stdin=SCRIPT)
     slurm("sbatch", stdin=SCRIPT)

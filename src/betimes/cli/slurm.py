@@ -71,7 +71,7 @@ def sbatch(words: Sequence[str]) -> None:
     """Submit a script: of a file, of standard input, or of --wrap."""
     from betimes.cli.live.connection import connect
     from betimes.cli.live.following import Left
-    from betimes.cli.live.jobs.submit import INPUT
+    from betimes.cli.live.jobs.submit import INPUT, with_numbers
     from betimes.cli.live.jobs.wait import wait_for
     from betimes.service.spec.sbatch import read_script, split_command
 
@@ -99,6 +99,7 @@ def sbatch(words: Sequence[str]) -> None:
     fields, asked = batch.fields, batch.options
     fields.setdefault("output", "slurm-%A_%a.out" if "array" in fields else "slurm-%j.out")
     with connect(None, waits="wait" in asked) as service:
+        fields = with_numbers(service, fields)
         if "test-only" in asked:
             say_start("sbatch", fields, service.quote(fields))
             return

@@ -13,6 +13,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from betimes.cli.live.jobs.ids import waited_for
 from betimes.cli.slurm_jobs import (
     PARTITION,
     RECENT_S,
@@ -110,6 +111,8 @@ def _update(words: Sequence[str]) -> None:
         del changes["name"]  # that of the program
     with service_here() as service:
         jobs = _jobs(service, text)
+        if "after" in changes:
+            changes["after"] = waited_for(service, changes["after"])
         service.edit([job.job_id for job in jobs], where_possible=len(jobs) > 1, **changes)
 
 

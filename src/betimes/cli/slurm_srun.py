@@ -76,7 +76,7 @@ def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -
     from betimes.cli.live.connection import connect
     from betimes.cli.live.jobs.logs import copy
     from betimes.cli.live.jobs.run import end_as, follow, show_terminal, terminal_for
-    from betimes.cli.live.jobs.submit import with_input
+    from betimes.cli.live.jobs.submit import with_input, with_numbers
     from betimes.cli.slurm_jobs import instant, say_start
     from betimes.service.spec.environments import with_terminal
 
@@ -105,6 +105,7 @@ def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -
         else:
             typed = with_terminal(command, at.getsockname())
             fields = batch.fields | {"command": typed, "requeue": False}
+        fields = with_numbers(service, fields)
         if "test-only" in asked:
             say_start("srun", fields, service.quote(fields))
             return

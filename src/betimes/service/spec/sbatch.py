@@ -435,21 +435,25 @@ class _Reader:
         return text
 
     def _after(self, text: str) -> list[str]:
-        """`afterok:1:2,afterany:3` as jobs to wait for. Raises ValueError."""
+        """`afterok:1:2_3,afterany:4` as jobs to wait for: `1_[*]`, `2_[3]`, `4_[*]:any`. Raises ValueError.
+
+        The number of an array means all of it: `cli.live.jobs.ids.waited_for` knows which are arrays.
+        """
         if "?" in text:
             raise ValueError("`?` (one of several) cannot be kept; separate by a comma, for all of them")
         found: list[str] = []
         for part in filter(None, text.split(",")):
             kind, *jobs = part.split(":")
-            if kind.isdecimal() and not jobs:
+            if not jobs and re.fullmatch(r"\d+(_\d+)?", kind):
                 kind, jobs = "afterany", [kind]
             end = {"afterok": "", "afterany": ":any"}.get(kind)
             if end is None:
                 raise ValueError(f"{kind!r} cannot be kept; write afterok:JOB or afterany:JOB")
             for job in jobs:
-                if not re.fullmatch(r"[1-9]\d*", job):
-                    raise ValueError(f"{job!r} is not the number of a job; write {kind}:41")
-                found.append(job + end)
+                number = re.fullmatch(r"([1-9]\d*)(?:_(\d+))?", job)
+                if number is None:
+                    raise ValueError(f"{job!r} is not the number of a job; write {kind}:41, or {kind}:41_3")
+                found.append(f"{number[1]}_[{number[2] or '*'}]{end}")
             if not jobs:
                 raise ValueError(f"{part!r} names no job; write {kind}:41")
         return found
