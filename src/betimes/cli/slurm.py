@@ -329,7 +329,7 @@ def slurm_commands(
         ),
     ],
 ) -> None:
-    """Put Slurm's commands sbatch, squeue, scancel, sacct, srun, sinfo and scontrol into a folder.
+    """Put Slurm's commands sbatch, squeue, scancel, sacct, srun, salloc, sinfo, scontrol and seff into a folder.
 
     They talk to the service that the environment names (BETIMES_URL, BETIMES_STATE), as `betimes` does.
     """
