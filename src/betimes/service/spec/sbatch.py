@@ -141,11 +141,15 @@ def read_script(
     fields, more = reader.fields()
     title = name or path.rsplit("/", 1)[-1]
     named = {each.name: each.value for each in reader.given.values()}
-    path_there = fields["env"].get("PATH", environ.get("PATH", ""))
+    path_there = fields["env"].get("PATH", "")  # empty: --export leaves it out
     if re.search(r"^\s*srun\b", text, re.MULTILINE) and not _has_our_srun(path_there):
         more.append(
-            f"{path}: it calls srun, and that of Betimes is not first in your PATH; `betimes slurm-commands DIR` puts "
-            "it into a folder"
+            f"{path}: it calls srun, "
+            + (
+                "and that of Betimes is not first in your PATH; `betimes slurm-commands DIR` puts it into a folder"
+                if path_there
+                else "which is found by PATH, and --export leaves that out; write --export=PATH"
+            )
         )
     fields.setdefault("name", title)
     shell = "bash" if "bash" in text.partition("\n")[0] else RUN[0]  # others lose functions such as `module`
