@@ -114,14 +114,45 @@ def test_states_as_clients_read_them(slurm: Slurm, live: Background) -> None:
     assert slurm(*ended, "-S", "now-2hours", "-E", "now").out == "1_3\n1_4\n"
     assert slurm(*ended, "--starttime=2100-01-01T12:00").out == ""
     assert slurm(*ended, "-A", "physics").out == ""
+    assert slurm(*ended, "-S", "today").out.endswith("1_4\n")
     wrong = (
         *(["sacct", "-S", "soon"], ["squeue", "-M", "other"], ["squeue", "-S", "i"], ["squeue", "--foo"]),
-        *(["squeue", "-o", "%Z"], ["sacct", "-o", "MaxRSS"], ["squeue", "-t", "X"]),
+        *(["squeue", "-o", "%Z"], ["sacct", "-o", "MaxPages"], ["squeue", "-t", "X"]),
     )
     for command, *words in wrong:
         said = slurm(command, *words)
         assert said.code == 1
         assert said.err.startswith(f"{command}: error: ")
+
+
+def test_the_number_of_an_array_in_a_dependency_means_all_of_it(
+    slurm: Slurm, live: Background, betimes: Call, tmp_path: Path
+) -> None:
+    slurm("sbatch", "--array=4-6", stdin=SCRIPT)
+    slurm("sbatch", "-d", "afterok:1,afterany:1_5", stdin=SCRIPT)
+    (tmp_path / "next.sh").write_text(f"#!/bin/sh\n#SBATCH -d afterany:1:4\n{SCRIPT}")
+    assert betimes("submit", "--id-only", "next.sh").out == "5\n"
+    assert betimes("quote", "next.sh").code == 0
+    slurm("sbatch", stdin=SCRIPT)
+    assert slurm("scontrol", "update", "JobId=6", "Dependency=afterok:1_6").code == 0
+    told = [betimes("job", number, "--json").json()["spec"]["after"] for number in ("4", "5", "6")]
+    assert told == [["1", "2", "3", "2:any"], ["1:any", "2:any", "3:any", "4:any"], ["3"]]
+    assert "there is no 1_9; " in slurm("sbatch", "-d", "afterok:1_9", stdin=SCRIPT).err
+
+
+def test_what_was_asked_for(slurm: Slurm, live: Background) -> None:
+    slurm("sbatch", "-t", "1-2", "-c2", "--mem=1536M", stdin=SCRIPT)
+    slurm("sbatch", stdin=SCRIPT)
+    live.do(live.it.backend.becomes, 1, Status.RUNNING, started_at=time.time() - 7200.0)
+    told = slurm("squeue", "-h", "-o", "%i %C %m %l").out
+    assert told == "1 2 1536M 1-02:00:00\n2 1 0 UNLIMITED\n"
+    assert slurm("squeue", "-h", "-j", "1", "-o", "%L").out.startswith("1-00:0")
+    assert slurm("squeue", "-l").out.split()[4:7] == ["STATE", "TIME", "TIME_LIMI"]
+    told = slurm("sacct", "-n", "-P", "-o", "JobID,AllocCPUS,ReqMem,Timelimit,MaxRSS").out
+    assert told == "1|2|1536M|1-02:00:00|\n2|1|0|UNLIMITED|\n"
+    assert slurm("seff", "1").out.startswith("Job 1")
+    assert "no job is given" in slurm("seff").err
+    assert "TRES=cpu=2,mem=1536M,node=1\n" in slurm("scontrol", "show", "job", "1").out
 
 
 def test_scancel(slurm: Slurm, live: Background) -> None:
@@ -148,12 +179,18 @@ def test_sinfo(slurm: Slurm) -> None:
     assert slurm("sinfo", "-h", "-t", "idle,mixed", "-o", "%N").out == nodes
     assert slurm("sinfo", "-h", "-t", "drained", "-o", "%N").out == ""
     assert slurm("sinfo", "-h", "-n", "elsewhere", "-o", "%N").out == ""
+    heads, *each = slurm("sinfo", "-N", "-l").out.splitlines()
+    assert heads.split() == ["NODELIST", "NODES", "PARTITION", "STATE", "CPUS", "MEMORY", "GRES"]
+    assert [line.split()[:2] for line in each] == [[name, "1"] for name in nodes.strip().split(",")]
+    assert slurm("sinfo", "-s", "-h", "-o", "%F").out == f"0/{len(each)}/0/{len(each)}\n"
+    allocated, idle, other, total = map(float, slurm("sinfo", "-h", "-o", "%C").out.split("/"))
+    assert (allocated, other, idle) == (0, 0, total)
 
 
 def test_the_commands_are_programs(betimes: Call, live: Background, tmp_path: Path) -> None:
     said = betimes("slurm-commands", tmp_path / "bin")
     assert said.out.startswith(
-        "sbatch, squeue, scancel, sacct, srun, sinfo, scontrol, salloc, sacctmgr, sshare are in "
+        "sbatch, squeue, scancel, sacct, srun, sinfo, scontrol, salloc, sacctmgr, sshare, seff are in "
     )
     done = subprocess.run(
         [tmp_path / "bin/sbatch", "--wrap=true"],
@@ -169,7 +206,7 @@ def test_the_commands_are_programs(betimes: Call, live: Background, tmp_path: Pa
 
 def test_versions_and_what_there_is_not(slurm: Slurm) -> None:
     assert [slurm(name, "--version").out for name in ("sbatch", "scontrol")] == ["slurm 24.11.0\n"] * 2
-    assert "write srun PROGRAM" in slurm("salloc", "-N1").err
+    assert slurm("squeue", "--help").out.startswith("squeue: List jobs;")
     for words in (
         ["sacctmgr", "-n", "-s", "list", "user", "ada", "format=account%256"],
         ["sshare", "-U", "--noheader"],

@@ -125,6 +125,11 @@ def test_outside_a_job(betimes: Call, tmp_path: Path, monkeypatch: pytest.Monkey
         )
         return Said(done.returncode, done.stdout, done.stderr)
 
+    def typed(command: str, *words: str) -> tuple[int, bytes]:
+        call = [tmp_path / "bin" / command, *words]
+        done = subprocess.run(call, capture_output=True, check=False, input=b"echo $((40 + 2)); exit 3\n")
+        return done.returncode, done.stdout
+
     async def story() -> None:
         async with running(ServiceConfig(state=tmp_path / "state")):
             assert await asyncio.to_thread(call, "sh", "-c", "echo hello; exit 7") == Said(7, "hello\n", "")
@@ -139,14 +144,19 @@ def test_outside_a_job(betimes: Call, tmp_path: Path, monkeypatch: pytest.Monkey
             said = await asyncio.to_thread(call, "--test-only", "true")
             assert said.err.startswith("srun: Job 0 to start at ")
             for words, part in (
-                (["--pty", "bash"], "--pty: cannot be kept"),
                 (["--jobid=1", "x"], "--jobid: cannot"),
+                (["--pty"], "no program is given"),
             ):
                 said = await asyncio.to_thread(call, *words)
                 assert said.code == 1
                 assert part in said.err
+            for command, words in (("srun", ["--pty", "-n2", "sh"]), ("salloc", ["-n2", "-J", "shell"])):
+                monkeypatch.setenv("SHELL", "/bin/sh")
+                code, shown = await asyncio.to_thread(typed, command, *words)
+                assert code == 3
+                assert b"42\r\n" in shown
             jobs = await asyncio.to_thread(program, "jobs", "--all", "--json")
-            assert [job["name"] for job in jobs.json()] == ["sh", "name", "sh"]
+            assert [job["name"] for job in jobs.json()] == ["shell", "sh", "sh", "name", "sh"]
 
     asyncio.run(story())
 

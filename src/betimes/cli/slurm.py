@@ -24,10 +24,14 @@ from betimes.cli.slurm_jobs import (
     SHORT,
     VERSION,
     Job,
+    amount,
     by_number,
     check_known,
+    clock,
+    cores,
     elapsed,
     exit_code,
+    full_clock,
     instant,
     number_of,
     place,
@@ -35,19 +39,30 @@ from betimes.cli.slurm_jobs import (
     say_start,
     service_here,
     state_of,
+    tell,
+    time_limit,
 )
 from betimes.cli.verbs import Argument
 from betimes.errors import BetimesError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from betimes.client.calls import Conditions
     from betimes.client.plain import PlainClient
 
 _NODE_STATES = {"mix": "mixed", "drng": "draining", "drain": "drained"}
 _QUEUE = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
-_NODES = "%9P %.5a %.10l %.6D %.6t %N"
+_LONG_QUEUE = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
+_START_QUEUE = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
+_NODES = {
+    (False, False): "%9P %.5a %.10l %.6D %.6t %N",
+    (False, True): "%9P %.5a %.10l %.6D %.11T %N",
+    (True, False): "%15N %.6D %.9P %.6t",
+    (True, True): "%15N %.6D %.9P %.11T %.4c %.8m %.10G",
+}
+"""Lines of `sinfo`, by whether each node has its own, and whether they are long."""
+_SUMMARY = "%9P %.5a %.10l %.16F %N"
 
 # --- the commands ---
 
@@ -56,7 +71,7 @@ def sbatch(words: Sequence[str]) -> None:
     """Submit a script: of a file, of standard input, or of --wrap."""
     from betimes.cli.live.connection import connect
     from betimes.cli.live.following import Left
-    from betimes.cli.live.jobs.submit import INPUT
+    from betimes.cli.live.jobs.submit import INPUT, with_numbers
     from betimes.cli.live.jobs.wait import wait_for
     from betimes.service.spec.sbatch import read_script, split_command
 
@@ -84,6 +99,7 @@ def sbatch(words: Sequence[str]) -> None:
     fields, asked = batch.fields, batch.options
     fields.setdefault("output", "slurm-%A_%a.out" if "array" in fields else "slurm-%j.out")
     with connect(None, waits="wait" in asked) as service:
+        fields = with_numbers(service, fields)
         if "test-only" in asked:
             say_start("sbatch", fields, service.quote(fields))
             return
@@ -111,9 +127,8 @@ def squeue(words: Sequence[str]) -> None:
         },
         command="squeue",
     )  # fmt: skip
-    pattern = asked.value("format") or (
-        "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R" if asked.has("start") else _QUEUE
-    )
+    usual = _START_QUEUE if asked.has("start") else _LONG_QUEUE if asked.has("long") else _QUEUE
+    pattern = asked.value("format") or usual
     with service_here() as service:
         found = list(_chosen(service, asked, recent=True))
         if not found and (asked.value("jobs") or ",").isdecimal():
@@ -123,6 +138,8 @@ def squeue(words: Sequence[str]) -> None:
             found.sort(key=lambda job: _expected(job, "start_at") or math.inf)
         if re.search(r"%\.?\d*[NR]", pattern):
             place(service, found)
+        if re.search(r"%\.?\d*[lLCm]", pattern):
+            tell(service, found)
     _print(pattern, _QUEUE_FIELDS, found, heads=not asked.has("noheader"))
 
 
@@ -153,6 +170,8 @@ def sacct(words: Sequence[str]) -> None:
         found = list(_chosen(service, asked, recent=False))
         if "NodeList" in columns:
             place(service, found)
+        if not _OF_STORY.isdisjoint(columns):
+            tell(service, found)
         if "ExitCode" in columns:
             for job in found:
                 job["exit_code"] = (
@@ -204,17 +223,18 @@ def sinfo(words: Sequence[str]) -> None:
         nodes = service.nodes()
     states, names = (asked.value("states") or "").lower(), asked.value("nodes")
     wanted = set(states.split(",")) if states not in ("", "all") else None
-    by_state: dict[str, list[str]] = {}
+    by_itself, is_summary = asked.has("Node"), asked.has("summarize")
+    rows: dict[str, tuple[str, list[Any]]] = {}
     for node in nodes:
         state = {"up": "mix" if node.jobs else "idle", "draining": "drng", "drained": "drain"}.get(
             node.status, "down"
         )
         is_asked = wanted is None or not wanted.isdisjoint((state, _NODE_STATES.get(state, state)))
         if is_asked and (names is None or node.name in names.split(",")):
-            by_state.setdefault(state, []).append(node.name)
-    _print(
-        asked.value("format") or _NODES, _NODE_FIELDS, list(by_state.items()), heads=not asked.has("noheader")
-    )
+            key = "" if is_summary else node.name if by_itself else state
+            rows.setdefault(key, (state, []))[1].append(node)
+    usual = _SUMMARY if is_summary else _NODES[by_itself, asked.has("long")]
+    _print(asked.value("format") or usual, _NODE_FIELDS, list(rows.values()), heads=not asked.has("noheader"))
 
 
 def srun(words: Sequence[str]) -> None:
@@ -231,12 +251,13 @@ def scontrol(words: Sequence[str]) -> None:
     scontrol(words)
 
 
-def salloc(_: Sequence[str]) -> None:
-    """Raise InputError that names what to use instead."""
-    raise InputError(
-        "there is no allocation without a program; write srun PROGRAM, or put several lines with srun into a script "
-        "for sbatch"
-    )
+def salloc(words: Sequence[str]) -> None:
+    """Start a shell, or the program that is named, in a job of its own with this terminal, as `srun --pty` does."""
+    from betimes.cli.slurm_srun import srun
+    from betimes.service.spec.sbatch import SRUN, split_command
+
+    shell = [] if split_command(words, SRUN)[1] else [os.environ.get("SHELL", "/bin/sh")]
+    srun(["--pty", *words, *shell])
 
 
 def accounts(words: Sequence[str]) -> None:
@@ -246,6 +267,15 @@ def accounts(words: Sequence[str]) -> None:
         raise InputError(
             f"{verb}: there are no accounts to change; --account of a job is a label, and may be any"
         )
+
+
+def seff(words: Sequence[str]) -> None:
+    """Show what jobs used of what they asked for, as `betimes efficiency` does."""
+    from betimes.cli.live.usage import efficiency
+
+    if not words:
+        raise InputError("no job is given; write seff 41")
+    efficiency(list(words))
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
@@ -259,6 +289,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
     "salloc": salloc,
     "sacctmgr": accounts,
     "sshare": accounts,
+    "seff": seff,
 }
 
 
@@ -269,6 +300,11 @@ def main(command: str, words: Sequence[str]) -> int:
     try:
         if list(words[:1]) in (["--version"], ["-V"]):
             print(f"slurm {VERSION}")
+        elif list(words[:1]) in (["--help"], ["--usage"]):
+            print(f"{command}: {' '.join((COMMANDS[command].__doc__ or '').split())}")
+            print(
+                'Its options, and what is different from Slurm: see the page "From Slurm" of the documentation.'
+            )
         else:
             COMMANDS[command](words)
         sys.stdout.flush()
@@ -293,7 +329,7 @@ def slurm_commands(
         ),
     ],
 ) -> None:
-    """Put Slurm's commands sbatch, squeue, scancel, sacct, srun, sinfo and scontrol into a folder.
+    """Put Slurm's commands sbatch, squeue, scancel, sacct, srun, salloc, sinfo, scontrol and seff into a folder.
 
     They talk to the service that the environment names (BETIMES_URL, BETIMES_STATE), as `betimes` does.
     """
@@ -426,6 +462,8 @@ def _time_of(option: str, text: str | None) -> float | None:
     if text is None:
         return None
     relative = re.fullmatch(r"now(?:([+-]\d+)(second|minute|hour|day|week)s?)?", text)
+    if text == "today":
+        text = time.strftime("%Y-%m-%d")
     if relative is not None:
         unit_s = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
         return time.time() + (int(relative[1]) * unit_s[relative[2]] if relative[1] else 0)
@@ -433,7 +471,7 @@ def _time_of(option: str, text: str | None) -> float | None:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         raise InputError(
-            f"--{option}={text[:40]}: is not a time; write 2026-11-27T18:00, now or now-2days"
+            f"--{option}={text[:40]}: is not a time; write 2026-11-27T18:00, today, now or now-2days"
         ) from None
 
 
@@ -463,6 +501,14 @@ def _expected(job: Job, what: str) -> float | None:
     return job.estimate[what] if job.estimate is not None else None
 
 
+def _left(job: Job) -> str:
+    limit_s = job["story"].spec.get("time_limit_s")
+    if limit_s is None:
+        return "UNLIMITED"
+    ran_s = 0.0 if job.started_at is None else (job.finished_at or time.time()) - job.started_at
+    return clock(limit_s - ran_s)
+
+
 # --- fields ---
 
 _QUEUE_FIELDS: dict[str, tuple[str, Callable[[Job], str]]] = {
@@ -479,6 +525,10 @@ _QUEUE_FIELDS: dict[str, tuple[str, Callable[[Job], str]]] = {
     "T": ("STATE", state_of),
     "M": ("TIME", elapsed),
     "D": ("NODES", lambda _: "1"),
+    "l": ("TIME_LIMIT", lambda job: time_limit(job["story"])),
+    "L": ("TIME_LEFT", _left),
+    "C": ("CPUS", lambda job: str(cores(job["story"]))),
+    "m": ("MIN_MEMORY", lambda job: amount(job["story"].spec.get("memory_gib", 0.0))),
     "r": ("REASON", reason_of),
     "N": ("NODELIST", lambda job: ",".join(job["nodes"])),
     "R": ("NODELIST(REASON)", _why),
@@ -498,7 +548,15 @@ _NODE_FIELDS: dict[str, tuple[str, Callable[[Any], str]]] = {
         "STATE",
         lambda found: _NODE_STATES.get(found[0], str(found[0])),
     ),
-    "N": ("NODELIST", lambda found: ",".join(found[1])),
+    "N": ("NODELIST", lambda found: ",".join(node.name for node in found[1])),
+    "c": ("CPUS", lambda found: _least(node.cpu for node in found[1])),
+    "C": ("CPUS(A/I/O/T)", lambda found: _cpus(found[1])),
+    "F": ("NODES(A/I/O/T)", lambda found: _in_use(found[1])),
+    "m": ("MEMORY", lambda found: _least(round(node.memory_gib * 1024) for node in found[1])),
+    "G": (
+        "GRES",
+        lambda found: f"gpu:{gpus}" if (gpus := _least(node.gpu for node in found[1])) != "0" else "(null)",
+    ),
 }
 _ACCOUNT_FIELDS: dict[str, Callable[[Job], str]] = {
     "JobID": number_of,
@@ -509,15 +567,45 @@ _ACCOUNT_FIELDS: dict[str, Callable[[Job], str]] = {
     "Partition": lambda job: job.labels.get("partition", PARTITION),
     "State": state_of,
     "ExitCode": lambda job: job["exit_code"],
-    "Elapsed": lambda job: "-".join(
-        part.zfill(8) if ":" in part else part for part in _long(elapsed(job)).split("-")
-    ),
+    "Elapsed": lambda job: full_clock(elapsed(job)),
     "Submit": lambda job: instant(job.submitted_at),
     "Start": lambda job: instant(job.started_at),
     "End": lambda job: instant(job.finished_at),
     "NodeList": lambda job: ",".join(job["nodes"]),
     "Reason": reason_of,
+    **dict.fromkeys(("AllocCPUS", "NCPUS", "ReqCPUS"), lambda job: str(cores(job["story"]))),
+    "ReqMem": lambda job: amount(job["story"].spec.get("memory_gib", 0.0)),
+    "Timelimit": lambda job: full_clock(time_limit(job["story"])),
+    "MaxRSS": lambda job: _most(job, "max_rss_gib", lambda gib: f"{round(gib * 2**20)}K"),
+    "TotalCPU": lambda job: _most(job, "cpu_s", lambda used_s: full_clock(clock(used_s))),
 }
+_OF_STORY = frozenset({"AllocCPUS", "NCPUS", "ReqCPUS", "ReqMem", "Timelimit", "MaxRSS", "TotalCPU"})
+
+
+def _most(job: Job, what: str, written: Callable[[float], str]) -> str:
+    """Of the last run that is over; empty: not known."""
+    known = [getattr(run, what) for run in job["story"].runs if getattr(run, what) is not None]
+    return written(known[-1]) if known else ""
+
+
+def _least(numbers: Iterable[float]) -> str:
+    """The least of these, with a `+` where not all are equal."""
+    found = sorted(numbers)
+    return f"{found[0]:g}{'+' if found[-1] > found[0] else ''}"
+
+
+def _cpus(nodes: Sequence[Any]) -> str:
+    """Cores: allocated/idle/other/total."""
+    up = [node for node in nodes if node.status == "up"]
+    total = sum(node.cpu for node in nodes)
+    cpu, free = sum(node.cpu for node in up), sum(node.free_cpu for node in up)
+    return f"{cpu - free:g}/{free:g}/{total - cpu:g}/{total:g}"
+
+
+def _in_use(nodes: Sequence[Any]) -> str:
+    """Nodes: allocated/idle/other/total."""
+    up = [bool(node.jobs) for node in nodes if node.status == "up"]
+    return f"{sum(up)}/{len(up) - sum(up)}/{len(nodes) - len(up)}/{len(nodes)}"
 
 
 def _width(name: str, given: str) -> int:
@@ -532,10 +620,6 @@ def _cell(text: str, size: int) -> str:
     if len(text) > abs(size):
         text = text[: abs(size) - 1] + "+"
     return text.ljust(-size) if size < 0 else text.rjust(size)
-
-
-def _long(elapsed: str) -> str:
-    return elapsed if elapsed.count(":") == 2 else f"0:{elapsed.zfill(5)}"
 
 
 def _print(

@@ -125,11 +125,48 @@ def elapsed(job: Job) -> str:
     """How long it has run: `1:05`, `2:01:05`, `1-02:01:05`."""
     if job.started_at is None:
         return "0:00"
-    minutes, seconds = divmod(max(0, round((job.finished_at or time.time()) - job.started_at)), 60)
+    return clock((job.finished_at or time.time()) - job.started_at)
+
+
+def clock(span_s: float) -> str:
+    """A span as `1:05`, `2:01:05`, `1-02:01:05`; of less than 0 as 0."""
+    minutes, seconds = divmod(max(0, round(span_s)), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
-    clock = f"{hours}:{minutes:02}:{seconds:02}" if hours or days else f"{minutes}:{seconds:02}"
-    return f"{days}-{clock.zfill(8)}" if days else clock
+    text = f"{hours}:{minutes:02}:{seconds:02}" if hours or days else f"{minutes}:{seconds:02}"
+    return f"{days}-{text.zfill(8)}" if days else text
+
+
+def full_clock(text: str) -> str:
+    """`1:05` as `00:01:05`; what is no span as it is."""
+    if ":" not in text:
+        return text
+    days, dash, text = text.rpartition("-")
+    hours = text if text.count(":") == 2 else f"0:{text.zfill(5)}"
+    return f"{days}{dash}{hours.zfill(8)}"
+
+
+def time_limit(story: Any) -> str:
+    """A job's time limit, as `clock` writes it."""
+    limit_s = story.spec.get("time_limit_s")
+    return "UNLIMITED" if limit_s is None else clock(limit_s)
+
+
+def cores(story: Any) -> int:
+    """The cores that a job asks for."""
+    return round(story.spec.get("cpu", 1.0) * story.job.max_units)
+
+
+def amount(gib: float) -> str:
+    """Memory as `200M` or `16G`; none as `0`."""
+    mib = round(gib * 1024)
+    return f"{mib}M" if mib % 1024 else f"{mib // 1024}G" if mib else "0"
+
+
+def tell(service: PlainClient, jobs: Sequence[Job]) -> None:
+    """Note what was asked for and the runs of each, as `story`."""
+    for job in jobs:
+        job["story"] = service.job(job.job_id)
 
 
 def instant(at: float | None) -> str:

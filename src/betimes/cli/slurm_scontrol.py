@@ -10,21 +10,25 @@ import re
 import shlex
 import signal
 import socket
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from betimes.cli.live.jobs.ids import waited_for
 from betimes.cli.slurm_jobs import (
     PARTITION,
     RECENT_S,
     VERSION,
+    amount,
     by_number,
+    cores,
     elapsed,
     exit_code,
+    full_clock,
     instant,
     reason_of,
     service_here,
     state_of,
+    time_limit,
 )
 from betimes.errors import BetimesError, InputError
 from betimes.service.spec.sbatch import Given, read_program
@@ -52,7 +56,7 @@ def scontrol(words: Sequence[str]) -> None:
     for word in switches:
         if word in ("-o", "--oneliner"):
             one_line = True
-        elif word not in ("-d", "--details", "-Q", "--quiet", "-a", "--all"):
+        elif word not in ("-d", "-dd", "--details", "-Q", "--quiet", "-a", "--all"):
             raise InputError(f"{word}: scontrol of Betimes does not know this option; leave it out")
     verb, *rest = [word for word in words if not word.startswith("-")] or [""]
     if verb in ("hold", "uhold", "release", "requeue", "suspend", "resume"):
@@ -100,6 +104,8 @@ def _update(words: Sequence[str]) -> None:
         del changes["name"]  # that of the program
     with service_here() as service:
         jobs = _jobs(service, text)
+        if "after" in changes:
+            changes["after"] = waited_for(service, changes["after"])
         service.edit([job.job_id for job in jobs], where_possible=len(jobs) > 1, **changes)
 
 
@@ -185,7 +191,7 @@ def _of_job(story: Any) -> Fields:
     state = state_of(job)
     places = [place["node"] for place in runs[-1].places] if runs else []
     env = spec.get("env", {})
-    cores, limit_s = round(spec.get("cpu", 1.0) * job.max_units), spec.get("time_limit_s")
+    cpus = cores(story)
     memory_gib, gpus = spec.get("memory_gib", 0.0), spec.get("gpu", 0.0)
     code = "0:0" if job.status != "failed" else exit_code(runs)
     array: list[tuple[str, Any]] = (
@@ -193,7 +199,7 @@ def _of_job(story: Any) -> Fields:
     )
     estimate = job.estimate or {"start_at": None, "finish_at": None}
     after = ",".join(_dependency(one) for one in spec.get("after", [])) or "(null)"
-    tres = [f"cpu={cores}", *([f"mem={memory_gib:g}G"] if memory_gib else []), "node=1"]
+    tres = [f"cpu={cpus}", *([f"mem={amount(memory_gib)}"] if memory_gib else []), "node=1"]
     tres += [f"gres/gpu={gpus:g}"] if gpus else []
     out, error = (_file(spec.get(name), spec, job, places) for name in ("output", "error"))
     return [
@@ -213,7 +219,11 @@ def _of_job(story: Any) -> Fields:
             ("Reboot", 0),
             ("ExitCode", code),
         ],
-        [("RunTime", _clock(elapsed(job))), ("TimeLimit", _limit(limit_s)), ("TimeMin", "N/A")],
+        [
+            ("RunTime", full_clock(elapsed(job))),
+            ("TimeLimit", full_clock(time_limit(story))),
+            ("TimeMin", "N/A"),
+        ],
         [
             ("SubmitTime", instant(job.submitted_at)),
             ("EligibleTime", instant(spec.get("begin_at") or job.submitted_at)),
@@ -232,7 +242,7 @@ def _of_job(story: Any) -> Fields:
         *([[("BatchHost", places[0])]] if places else []),
         [
             ("NumNodes", max(1, len(places))),
-            ("NumCPUs", cores),
+            ("NumCPUs", cpus),
             ("NumTasks", env.get("SLURM_NTASKS", 1)),
             ("CPUs/Task", env.get("SLURM_CPUS_PER_TASK", 1)),
         ],
@@ -270,19 +280,6 @@ def _dependency(after: str) -> str:
 
 def _known(at: float | None) -> str:
     return "Unknown" if at is None else instant(at)
-
-
-def _clock(text: str) -> str:
-    days, dash, clock = text.rpartition("-")
-    hours = clock if clock.count(":") == 2 else f"0:{clock.zfill(5)}"
-    return f"{days}{dash}{hours.zfill(8)}"
-
-
-def _limit(limit_s: float | None) -> str:
-    if limit_s is None:
-        return "UNLIMITED"
-    days, rest = divmod(round(limit_s), 86_400)
-    return (f"{days}-" if days else "") + time.strftime("%H:%M:%S", time.gmtime(rest))
 
 
 def _of_nodes(service: PlainClient, name: str) -> list[Fields]:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -74,17 +75,17 @@ def srun(words: Sequence[str]) -> None:
 def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -> None:
     from betimes.cli.live.connection import connect
     from betimes.cli.live.jobs.logs import copy
-    from betimes.cli.live.jobs.run import end_as, follow
-    from betimes.cli.live.jobs.submit import with_input
+    from betimes.cli.live.jobs.run import end_as, follow, show_terminal, terminal_for
+    from betimes.cli.live.jobs.submit import with_input, with_numbers
     from betimes.cli.slurm_jobs import instant, say_start
+    from betimes.service.spec.environments import with_terminal
 
-    if "pty" in asked:
-        raise InputError("--pty: cannot be kept; write betimes run --pty -- PROGRAM")
     for name in ("jobid", "relative", "het-group"):
         if name in asked:
             raise InputError(f"--{name}: cannot be kept; leave it out")
     tasks = int(read_program(command, given).fields["env"].get("SLURM_NTASKS", "1"))
-    if tasks > 1 or "label" in asked:  # a step of the job starts them
+    has_terminal = "pty" in asked  # which is one task's: it has the cores of all
+    if "label" in asked or (tasks > 1 and not has_terminal):  # a step of the job starts them
         ours = Path(sys.argv[0]).absolute()
         program = str(ours) if ours.name == "srun" else "srun"
         inner = [
@@ -97,8 +98,14 @@ def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -
     batch = read_program(command, given)
     for note in batch.notes:
         print(f"srun: note: {note}", file=sys.stderr)
-    with connect(None, waits=True) as service:
-        fields = with_input(batch.fields)
+    with connect(None, waits=True) as service, ExitStack() as left:
+        at = left.enter_context(terminal_for(service, {}, as_json=False)) if has_terminal else None
+        if at is None:
+            fields = with_input(batch.fields)
+        else:
+            typed = with_terminal(command, at.getsockname())
+            fields = batch.fields | {"command": typed, "requeue": False}
+        fields = with_numbers(service, fields)
         if "test-only" in asked:
             say_start("srun", fields, service.quote(fields))
             return
@@ -110,7 +117,14 @@ def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -
             print(
                 f"srun: job {job_id} queued and waiting for resources ({when})", file=sys.stderr, flush=True
             )
-        over, code = follow(service, job_id, None, lambda: copy(service.logs(job_id, follow=True)))
+
+        def show() -> None:
+            if at is None:
+                copy(service.logs(job_id, follow=True))
+            else:
+                show_terminal(service, job_id, at)
+
+        over, code = follow(service, job_id, None, show)
     end_as(over, code)
 
 

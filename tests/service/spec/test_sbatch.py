@@ -11,7 +11,14 @@ import pytest
 
 from betimes.errors import InputError
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.spec.sbatch import command_line, parse_memory, parse_time, read_script, split_command
+from betimes.service.spec.sbatch import (
+    Given,
+    command_line,
+    parse_memory,
+    parse_time,
+    read_script,
+    split_command,
+)
 from betimes.service.spec.spelling import exported, parse_begin
 
 SCRIPTS = sorted(Path(__file__).with_name("slurm_scripts").glob("*.sbatch"))
@@ -80,6 +87,8 @@ def test_a_script_that_calls_srun_needs_it_in_the_path(tmp_path: Path) -> None:
         )
     file.write_text("from betimes.cli.slurm import main")
     assert read_script(text, "b.sh", environ=environ).notes == []
+    (note,) = read_script(text, "b.sh", environ=environ, options=[Given("export", "NONE", None)]).notes
+    assert note.endswith("--export leaves that out; write --export=PATH")
 
 
 @pytest.mark.parametrize(

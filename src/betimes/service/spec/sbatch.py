@@ -141,11 +141,15 @@ def read_script(
     fields, more = reader.fields()
     title = name or path.rsplit("/", 1)[-1]
     named = {each.name: each.value for each in reader.given.values()}
-    path_there = fields["env"].get("PATH", environ.get("PATH", ""))
+    path_there = fields["env"].get("PATH", "")  # empty: --export leaves it out
     if re.search(r"^\s*srun\b", text, re.MULTILINE) and not _has_our_srun(path_there):
         more.append(
-            f"{path}: it calls srun, and that of Betimes is not first in your PATH; `betimes slurm-commands DIR` puts "
-            "it into a folder"
+            f"{path}: it calls srun, "
+            + (
+                "and that of Betimes is not first in your PATH; `betimes slurm-commands DIR` puts it into a folder"
+                if path_there
+                else "which is found by PATH, and --export leaves that out; write --export=PATH"
+            )
         )
     fields.setdefault("name", title)
     shell = "bash" if "bash" in text.partition("\n")[0] else RUN[0]  # others lose functions such as `module`
@@ -435,21 +439,25 @@ class _Reader:
         return text
 
     def _after(self, text: str) -> list[str]:
-        """`afterok:1:2,afterany:3` as jobs to wait for. Raises ValueError."""
+        """`afterok:1:2_3,afterany:4` as jobs to wait for: `1_[*]`, `2_[3]`, `4_[*]:any`. Raises ValueError.
+
+        The number of an array means all of it: `cli.live.jobs.ids.waited_for` knows which are arrays.
+        """
         if "?" in text:
             raise ValueError("`?` (one of several) cannot be kept; separate by a comma, for all of them")
         found: list[str] = []
         for part in filter(None, text.split(",")):
             kind, *jobs = part.split(":")
-            if kind.isdecimal() and not jobs:
+            if not jobs and re.fullmatch(r"\d+(_\d+)?", kind):
                 kind, jobs = "afterany", [kind]
             end = {"afterok": "", "afterany": ":any"}.get(kind)
             if end is None:
                 raise ValueError(f"{kind!r} cannot be kept; write afterok:JOB or afterany:JOB")
             for job in jobs:
-                if not re.fullmatch(r"[1-9]\d*", job):
-                    raise ValueError(f"{job!r} is not the number of a job; write {kind}:41")
-                found.append(job + end)
+                number = re.fullmatch(r"([1-9]\d*)(?:_(\d+))?", job)
+                if number is None:
+                    raise ValueError(f"{job!r} is not the number of a job; write {kind}:41, or {kind}:41_3")
+                found.append(f"{number[1]}_[{number[2] or '*'}]{end}")
             if not jobs:
                 raise ValueError(f"{part!r} names no job; write {kind}:41")
         return found

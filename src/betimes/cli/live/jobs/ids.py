@@ -28,6 +28,7 @@ Ids = Annotated[
         show_default=False,
     ),
 ]
+_ELEMENTS = re.compile(r"(?P<array>[1-9][0-9]{0,17})_\[(?P<index>\*|[0-9]{1,9})\]")
 _RANGE = re.compile(r"(?P<first>[1-9][0-9]{0,17})(?:-(?P<last>[1-9][0-9]{0,17}))?")
 
 
@@ -60,14 +61,29 @@ def resolve(service: PlainClient, words: Sequence[str]) -> list[int]:
 
 
 def waited_for(service: PlainClient, words: Sequence[str]) -> list[str]:
-    """The jobs of `--after`, by their numbers: `prep`, `41-43:any`; raises InputError."""
+    """The jobs of `--after`, by their numbers: `prep`, `41-43:any`; of `#SBATCH` lines `41_[*]`. Raises InputError."""
     found: list[str] = []
     for word in words:
         job, colon, end = word.rpartition(":")
         if end not in ("ok", "any"):
             job, colon, end = word, "", ""
-        found += [f"{number}{colon}{end}" for number in resolve(service, [job])]
+        elements = _ELEMENTS.fullmatch(job)
+        numbers = resolve(service, [job]) if elements is None else _of_array(service, **elements.groupdict())
+        found += [f"{number}{colon}{end}" for number in numbers]
     return found
+
+
+def _of_array(service: PlainClient, array: str, index: str) -> list[int]:
+    """An element of an array, or with `*` all of them; of a job that is no array the job. Raises InputError."""
+    every = {job.array_index: job.job_id for job in every_job(service, {"array_id": int(array)})[::-1]}
+    every.pop(None, None)  # an array that is one elastic job
+    if index == "*":
+        return list(every.values()) or [int(array)]
+    if int(index) not in every:
+        raise InputError(
+            f"dependency: there is no {array}_{index}; `squeue -t all -j {array}` lists the elements of an array"
+        )
+    return [every[int(index)]]
 
 
 def fetch(service: PlainClient, wanted: Conditions, limit: int) -> tuple[list[JobView], bool]:

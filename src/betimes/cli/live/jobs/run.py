@@ -53,7 +53,7 @@ def run(
     if job.get("array") is not None or job.get("as_one"):
         raise InputError("run: it takes one job; submit an array with `betimes submit`")
     with connect(state, waits=True) as service, ExitStack() as left:
-        at = left.enter_context(_terminal_for(service, job, as_json=as_json)) if pty else None
+        at = left.enter_context(terminal_for(service, job, as_json=as_json)) if pty else None
         if at is not None and command:
             from betimes.service.spec.environments import with_terminal
 
@@ -69,12 +69,8 @@ def run(
         def show() -> None:
             if at is None:
                 copy(service.logs(job_id, follow=True), sys.stderr if as_json else sys.stdout)
-                return
-            from betimes.cli.live.jobs.terminal import connect_terminal
-
-            had_one = connect_terminal(at, lambda: service.job(job_id).job.finished_at is not None)
-            if not had_one and service.job(job_id).runs:
-                copy(service.logs(job_id), sys.stderr)
+            else:
+                show_terminal(service, job_id, at)
 
         over, code = follow(service, job_id, state, show)
     if as_json:
@@ -99,7 +95,7 @@ def follow(
     return over, _exit_code(service, over, was_asked=asked.is_set())
 
 
-def _terminal_for(
+def terminal_for(
     service: PlainClient, job: dict[str, Any], *, as_json: bool
 ) -> AbstractContextManager[socket.socket]:
     """Where a job finds its terminal. Raises InputError where that cannot be."""
@@ -113,6 +109,16 @@ def _terminal_for(
     if away is not None:
         raise InputError(f"--pty: it is for jobs on this machine, and node {away} is none; leave it out")
     return listening()
+
+
+def show_terminal(service: PlainClient, job_id: int, at: socket.socket) -> None:
+    """Be the terminal of a job; of one that has ended without it, print the output."""
+    from betimes.cli.live.jobs.logs import copy
+    from betimes.cli.live.jobs.terminal import connect_terminal
+
+    had_one = connect_terminal(at, lambda: service.job(job_id).job.finished_at is not None)
+    if not had_one and service.job(job_id).runs:
+        copy(service.logs(job_id), sys.stderr)
 
 
 def attach(ids: Ids, state: State = None) -> None:

@@ -129,7 +129,7 @@ def submit(
         found = None
         if deadline is not None:
             with _options_at_fault():
-                found = outlook(service.quote(_by_number(service, specs[0])), deadline)
+                found = outlook(service.quote(with_numbers(service, specs[0])), deadline)
             specs = [as_planned(specs[0], found)] if job.get("rent") == "auto" else specs
         if each_line is not None:
             submitted = _submit_lines(service, each_line, job, key)
@@ -137,7 +137,7 @@ def submit(
             submitted = service.submit(specs, key=key)
         else:
             with _options_at_fault():
-                submitted = [service.submit(_by_number(service, specs[0]), key=key)]
+                submitted = [service.submit(with_numbers(service, specs[0]), key=key)]
         job_ids = [each for one in submitted for each in one.job_ids]
         if id_only:
             ends = [(one.job_ids[0], one.job_ids[-1]) for one in submitted]
@@ -191,7 +191,8 @@ def quote(
         return
     (fields,) = asked_fields
     with connect(state) as service, _options_at_fault():
-        promise = service.quote(fields if file is not None else _by_number(service, fields))
+        is_resolved = file is not None and file.endswith(SUFFIXES)
+        promise = service.quote(fields if is_resolved else with_numbers(service, fields))
     found = None if deadline is None else outlook(promise, deadline)
     if as_json:
         print_json(promise if found is None else {**dict(promise), "by": found.as_json()})
@@ -211,7 +212,7 @@ def submit_one(
     upload = None if folder is None else _send([folder], service, silent=True)[folder]
     with _options_at_fault():
         fields = with_input(fields) if reads_input else fields
-        return service.submit(_by_number(service, _in_copy(fields, upload)))
+        return service.submit(with_numbers(service, _in_copy(fields, upload)))
 
 
 def _check_one(asked: Sequence[object], deadline: object) -> None:
@@ -282,7 +283,7 @@ def _over(service: PlainClient, job_ids: Sequence[int]) -> list[JobView]:
         raise
 
 
-def _by_number(service: PlainClient, fields: Fields) -> Fields:
+def with_numbers(service: PlainClient, fields: Fields) -> Fields:
     """The job with `after` as job numbers."""
     return {**fields, "after": waited_for(service, fields["after"])} if "after" in fields else fields
 
@@ -361,7 +362,7 @@ def _widest(fields: Fields) -> int:
 
 def _submit_lines(service: PlainClient, path: str, job: Fields, key: str | None) -> list[Submitted]:
     """Submit a job for every line, in batches, so that a long file is not one request. Raises InputError."""
-    shared = _by_number(service, {"workdir": str(Path.cwd()), **given_fields(job)})
+    shared = with_numbers(service, {"workdir": str(Path.cwd()), **given_fields(job)})
     if directory_of(shared) is not None:
         raise InputError("--upload: goes with one command or a file of jobs; leave it out with --each-line")
     submitted: list[Submitted] = []
