@@ -99,7 +99,7 @@ class LiveNodes:
     """Nodes under a policy, in real time.
 
     machines: the shape of each node; kinds: (nodes,) equal for equal nodes; shapes: of those that take work, by which
-    jobs are split into tasks. Outside, jobs hold units; inside, tasks are placed.
+    jobs are split into tasks.
     """
 
     def __init__(
