@@ -371,7 +371,7 @@ def same_grants(scheduler: Scheduler) -> None:
             held = slot.units
         assert held == job.units, (number, job.status, f"the engine has {held}, the ledger {job.units}")
         if isinstance(engine, LiveNodes) and held:
-            assert engine.tasks_of[number].units_each == job.units_per_task, (number, job.places)
+            assert engine.jobs.tasks_of[number].units_each == job.units_per_task, (number, job.places)
             assert places_of(scheduler, number) == (job.run.places if job.run else job.places), number
 
 
@@ -386,7 +386,7 @@ def places_of(scheduler: Scheduler, number: int) -> list[tuple[str, int]]:
         nodes.append(int(state.placements[at].node))
         counts.append(int(state.placements[at].tasks))
         at = int(state.placements[at].follows)
-    held = map(Allocation, nodes, scheduler.engine.tasks_of[number].units_in(counts))
+    held = map(Allocation, nodes, scheduler.engine.jobs.tasks_of[number].units_in(counts))
     return scheduler.policy._engine.places_of(list(held))
 
 

@@ -140,8 +140,8 @@ def test_a_restart_keeps_labels_and_what_jobs_require(policy: str) -> None:
     cluster.crash()
     engine = cluster.scheduler.engine
     assert isinstance(engine, LiveNodes)
-    assert [engine.labels[number] for number in range(3)] == [A, B, B]
-    assert set(engine.required.values()) == {B}
+    assert [engine.jobs.labels[number] for number in range(3)] == [A, B, B]
+    assert set(engine.jobs.required.values()) == {B}
     cluster.go_on(2.0)
     cluster.crash(lose_world=True)
     cluster.go_on()

@@ -114,7 +114,7 @@ def test_a_running_job_of_an_earlier_version_keeps_its_single_units() -> None:
     cluster.log, cluster.folded = log, [Ledger.recovered(None, log)]
     cluster.rows[2]["spec"].pop("units_per_task")
     cluster.crash()
-    assert cluster.scheduler.engine.tasks_of[2].count == 8
+    assert cluster.scheduler.engine.jobs.tasks_of[2].count == 8
     assert sorted(cluster.job(2).places) == [("g-0", 7), ("g-1", 1)]
     cluster.go_on()
     assert cluster.status(2) == "finished"

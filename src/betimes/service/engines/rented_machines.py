@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -21,8 +20,8 @@ from betimes.core.nodes.machines.reported import (
 from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
 from betimes.core.status import NEED_NODES
 from betimes.kernels import entry
+from betimes.service.engines.jobs_on_nodes import JobsOnNodes, listed_from
 from betimes.service.engines.messages import ReleaseMachine, RentMachine
-from betimes.twin.nodes.driver import Driver
 
 PATIENCE_S = 1.0  # for a machine that should be up by now, before it is expected again
 
@@ -34,53 +33,38 @@ _put_off = entry(put_off, NodesState, float, float)
 ENTRIES = (_resume, _report_up, _report_gone, _report_refused, _put_off)
 
 
-class Holder(Protocol):
-    """The engine whose machines these are."""
-
-    driver: Driver
-    changed: bool  # the next pass is to look at everything
-
-    def unbind(self, slot: int) -> None:
-        """The job of a slot gives up what it is bound to."""
-        ...
-
-    def know_refused(self, offer: int) -> None:
-        """The cloud has no machine of an offer now."""
-        ...
-
-
 class RentedMachines:
     """The rented machines of an engine, by number. A number is used again, under the next generation."""
 
-    def __init__(self, engine: Holder) -> None:
-        self._engine = engine
+    def __init__(self, jobs: JobsOnNodes) -> None:
+        self._jobs = jobs
 
     def resume(self, offer: int, now_s: float, requested_s: float, up_s: float | None) -> int:
         """Take over a machine rented before; up_s: since when it is up, null: it boots. Returns its number."""
-        engine = self._engine
-        engine.driver.state.pool[0].now = now_s
+        driver = self._jobs.driver
+        driver.state.pool[0].now = now_s
         since_s = math.inf if up_s is None else up_s
-        while (number := int(_resume(engine.driver.state, offer, requested_s, since_s))) == NEED_NODES:
-            engine.driver.heed(NEED_NODES)
-        engine.changed = True
+        while (number := int(_resume(driver.state, offer, requested_s, since_s))) == NEED_NODES:
+            driver.heed(NEED_NODES)
+        self._jobs.changed = True
         return number
 
     def report_up(self, number: int, now_s: float) -> None:
         """A machine is up; `happen` lets the policy look."""
-        self._engine.driver.state.pool[0].now = now_s
-        _report_up(self._engine.driver.state, number)
-        self._engine.changed = True
+        self._jobs.driver.state.pool[0].now = now_s
+        _report_up(self._jobs.driver.state, number)
+        self._jobs.changed = True
 
     def generation(self, number: int) -> int:
         """The generation of the machine that a number stands for now."""
-        return int(self._engine.driver.state.machines[number].generation)
+        return int(self._jobs.driver.state.machines[number].generation)
 
     def report_gone(self, number: int, generation: int, now_s: float, cause: int) -> None:
         """An empty machine is gone: it has failed to boot, or was taken away.
 
         One that the policy is already giving back goes as planned by its offer.
         """
-        state = self._engine.driver.state
+        state = self._jobs.driver.state
         if not self.is_there(number, generation):
             return
         state.pool[0].now = now_s
@@ -91,24 +75,25 @@ class RentedMachines:
         else:
             _report_gone(state, number, cause)
         state.cluster[0].logged = logged  # nothing of this was decided
-        self._engine.changed = True
+        self._jobs.changed = True
 
     def report_refused(self, number: int, generation: int, now_s: float) -> None:
         """An ordered machine is not available; the policy decides anew at a later tick."""
-        state = self._engine.driver.state
+        state = self._jobs.driver.state
         if not self.is_there(number, generation):
             return
         state.pool[0].now = now_s
         logged = int(state.cluster[0].logged)
         self._unbind_all(number)
-        self._engine.know_refused(int(state.machines[number].offer))
+        if self._jobs.rounds is not None:
+            self._jobs.rounds.know_refused(int(state.machines[number].offer), now_s)
         _report_refused(state, number, now_s + ASK_AGAIN_S)
         state.pool[0].events += 1  # a planner is asked again
         state.cluster[0].logged = logged
 
     def _unbind_all(self, number: int) -> None:
         """Let jobs bound to this machine wait for another, or stay where they are."""
-        state = self._engine.driver.state
+        state = self._jobs.driver.state
         at, bound = int(state.machines[number].residents), set[int]()
         while at >= 0:
             slot = int(state.placements[at].slot)
@@ -116,20 +101,16 @@ class RentedMachines:
                 bound.add(slot)
             at = int(state.placements[at].after)
         for slot in sorted(bound, key=lambda slot: int(state.jobs[slot].seq)):
-            self._engine.unbind(slot)
+            self._jobs.unbind(slot)
 
     def _bound_places(self, slot: int) -> set[int]:
         """The placements that a job is bound to but does not hold."""
-        state, found = self._engine.driver.state, set[int]()
-        at = int(state.needs[slot].bound)
-        while at >= 0:
-            found.add(at)
-            at = int(state.placements[at].follows)
-        return found
+        state = self._jobs.driver.state
+        return set(listed_from(state, int(state.needs[slot].bound)))
 
     def is_there(self, number: int, generation: int) -> bool:
         """Whether a number still stands for the machine rented under it."""
-        machines = self._engine.driver.state.machines
+        machines = self._jobs.driver.state.machines
         if not 0 <= number < len(machines):
             return False
         machine = machines[number]
@@ -137,7 +118,7 @@ class RentedMachines:
 
     def put_off(self, until_s: float) -> None:
         """Expect overdue machines later: none is up before that is reported."""
-        _put_off(self._engine.driver.state, until_s, until_s + PATIENCE_S)
+        _put_off(self._jobs.driver.state, until_s, until_s + PATIENCE_S)
 
     def decided(self, lines: np.ndarray) -> Sequence[RentMachine | ReleaseMachine]:
         """Moves of machines in these lines of the log."""

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from betimes.cluster.shapes import Shape
 from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.growth import room_to_play
 from betimes.core.nodes.rules import NodesRules
 from betimes.foresight.portfolio.submitted import EmptyCluster
-from betimes.kernels import Floats
+from betimes.kernels import Floats, as_array
+from betimes.service.engines.dedicated_machines import live_terms
 from betimes.service.engines.job_rows import JobRows
+from betimes.service.engines.jobs_on_nodes import JobsOnNodes
 from betimes.service.engines.planner_rounds import SnapshotRounds
+from betimes.twin.nodes import entries
 from betimes.twin.nodes.event_loop import Trace
+from betimes.twin.nodes.trace_loop import new_trace
+
+NewState = Callable[..., NodesState]
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,16 @@ class SelectionSnapshot:
     waits: Sequence[tuple[int, float]] = ()
     believes: bool = True
 
+    def named(self, job_of: Mapping[int, int]) -> SelectionSnapshot:
+        """The same with the waiting jobs, and the ids of all; job_of: by slot."""
+        progress, needs = as_array(self.state.progress), as_array(self.state.needs)
+        waits = np.flatnonzero((progress["served_by"] >= 0) & (needs["holder"] < 0) & (needs["bound"] < 0))
+        since = [
+            (job_of[slot], float(self.state.jobs[slot].submit_s)) for slot in waits.tolist() if slot in job_of
+        ]
+        ids = [job_of.get(slot, 0) for slot in range(len(self.state.free))]
+        return replace(self, job_ids=ids, waits=sorted(since))
+
 
 @dataclass(frozen=True)
 class MemberRules:
@@ -41,3 +61,56 @@ class MemberRules:
     name: str
     rules: NodesRules
     params: Floats
+
+
+def snapshot_of(jobs: JobsOnNodes, new_state: NewState) -> SelectionSnapshot:
+    """A copy of the beliefs before a pass or a round, in which jobs are rows by their slots.
+
+    new_state: makes a state of nodes.
+    """
+    state, rounds = jobs.driver.state, jobs.rounds
+    copy = room_to_play(state)
+    entries.copy_into(state, copy, True)
+    slots = len(copy.free)
+    as_array(copy.progress)["row"] = np.arange(slots)
+    trace = new_trace(slots, 1)
+    as_array(trace.arrivals)["submit_s"] = as_array(copy.jobs)["submit_s"]
+    empty, job_rows = _empty(jobs, new_state)
+    seqs = as_array(copy.jobs)["seq"].tolist()
+    of_members = list[SnapshotRounds]()
+    if rounds is not None:
+        of_members = [
+            SnapshotRounds(jobs.driver.policy, rounds.copied(name), seqs) for name in rounds.members
+        ]
+    return SelectionSnapshot(float(state.pool[0].now), copy, trace, empty, job_rows, of_members)
+
+
+def _empty(jobs: JobsOnNodes, new_state: NewState) -> tuple[EmptyCluster, JobRows]:
+    """The cluster with nothing rented, and nothing on the owned nodes that take jobs now; rows for it."""
+    state = jobs.driver.state
+    owned = [number for number in sorted(jobs.labels) if state.nodes[number].up == 1]
+    nodes, machines = (as_array(each)[owned] for each in (state.nodes, state.machines))
+    capacity = np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1)
+    names = list(jobs.families)
+    held = [
+        (Shape((gpu, cpu, memory), jobs.labels[number], names[family]), 1.0)
+        for number, (gpu, cpu, memory), family in zip(
+            owned, capacity.tolist(), machines["family"].tolist(), strict=True
+        )
+    ]
+    quota = int(state.cluster[0].quota)
+    for offer, machine in zip(jobs.offers, jobs.offered, strict=True):
+        held.append((machine, float(min(quota, offer.capacity or quota))))
+    terms = live_terms(jobs.offers)
+    as_array(terms)["labels"] = as_array(state.offers)["labels"]
+    empty = new_state(
+        capacity,
+        machines["kind"],
+        families=machines["family"],
+        family_count=len(jobs.families),
+        demands=jobs.demands.table,
+        params=state.params.copy(),
+        offers=terms,
+        labels=nodes["labels"],
+    )
+    return EmptyCluster(empty, new_trace(0, 1)), replace(jobs.rows, machines=held)

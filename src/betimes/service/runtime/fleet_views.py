@@ -127,7 +127,7 @@ def ask_plan(scheduler: Scheduler) -> AskedPlan:
     names = {each.machine: scheduler.node_name(each.machine) for each in question.snapshot.machines}
     next_s = engine.rounds.next_s
     at = next_s + scheduler.ledger.epoch_at if next_s < math.inf else None
-    return AskedPlan(policy, at, planner, question, names, engine.offers)
+    return AskedPlan(policy, at, planner, question, names, engine.jobs.offers)
 
 
 def fleet_plan(asked: AskedPlan) -> FleetPlanView:
@@ -226,7 +226,7 @@ def _alone_usd_per_h(engine: LiveNodes) -> float:
     Owned machines are filled without packing, too.
     """
     return sum(
-        _on_rented(engine.state, slot) * _cheapest_usd_per_h(engine.tasks_of[job], engine.offers)
+        _on_rented(engine.state, slot) * _cheapest_usd_per_h(engine.jobs.tasks_of[job], engine.jobs.offers)
         for slot, job in engine.job_of.items()
     )
 

@@ -82,7 +82,11 @@ class Built:
         for name, (at, capacity) in had.items():
             if name in kept and kept[name].capacity != capacity:
                 return None
-            if name in kept and isinstance(engine, LiveNodes) and not engine.is_alike(at, kept[name].shape):
+            if (
+                name in kept
+                and isinstance(engine, LiveNodes)
+                and not engine.jobs.is_alike(at, kept[name].shape)
+            ):
                 return None
         for name in had.keys() - kept.keys():
             number, _ = had[name]
@@ -97,7 +101,7 @@ class Built:
                 self.nodes[number] = name, node.capacity
             engine.open_node(number, node.status == UP)
         if isinstance(engine, LiveNodes):
-            return engine.fit_to(_shapes(kept, self.offered), now_s)
+            return engine.jobs.fit_to(_shapes(kept, self.offered), now_s)
         fits = engine.set_units(max(1, pool_units(kept, (jobs[number] for number in engine.held))))
         return [] if fits else None
 

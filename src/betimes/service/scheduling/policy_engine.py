@@ -557,8 +557,8 @@ class PolicyEngine:
         """Take over a copy of another's engine, with all that it remembers: its jobs are those of this ledger, too."""
         memo: dict[int, Any] = {id(other): self}  # engines of sets call their `PolicyEngine`
         engine = other.engine
-        inner = vars(engine.driver) if isinstance(engine, LiveNodes) else {}
-        for name, value in [*vars(engine).items(), *inner.items()]:
+        parts = (engine, engine.jobs, engine.driver) if isinstance(engine, LiveNodes) else (engine,)
+        for name, value in [each for part in parts for each in vars(part).items()]:
             if name in _NEVER_CHANGED:
                 memo[id(value)] = value
             elif isinstance(value, Struct):  # which are addresses of its arrays

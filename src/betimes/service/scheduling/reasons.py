@@ -418,7 +418,7 @@ class WaitReasons:
     def _too_little(self, job: Job) -> dict[str, Any] | None:
         """The job's lack; null: free resources would do."""
         engine, spec = self._engine.engine, job.spec
-        tasks = engine.tasks(wanted_of(job)) if isinstance(engine, LiveNodes) else None
+        tasks = engine.jobs.tasks(wanted_of(job)) if isinstance(engine, LiveNodes) else None
         asked = _Asked(spec.unit, spec.required, spec.min_units, tasks)
         if asked not in self._lacks:
             self._lacks[asked] = self._lack_of(asked)
