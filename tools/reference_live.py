@@ -171,7 +171,11 @@ def cloud_files_page(table: Table) -> str:
                     ),
                     ("it has booted", "its node is `up`, and jobs start on it"),
                     ("it does not boot", "its node goes"),
-                    ("the cloud gives notice", "its node drains: nothing more starts on it"),
+                    (
+                        "the cloud gives notice",
+                        "its node drains: nothing more starts on it; two seconds and its grace period before the end, "
+                        "a job is stopped (SIGTERM), and waits again (`reclaimed`)",
+                    ),
                     (
                         "the cloud takes it away",
                         "its jobs wait again (`reclaimed`), their attempt counted, and its node goes",

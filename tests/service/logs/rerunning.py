@@ -17,7 +17,7 @@ from betimes.service.scheduling.run_reports import Ended, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 
-STOPS = ("preempted", "resized", "cancelled", "stopped")
+STOPS = ("preempted", "resized", "cancelled", "node-goes", "stopped")
 """How runs end that were told to."""
 
 

@@ -63,9 +63,12 @@ def test_a_machine_goes_when_its_lease_is_as_long_as_it_may_be(tmp_path: Path, p
 
     house = play(tmp_path, policy, Settings(fleet=FleetLimits(longest_lease_s=600.0)), first, again)
     assert house.told("limit-reached") == [("limit-reached", "big-0", 480.0)]
-    assert house.told("node-gone") == [("node-gone", "big-0", 600.0)]
+    (stops,) = house.told("stopping")
+    assert stops[2] == 595.0, "2 s, and the grace period of 3 s, before the end"
     (gone,) = house.store.events(kinds=["node-gone"])
-    assert (gone.data["why"], gone.data["cost_usd"]) == ("given-back", pytest.approx(540.0 * 2.0 / 3600.0))
+    assert 1595.0 <= gone.at_s <= 1598.0
+    cost_usd = (gone.at_s - 1060.0) * 2.0 / 3600.0
+    assert (gone.data["why"], gone.data["cost_usd"]) == ("given-back", pytest.approx(cost_usd))
     *_, requeued = house.store.events(kinds=["requeued"])
     assert "given back, since the longest lease of 600 s" in requeued.data["reason"]["text"]
 

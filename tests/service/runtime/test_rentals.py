@@ -176,10 +176,12 @@ def test_jobs_of_a_node_that_is_taken_back_go_on_elsewhere(tmp_path: Path, polic
         await house.at(100.0)  # notice
         assert await house.statuses() == {"own-0": "up", "big-0": "draining", "big-1": "up"}
         assert [await house.job(job) for job in jobs] == [(Status.RUNNING, 1)] * 4
-        await house.at(120.0)
+        await house.at(114.9)  # 2 s, and the grace period of 3 s, before it is taken away
+        assert (await house.job(jobs[0]))[0] is Status.RUNNING
+        await house.at(118.0)
         assert await house.statuses() == {"own-0": "up", "big-1": "up"}
         story = await house.backend.job(jobs[0])
-        assert [run.outcome for run in story.runs] == ["node-lost"]
+        assert [run.outcome for run in story.runs] == ["node-goes"]
         (waits,) = [event for event in story.events if event.kind == "requeued"]
         assert waits.data["reason"]["code"] == "reclaimed"
         assert "reclaimed node big-0" in waits.data["reason"]["text"]
@@ -192,7 +194,36 @@ def test_jobs_of_a_node_that_is_taken_back_go_on_elsewhere(tmp_path: Path, polic
         assert {view.status for view in page.items} == {Status.FINISHED}
 
     house = play(tmp_path, policy, test, clouds(Reclaim(1100.0, "big")))
-    assert house.told("node-gone") == [("node-gone", "big-0", 120.0)]
+    (gone,) = house.told("node-gone")
+    assert 115.0 <= gone[2] <= 118.0, "given back as soon as it is empty"
+
+
+def test_a_short_notice_is_all_the_time_that_a_job_gets(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await house.rent()
+        await house.at(60.0)
+        taken = await house.backend.submit(
+            [
+                spec(1000.0, cpu=2.0, grace_s=60.0),
+                spec(1000.0, cpu=2.0, grace_s=60.0, requeue=False),
+                spec(50.0, cpu=1.0, grace_s=0.0),
+            ],
+            "ann",
+        )
+        first, last, short = [one.job_id for one in taken]
+        await house.at(101.0)
+        (stops,) = [one for one in (await house.backend.job(first)).events if one.kind == "stopping"]
+        assert (stops.at - 1000.0, stops.data["stop_by_at"] - 1000.0) == (100.0, 118.0)
+        assert (await house.job(short))[0] is Status.RUNNING
+        await house.at(119.0)
+        assert (await house.job(first))[0] is Status.QUEUED
+        failed = (await house.backend.job(last)).job
+        assert failed.status is Status.FAILED
+        assert failed.reason is not None
+        assert "not requeued, as it was submitted with requeue = false" in failed.reason.text
+        assert (await house.job(short)) == (Status.FINISHED, 1)
+
+    play(tmp_path, "nodes:fifo", test, clouds(Reclaim(1100.0, "big")))
 
 
 def test_a_node_that_does_not_boot_goes(tmp_path: Path, policy: str) -> None:

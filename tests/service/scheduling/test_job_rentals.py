@@ -233,11 +233,11 @@ def test_a_machine_that_is_taken_away_is_replaced(tmp_path: Path) -> None:
         await house.submit(1000.0, 500.0, cpu=1.0)
         await house.at(121.0)
         story = await house.backend.job(2)
-        assert [run.outcome for run in story.runs] == ["node-lost"]
+        assert [run.outcome for run in story.runs] == ["node-goes"]
         assert await house.statuses() == {"own-0": "up", "big-1": "booting"}
 
     house = play(tmp_path, "njw", taken, open_cloud=clouds(Reclaim(1100.0, "big")))
-    assert leases(house) == [("big-0", 0.0, 120.0), ("big-1", 120.0, None)]
+    assert leases(house) == [("big-0", 0.0, 118.0), ("big-1", 118.0, None)]
 
 
 def test_what_neither_a_node_nor_an_offer_holds_is_refused(tmp_path: Path) -> None:

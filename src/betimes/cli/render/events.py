@@ -209,6 +209,12 @@ def _node_is(data: Data, _: float) -> str:
     return data["status"]
 
 
+def _node_noticed(data: Data, at_now: float) -> str:
+    from betimes.cli.render.times import both
+
+    return f"the cloud takes it away {both(data['goes_at'], at_now)}"
+
+
 def _node_gone(data: Data, _: float) -> str:
     return {
         "given-back": "given back",
@@ -287,6 +293,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "promise-broken": _broken,
     "node-added": _node,
     "node-status": _node_is,
+    "node-noticed": _node_noticed,
     "node-gone": _node_gone,
     "not-rented": _not_rented,
     "limit-reached": _not_rented,

@@ -23,7 +23,7 @@ from betimes.service.machines.provider import (
     RequestId,
 )
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.node import BOOTING, DRAINING, UP
+from betimes.service.scheduling.node import BOOTING, UP
 from betimes.service.scheduling.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
@@ -231,8 +231,8 @@ def _tell(scheduler: Scheduler, event: CloudEvent) -> None:
             scheduler.rentals.never_booted(name, event.request.type, event.text)
         case Failed(node=str(name)) if name in nodes:
             scheduler.nodes.never_booted(name)
-        case ReclaimNotice(node=name) if name in nodes:
-            scheduler.nodes.set_status(name, DRAINING, "cloud")
+        case ReclaimNotice(node=name, reclaimed_at_s=goes_at) if name in nodes:
+            scheduler.nodes.noticed(name, goes_at)
         case Reclaimed(node=name) if name in nodes and not nodes[name].is_shared:
             scheduler.rentals.reclaimed(name)
         case Reclaimed(node=name) if name in nodes:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from betimes.cluster import Offer
 from betimes.cluster.billing import Prices, lease_usd
 from betimes.service.machines.budgets import period_since
-from betimes.service.scheduling.node import DRAINING, Node
+from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
 
@@ -81,7 +81,8 @@ class LimitsOfFleet:
             if not 0.0 < budget_usd <= self.spent_usd(period, NOTICE_S):
                 continue
             now_at = self._state.now_at
-            end_at = now_at if self.spent_usd(period, LOOK_S) >= budget_usd else math.inf
+            is_spent = self.spent_usd(period, LOOK_S) >= budget_usd
+            end_at = now_at if is_spent else now_at + NOTICE_S - LOOK_S  # or later, as others go
             for name in rented:
                 yield Ending(name, now_at, end_at, f"the budget of ${budget_usd:g} a {period} is spent")
 
@@ -92,7 +93,7 @@ class LimitsOfFleet:
         due = [now_at + LOOK_S] if has_budget else []
         if self._engine.settings.fleet.longest_lease_s is not None:
             for one in self.endings():
-                is_noticed = rented[one.node].status == DRAINING
+                is_noticed = rented[one.node].goes_at is not None
                 due.append(one.end_at if is_noticed else one.notice_at)
         return min(due, default=math.inf)
 

@@ -148,6 +148,9 @@ Places = list[tuple[str, int]]  # units on a node, by the node's name
 SPECULATED = "speculated"
 """Why a run is stopped that has used rented machines for as long as a short job may."""
 
+NODE_GOES = "node-goes"
+"""Why a run is stopped whose node is going to be taken away or given back."""
+
 
 @dataclass
 class Run:
@@ -159,7 +162,7 @@ class Run:
     decided_at: float
     launched: bool = False  # the executor was asked to start it
     started_at: float | None = None
-    stopping: str | None = None  # why it is stopping: preempted, resized, cancelled
+    stopping: str | None = None  # why it is stopping: preempted, resized, cancelled, requeued, node-goes
     stop_by_at: float | None = None
     suspended_at: float | None = None  # by a user; null: it goes on
     suspended_s: float = 0.0  # in all, before that

@@ -533,6 +533,11 @@ def _node_is(ledger: Ledger, event: Event, _: Job | None) -> None:
         node.up_at = event.at_s
 
 
+def _node_goes(ledger: Ledger, event: Event, _: Job | None) -> None:
+    node = ledger.nodes[str(event.node)]
+    node.goes_at, node.goes_since = event.data.get("goes_at"), event.data.get("text")
+
+
 def _node_watched(ledger: Ledger, event: Event, _: Job | None) -> None:
     ledger.nodes[str(event.node)].watched = True
 
@@ -664,6 +669,8 @@ _CHANGES: dict[str, Change] = {
     "node-added": _node_added,
     "node-status": _node_is,
     "node-watched": _node_watched,
+    "node-noticed": _node_goes,
+    "limit-reached": _node_goes,
     "node-gone": _node_gone,
     "policy-set": _policy_set,
     "selected": _selected,

@@ -27,6 +27,8 @@ class Node:
     up_at: float | None = None  # of a rented node: since when it is up
     watched: bool = False  # it has sent a heartbeat, and must go on
     last_seen_at: float | None = None
+    goes_at: float | None = None  # it has notice: it is taken away or given back then
+    goes_since: str | None = None  # the limit that it has to go by; null: the cloud takes it away
 
     @property
     def is_there(self) -> bool:
@@ -91,7 +93,8 @@ class Node:
             "rented_at": self.rented_at,
             "watched": self.watched,
         }
-        known = {"for_job": self.for_job, "for_user": self.for_user, "up_at": self.up_at}
+        known: dict[str, Any] = {"for_job": self.for_job, "for_user": self.for_user, "up_at": self.up_at}
+        known |= {"goes_at": self.goes_at, "goes_since": self.goes_since}
         found |= {name: value for name, value in known.items() if value is not None}
         return found | ({"by_policy": True} if self.by_policy else {})
 
@@ -111,4 +114,6 @@ class Node:
             found.get("by_policy", False),
             found.get("up_at"),
             found.get("watched", False),
+            goes_at=found.get("goes_at"),
+            goes_since=found.get("goes_since"),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from betimes.service.scheduling.effects import DropRun, GiveBack, OrderMachine, 
 from betimes.service.scheduling.engine_factory import ordered_name
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.fleet_limits import charged_usd
-from betimes.service.scheduling.job import SPECULATED, Job
+from betimes.service.scheduling.job import NODE_GOES, SPECULATED, Job
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -29,6 +29,7 @@ from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trials import TrialSets
 
 S_PER_H = 3600.0
+EARLY_S = 2.0  # before a node goes, its runs are to have ended
 CAUSES = {"given-back": RELEASED, "reclaimed": TAKEN_AWAY, "boot-failed": FAILED}
 """Why a rented node goes, in the words of the log and in the core's."""
 
@@ -123,6 +124,39 @@ class Nodes:
             self._state.log("node-watched", "node", node=name)
         if node.status == LOST:
             self.set_status(name, UP, "node")
+
+    def noticed(self, name: str, goes_at: float) -> None:
+        """The cloud will take a rented node away: what runs there is stopped in time."""
+        self._state.log("node-noticed", "cloud", node=name, goes_at=goes_at)
+        self.set_status(name, DRAINING, "cloud")
+
+    def stop_in_time(self) -> None:
+        """Stop runs on nodes that have notice as late as their grace periods allow; their jobs are requeued."""
+        state = self._state
+        for at, grace_s, job, node in self._to_stop():
+            if at > state.now_at or job.run is None:
+                continue
+            name, since = node.machine.name, node.goes_since
+            reason = reasons.reclaimed(name) if since is None else reasons.lease_ended(name, since)
+            cause = "cloud" if since is None else "limit"
+            self._runs.log_stopping(job, NODE_GOES, cause, state.now_at + grace_s, reason)
+            state.effects.append(StopRun(RunId(job.job_id, job.run.number), grace_s, NODE_GOES))
+
+    def stops_at(self) -> float:
+        """When `stop_in_time` has to be called next; infinity: not before a node has notice."""
+        return min((at for at, *_ in self._to_stop()), default=math.inf)
+
+    def _to_stop(self) -> Iterator[tuple[float, float, Job, Node]]:
+        """When to stop a job's run, in seconds how long it then has, and the node that goes."""
+        now_at, occupancy = self._state.now_at, self._state.occupancy
+        for name, node in self._state.ledger.nodes.items():
+            if node.goes_at is None:
+                continue
+            for run in occupancy.runs_on(name):
+                job = self._state.job_of(run)
+                if job is not None and job.run is not None and job.run.stopping is None:
+                    grace_s = max(0.0, min(job.spec.grace_s, node.goes_at - EARLY_S - now_at))
+                    yield max(now_at, node.goes_at - EARLY_S - job.spec.grace_s), grace_s, job, node
 
     def reclaimed(self, name: str) -> None:
         """A rented node has been taken away."""

@@ -9,7 +9,7 @@ from betimes.errors import Conflict
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.beliefs import SAME_FRAC, ProgressRate, RelativeThroughput, differs
 from betimes.service.scheduling.engine_renewal import EngineRenewal
-from betimes.service.scheduling.job import SPECULATED, Job, Places, Run
+from betimes.service.scheduling.job import NODE_GOES, SPECULATED, Job, Places, Run
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -188,6 +188,8 @@ class ReportHandling:
             jobs.end_cancelled(job)
         elif asked == "requeued" and why in ("stopped", "lost", "node-lost"):
             jobs.interrupted(job, reasons.requeued())
+        elif asked == NODE_GOES and job.reason is not None and why in ("stopped", "lost", "node-lost"):
+            jobs.interrupted(job, job.reason)
         elif asked == SPECULATED and why in ("stopped", "lost", "node-lost"):
             jobs.requeue(job, keeps=job.units > 0)
         elif why == "node-lost" and asked is None and job.losses < MOST_LOSSES and job.rental is not None:

@@ -273,7 +273,9 @@ class Scheduler:
         if self._state.siblings.are_untold:
             return self.now_at
         index = self._state.job_index
-        own_at = min(index.delays.next_at(), self.promises.next_at(), self.limits.next_at())
+        own_at = min(
+            index.delays.next_at(), self.promises.next_at(), self.limits.next_at(), self.nodes.stops_at()
+        )
         return min(self._engine.next_timer_at(), own_at)
 
     def begin(self, now_at: float) -> None:
@@ -316,6 +318,7 @@ class Scheduler:
             self.promises.note_passed()
         self.jobs.admit_delayed()
         self._keep_limits()
+        self.nodes.stop_in_time()
         self.nodes.retire_drained()
         self.machines.give_back_unmanaged()
         self._sets.review()
@@ -362,8 +365,9 @@ class Scheduler:
         """Let machines drain, and then give them back, that have to go by a limit of the operator's."""
         for one in list(self.limits.endings()):
             node = self.ledger.nodes.get(one.node)
-            if node is not None and one.notice_at <= self.now_at and node.status != DRAINING:
-                self._state.log("limit-reached", "limit", node=one.node, text=one.text)
+            if node is not None and one.notice_at <= self.now_at and node.goes_at is None:
+                goes_at = max(one.end_at, self.now_at)
+                self._state.log("limit-reached", "limit", node=one.node, text=one.text, goes_at=goes_at)
                 self.nodes.set_status(one.node, DRAINING, "limit")
             if one.node in self.ledger.nodes and one.end_at <= self.now_at:
                 self.end_lease(one.node, "limit", one.text)

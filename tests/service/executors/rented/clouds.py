@@ -9,9 +9,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from betimes.cluster import Cluster
 from betimes.cluster.offer import Offer
@@ -169,7 +170,9 @@ if what == "rent":
     command = ["sh", "-c", "trap '' HUP; exec sleep 600"]
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     state = "booting" if (here / "slow").exists() else "up"
-    file.write_text(json.dumps({{"name": asked["name"], "state": state, "pid": process.pid}}))
+    new = here / f"{{process.pid}}.new"  # read while it is written, it would be half a machine
+    new.write_text(json.dumps({{"name": asked["name"], "state": state, "pid": process.pid}}))
+    new.rename(file)
 elif what == "release" and file.exists():
     try:
         os.kill(json.loads(file.read_text())["pid"], signal.SIGKILL)
@@ -202,12 +205,19 @@ class CommandStage(Stage):
         time.sleep(0.02)
         super().step()
 
-    def _machines(self) -> list[Path]:
-        return [file for file in self.folder.glob("betimes-*/*") if file.is_file()]
+    def _machines(self) -> dict[Path, dict[str, Any]]:
+        """What the scripts know; they may be at work meanwhile."""
+        found = dict[Path, dict[str, Any]]()
+        for file in self.folder.glob("betimes-*/*"):
+            with suppress(FileNotFoundError):
+                found[file] = json.loads(file.read_text())
+        return found
 
     def _change(self, name: str, **changes: object) -> None:
-        (file,) = [file for file in self._machines() if file.name == name]
-        file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+        ((file, known),) = [each for each in self._machines().items() if each[0].name == name]
+        new = self.folder / f"{name}.new"
+        new.write_text(json.dumps(known | changes))
+        new.rename(file)
 
     def _mark(self, name: str, there: bool) -> None:
         mark = self.folder / name
@@ -217,8 +227,8 @@ class CommandStage(Stage):
             mark.unlink(missing_ok=True)
 
     def running(self) -> set[str]:
-        pids = {file.name: json.loads(file.read_text())["pid"] for file in self._machines()}
-        return {name for name, pid in pids.items() if processes.lives(pid, None)}
+        machines = self._machines().items()
+        return {file.name for file, known in machines if processes.lives(known["pid"], None)}
 
     def take_with_notice(self, name: str) -> None:
         self._change(name, notice_s=30.0)
@@ -230,8 +240,8 @@ class CommandStage(Stage):
         self.take(name)
 
     def take(self, name: str) -> None:
-        (file,) = [file for file in self._machines() if file.name == name]
-        os.kill(json.loads(file.read_text())["pid"], signal.SIGKILL)
+        (known,) = [known for file, known in self._machines().items() if file.name == name]
+        os.kill(known["pid"], signal.SIGKILL)
 
     def set_price(self, usd_per_h: float) -> None:
         for file in self._machines():
@@ -244,8 +254,8 @@ class CommandStage(Stage):
         self._mark("broken", False)
 
     def close(self) -> None:
-        for name in self.running():
-            self.take(name)
+        for known in self._machines().values():
+            processes.send(known["pid"], signal.SIGKILL)
 
 
 def failing(offer: Offer) -> Offer:
