@@ -246,7 +246,7 @@ class InMemoryService:
         since_s: float | None = None,
         until_s: float = 0.0,
         *,
-        by: Literal["user", "name", "label"] | None = None,
+        by: Literal["user", "name", "label", "account"] | None = None,
     ) -> UsageView:
         """What jobs used. Raises Refused for a period that ends before it begins."""
         return self._ask(self._parts.backend.usage(since_s, until_s, by))

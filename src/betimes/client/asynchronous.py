@@ -433,7 +433,7 @@ class AsyncClient:
         since_s: float | None = None,
         until_s: float = 0.0,
         *,
-        by: Literal["user", "name", "label"] | None = None,
+        by: Literal["user", "name", "label", "account"] | None = None,
     ) -> UsageView:
         """What jobs used from `since_s` ago (None: ever) until `until_s` ago; by: what each group used, too.
 

@@ -10,7 +10,7 @@ def test_sums_by_group_and_by_what_a_unit_asks_for(store: Store) -> None:
     specs = {1: {"cpu": 2.0, "gpu": 0.5}, 2: {"cpu": 2.0, "gpu": 0.5}, 3: {"memory_gib": 4}}
     jobs = [
         job(n, user=user, status="running", submitted_at=0.0, spec={"command": ["x"], **specs[n]})
-        | {"labels": {"team": "red"} if n < 3 else {}}
+        | {"labels": {"team": "red", "account": f"a{n}"} if n < 3 else {}}
         for n, user in ((1, "ada"), (2, "ada"), (3, "bob"))
     ]
     runs = [
@@ -25,5 +25,8 @@ def test_sums_by_group_and_by_what_a_unit_asks_for(store: Store) -> None:
     bob = {"group": "bob", "cpu": 1.0, "gpu": 0.0, "memory_gib": 4.0, "jobs": 1, "started": 1, "wait_s": 90.0}
     # Of the first run 10 s on two units fall into the period.
     assert found == [{**ada, "unit_s": 20.0 + 60.0 + 40.0}, {**bob, "unit_s": 30.0}]
-    assert [(row["group"], row["jobs"]) for row in store.usage(0.0, 100.0, "label")] == [("team=red", 2)]
+    assert [(row["group"], row["jobs"]) for row in store.usage(0.0, 100.0, "label") if row["jobs"] > 1] == [
+        ("team=red", 2)
+    ]
+    assert sorted(row["group"] for row in store.usage(0.0, 100.0, "account")) == ["a1", "a2"]
     assert [(row["job_id"], row["number"]) for row in store.runs_of(1)] == [(1, 1), (1, 2)]

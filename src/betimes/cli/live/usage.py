@@ -38,9 +38,11 @@ def usage(
         ),
     ] = None,
     by: Annotated[
-        Literal["user", "name", "label"] | None,
+        Literal["user", "name", "label", "account"] | None,
         Option(
-            "--by", help="Also what each of them used; of labels, a job counts in each.", show_default=False
+            "--by",
+            help="Also what each of them used; of labels, a job counts in each; account: that of sbatch --account.",
+            show_default=False,
         ),
     ] = None,
     as_csv: Annotated[bool, Option("--csv", help="Print a table of comma-separated values.")] = False,

@@ -112,7 +112,9 @@ class UsageQuery(Asked):
 
     since_s: Age | None = Field(default=None, description="from so many seconds ago; null: from the first")
     until_s: Age = Field(default=0.0, description="until so many seconds ago")
-    by: Literal["user", "name", "label"] | None = Field(default=None, description="figures of groups, too")
+    by: Literal["user", "name", "label", "account"] | None = Field(
+        default=None, description="figures of groups, too"
+    )
 
 
 class HelpsQuery(Asked):

@@ -616,7 +616,7 @@ class ServiceBackend:
         return await asyncio.to_thread(read)
 
     async def usage(
-        self, since_s: float | None, until_s: float, by: Literal["user", "name", "label"] | None
+        self, since_s: float | None, until_s: float, by: Literal["user", "name", "label", "account"] | None
     ) -> UsageView:
         """What runs used in a period. Raises Refused for a period that ends before it begins."""
         since_at, until_at = self._period(since_s, until_s)

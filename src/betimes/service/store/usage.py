@@ -8,14 +8,15 @@ from sqlalchemy import ColumnElement, Double, Select, and_, case, cast, distinct
 
 from betimes.service.store.databases.schema import job_labels, jobs, runs
 
-By = Literal["user", "name", "label"]
+By = Literal["user", "name", "label", "account"]
 
 
 def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) -> Select[Any]:
     """What runs used within a period, by group and by what a unit of their jobs asks for.
 
     Columns: `group`, `cpu`, `gpu`, `memory_gib` of a unit; `jobs`, `unit_s`; of jobs that started in the period
-    `started` and `wait_s` in total. Of labels, a job counts in the group of each (`team=vision`).
+    `started` and `wait_s` in total. Of labels, a job counts in the group of each (`team=vision`); an account is the
+    label that `sbatch --account` gives, and jobs without one are in no group.
     """
     began_at, ended_at = runs.c.started_at, func.coalesce(runs.c.ended_at, until_at)
     from_at = case((began_at < since_at, since_at), else_=began_at)
@@ -23,9 +24,11 @@ def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) ->
     begins = and_(runs.c.number == 1, began_at >= since_at)
     group: ColumnElement[Any] = literal("")
     source = runs.join(jobs, jobs.c.job_id == runs.c.job_id)
-    if by == "label":
-        group = job_labels.c.key + "=" + job_labels.c.value
-        source = source.join(job_labels, job_labels.c.job_id == jobs.c.job_id)
+    if by in ("label", "account"):
+        group, labelled = job_labels.c.key + "=" + job_labels.c.value, job_labels.c.job_id == jobs.c.job_id
+        if by == "account":
+            group, labelled = job_labels.c.value, and_(labelled, job_labels.c.key == by)
+        source = source.join(job_labels, labelled)
     elif by is not None:
         group = jobs.c.user if by == "user" else jobs.c.name
     amounts = [

@@ -210,7 +210,7 @@ class UsageView(View):
 
     since_at: float  # 0: from the first job on
     until_at: float
-    by: Literal["user", "name", "label"] | None = None
+    by: Literal["user", "name", "label", "account"] | None = None
     total: UsageFigures
     groups: list[UsageGroup] = []
 
