@@ -156,7 +156,7 @@ class EffectRunner:
         if not isinstance(executor, LocalExecutor | VirtualExecutor):
             raise TypeError(f"internal: run {run.job}.{run.number} is not on this machine")
 
-        async def ask() -> None:
+        async def ask(_: float) -> None:
             job = scheduler.ledger.jobs.get(run.job)
             if job is None or job.run is None or job.run.number != run.number:
                 return
