@@ -114,7 +114,7 @@ def test_an_array_in_total_and_what_is_not_recorded() -> None:
     assert (found.memory_used_gib, found.memory_asked_gib) == (3.5, 4.0)
     assert found.notes == [
         "1 of 2 runs have no record of what they used: they ended at once, or their machines are made up, or were lost",
-        "1 runs go on, and count once they have ended",
+        "1 run goes on, and counts once it has ended",
         "the use of GPUs is not recorded",
     ]
     assert efficiency_view(1, []).notes == ["it has not run yet"]

@@ -102,7 +102,12 @@ def efficiency_view(number: int, rows: Sequence[Row]) -> EfficiencyView:
             "their machines are made up, or were lost"
         )
     if len(over) < len(rows):
-        notes.append(f"{len(rows) - len(over)} runs go on, and count once they have ended")
+        going = len(rows) - len(over)
+        notes.append(
+            "1 run goes on, and counts once it has ended"
+            if going == 1
+            else f"{going} runs go on, and count once they have ended"
+        )
     if gpu_s:
         notes.append("the use of GPUs is not recorded")
     if not rows:
