@@ -62,6 +62,11 @@ class _Drawn:
     version: str
     body: asyncio.Future[bytes]
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it could not be drawn; the next request tries again."""
+        return self.body.done() and (self.body.cancelled() or self.body.exception() is not None)
+
 
 class Site:
     """The pages of one service."""
@@ -116,17 +121,13 @@ class Site:
             if request.headers.get("if-none-match") == etag:
                 return Response(status_code=304, headers=headers)
             drawn = self._drawn.pop(key, None)
-            if drawn is None or drawn.version != version:
+            if drawn is None or drawn.version != version or drawn.has_failed:
                 drawing = self._draw(template, view, request, session, is_part)
                 drawn = _Drawn(version, asyncio.ensure_future(drawing))
             self._drawn[key] = drawn
             while len(self._drawn) > MOST_KEPT:
                 del self._drawn[next(iter(self._drawn))]
-            try:
-                body = await asyncio.shield(drawn.body)
-            except Exception:
-                self._drawn.pop(key, None)  # the next request tries again
-                raise
+            body = await asyncio.shield(drawn.body)
             self.reads.renew()  # for the next ones: this one does not wait for it
             return Response(body, media_type="text/html", headers=headers)
 
