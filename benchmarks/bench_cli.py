@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from measuring import Table, arguments, introduce
+from measuring import ROOT, Table, arguments, introduce
+
+sys.path.insert(0, str(ROOT))
+from tests.slurm.real_slurm import NoSlurm, real_slurm
 
 BETIMES = (sys.executable, "-m", "betimes")
 JOBS = 200
@@ -29,30 +28,6 @@ VERBS = (
     *("status 1", "events", "nodes", "policy", "fleet", "portfolio", "hold 150", "release 150", "cancel 151"),
 )
 SLURM = ("sbatch --wrap true", "squeue", "scancel 1", "sinfo")
-DAEMONS = ("munged", "slurmctld", "slurmd")
-CONFIGURATION = """\
-ClusterName=bench
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
-SlurmUser={user}
-SlurmdUser={user}
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
-StateSaveLocation={folder}/controller
-SlurmdSpoolDir={folder}/node
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
-ProctrackType=proctrack/pgid
-TaskPlugin=task/none
-MpiDefault=none
-SelectType=select/linear
-ReturnToService=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} State=UNKNOWN
-PartitionName=all Nodes=ALL Default=YES State=UP
-"""
 
 
 def timed(command: tuple[str, ...], env: dict[str, str]) -> tuple[float, float]:
@@ -61,46 +36,6 @@ def timed(command: tuple[str, ...], env: dict[str, str]) -> tuple[float, float]:
     subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
     wall_s, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall_s
-
-
-@contextmanager
-def slurm(folder: Path, env: dict[str, str]) -> Iterator[dict[str, str] | None]:
-    """The environment for the commands of a Slurm with one node, this machine; null: it is not installed."""
-    if not all(map(shutil.which, DAEMONS)):
-        yield None
-        return
-    for name in ("controller", "node"):
-        (folder / name).mkdir(parents=True)
-    folder.chmod(0o700)
-    (folder / "key").write_bytes(os.urandom(1024))
-    (folder / "key").chmod(0o400)
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    host, user = socket.gethostname().split(".")[0], os.environ.get("USER", "root")
-    text = CONFIGURATION.format(host=host, ports=ports, user=user, folder=folder, cores=os.cpu_count())
-    (folder / "slurm.conf").write_text(text)
-    env = {**env, "SLURM_CONF": str(folder / "slurm.conf")}
-    files = [
-        f"--{each}={folder}/munge.{each.split('-')[0]}"
-        for each in ("socket", "pid-file", "log-file", "seed-file")
-    ]
-    calls = [["munged", "--foreground", "--force", f"--key-file={folder}/key", *files]]
-    calls += [[daemon, "-D"] for daemon in DAEMONS[1:]]
-    nowhere = subprocess.DEVNULL
-    daemons = [subprocess.Popen(call, env=env, stdout=nowhere, stderr=nowhere) for call in calls]
-    try:
-        give_up = time.monotonic() + PATIENCE_S
-        while b"idle" not in subprocess.run(["sinfo"], env=env, capture_output=True, check=False).stdout:
-            if time.monotonic() > give_up:
-                raise SystemExit("Slurm did not come up")
-            time.sleep(0.5)
-        yield env
-    finally:
-        for daemon in reversed(daemons):
-            daemon.terminate()
-            daemon.wait()
 
 
 def main() -> None:
@@ -145,11 +80,14 @@ def main() -> None:
 
             for name, command in commands.items():
                 measure(name, command, env)
-            with slurm(Path(folder) / "slurm", env) as slurm_env:
-                for text in SLURM:
-                    if slurm_env is None:
-                        break
-                    measure(f"{text}, of Slurm", tuple(text.split()), slurm_env)
+            real = Path(folder) / "slurm"
+            real.mkdir()
+            try:
+                with real_slurm(real, env) as slurm_env:
+                    for text in SLURM:
+                        measure(f"{text}, of Slurm", tuple(text.split()), slurm_env)
+            except NoSlurm as reason:
+                print(f"Slurm's own are left out: {reason}")
             cpu_s, wall_s = timed((*BETIMES, "submit", "--estimate", "1s", "--each-line", str(lines)), env)
             table.line(f"betimes submit --each-line, {20 * JOBS:,} lines", cpu_s, wall_s, cpu_s / python_s)
             print(f"\n{20 * JOBS / wall_s:,.0f} jobs a second, with the service on the same machine")

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ import pytest
 
 from tests.service.serving import PATIENCE_S
 from tests.slurm.conftest import Served
+from tests.slurm.real_slurm import NoSlurm, real_slurm
 
 SCRIPTS = Path(__file__).parents[1] / "service/spec/slurm_scripts"
 RUN = (
@@ -82,73 +81,13 @@ FIELDS = ("JobName", "JobState", "Reason", "Requeue", "Restarts", "BatchFlag", "
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment in which Slurm's commands are its own."""
-    path = f"/usr/sbin:/sbin:{os.environ['PATH']}"
-    missing = [
-        name for name in ("munged", "slurmctld", "slurmd", "sbatch") if shutil.which(name, path=path) is None
-    ]
-    if missing or os.geteuid() != 0:
-        pytest.skip(f"Slurm is needed for this, started by root; missing: {', '.join(missing) or 'root'}")
-    folder = tmp_path_factory.mktemp("real")
-    for name in ("munge", "spool", "save"):
-        (folder / name).mkdir(mode=0o700)
-    key = folder / "munge/key"
-    key.write_bytes(secrets.token_bytes(1024))
-    key.chmod(0o400)
-    (folder / "slurm.conf").write_text(_configuration(folder))
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("BETIMES_", "SLURM_"))}
-    env |= {"PATH": path, "SLURM_CONF": str(folder / "slurm.conf")}
-    files = [f"--{name}={folder}/munge/{name[:4]}" for name in ("pid-file", "log-file", "seed-file")]
-    daemons: list[subprocess.Popen[bytes]] = []
-    try:
-        for call in (
-            ["munged", "--foreground", "--force", f"--socket={folder}/socket", f"--key-file={key}", *files],
-            ["slurmctld", "-D"],
-            ["slurmd", "-D"],
-        ):
-            daemons.append(
-                subprocess.Popen(call, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            )
-            time.sleep(0.2)
-        until_at = time.monotonic() + 20.0
-        while "idle" not in (said := _call(env, folder, "sinfo", "-h", "-o", "%t"))[1]:
-            if time.monotonic() > until_at:
-                pytest.skip(f"Slurm does not start here: {said}")
-            time.sleep(0.1)
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("BETIMES_", "SLURM_"))}
+    with ExitStack() as running:
+        try:
+            env = running.enter_context(real_slurm(tmp_path_factory.mktemp("real"), ours))
+        except NoSlurm as reason:
+            pytest.skip(str(reason))
         yield env
-    finally:
-        for daemon in daemons[::-1]:
-            daemon.terminate()
-            daemon.wait(PATIENCE_S)
-
-
-def _configuration(folder: Path) -> str:
-    ports: list[int] = []
-    with closing(socket.socket()) as one, closing(socket.socket()) as two:
-        for each in (one, two):
-            each.bind(("127.0.0.1", 0))
-            ports.append(each.getsockname()[1])
-    name = socket.gethostname()
-    return f"""
-ClusterName=betimes
-SlurmctldHost={name}(127.0.0.1)
-SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
-SlurmUser=root
-AuthInfo=socket={folder}/socket
-StateSaveLocation={folder}/save
-SlurmdSpoolDir={folder}/spool
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
-ProctrackType=proctrack/linuxproc
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=0
-SlurmdParameters=config_overrides
-NodeName={name} NodeAddr=127.0.0.1 CPUs=8 RealMemory=64000 State=UNKNOWN
-PartitionName=betimes Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-"""
 
 
 def _call(env: dict[str, str], folder: Path, *words: str, stdin: str = "") -> tuple[int, str, str]:
@@ -168,7 +107,7 @@ def _call(env: dict[str, str], folder: Path, *words: str, stdin: str = "") -> tu
 def _story(env: dict[str, str], folder: Path) -> dict[str, Any]:
     """What comes of all scripts and calls."""
     told: dict[str, Any] = {}
-    for name in ("work/ab/cdef", "runinfo", "runs", "sub"):
+    for name in ("flow/ab/cdef", "runinfo", "runs", "sub"):
         (folder / name).mkdir(parents=True)
     jobs: dict[str, str] = {}
     for name in (*RUN, *REFUSED):

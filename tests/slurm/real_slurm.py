@@ -1,0 +1,93 @@
+"""Slurm itself: its daemons on this machine, in a folder, as a cluster of one node."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+STARTS_WITHIN_S = 20.0
+ENDS_WITHIN_S = 60.0
+
+
+class NoSlurm(Exception):
+    """Slurm cannot be started here; the message says why."""
+
+
+@contextmanager
+def real_slurm(folder: Path, environ: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Inside, the daemons run; the environment in which Slurm's commands reach them. Raises NoSlurm."""
+    path = f"/usr/sbin:/sbin:{environ['PATH']}"
+    missing = [
+        name for name in ("munged", "slurmctld", "slurmd", "sbatch") if shutil.which(name, path=path) is None
+    ]
+    if missing or os.geteuid() != 0:
+        raise NoSlurm(f"Slurm is needed for this, started by root; missing: {', '.join(missing) or 'root'}")
+    for name in ("munge", "spool", "save"):
+        (folder / name).mkdir(mode=0o700)
+    key = folder / "munge/key"
+    key.write_bytes(secrets.token_bytes(1024))
+    key.chmod(0o400)
+    (folder / "slurm.conf").write_text(_configuration(folder))
+    env = {**environ, "PATH": path, "SLURM_CONF": str(folder / "slurm.conf")}
+    files = [f"--{name}={folder}/munge/{name[:4]}" for name in ("pid-file", "log-file", "seed-file")]
+    daemons: list[subprocess.Popen[bytes]] = []
+    try:
+        for call in (
+            ["munged", "--foreground", "--force", f"--socket={folder}/socket", f"--key-file={key}", *files],
+            ["slurmctld", "-D"],
+            ["slurmd", "-D"],
+        ):
+            daemons.append(
+                subprocess.Popen(call, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            )
+            time.sleep(0.2)
+        until_s = time.monotonic() + STARTS_WITHIN_S
+        asked = ("sinfo", "-h", "-o", "%t")
+        while (
+            b"idle" not in (found := subprocess.run(asked, env=env, capture_output=True, check=False)).stdout
+        ):
+            if time.monotonic() > until_s:
+                raise NoSlurm(f"Slurm does not start here: {found}")
+            time.sleep(0.1)
+        yield env
+    finally:
+        for daemon in daemons[::-1]:
+            daemon.terminate()
+            daemon.wait(ENDS_WITHIN_S)
+
+
+def _configuration(folder: Path) -> str:
+    ports: list[int] = []
+    with closing(socket.socket()) as one, closing(socket.socket()) as two:
+        for each in (one, two):
+            each.bind(("127.0.0.1", 0))
+            ports.append(each.getsockname()[1])
+    name = socket.gethostname()
+    return f"""
+ClusterName=betimes
+SlurmctldHost={name}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+SlurmUser=root
+AuthInfo=socket={folder}/socket
+StateSaveLocation={folder}/save
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/linuxproc
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=0
+SlurmdParameters=config_overrides
+NodeName={name} NodeAddr=127.0.0.1 CPUs=8 RealMemory=64000 State=UNKNOWN
+PartitionName=betimes Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
