@@ -78,7 +78,7 @@ class Processes:
             for end in ends:
                 kind, what = self._heard(end)
                 task = mine.get(self._at[end])
-                if kind == "said":
+                if kind == "progress":
                     if task is not None and heard is not None:
                         heard(task, what)
                     continue
@@ -167,7 +167,7 @@ def _work(end: Any, prepare: Callable[..., Do], arguments: tuple[Any, ...]) -> N
             task = end.recv()
             try:
                 do = do or prepare(*arguments)
-                answer = do(task, lambda what: end.send(("said", what)))
+                answer = do(task, lambda what: end.send(("progress", what)))
             except (EOFError, ConnectionError):
                 raise
             except Exception as error:

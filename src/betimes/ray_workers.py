@@ -96,11 +96,11 @@ class RayWorkers:
             self._say_if_late(bool(ready))
             for answer in ready:
                 actor, serial = self._at.pop(answer)
-                said, result, error = self._taken(answer)
+                messages, result, error = self._taken(answer)
                 self._idle.append(actor)
                 task = mine.pop(serial, None)
                 if task is not None and heard is not None:
-                    for what in said:
+                    for what in messages:
                         heard(task, what)
                 if task is not None and error is not None:
                     raise error
@@ -197,9 +197,9 @@ class _Worker:
 
     def do(self, task: Any) -> tuple[list[Any], Any, Exception | None]:
         """The messages, and the answer or the error."""
-        said: list[Any] = []
+        messages: list[Any] = []
         try:
             self._do = self._do or self._prepare(*self._arguments)
-            return said, self._do(task, said.append), None
+            return messages, self._do(task, messages.append), None
         except Exception as error:
-            return said, None, portable(error)
+            return messages, None, portable(error)

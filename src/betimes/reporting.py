@@ -104,10 +104,10 @@ class _Reporter:
         while True:
             self._wake.wait()  # for the first loop, and after each for another
             leaving = self._leave.is_set()
-            told = self._report()
+            sent = self._report()
             if leaving:
                 return
-            delay_s = EVERY_S if told else min(2 * delay_s, LONGEST_S)
+            delay_s = EVERY_S if sent else min(2 * delay_s, LONGEST_S)
             self._leave.wait(delay_s)
             if not self._running and self._state() == self._sent and not self._leave.is_set():
                 self._wake.clear()

@@ -129,8 +129,8 @@ class InMemoryService:
             work_s = given.estimate_s * given.max_units
         truth = {WORK: repr(float(work_s))} if work_s is not None else {}
         truth |= {EXIT_CODE: str(exit_code)} if exit_code else {}
-        told = given.model_copy(update={"env": {**given.env, **truth}})
-        return self._ask(self._parts.backend.submit([told], self._user))[0]
+        complete = given.model_copy(update={"env": {**given.env, **truth}})
+        return self._ask(self._parts.backend.submit([complete], self._user))[0]
 
     def quote(self, spec: JobSpec | None = None, /, **fields: Any) -> Quote:
         """What a job would be promised if it were submitted now. Raises Refused, Unknown."""

@@ -118,6 +118,6 @@ def why_none_suits(
         return f"no {one} has {' and '.join(as_texts(required))} at once"
     keys = {key for key, _ in lacking}
     instead = sorted(f"{key}={value}" for key, value in known if key in keys)
-    told = ", ".join(instead[:MOST_NAMED]) + (", ..." if len(instead) > MOST_NAMED else "")
-    have = f"{several} have {told}" if instead else f"none has a label {' or '.join(sorted(keys))}"
+    values = ", ".join(instead[:MOST_NAMED]) + (", ..." if len(instead) > MOST_NAMED else "")
+    have = f"{several} have {values}" if instead else f"none has a label {' or '.join(sorted(keys))}"
     return f"no {one} has {' or '.join(as_texts(lacking))}; {have}"

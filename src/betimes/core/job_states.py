@@ -64,10 +64,10 @@ def state_of(has_held: bool, units: float) -> JobState:
     return JobState.PREEMPTED if has_held else JobState.WAITING
 
 
-def state_on_nodes(has_held: bool, holds: bool, placed: bool, told: bool) -> JobState:
+def state_on_nodes(has_held: bool, holds: bool, placed: bool, leaving: bool) -> JobState:
     """The state of a live job on nodes: whether it has held any before, holds them now, is bound to some, must go."""
     if holds:
-        return JobState.VACATING if told else JobState.RUNNING
+        return JobState.VACATING if leaving else JobState.RUNNING
     if placed:
         return JobState.NOMINATED
     return JobState.PREEMPTED if has_held else JobState.WAITING

@@ -302,8 +302,8 @@ class Tuner:
         if not self._objectives:
             raise Conflict("no preference is set; say what you want with set_preference first")
         if self._front is None or how:
-            told = {name: how.pop(name) for name in ("progress", "stopped") if name in how}
-            self._front = tune(self.workload, self._objectives, how=Search(**how), **self._where, **told)
+            reporting = {name: how.pop(name) for name in ("progress", "stopped") if name in how}
+            self._front = tune(self.workload, self._objectives, how=Search(**how), **self._where, **reporting)
         return self._front
 
     def set_config(self, config: Point | WFQConfig | str) -> str:

@@ -185,10 +185,10 @@ def learn(
     return replace(model, error_s=found.error_s), found
 
 
-def mcc(said: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
+def mcc(predicted: NDArray[np.bool_], true: NDArray[np.bool_]) -> float:
     """Matthews correlation of two columns; 0 if one of them is constant."""
-    tp, tn = float(np.sum(said & true)), float(np.sum(~said & ~true))
-    fp, fn = float(np.sum(said & ~true)), float(np.sum(~said & true))
+    tp, tn = float(np.sum(predicted & true)), float(np.sum(~predicted & ~true))
+    fp, fn = float(np.sum(predicted & ~true)), float(np.sum(~predicted & true))
     product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
     return (tp * tn - fp * fn) / product**0.5 if product > 0.0 else 0.0
 

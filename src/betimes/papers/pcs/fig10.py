@@ -204,7 +204,7 @@ def _load_rows(moved: list[Moved]) -> list[Row]:
     rows: list[Row] = []
     for each in moved:
         case = f"found at {each.tuned_load:.0%} load, run at {RUN:.0%}"
-        told = f"{len(each.values)} configurations, found on other jobs; seed 0"
+        found = f"{len(each.values)} configurations, found on other jobs; seed 0"
         published = near_front() if each.tuned_load == TUNED else None
         rows += [
             Row(
@@ -213,7 +213,7 @@ def _load_rows(moved: list[Moved]) -> list[Row]:
                 published,
                 each.near(),
                 "%",
-                f"within 10 % of what the front spans; {told}",
+                f"within 10 % of what the front spans; {found}",
             ),
             Row(
                 case,
@@ -221,9 +221,9 @@ def _load_rows(moved: list[Moved]) -> list[Row]:
                 published,
                 each.near_by_ratio(),
                 "%",
-                f"within 10 % of a point; {told}",
+                f"within 10 % of a point; {found}",
             ),
-            Row(case, "away_p75", None, each.away, "%", f"of what the front spans; {told}"),
+            Row(case, "away_p75", None, each.away, "%", f"of what the front spans; {found}"),
         ]
     return rows
 

@@ -117,7 +117,7 @@ class Study:
         proposing = solver_of(solver, chosen.low, chosen.high, len(asked.objectives), seed, evaluations)
         jobs, done = len(asked.workload), 0
 
-        def told(progress: Progress) -> None:
+        def count(progress: Progress) -> None:
             nonlocal done
             self._pace.more(what, jobs * (progress.done - done))
             done = progress.done
@@ -130,7 +130,7 @@ class Study:
             asked.objectives,
             most=evaluations,
             part=problem,
-            progress=told,
+            progress=count,
         )
         seconds = time.perf_counter() - started
         self._pace.more(what, jobs * (evaluations - done))  # impossible configurations count at the end

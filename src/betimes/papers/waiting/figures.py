@@ -185,8 +185,8 @@ _LEARNED: dict[str, Curve] = {
         for kind in ("linear", "forest", "boosting")
     },
     **{
-        f"simulated, {said}": _simulated(f"compound:t={T},b={{}},lengths=speculate,waits=simulated", sizes)
-        for said, sizes in (("true sizes", "true"), ("estimates", "estimate"), ("last two", "last-two"))
+        f"simulated, {name}": _simulated(f"compound:t={T},b={{}},lengths=speculate,waits=simulated", sizes)
+        for name, sizes in (("true sizes", "true"), ("estimates", "estimate"), ("last two", "last-two"))
     },
 }
 

@@ -53,18 +53,18 @@ class Runs:
         from betimes.twin.options import SimulationOptions
         from betimes.twin.sizes import Sizes
 
-        cluster, told = self.case.owned(machines), sizes if run_times is None else "estimate"
+        cluster, believed = self.case.owned(machines), sizes if run_times is None else "estimate"
         if self.case.in_chunks is not None:
             chunks = self.case.in_chunks()
             if run_times is not None:
                 chunks = map(self._estimator(run_times), chunks)
-            options = SimulationOptions(cluster=cluster, sizes=Sizes(told))
+            options = SimulationOptions(cluster=cluster, sizes=Sizes(believed))
             run = StreamedSimulation(chunks, parse_nodes_policy(policy), options)
             run.run()
             found = run.result().summary()
         else:
             jobs = self.case.later if run_times is None else self.estimated(run_times)
-            found = summarise(simulate_nodes(jobs, policy, cluster=cluster, sizes=told))
+            found = summarise(simulate_nodes(jobs, policy, cluster=cluster, sizes=believed))
         on_demand, fixed = float(found["on_demand_usd"]), float(found["fixed_usd"])
         return {
             "on_demand": 100.0 * on_demand / fixed,

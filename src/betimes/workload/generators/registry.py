@@ -63,8 +63,10 @@ def generate(spec: str, *, units: int, seed: int = 0) -> Workload:
         raise InputError(f"expected a seed from 0, got {seed}")
     generator, values = parse_spec(spec)
     made = generator.function(units=units, seed=seed, **values)
-    said = {"generator": spec.strip(), "units": str(units), "seed": str(seed)}
-    notes = replace(made.notes, format=made.notes.format or "generated", header={**made.notes.header, **said})
+    origin = {"generator": spec.strip(), "units": str(units), "seed": str(seed)}
+    notes = replace(
+        made.notes, format=made.notes.format or "generated", header={**made.notes.header, **origin}
+    )
     return replace(made, name=spec.strip(), notes=notes)
 
 
