@@ -6,11 +6,11 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
 from betimes.foresight.objectives import parse_objectives
-from betimes.service.access.auth import RunTokens
+from betimes.service.access.auth import KeptToken, RunTokens
 from betimes.service.api.examples import (
     ACCURACY,
     EFFICIENCY,
@@ -21,10 +21,11 @@ from betimes.service.api.examples import (
     WHAT_IF,
 )
 from betimes.service.executors.log_files import LocalLog, LogReader
+from betimes.service.runtime.to_views import token_view
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, parse_array
-from betimes.service.spec.users import User, UserChanges
+from betimes.service.spec.users import TokenSpec, User, UserChanges
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
     AccuracyView,
@@ -49,6 +50,7 @@ from betimes.service.views.models import (
     Reason,
     RunView,
     Submitted,
+    TokenView,
     TuneSpec,
     UploadLimits,
     UploadView,
@@ -82,6 +84,7 @@ class FakeBackend:
         self.nodes_here = {"here": _node("here")}
         self.policy_here = PolicyView(policy="fifo", engine="pool", since_at=self.now)
         self.tuning_here = TuningView()
+        self.kept_tokens: dict[str, KeptToken] = {}
         self.users_here: dict[str, User] = {}
         self.uploads: dict[str, bytes] = {}
         self.upload_limits = UploadLimits(most_bytes=4 << 20, most_files=1000)
@@ -278,6 +281,16 @@ class FakeBackend:
     async def users(self) -> list[User]:
         self._may_fail()
         return list(self.users_here.values())
+
+    async def note_token(
+        self, what: Literal["token-made", "token-revoked"], spec: TokenSpec, by: str
+    ) -> None:
+        if spec.user not in self.users_here:
+            raise Unknown(f"there is no user {spec.user}")
+
+    async def tokens(self, user: str | None) -> list[TokenView]:
+        named = [kept for kept in self.kept_tokens.values() if kept.name is not None]
+        return [token_view(kept) for kept in named if user in (None, kept.user)]
 
     async def add_user(self, user: User, by: str) -> User:
         if user.name in self.users_here:

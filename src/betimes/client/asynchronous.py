@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         JobStory,
         JobView,
         Lease,
+        NewToken,
         NodeSpec,
         NodeView,
         Page,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         PortfolioView,
         Quote,
         Submitted,
+        TokenView,
         TuneSpec,
         Uploaded,
         UsageView,
@@ -473,6 +475,21 @@ class AsyncClient:
         """Change fields of a user; of `limits`, those that are given, and None removes one. Raises Unknown, Refused."""
         body = json.dumps(changes).encode()
         return await self._ask(Call("PATCH", f"{API}/users/{quoted(name, safe='')}", "User", body=body))
+
+    async def tokens(self, user: str | None = None) -> list[TokenView]:
+        """The tokens of users, or of one, good or not."""
+        params = [] if user is None else [("user", user)]
+        return await self._ask(Call("GET", f"{API}/tokens", "TokenView", "tokens", params=params))
+
+    async def make_token(self, user: str, name: str = "token", expires_s: float | None = None) -> NewToken:
+        """Make a token for a user; expires_s: for how long it is good. Raises Unknown, Conflict for a name in use."""
+        body = json.dumps({"user": user, "name": name, "expires_s": expires_s}).encode()
+        return await self._ask(Call("POST", f"{API}/tokens", "NewToken", body=body, repeatable=False))
+
+    async def revoke_token(self, user: str, name: str) -> list[TokenView]:
+        """Let a token be accepted no more; the user's tokens then. Raises Unknown."""
+        path = f"{API}/tokens/{quoted(user, safe='')}/{quoted(name, safe='')}"
+        return await self._ask(Call("DELETE", path, "TokenView", "tokens", repeatable=False))
 
     async def tune(self, spec: TuneSpec | None = None, /, **fields: Any) -> TuningView:
         """Begin a search for a Pareto front on the service's recent jobs; it replaces one that is going on.

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from betimes.service.access.auth import Tokens
+from betimes.service.access.auth import Caller, Tokens
 from betimes.service.api import create_app
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
@@ -29,6 +29,7 @@ class Shared:
     def __init__(self, assembly: Assembly) -> None:
         self.assembly, self.tokens = assembly, Tokens(assembly.store)
         self.backend = assembly.backend
+        self.tokens.role_of = self.backend.role_of
         self.app = create_app(self.backend, self.tokens)
         self.operator = self.tokens.new("root")
 
@@ -102,8 +103,8 @@ def test_users_are_added_and_changed_by_events(tmp_path: Path) -> None:
 BAD = [
     ("POST", "", {"name": "ada"}, 409, "`betimes users set ada` changes it"),
     ("POST", "", {"name": "eve", "weight": 0}, 422, "weight: 0 is too small; give 0.001 or more"),
-    ("POST", "", {"name": "operator"}, 422, "name: 'operator' is no name of a user"),
-    ("POST", "", {"name": "a b"}, 422, "name: 'a b' is no name of a user"),
+    ("POST", "", {"name": "operator"}, 422, "name: 'operator' is no name here"),
+    ("POST", "", {"name": "a b"}, 422, "name: 'a b' is no name here"),
     ("POST", "", {"name": "eve", "role": "root"}, 422, "role: 'root' is not known"),
     ("POST", "", {"name": "eve", "limits": {"max_jobs": 1}}, 422, "limits.max_jobs: unknown field"),
     ("PATCH", "/eve", {"weight": 2}, 404, "there is no user 'eve'"),
@@ -127,5 +128,52 @@ def test_bad_users_are_refused_and_change_nothing(tmp_path: Path) -> None:
         assert service.assembly.store.last_event_id() == before
         at_once = {"max_units": 3, "max_running_jobs": 2, "max_memory_gib": 3.0}
         await service.done("PATCH", "/users/ada", json={"limits": at_once})
+
+    share(talk, tmp_path)
+
+
+def test_tokens_of_users_end_and_are_revoked(tmp_path: Path) -> None:
+    async def talk(service: Shared) -> None:
+        now_at = 1000.0
+        service.tokens.now = lambda: now_at
+        assert (await service.ask("POST", "/tokens", json={"user": "ada"})).status_code == 404
+        await service.done("POST", "/users", json={"name": "ada", "role": "user"})
+        made = await service.done(
+            "POST", "/tokens", json={"user": "ada", "name": "laptop", "expires_s": 50.0}
+        )
+        token = made["token"]
+        assert made["kept"] == {
+            "user": "ada", "name": "laptop", "made_at": 1000.0, "expires_at": 1050.0, "used_at": None,
+            "revoked_at": None,
+        }  # fmt: skip
+        assert service.tokens.caller(token) == Caller("ada", "user")
+        again = await service.ask("POST", "/tokens", json={"user": "ada", "name": "laptop"})
+        assert (again.status_code, "revoke it first" in again.text) == (409, True)
+        now_at = 1030.0
+        assert (await service.ask("GET", "/jobs", token)).status_code == 200
+        await service.tokens.note_uses()
+        kept = await service.done("GET", "/tokens", params={"user": "ada"})
+        assert (kept["tokens"][0]["used_at"], token in str(kept)) == (1030.0, False)
+        now_at = 1050.0
+        assert (await service.ask("GET", "/jobs", token)).status_code == 401
+        token = (await service.done("POST", "/tokens", json={"user": "ada", "name": "laptop"}))["token"]
+        # What holds of the user holds at once.
+        for changes, caller in (
+            ({"disabled": True}, None),
+            ({"disabled": False, "role": "operator"}, Caller("ada", "operator")),
+            ({"role": "viewer"}, Caller("ada", "viewer")),
+        ):
+            await service.done("PATCH", "/users/ada", json=changes)
+            assert service.tokens.caller(token) == caller
+        await service.done("DELETE", "/tokens/ada/laptop")
+        assert service.tokens.caller(token) is None
+        assert Tokens(service.assembly.store, service.backend.role_of).caller(token) is None
+        assert (await service.ask("DELETE", "/tokens/ada/laptop")).status_code == 404
+        events = (await service.done("GET", "/events", params={"kind": ["token-made", "token-revoked"]}))[
+            "items"
+        ]
+        assert [(event["kind"], event["cause"], event["data"]["name"]) for event in events] == [
+            (kind, "user:root", "laptop") for kind in ("token-made", "token-made", "token-revoked")
+        ]
 
     share(talk, tmp_path)

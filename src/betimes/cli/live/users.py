@@ -12,6 +12,7 @@ from betimes.errors import InputError, Refused
 if TYPE_CHECKING:
     from betimes.client.plain import PlainClient
     from betimes.service.spec.users import User
+    from betimes.service.views.models import TokenView
 
 Name = Annotated[str, Argument(metavar="NAME", help="The user's name.", show_default=False)]
 Role = Annotated[
@@ -61,6 +62,15 @@ _COLUMNS = (
     Column("Units", rank=2, right=True),
     Column("Memory", rank=4, right=True),
     Column("$ a day", rank=4, right=True),
+)
+
+
+_TOKEN_COLUMNS = (
+    Column("User", flexible=True),
+    Column("Token", flexible=True),
+    Column("Made", rank=2),
+    Column("Good until"),
+    Column("Last used", rank=1),
 )
 
 
@@ -122,6 +132,68 @@ def change(
 def disable(name: Name, state: State = None, as_json: Json = False) -> None:
     """Let a user in no more, with any token; `users set --enable` undoes it. The user's jobs go on."""
     _do(state, as_json, lambda service: service.change_user(name, disabled=True))
+
+
+def make_token(
+    name: Name,
+    token_name: Annotated[
+        str, Option("--name", metavar="NAME", help="Of the user's tokens, as in laptop; to revoke it by.")
+    ] = "token",
+    expires: Annotated[
+        str | None,
+        Option(
+            "--expires",
+            metavar="TIME",
+            help="For how long it is good, as in 90d; by default until it is revoked.",
+            show_default=False,
+        ),
+    ] = None,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Make a token for a user, and print it this once: whoever has it is that user.
+
+    The user gives it to commands as BETIMES_TOKEN, with BETIMES_URL, and signs in to the pages with it.
+    """
+    from betimes.cli.duration_options import parse_option
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+
+    expires_s = None if expires is None else parse_option("--expires", expires, least_s=1.0)
+    with connect(state) as service:
+        found = service.make_token(name, token_name, expires_s)
+    if as_json:
+        print_json(found)
+    else:
+        print(found.token)
+
+
+def list_tokens(
+    name: Annotated[
+        str | None, Argument(metavar="[NAME]", help="Of this user; by default of all.", show_default=False)
+    ] = None,
+    output: Output = None,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """List the tokens of users: until when each is good, and when it was used last."""
+    from betimes.cli.live.connection import connect
+
+    with connect(state) as service:
+        _print_tokens(service.tokens(name), as_json, wide=output is not None)
+
+
+def revoke(
+    name: Name,
+    token_name: Annotated[str, Argument(metavar="TOKEN", help="The token's name.", show_default=False)],
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Accept a token of a user no more."""
+    from betimes.cli.live.connection import connect
+
+    with connect(state) as service:
+        _print_tokens(service.revoke_token(name, token_name), as_json)
 
 
 def _limits(
@@ -192,3 +264,40 @@ def _print(found: Sequence[User], as_json: bool, *, wide: bool = False, alone: b
             ]
         )
     show(_COLUMNS, rows, wide=wide)
+
+
+def _print_tokens(found: Sequence[TokenView], as_json: bool, *, wide: bool = False) -> None:
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import say, show
+    from betimes.cli.render.times import clock, now, relative
+
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("No such token was made; `betimes users token NAME` makes one.")
+        return
+    at_now = now()
+
+    def until(token: TokenView) -> str:
+        if token.revoked_at is not None:
+            return f"revoked {relative(token.revoked_at, at_now)}"
+        if token.expires_at is None:
+            return "no end"
+        return (
+            f"expired {relative(token.expires_at, at_now)}"
+            if token.expires_at <= at_now
+            else clock(token.expires_at, at_now)
+        )
+
+    rows = [
+        [
+            token.user,
+            token.name,
+            clock(token.made_at, at_now),
+            until(token),
+            "never" if token.used_at is None else relative(token.used_at, at_now),
+        ]
+        for token in found
+    ]
+    show(_TOKEN_COLUMNS, rows, wide=wide)

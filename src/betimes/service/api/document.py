@@ -20,7 +20,7 @@ from betimes.service.api.models import (
 )
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import SHA256, JobSpec
-from betimes.service.spec.users import USER_WORD, User, UserChanges
+from betimes.service.spec.users import USER_WORD, TokenSpec, User, UserChanges
 from betimes.service.views.models import EventView, GiveBackSpec, NodeSpec, TuneSpec, WhatIfSpec
 
 PREFIX = "/api/v1"
@@ -28,7 +28,7 @@ JobId = Annotated[int, Path(ge=1, le=MOST_JOB_NUMBER, description="a job's numbe
 Digest = Annotated[
     str, Path(pattern=SHA256, description="the SHA-256 of the archive of a directory, in hexadecimal digits")
 ]
-UserName = Annotated[str, Path(pattern=f"^{USER_WORD}$", description="a user's name")]
+UserName = Annotated[str, Path(pattern=f"^{USER_WORD}$", description="a name")]
 NodeName = Annotated[str, Path(min_length=1, max_length=200, description="a node's name")]
 
 
@@ -151,6 +151,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         WhatIfSpec,
         User,
         UserChanges,
+        TokenSpec,
     )
     _, schemas = models_json_schema(
         [(model, "validation") for model in asked], ref_template="#/components/schemas/{model}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from betimes.service.api.models import JobList, NodeList, SubmittedBatch, UserList
+from betimes.service.api.models import JobList, NodeList, SubmittedBatch, TokenList, UserList
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User, UserLimits
@@ -29,6 +29,7 @@ from betimes.service.views.models import (
     JobStory,
     JobView,
     Lease,
+    NewToken,
     NodeView,
     Page,
     PlaceView,
@@ -39,6 +40,7 @@ from betimes.service.views.models import (
     RunView,
     SelectionView,
     Submitted,
+    TokenView,
     TuneSpec,
     UploadLimits,
     UploadView,
@@ -152,6 +154,11 @@ BATCH = SubmittedBatch(jobs=[SUBMITTED])
 JOB_LIST = JobList(jobs=[JOB])
 NODE_LIST = NodeList(nodes=[NODE])
 USER = User(name="ada", weight=2.0, limits=UserLimits(max_running_jobs=40, max_units=64))
+_TOKEN = TokenView(
+    user="ada", name="laptop", made_at=_NOON, expires_at=_NOON + 7_776_000, used_at=None, revoked_at=None
+)  # fmt: skip
+TOKEN_LIST = TokenList(tokens=[_TOKEN])
+NEW_TOKEN = NewToken(token="lY3r...", kept=_TOKEN)
 USER_LIST = UserList(users=[USER])
 SPEC_BODY = SPEC.model_dump(mode="json", exclude_defaults=True)
 

@@ -24,7 +24,7 @@ from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.pipelines import by_number, check_names, resolved
-from betimes.service.spec.users import User, UserChanges
+from betimes.service.spec.users import TokenSpec, User, UserChanges
 from betimes.service.views.models import Quote, QuoteOption
 
 T = TypeVar("T")
@@ -197,6 +197,18 @@ class ChangeUser(Command[User]):
 
     def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> User:
         return scheduler.users.change(self.name, self.changes, self.cause)
+
+
+@dataclass(frozen=True)
+class NoteToken(Command[None]):
+    """Log that a token of a user is made or revoked; the store has the token."""
+
+    what: str
+    spec: TokenSpec
+    cause: str
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        scheduler.users.note_token(self.what, self.spec, self.cause)
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------

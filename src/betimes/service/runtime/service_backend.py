@@ -35,6 +35,7 @@ from betimes.service.runtime.commands import (
     EditJobs,
     GiveBackMachines,
     HoldJobs,
+    NoteToken,
     ReleaseJobs,
     RentNodes,
     ReportProgress,
@@ -60,6 +61,7 @@ from betimes.service.runtime.to_views import (
     run_views,
     selections,
     submitted_view,
+    token_view,
 )
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.runtime.usage import efficiency_view, usage_view
@@ -74,7 +76,7 @@ from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.pipelines import check_names
-from betimes.service.spec.users import User, UserChanges
+from betimes.service.spec.users import Role, TokenSpec, User, UserChanges
 from betimes.service.tuning.kept import PREFIX
 from betimes.service.tuning.recent import Submission, submissions
 from betimes.service.tuning.view import TuningView
@@ -102,6 +104,7 @@ from betimes.service.views.models import (
     QuoteOption,
     Reason,
     Submitted,
+    TokenView,
     TuneSpec,
     UploadLimits,
     UploadView,
@@ -546,6 +549,22 @@ class ServiceBackend:
     async def users(self) -> list[User]:
         """Every user that was added, by name."""
         return [user for _, user in sorted(self.scheduler.ledger.users.items())]
+
+    def role_of(self, name: str) -> Role | None:
+        """The present role of a user; null: there is none of that name, or disabled."""
+        user = self.scheduler.ledger.users.get(name)
+        return None if user is None or user.disabled else user.role
+
+    async def note_token(
+        self, what: Literal["token-made", "token-revoked"], spec: TokenSpec, by: str
+    ) -> None:
+        """Log that a token of a user is made or revoked. Raises Unknown."""
+        await self.controller.ask(NoteToken(what, spec, f"user:{by}"))
+
+    async def tokens(self, user: str | None) -> list[TokenView]:
+        """The tokens of users, or of one, in the order in which they were made."""
+        found = await asyncio.to_thread(self.controller.store.tokens, user)
+        return [token_view(each) for each in found]
 
     async def add_user(self, user: User, by: str) -> User:
         """Add a user. Raises Conflict for a name that is taken."""

@@ -8,7 +8,7 @@ from betimes.errors import Conflict, Refused, Unknown
 from betimes.service.scheduling.engine_job import memory_of
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.spec.users import User, UserChanges
+from betimes.service.spec.users import TokenSpec, User, UserChanges
 
 
 class Held(NamedTuple):
@@ -44,15 +44,23 @@ class Users:
 
     def change(self, name: str, changes: UserChanges, cause: str) -> User:
         """Change a user. Raises Unknown; Refused, naming the field, for a limit below what runs now."""
-        before = self._state.ledger.users.get(name)
-        if before is None:
-            raise Unknown(
-                f"there is no user {name[:64]!r}; `betimes users` lists them, `betimes users add` adds one"
-            )
+        before = self._user(name)
         user = before.changed(changes)
         if user.limits != before.limits:
             self._check_limits(user)
         return user if user == before else self._log(user, cause)
+
+    def note_token(self, what: str, spec: TokenSpec, cause: str) -> None:
+        """A token of a user is made or revoked. Raises Unknown."""
+        self._state.log(what, cause, **{**spec.model_dump(mode="json"), "user": self._user(spec.user).name})
+
+    def _user(self, name: str) -> User:
+        user = self._state.ledger.users.get(name)
+        if user is None:
+            raise Unknown(
+                f"there is no user {name[:64]!r}; `betimes users` lists them, `betimes users add` adds one"
+            )
+        return user
 
     def _check_limits(self, user: User) -> None:
         for what, has in held_now(self._state.ledger, user.name)._asdict().items():

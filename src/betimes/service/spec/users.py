@@ -19,7 +19,7 @@ USER_NAME = f"^(?!operator$){USER_WORD}$"  # `operator` is a cause of events by 
 def _name(name: str) -> str:
     if not re.fullmatch(USER_NAME, name):
         raise ValueError(
-            f"{name[:40]!r} is no name of a user: give up to 64 letters, digits and _ . @ + -, and not `operator`"
+            f"{name[:40]!r} is no name here: give up to 64 letters, digits and _ . @ + -, and not `operator`"
         )
     return name
 
@@ -78,3 +78,15 @@ class UserChanges(BaseModel):
     weight: _Weight | None = None
     limits: UserLimits | None = None
     disabled: bool | None = None
+
+
+class TokenSpec(BaseModel):
+    """A token of a user, which is named so that it can be found and revoked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    user: UserName
+    name: UserName = Field(default="token", description="of the user's tokens, as in laptop")
+    expires_s: Annotated[float, Field(gt=0, le=1e10, allow_inf_nan=False)] | None = Field(
+        default=None, description="for how long it is good; null: until it is revoked"
+    )

@@ -41,7 +41,7 @@ from betimes.service.runtime.notifications import UPTO, Notifier
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replay import Source
-from betimes.service.runtime.retention import keep_up, keep_uploads
+from betimes.service.runtime.retention import keep_up, keep_uploads, keep_uses
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.engine_factory import Settings
@@ -221,6 +221,7 @@ async def _serving(
     backend = ServiceBackend(
         controller, promises, run_tokens, LiveTuner(controller, config.state, retune), uploads
     )
+    tokens.role_of = backend.role_of
     page = partial(config.page, backend) if config.page is not None else None
     metrics = None
     if config.metrics != "off":
@@ -270,6 +271,7 @@ async def _serving(
             )
         )
         controller.background.go(keep_uploads(store, uploads))
+        controller.background.go(keep_uses(tokens))
         deciding = asyncio.ensure_future(controller.run())
         failed = _first_failure(serving, deciding)
         try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Select, Text, cast, func, select, true
 
 from betimes.errors import StoreArchived
+from betimes.service.access.auth import KeptToken
 from betimes.service.scheduling.events import Event
 from betimes.service.store.batch import Row, Snapshot
 from betimes.service.store.databases import schema
@@ -202,13 +203,16 @@ class Reader:
         found = self._database.look_up(self._answer, (user, key))
         return None if found is None else schema.from_json(found[0])
 
-    def token(self, hashed: str) -> tuple[str, str] | None:
-        """User and role of a token; None: there is none."""
-        with self._database.reading() as connection:
-            found = connection.execute(
-                select(_TOKENS.user, _TOKENS.role).where(_TOKENS.hash == hashed)
-            ).first()
-        return None if found is None else (found.user, found.role)
+    def token(self, hashed: str) -> KeptToken | None:
+        """The token of a hash; None: there is none."""
+        found = self._rows(select(schema.tokens).where(_TOKENS.hash == hashed))
+        return _kept(found[0]) if found else None
+
+    def tokens(self, user: str | None = None) -> list[KeptToken]:
+        """The tokens of users, or of one, in the order in which they were made."""
+        of_user = true() if user is None else _TOKENS.user == user
+        query = select(schema.tokens).where(_TOKENS.name.is_not(None), of_user)
+        return [_kept(row) for row in self._rows(query.order_by(_TOKENS.made_at, _TOKENS.hash))]
 
     def meta(self, name: str) -> str | None:
         """The value written under `name`; None: none."""
@@ -250,3 +254,7 @@ class Reader:
     def _rows(self, query: Select[Any]) -> list[Row]:
         with self._database.reading() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _kept(row: Row) -> KeptToken:
+    return KeptToken(row.pop("hash"), **row)

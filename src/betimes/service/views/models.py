@@ -373,6 +373,24 @@ class NodeView(View):
     family: str = ""  # of machines on which a unit of a job needs the same
 
 
+class TokenView(View):
+    """A user's token, without its text."""
+
+    user: str
+    name: str
+    made_at: float
+    expires_at: float | None  # null: never
+    used_at: float | None  # last, to a minute or so
+    revoked_at: float | None  # null: it is not
+
+
+class NewToken(View):
+    """A token that was made: its text, which is shown this once, and what is kept of it."""
+
+    token: str
+    kept: TokenView
+
+
 class Lease(View):
     """By when a node must send another sign of life, or it is lost."""
 
