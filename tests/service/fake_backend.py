@@ -219,6 +219,9 @@ class FakeBackend:
     def check_run_token(self, job: int, attempt: int, token: str) -> bool:
         return self.runs.allows(job, attempt, token)
 
+    async def owners(self, numbers: Sequence[int], /) -> dict[int, str]:
+        return {number: self.views[number].user for number in numbers if number in self.views}
+
     async def jobs(self, which: JobFilter) -> Page[JobView]:
         self._may_fail()
         fit = [view for number, view in sorted(self.views.items(), reverse=True) if _fits(view, which)]
@@ -378,13 +381,15 @@ class FakeBackend:
         )
 
     async def events(
-        self, after: int, limit: int, job: int | None, kinds: tuple[str, ...]
+        self, after: int, limit: int, job: int | None, kinds: tuple[str, ...], by: str | None = None
     ) -> Page[EventView]:
         self._may_fail()
         fit = [
             event
             for event in self.log[after:]
-            if (job is None or event.job_id == job) and (not kinds or event.kind in kinds)
+            if (job is None or event.job_id == job)
+            and (not kinds or event.kind in kinds)
+            and (by is None or event.cause == f"user:{by}")
         ]
         items = fit[:limit]
         return Page(items=items, following=items[-1].event_id if len(fit) > limit else None)

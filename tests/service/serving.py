@@ -37,12 +37,9 @@ class MemoryTokens:
     def token(self, hashed: str) -> KeptToken | None:
         return self.rows.get(hashed)
 
-    def revoke_tokens(self, user: str, name: str, at: float) -> int:
-        found = [
-            each
-            for each in self.rows.values()
-            if (each.user, each.name, each.revoked_at) == (user, name, None)
-        ]
+    def revoke_tokens(self, user: str | None, name: str | None, at: float) -> int:
+        good = [each for each in self.rows.values() if (each.name, each.revoked_at) == (name, None)]
+        found = [each for each in good if user in (None, each.user)]
         self.rows |= {each.hashed: replace(each, revoked_at=at) for each in found}
         return len(found)
 

@@ -505,13 +505,21 @@ class Client:
         return self._ask(Call("DELETE", f"{API}/tune", "TuningView", repeatable=False))
 
     def events(
-        self, after: int = 0, *, follow: bool = False, job: int | None = None, kinds: Sequence[str] = ()
+        self,
+        after: int = 0,
+        *,
+        follow: bool = False,
+        job: int | None = None,
+        kinds: Sequence[str] = (),
+        by: str | None = None,
     ) -> Iterator[EventView]:
         """Events with numbers above `after`, oldest first, of one job or all, and of these kinds (none: all).
 
-        follow: go on with new events, without end, and reconnect where the connection is lost.
+        by: what this user brought about. follow: go on with new events, without end, and reconnect where the connection
+        is lost.
         """
         which = [("job", str(job))] * (job is not None) + [("kind", kind) for kind in kinds]
+        which += [("by", by)] if by is not None else []
         return self._followed_events(after, which) if follow else self._logged_events(after, which)
 
     def health(self) -> Health:

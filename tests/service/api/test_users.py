@@ -1,67 +1,18 @@
-"""A service that people share: who they are."""
+"""Users of a service and their tokens."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
 from betimes.service.access.auth import Caller, Tokens
-from betimes.service.api import create_app
-from betimes.service.machines.machine import Machine
-from betimes.service.runtime.clock import VirtualClock
 from betimes.service.runtime.retention import keep_snapshot
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.users import User, UserLimits
-from betimes.service.startup.in_memory import Assembly, assembled
+from tests.service.api.sharing import Shared, share
 
 pytestmark = pytest.mark.usefixtures("no_fits")
-
-
-class Shared:
-    """A service in memory on four cores, and a client for the holder of each token."""
-
-    def __init__(self, assembly: Assembly) -> None:
-        self.assembly, self.tokens = assembly, Tokens(assembly.store)
-        self.backend = assembly.backend
-        self.tokens.role_of = self.backend.role_of
-        self.app = create_app(self.backend, self.tokens)
-        self.operator = self.tokens.new("root")
-
-    async def ask(self, method: str, path: str, token: str = "", **options: Any) -> httpx.Response:
-        """The answer to a request; by default the operator's."""
-        headers = {"Authorization": f"Bearer {token or self.operator}"}
-        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
-            return await http.request(method, f"/api/v1{path}", headers=headers, **options)
-
-    async def done(self, method: str, path: str, token: str = "", **options: Any) -> Any:
-        """The answer to a request that is carried out."""
-        response = await self.ask(method, path, token, **options)
-        assert response.is_success, response.text
-        return response.json()
-
-
-def share(conversation: Callable[[Shared], Awaitable[None]], folder: Path) -> None:
-    """Carry out a conversation with a service."""
-
-    @asynccontextmanager
-    async def shared() -> AsyncIterator[Shared]:
-        machine = Machine("here", "virtual", "here", 4.0, 16.0, 0.0)
-        async with assembled([machine], "fifo", folder, clock=VirtualClock(0.0, 0.0)) as assembly:
-            await assembly.settle()
-            yield Shared(assembly)
-
-    async def run() -> None:
-        async with shared() as service:
-            await conversation(service)
-
-    asyncio.run(run())
 
 
 def test_users_are_added_and_changed_by_events(tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ class TokenStore(Protocol):
         """The token of a hash; None: there is no such token."""
         ...
 
-    def revoke_tokens(self, user: str, name: str, at: float) -> int:
-        """Revoke a user's tokens of that name that are not; returns how many."""
+    def revoke_tokens(self, user: str | None, name: str | None, at: float) -> int:
+        """Revoke a user's tokens of that name that are not, or the operator's (None, None); returns how many."""
         ...
 
     def note_uses(self, used_at: Mapping[str, float]) -> None:
@@ -146,6 +146,7 @@ def operator_token(tokens: Tokens, state: Path, user: str) -> str:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
+        tokens.store.revoke_tokens(None, None, tokens.now())
         token = tokens.new(user)
         write_private(path, token + "\n")
         return token

@@ -162,6 +162,9 @@ class EventQuery(Asked):
     )
     job: JobNumber | None = None
     kind: Annotated[list[Word], Field(max_length=100)] = []
+    by: Word | None = Field(
+        default=None, description="what this user brought about: the events of the cause user:NAME"
+    )
 
 
 class SubmittedBatch(View):

@@ -402,6 +402,14 @@ class ServiceBackend:
         """Whether a token is that of exactly this run; compares in constant time, and reads no database."""
         return self.run_tokens.allows(job, attempt, token)
 
+    async def owners(self, numbers: Sequence[int], /) -> dict[int, str]:
+        """Who submitted jobs, by their numbers; those that there are."""
+        live = self.scheduler.ledger.jobs
+        found = {number: live[number].user for number in numbers if number in live}
+        if others := [number for number in numbers if number not in found]:
+            found |= await asyncio.to_thread(self.controller.store.owners, others)
+        return found
+
     async def jobs(self, which: JobFilter, /) -> Page[JobView]:
         """Some of the jobs, newest first."""
         rows = await asyncio.to_thread(self.controller.store.jobs, which)
@@ -694,11 +702,11 @@ class ServiceBackend:
         return self.tuner.stop()
 
     async def events(
-        self, after: int, limit: int, job: int | None, kinds: tuple[str, ...]
+        self, after: int, limit: int, job: int | None, kinds: tuple[str, ...], by: str | None = None
     ) -> Page[EventView]:
-        """Lines of the event log, oldest first; after 0 come the oldest that are kept."""
+        """Lines of the event log, oldest first; after 0 come the oldest that are kept; by: those of a user's doing."""
         after = after or self.controller.store.archived_upto
-        found = await asyncio.to_thread(self.controller.store.events, after, limit, job, kinds)
+        found = await asyncio.to_thread(self.controller.store.events, after, limit, job, kinds, by)
         return Page(
             items=[event_view(event) for event in found],
             following=found[-1].event_id if len(found) == limit else None,

@@ -19,6 +19,7 @@ from betimes.cluster import read_cluster
 from betimes.errors import Conflict, InputError, ServiceError
 from betimes.policies.loading import only_policies_below
 from betimes.service.access.auth import RunTokens, Tokens, operator_token
+from betimes.service.access.rights import Rights
 from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
@@ -237,6 +238,7 @@ async def _serving(
         page=page,
         metrics=metrics,
         local_metrics=config.metrics == "local",
+        rights=Rights(reads_all=config.read_all),
     )
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(

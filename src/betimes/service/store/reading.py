@@ -45,9 +45,14 @@ class Reader:
     # --- the log
 
     def events(
-        self, after: int = 0, limit: int = 1000, job: int | None = None, kinds: Collection[str] = ()
+        self,
+        after: int = 0,
+        limit: int = 1000,
+        job: int | None = None,
+        kinds: Collection[str] = (),
+        by: str | None = None,
     ) -> list[Event]:
-        """The next `limit` events after event `after`, oldest first; none of `kinds`: all of them.
+        """The next `limit` events after event `after`, oldest first; no `kinds`: all of them; by: of a user's doing.
 
         Raises StoreArchived where events after `after` are in a file; of one job, those that are kept are returned.
         """
@@ -56,6 +61,7 @@ class Reader:
             _EVENTS.c.event_id > after,
             true() if job is None else _EVENTS.c.job == job,
             _EVENTS.c.kind.in_(sorted(kinds)) if kinds else true(),
+            true() if by is None else _EVENTS.c.cause == f"user:{by}",
         )
         with self._database.reading() as connection:
             found = connection.execute(query.order_by(_EVENTS.c.event_id).limit(limit))
@@ -122,6 +128,16 @@ class Reader:
             some = job_ids[at : at + _JOBS_AT_ONCE]
             for row in self._rows(select(_JOBS).where(_JOBS.c.job_id.in_(some))):
                 found[row["job_id"]] = row
+        return found
+
+    def owners(self, job_ids: Sequence[int]) -> dict[int, str]:
+        """The users of jobs, by their numbers; of those that there are."""
+        found: dict[int, str] = {}
+        with self._database.reading() as connection:
+            for at in range(0, len(job_ids), _JOBS_AT_ONCE):
+                some = _JOBS.c.job_id.in_(job_ids[at : at + _JOBS_AT_ONCE])
+                rows = connection.execute(select(_JOBS.c.job_id, _JOBS.c.user).where(some))
+                found.update((number, user) for number, user in rows)
         return found
 
     def runs_between(self, from_at: float, to_at: float, most: int) -> list[Row]:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from uuid import uuid4
 
-from sqlalchemy import Delete, delete, insert, inspect, make_url, select, tuple_, update
+from sqlalchemy import Delete, delete, insert, inspect, make_url, select, true, tuple_, update
 from sqlalchemy.exc import ArgumentError
 
 from betimes.errors import StoreError, StoreRefused, StoreTooNew, StoreUnreachable
@@ -170,10 +170,11 @@ class Store(Reader):
         with self._writing, self._database.writing() as connection:
             Writer(self._database, connection).upsert(schema.tokens, [{"hash": row.pop("hashed"), **row}])
 
-    def revoke_tokens(self, user: str, name: str, at: float) -> int:
-        """Revoke a user's tokens of that name that are not; returns how many."""
+    def revoke_tokens(self, user: str | None, name: str | None, at: float) -> int:
+        """Revoke a user's tokens of that name that are not, or the operator's (None, None); returns how many."""
         columns = schema.tokens.c
-        which = (columns.user == user, columns.name == name, columns.revoked_at.is_(None))
+        whose = true() if user is None else columns.user == user
+        which = (whose, columns.name == name, columns.revoked_at.is_(None))
         with self._writing, self._database.writing() as connection:
             return connection.execute(update(schema.tokens).where(*which).values(revoked_at=at)).rowcount
 

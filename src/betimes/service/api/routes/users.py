@@ -10,8 +10,7 @@ from fastapi import APIRouter, Query, Request
 from betimes.errors import Conflict, Unknown
 from betimes.service.api import examples
 from betimes.service.api.bodies import read_model
-from betimes.service.api.context import Here
-from betimes.service.api.context import User as Caller
+from betimes.service.api.context import Here, Operator, Viewer
 from betimes.service.api.document import PREFIX, UserName, body, failing
 from betimes.service.api.models import TokenList, TokenQuery, UserList
 from betimes.service.spec.users import TokenSpec, User, UserChanges
@@ -26,9 +25,11 @@ router = APIRouter(prefix=PREFIX, tags=["users"])
     operation_id="list_users",
     responses={200: examples.shown(examples.USER_LIST, "By name."), **failing(401, 403, 503)},
 )
-async def list_users(here: Here, _: Caller) -> UserList:
-    """Every user that was added."""
-    return UserList(users=await here.backend.users())
+async def list_users(here: Here, caller: Viewer) -> UserList:
+    """Every user that was added, for operators; each other user sees the own role, share and limits."""
+    is_free = here.rights.may(caller, "operate")
+    found = await here.backend.users()
+    return UserList(users=[user for user in found if is_free or user.name == caller.user])
 
 
 @router.post(
@@ -42,7 +43,7 @@ async def list_users(here: Here, _: Caller) -> UserList:
     },
     openapi_extra=body(User, examples={"ada": {"name": "ada", "weight": 2.0}}),
 )
-async def add_user(request: Request, here: Here, caller: Caller) -> User:
+async def add_user(request: Request, here: Here, caller: Operator) -> User:
     """Add one, who can do nothing yet without a token."""
     user = await read_model(request, User, here.limits)
     return await here.backend.add_user(user, caller.user)
@@ -60,7 +61,7 @@ async def add_user(request: Request, here: Here, caller: Caller) -> User:
         UserChanges, examples={"limit": {"limits": {"max_units": 64}}, "away": {"disabled": True}}
     ),
 )
-async def change_user(name: UserName, request: Request, here: Here, caller: Caller) -> User:
+async def change_user(name: UserName, request: Request, here: Here, caller: Operator) -> User:
     """Change role, weight or limits, or disable the user: then no token of this user is accepted."""
     changes = await read_model(request, UserChanges, here.limits)
     return await here.backend.change_user(name, changes, caller.user)
@@ -72,7 +73,7 @@ async def change_user(name: UserName, request: Request, here: Here, caller: Call
     operation_id="list_tokens",
     responses={200: examples.shown(examples.TOKEN_LIST, "As they were made."), **failing(401, 403, 422, 503)},
 )
-async def list_tokens(here: Here, _: Caller, asked: Annotated[TokenQuery, Query()]) -> TokenList:
+async def list_tokens(here: Here, _: Operator, asked: Annotated[TokenQuery, Query()]) -> TokenList:
     """The tokens of users, good or not, or of one user; the text of none of them is known here."""
     return TokenList(tokens=await here.backend.tokens(asked.user))
 
@@ -90,7 +91,7 @@ async def list_tokens(here: Here, _: Caller, asked: Annotated[TokenQuery, Query(
         TokenSpec, examples={"laptop": {"user": "ada", "name": "laptop", "expires_s": 7_776_000}}
     ),
 )
-async def make_token(request: Request, here: Here, caller: Caller) -> NewToken:
+async def make_token(request: Request, here: Here, caller: Operator) -> NewToken:
     """Make a token for a user: with it, whoever has it is that user."""
     spec = await read_model(request, TokenSpec, here.limits)
     if any(kept.name == spec.name for kept in await _good(here, spec.user)):
@@ -111,7 +112,7 @@ async def make_token(request: Request, here: Here, caller: Caller) -> NewToken:
         **failing(401, 403, 404, 422, 503),
     },
 )
-async def revoke_token(user: UserName, name: UserName, here: Here, caller: Caller) -> TokenList:
+async def revoke_token(user: UserName, name: UserName, here: Here, caller: Operator) -> TokenList:
     """Accept it no more, from now on."""
     if not any(kept.name == name for kept in await _good(here, user)):
         raise Unknown(f"{user} has no token {name!r} that is good; `betimes users tokens` lists them")
