@@ -86,7 +86,7 @@ class _Holder(_Bearer):
     """The caller, who may do `action`."""
 
     def __init__(self, action: Action) -> None:
-        super().__init__("token", "The token in STATE/token, which is the operator's, or a user's.")
+        super().__init__("operator", "The token in STATE/token, which is the operator's, or a user's.")
         self.action: Action = action
 
     async def __call__(self, request: Request) -> Caller:

@@ -189,7 +189,7 @@ class ServiceConfig:
         default="token",
         metadata=_told(
             "metrics",
-            "Who may read /metrics, for Prometheus: token: who has the operator's; local: and each caller on this "
+            "Who may read /metrics, for Prometheus: token: who has one; local: and each caller on this "
             "machine; off: nobody, and nothing is counted.",
             _metrics,
             "token|local|off",
