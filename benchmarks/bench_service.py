@@ -6,7 +6,8 @@ at once; beside them, in the same run, the disk's own price: a plain sqlite3 INS
 their intervals are asked for at several numbers of active jobs, under several policies: how long a client waits, and
 the processor time of the service, most of which the play-out takes; at most 100 quotes, or 30 s of them. Then jobs
 of a trace are replayed as fast as it goes, and the service's memory is read as they are done: those that are over
-should cost it none.
+should cost it none. At last submitting, listing and cancelling are compared, in the service's processor time: an empty
+store and its operator, 100,000 finished jobs, and 20 users with tokens besides.
 """
 
 from __future__ import annotations
@@ -29,9 +30,13 @@ from typing import Any
 import psutil
 from measuring import Table, introduce
 
+from betimes import __version__
 from betimes.client import Client
 from betimes.errors import Unavailable
+from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.store import Batch, Store, default_url
+from betimes.service.store.batch import Snapshot
 
 POLICIES = (
     "fifo",
@@ -61,6 +66,7 @@ usd_per_h = 3.2
 boot_s = 120
 """
 QUOTES_S = 30.0
+USERS = 20
 KNOWN = 30  # jobs that have finished as promised, so that there are intervals
 
 
@@ -205,6 +211,79 @@ def memory(jobs: int) -> None:
                 seen = over
 
 
+def filled(state: Path, jobs: int) -> None:
+    """Let a store of a stopped service have so many finished jobs."""
+    store = Store.open(default_url(state), state)
+    ledger = Ledger.recovered(None, store.each_event())
+    spec = job(0).model_dump(mode="json", exclude_defaults=True)
+    row = {
+        "name": "old", "status": "finished", "qos": "best-effort", "units": 1, "min_units": 1, "max_units": 1,
+        "submitted_at": ledger.last_at, "finished_at": ledger.last_at, "attempt": 1, "labels": {}, "spec": spec,
+    }  # fmt: skip
+    for first in range(1, jobs + 1, 5000):
+        numbers = range(first, min(first + 5000, jobs + 1))
+        store.commit(Batch(jobs=[{**row, "job_id": n, "user": f"user{n % USERS}"} for n in numbers]))
+    ledger.next_job = jobs + 1
+    last = store.last_event_id()
+    store.commit(Batch(snapshot=Snapshot(last, ledger.last_at, __version__, ledger.to_bytes())))
+    store.close()
+
+
+def shared(jobs: int, count: int) -> None:
+    """The service's processor time for a submission, a list of 100 and a cancellation, and how it grows."""
+    table = Table("the service's processor time, ms", "submit", "list", "cancel", "in all", "times", first=40)
+    alone = 0.0
+    with tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder:
+        state, cluster = Path(folder, "state"), Path(folder, "cluster.toml")
+        cluster.write_text(NODES)
+        options = ("--cluster", str(cluster), "--policy", "fifo")
+        for what in ("operator, empty store", f"operator, {jobs:,} finished jobs", f"{USERS} users besides"):
+            with up(state, *options) as (client, pid):
+                tokens = (
+                    [users_token(client, number) for number in range(USERS)] if "users" in what else [None]
+                )
+                used = steps([Client(state=state, token=token) for token in tokens], pid, count)
+            alone = alone or sum(used)
+            table.line(what, *used, sum(used), sum(used) / alone)
+            if "empty" in what:
+                filled(state, jobs)
+
+
+def users_token(client: Client, number: int) -> str:
+    """The token of a new user."""
+    client.add_user(f"user{number}", weight=1.0 + number)
+    return client.make_token(f"user{number}", "bench").token
+
+
+def steps(clients: list[Client], pid: int, count: int) -> list[float]:
+    """Processor time of the service for each kind of request, ms; clients take turns."""
+    turns, numbers, process = (
+        [clients[n % len(clients)] for n in range(count)],
+        list[int](),
+        psutil.Process(pid),
+    )
+
+    def submit(client: Client, n: int) -> None:
+        numbers.append(client.submit(job(n)).job_id)
+
+    def listed(client: Client, n: int) -> None:
+        client.jobs(limit=100, status=("finished", "queued")[n % 2 :])
+
+    def cancel(client: Client, n: int) -> None:
+        client.cancel(numbers[n])
+
+    found = list[float]()
+    for step in (submit, listed, cancel):
+        before = process.cpu_times()
+        for n, client in enumerate(turns):
+            step(client, n)
+        after = process.cpu_times()
+        found.append(1000.0 * (after.user + after.system - before.user - before.system) / count)
+    for client in clients:
+        client.close()
+    return found
+
+
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(
@@ -233,6 +312,8 @@ def main() -> None:
             table.line(policy.partition(":")[0], *found, *missing)
     print()
     memory(2000 if chosen.quick else 100_000)
+    print()
+    shared(2000 if chosen.quick else 100_000, count)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from betimes.cluster import read_cluster
 from betimes.errors import Conflict, InputError, ServiceError
 from betimes.policies.loading import only_policies_below
 from betimes.service.access.auth import RunTokens, Tokens, operator_token
+from betimes.service.access.rights import Rights
 from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
@@ -41,7 +42,7 @@ from betimes.service.runtime.notifications import UPTO, Notifier
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replay import Source
-from betimes.service.runtime.retention import keep_up, keep_uploads
+from betimes.service.runtime.retention import keep_up, keep_uploads, keep_uses
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.engine_factory import Settings
@@ -221,6 +222,7 @@ async def _serving(
     backend = ServiceBackend(
         controller, promises, run_tokens, LiveTuner(controller, config.state, retune), uploads
     )
+    tokens.role_of = backend.role_of
     page = partial(config.page, backend) if config.page is not None else None
     metrics = None
     if config.metrics != "off":
@@ -236,6 +238,7 @@ async def _serving(
         page=page,
         metrics=metrics,
         local_metrics=config.metrics == "local",
+        rights=Rights(reads_all=config.read_all),
     )
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(
@@ -270,6 +273,7 @@ async def _serving(
             )
         )
         controller.background.go(keep_uploads(store, uploads))
+        controller.background.go(keep_uses(tokens))
         deciding = asyncio.ensure_future(controller.run())
         failed = _first_failure(serving, deciding)
         try:

@@ -189,11 +189,21 @@ class ServiceConfig:
         default="token",
         metadata=_told(
             "metrics",
-            "Who may read /metrics, for Prometheus: token: who has the operator's; local: and each caller on this "
+            "Who may read /metrics, for Prometheus: token: who has one; local: and each caller on this "
             "machine; off: nobody, and nothing is counted.",
             _metrics,
             "token|local|off",
             "token",
+        ),
+    )
+    read_all: bool = field(
+        default=False,
+        metadata=_told(
+            "read_all",
+            "Let every user read the command and the output of all jobs, and not only of their own; the environment "
+            "stays private.",
+            _yes,
+            default="false",
         ),
     )
     policy: str | None = field(
