@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from betimes.service.access.unix_users import Owners
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.scheduling.job import Job, Run
 from betimes.service.scheduling.node import Node
@@ -21,6 +22,8 @@ IssueToken = Callable[[int, int], str]
 
 KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """Variables passed on from the service; jobs name others in `env`."""
+SHARED = ("LANG", "LC_ALL", "TZ")
+"""Those passed on to jobs of other Unix users, to whom the executor gives their own in place of the others."""
 
 VARIABLES = {
     "BETIMES_JOB_ID": "the job's number",
@@ -50,6 +53,7 @@ class Launches:
     ) -> None:
         self.state, self.log_id, self.issue_token = state, log_id, issue_token
         self.kept = {name: environ[name] for name in KEPT if name in environ}
+        self.owners = Owners(state, all_as_service=True)  # where nothing else is known
         self.url = ""  # until the service listens
 
     @property
@@ -67,9 +71,10 @@ class Launches:
         if run is None:
             raise ValueError(f"internal: job {job.job_id} has no run")
         folder = self.folder(job.job_id, run.number)
+        user = self.owners.unix_user(job.user)
         checkpoints = spec.checkpoint_dir or str(self.state / "checkpoints" / str(job.job_id))
         env = {
-            **self.kept,
+            **self.kept_for(user),
             **spec.env,
             "BETIMES_JOB_ID": str(job.job_id),
             "BETIMES_JOB_NAME": spec.title,
@@ -120,7 +125,13 @@ class Launches:
             output=_file(spec.output, job, run),
             error=_file(spec.error, job, run),
             may_restart=spec.requeue,
+            user=user,
+            keeps_checkpoints=spec.checkpoint_dir is None,
         )
+
+    def kept_for(self, user: str | None) -> dict[str, str]:
+        """The part of the service's environment for processes of a Unix user; null: of the service's."""
+        return {name: text for name, text in self.kept.items() if user is None or name in SHARED}
 
     def _identity(self, job: Job, number: int) -> str:
         """A run's identity. A log restored from a copy gives out numbers again, but at other instants."""
