@@ -1,4 +1,4 @@
-"""The Unix users of this machine: as whom the processes of a job run, and who calls over the service's Unix socket."""
+"""The Unix users of this machine, as whom the processes of jobs run."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
 from betimes.service.access.auth import Caller, Tokens, attempt_of, bearer
+from betimes.service.access.peers import PEER, Peers
 from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import Limits
 
@@ -29,6 +30,7 @@ class Context:
     closing: asyncio.Event  # set: end endless streams
     metrics: Callable[[], Awaitable[bytes]] | None = None  # in Prometheus's text format; null: there are none
     local_metrics: bool = False  # callers on this machine need no token for them
+    peers: Peers | None = None  # callers over the Unix socket; null: there is none
 
 
 # The dependencies are coroutines because FastAPI runs plain functions in threads, which cost more than they do.
@@ -48,6 +50,8 @@ class _Operator(_Bearer):
     async def __call__(self, request: Request) -> Caller:
         """The caller. Raises Unauthenticated; Rejected for a run's token."""
         token = bearer(request.headers)
+        if not token and (peer := await _peer(request)) is not None:
+            return peer
         if not token:
             raise Unauthenticated(
                 "a token is needed: Authorization: Bearer TOKEN; the operator's is in STATE/token"
@@ -62,6 +66,12 @@ class _Operator(_Bearer):
                 "a run's token reports the progress of its own run and does nothing else",
             )
         raise Unauthenticated("this token is unknown; the operator's is in STATE/token")
+
+
+async def _peer(request: Request) -> Caller | None:
+    """The user at the other end of a Unix socket; null: it is a connection of another kind. Raises NotAllowed."""
+    uid, peers = request.scope.get("state", {}).get(PEER), (await context(request)).peers
+    return None if uid is None or peers is None else await peers.caller(uid)
 
 
 class _Run(_Bearer):

@@ -170,7 +170,8 @@ def _let_through(folder: Path) -> None:
     state, checkpoints = runs.parent, runs.parent / "checkpoints"
     for path in state.iterdir():
         mode = path.lstat().st_mode
-        if path not in (runs, checkpoints) and not stat.S_ISLNK(mode) and mode & 0o077:
+        is_file = stat.S_ISREG(mode) or stat.S_ISDIR(mode)  # neither a link nor the users' socket
+        if path not in (runs, checkpoints) and is_file and mode & 0o077:
             path.chmod(mode & 0o700)
     for above in (folder, folder.parent, runs, checkpoints, state):
         if above.is_dir() and not (mode := above.stat().st_mode) & 0o001:

@@ -40,6 +40,7 @@ VARIABLES = {
     "CUDA_VISIBLE_DEVICES": "its GPUs; empty for none; only on nodes that have some",
     "BETIMES_URL": "where the service listens",
     "BETIMES_STATE": "the service's state directory, by which `betimes` finds its token where it may be read",
+    "BETIMES_SOCKET": "where `betimes` needs no token: a Unix socket; only in a job of another user than the service's",
     "BETIMES_RUN_TOKEN": "allows this run to report its progress, and nothing else",
 }
 """A job's variables about itself; the executor adds cores and GPUs."""
@@ -55,6 +56,7 @@ class Launches:
         self.kept = {name: environ[name] for name in KEPT if name in environ}
         self.owners = Owners(state, all_as_service=True)  # where nothing else is known
         self.url = ""  # until the service listens
+        self.socket: Path | None = None  # for the users of this machine
 
     @property
     def runs(self) -> Path:
@@ -86,6 +88,8 @@ class Launches:
             "BETIMES_STATE": str(self.state),
             "BETIMES_RUN_TOKEN": self.issue_token(job.job_id, run.number),
         }
+        if user is not None and self.socket is not None:
+            env["BETIMES_SOCKET"] = str(self.socket)
         if job.array_id is not None:
             env |= {"BETIMES_ARRAY_ID": str(job.array_id), "BETIMES_ARRAY_INDEX": str(job.array_index)}
         if (
