@@ -612,7 +612,9 @@ class AsyncClient:
         http, url = self._http, found.url
         if (path := socket_of(url)) is not None:
             if self._on_socket is None:
-                self._on_socket = httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=path))
+                self._on_socket = httpx.AsyncClient(
+                    transport=httpx.AsyncHTTPTransport(uds=path, verify=False)
+                )
             http, url = self._on_socket, ON_SOCKET
         request = http.build_request(
             call.method,

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -52,8 +52,8 @@ async def serve(
         url = _url(host, bound)
         # uvicorn would listen only a moment later, and clients must find an open door behind the address.
         bound.listen(BACKLOG)
-        unix = stack.enter_context(local_socket(local)) if local is not None else None
-        server = _Server(_config(app), unix)
+        beside = [stack.enter_context(local_socket(local))] if local is not None else []
+        server = _Server(_config(app), beside)
         running = asyncio.ensure_future(server.serve(sockets=[bound]))
         stopping = asyncio.ensure_future(stop.wait())
         address = None
@@ -77,19 +77,21 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, unix: socket.socket | None) -> None:
+    """beside: sockets besides those that are given to `serve`, and without what encrypts those."""
+
+    def __init__(self, config: uvicorn.Config, beside: Sequence[socket.socket]) -> None:
         super().__init__(config)
-        self._unix = unix
+        self._beside = beside
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen at the Unix socket, too, without whatever encrypts the others."""
+        """Listen at the sockets beside, too."""
         await super().startup(sockets)
-        if self._unix is not None:
-            answering = partial(
-                _Protocol, self.config, server_state=self.server_state, app_state=self.lifespan.state
-            )
+        answering = partial(
+            _Protocol, self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        for sock in self._beside:
             loop = asyncio.get_running_loop()
-            self.servers.append(await loop.create_unix_server(answering, sock=self._unix, backlog=BACKLOG))
+            self.servers.append(await loop.create_server(answering, sock=sock, backlog=BACKLOG))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
