@@ -325,10 +325,17 @@ class Service:
         return searching(stopping=True)
 
     def events(
-        self, after: int = 0, *, follow: bool = False, job: int | None = None, kinds: Sequence[str] = ()
+        self,
+        after: int = 0,
+        *,
+        follow: bool = False,
+        job: int | None = None,
+        kinds: Sequence[str] = (),
+        by: str | None = None,
     ) -> Iterator[EventView]:
         self._ask("events", (after, follow, job, tuple(kinds)))
-        yield from (event for event in self.log if event.event_id > after)
+        causes = None if by is None else f"user:{by}"
+        yield from (event for event in self.log if event.event_id > after and causes in (None, event.cause))
         if follow:
             raise KeyboardInterrupt
 

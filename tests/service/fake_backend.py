@@ -6,11 +6,11 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
 from betimes.foresight.objectives import parse_objectives
-from betimes.service.access.auth import RunTokens
+from betimes.service.access.auth import KeptToken, RunTokens
 from betimes.service.api.examples import (
     ACCURACY,
     EFFICIENCY,
@@ -21,9 +21,11 @@ from betimes.service.api.examples import (
     WHAT_IF,
 )
 from betimes.service.executors.log_files import LocalLog, LogReader
+from betimes.service.runtime.to_views import token_view
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, parse_array
+from betimes.service.spec.users import TokenSpec, User, UserChanges
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
     AccuracyView,
@@ -48,6 +50,7 @@ from betimes.service.views.models import (
     Reason,
     RunView,
     Submitted,
+    TokenView,
     TuneSpec,
     UploadLimits,
     UploadView,
@@ -81,6 +84,8 @@ class FakeBackend:
         self.nodes_here = {"here": _node("here")}
         self.policy_here = PolicyView(policy="fifo", engine="pool", since_at=self.now)
         self.tuning_here = TuningView()
+        self.kept_tokens: dict[str, KeptToken] = {}
+        self.users_here: dict[str, User] = {}
         self.uploads: dict[str, bytes] = {}
         self.upload_limits = UploadLimits(most_bytes=4 << 20, most_files=1000)
         self.most_upload_bytes = 4 << 20
@@ -214,6 +219,12 @@ class FakeBackend:
     def check_run_token(self, job: int, attempt: int, token: str) -> bool:
         return self.runs.allows(job, attempt, token)
 
+    def unix_user(self, user: str, /) -> str | None:
+        return None
+
+    async def owners(self, numbers: Sequence[int], /) -> dict[int, str]:
+        return {number: self.views[number].user for number in numbers if number in self.views}
+
     async def jobs(self, which: JobFilter) -> Page[JobView]:
         self._may_fail()
         fit = [view for number, view in sorted(self.views.items(), reverse=True) if _fits(view, which)]
@@ -272,6 +283,32 @@ class FakeBackend:
             raise PolicyError(f"there is no policy {text[:40]!r}; `betimes policies` lists them")
         self.policy_here = PolicyView(policy=text, engine="pool", since_at=self.now)
         return self.policy_here
+
+    async def users(self) -> list[User]:
+        self._may_fail()
+        return list(self.users_here.values())
+
+    async def note_token(
+        self, what: Literal["token-made", "token-revoked"], spec: TokenSpec, by: str
+    ) -> None:
+        if spec.user not in self.users_here:
+            raise Unknown(f"there is no user {spec.user}")
+
+    async def tokens(self, user: str | None) -> list[TokenView]:
+        named = [kept for kept in self.kept_tokens.values() if kept.name is not None]
+        return [token_view(kept) for kept in named if user in (None, kept.user)]
+
+    async def add_user(self, user: User, by: str) -> User:
+        if user.name in self.users_here:
+            raise Conflict(f"there is a user {user.name} already")
+        self.users_here[user.name] = user
+        return user
+
+    async def change_user(self, name: str, changes: UserChanges, by: str) -> User:
+        if name not in self.users_here:
+            raise Unknown(f"there is no user {name[:64]!r}")
+        self.users_here[name] = self.users_here[name].changed(changes)
+        return self.users_here[name]
 
     async def fleet(self) -> FleetView:
         self._may_fail()
@@ -347,13 +384,15 @@ class FakeBackend:
         )
 
     async def events(
-        self, after: int, limit: int, job: int | None, kinds: tuple[str, ...]
+        self, after: int, limit: int, job: int | None, kinds: tuple[str, ...], by: str | None = None
     ) -> Page[EventView]:
         self._may_fail()
         fit = [
             event
             for event in self.log[after:]
-            if (job is None or event.job_id == job) and (not kinds or event.kind in kinds)
+            if (job is None or event.job_id == job)
+            and (not kinds or event.kind in kinds)
+            and (by is None or event.cause == f"user:{by}")
         ]
         items = fit[:limit]
         return Page(items=items, following=items[-1].event_id if len(fit) > limit else None)

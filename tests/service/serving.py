@@ -6,15 +6,15 @@ import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 from fastapi import FastAPI
 
-from betimes.service.access.auth import Tokens
+from betimes.service.access.auth import KeptToken, Tokens
 from betimes.service.api import Limits, create_app
 from betimes.service.startup.server import serve
 from tests.service.fake_backend import FakeBackend
@@ -29,13 +29,22 @@ PATIENCE_S = 60  # of a test, for what takes a moment
 class MemoryTokens:
     """Tokens in memory."""
 
-    rows: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    rows: dict[str, KeptToken] = field(default_factory=dict[str, KeptToken])
 
-    def add_token(self, hashed: str, user: str, role: str) -> None:
-        self.rows[hashed] = (user, role)
+    def add_token(self, token: KeptToken) -> None:
+        self.rows[token.hashed] = token
 
-    def token(self, hashed: str) -> tuple[str, str] | None:
+    def token(self, hashed: str) -> KeptToken | None:
         return self.rows.get(hashed)
+
+    def revoke_tokens(self, user: str | None, name: str | None, at: float) -> int:
+        good = [each for each in self.rows.values() if (each.name, each.revoked_at) == (name, None)]
+        found = [each for each in good if user in (None, each.user)]
+        self.rows |= {each.hashed: replace(each, revoked_at=at) for each in found}
+        return len(found)
+
+    def note_uses(self, used_at: Mapping[str, float]) -> None:
+        self.rows |= {hashed: replace(self.rows[hashed], used_at=at) for hashed, at in used_at.items()}
 
 
 @dataclass
@@ -67,7 +76,9 @@ class Fake:
 
 def fake(folder: Path | None = None, limits: Limits | None = None, hosts: tuple[str, ...] = ()) -> Fake:
     backend = FakeBackend(folder)
-    tokens = Tokens(MemoryTokens())
+    kept = MemoryTokens()
+    tokens = Tokens(kept)
+    backend.kept_tokens = kept.rows
     quick = limits or Limits(keep_alive_s=0.05, follow_s=0.01, over_s=0.02)
     app = create_app(_as_service(backend), tokens, limits=quick, hosts=hosts)
     app.openapi = _document

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         JobStory,
         JobView,
         Lease,
+        NewToken,
         NodeSpec,
         NodeView,
         Page,
@@ -52,9 +53,11 @@ if TYPE_CHECKING:
         PortfolioView,
         Quote,
         Submitted,
+        TokenView,
         TuneSpec,
         Uploaded,
         UsageView,
+        User,
         WhatIfSpec,
         WhatIfView,
     )
@@ -460,6 +463,35 @@ class Client:
         body = json.dumps({"policy": policy}).encode()
         return self._ask(Call("PUT", f"{API}/policy", "PolicyView", body=body, read_s=COMPILE_S))
 
+    def users(self) -> list[User]:
+        """Every user of the service that was added, by name."""
+        return self._ask(Call("GET", f"{API}/users", "User", "users"))
+
+    def add_user(self, name: str, **fields: Any) -> User:
+        """Add a user by the fields of a User. Raises Refused; Conflict for a name that is taken."""
+        body = json.dumps({"name": name, **fields}).encode()
+        return self._ask(Call("POST", f"{API}/users", "User", body=body, repeatable=False))
+
+    def change_user(self, name: str, **changes: Any) -> User:
+        """Change fields of a user; of `limits`, those that are given, and None removes one. Raises Unknown, Refused."""
+        body = json.dumps(changes).encode()
+        return self._ask(Call("PATCH", f"{API}/users/{quoted(name, safe='')}", "User", body=body))
+
+    def tokens(self, user: str | None = None) -> list[TokenView]:
+        """The tokens of users, or of one, good or not."""
+        params = [] if user is None else [("user", user)]
+        return self._ask(Call("GET", f"{API}/tokens", "TokenView", "tokens", params=params))
+
+    def make_token(self, user: str, name: str = "token", expires_s: float | None = None) -> NewToken:
+        """Make a token for a user; expires_s: for how long it is good. Raises Unknown, Conflict for a name in use."""
+        body = json.dumps({"user": user, "name": name, "expires_s": expires_s}).encode()
+        return self._ask(Call("POST", f"{API}/tokens", "NewToken", body=body, repeatable=False))
+
+    def revoke_token(self, user: str, name: str) -> list[TokenView]:
+        """Let a token be accepted no more; the user's tokens then. Raises Unknown."""
+        path = f"{API}/tokens/{quoted(user, safe='')}/{quoted(name, safe='')}"
+        return self._ask(Call("DELETE", path, "TokenView", "tokens", repeatable=False))
+
     def tune(self, spec: TuneSpec | None = None, /, **fields: Any) -> TuningView:
         """Begin a search for a Pareto front on the service's recent jobs; it replaces one that is going on.
 
@@ -477,13 +509,21 @@ class Client:
         return self._ask(Call("DELETE", f"{API}/tune", "TuningView", repeatable=False))
 
     def events(
-        self, after: int = 0, *, follow: bool = False, job: int | None = None, kinds: Sequence[str] = ()
+        self,
+        after: int = 0,
+        *,
+        follow: bool = False,
+        job: int | None = None,
+        kinds: Sequence[str] = (),
+        by: str | None = None,
     ) -> Iterator[EventView]:
         """Events with numbers above `after`, oldest first, of one job or all, and of these kinds (none: all).
 
-        follow: go on with new events, without end, and reconnect where the connection is lost.
+        by: what this user brought about. follow: go on with new events, without end, and reconnect where the connection
+        is lost.
         """
         which = [("job", str(job))] * (job is not None) + [("kind", kind) for kind in kinds]
+        which += [("by", by)] if by is not None else []
         return self._followed_events(after, which) if follow else self._logged_events(after, which)
 
     def health(self) -> Health:

@@ -16,6 +16,7 @@ from betimes.errors import BetimesError, InputError, Refused
 from betimes.page.query import safe_target
 from betimes.page.session import Session
 from betimes.service.api.bodies import read_pieces
+from betimes.service.api.context import Context
 from betimes.service.api.failures import Rejected
 from betimes.service.api.limits import MOST_JOB_NUMBER, Limits
 from betimes.service.runtime.page_reads import PageReads
@@ -35,10 +36,10 @@ async def fields(request: Request, limits: Limits) -> Given:
     return parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20_000)
 
 
-async def act(reads: PageReads, request: Request, session: Session, given: Given) -> str:
+async def act(reads: PageReads, context: Context, session: Session, given: Given) -> str:
     """Cancel, hold or release jobs: `job=3`, or all live ones of `job=array:3` or `job=pipeline:5`.
 
-    Raises Unknown, Conflict.
+    Raises Unknown, Conflict, NotAllowed.
     """
     verb = _one(given, "verb")
     if verb not in ("cancel", "hold", "release"):
@@ -51,13 +52,17 @@ async def act(reads: PageReads, request: Request, session: Session, given: Given
         numbers += await reads.live_of(group, int(number)) if group else [int(number)]
     if not numbers:
         raise InputError("No job is chosen. Tick the jobs first.")
-    await getattr(reads.backend, verb)(list(dict.fromkeys(numbers)), session.user, len(numbers) > 1)
+    several = len(numbers) > 1
+    numbers = await context.permitted(session, "steer", list(dict.fromkeys(numbers)), several)
+    await getattr(reads.backend, verb)(numbers, session.user, several)
     return safe_target(_one(given, "back"))
 
 
-async def submit(reads: PageReads, request: Request, session: Session, given: Given) -> str:
+async def submit(reads: PageReads, context: Context, session: Session, given: Given) -> str:
     """Submit a command or a job file. Raises InputError."""
-    submitted = await reads.backend.submit(_specs(given), session.user)
+    specs = _specs(given)
+    context.check_specs(session, specs)
+    submitted = await reads.backend.submit(specs, session.user)
     return f"job/{submitted[0].job_id}"
 
 
@@ -73,10 +78,8 @@ async def quote(reads: PageReads, session: Session, given: Given) -> dict[str, A
     return {"quote": promise, "problem": None, "jobs": len(specs)}
 
 
-async def set_policy(reads: PageReads, request: Request, session: Session, given: Given) -> str:
-    """Put another policy in force, for operators. Raises PolicyError, Conflict."""
-    if session.role != "operator":
-        raise Rejected(403, "not-allowed", "Only an operator changes the policy.")
+async def set_policy(reads: PageReads, _: Context, session: Session, given: Given) -> str:
+    """Put another policy in force. Raises PolicyError, Conflict."""
     await reads.backend.set_policy(_one(given, "policy"), session.user)
     return "policy"
 

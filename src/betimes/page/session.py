@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from betimes.service.access.auth import Tokens, bearer
+from betimes.service.access.auth import Caller, Tokens, bearer
 from betimes.service.api.failures import Rejected, Unauthenticated
 
 LINK_S = 60.0  # for which a link is good
@@ -20,11 +19,8 @@ class Stranger(Exception):
     """A request without a cookie that is known."""
 
 
-class Session(NamedTuple):
+class Session(Caller):
     """The holder of the cookie's token."""
-
-    user: str
-    role: str
 
     @classmethod
     def of(cls, request: Request, tokens: Tokens) -> Session:
@@ -34,7 +30,7 @@ class Session(NamedTuple):
         caller = tokens.caller(request.cookies.get(_name(request), ""))
         if caller is None:
             raise Stranger
-        return cls(caller.user, caller.role)
+        return cls(caller.user, caller.role, caller.token)
 
     @staticmethod
     def check_origin(request: Request) -> None:

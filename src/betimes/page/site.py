@@ -29,6 +29,7 @@ from betimes.page.query import local_path, safe_target, whole
 from betimes.page.render import render
 from betimes.page.session import Links, Session, Stranger
 from betimes.page.what_if import what_if
+from betimes.service.access.rights import Action
 from betimes.service.api.context import Context
 from betimes.service.api.failures import Rejected, answer
 from betimes.service.api.streams import RETRY_MS, EventStream, Stream
@@ -52,7 +53,7 @@ HEADERS = {
     "Vary": "Cookie, X-Fragment",
 }
 View = Callable[[PageReads, Request, Session], Awaitable[dict[str, Any]]]
-Form = Callable[[PageReads, Request, Session, dict[str, list[str]]], Awaitable[str]]
+Form = Callable[[PageReads, Context, Session, dict[str, list[str]]], Awaitable[str]]
 
 
 @dataclass
@@ -83,16 +84,16 @@ class Site:
                 Route("/machines", self._view("machines", views.machines)),
                 Route("/policy", self._view("policy", views.policy)),
                 Route("/promises", self._view("promises", views.promises)),
-                Route("/what-if", self._view("what-if", what_if)),
-                Route("/submit", self._view("submit", views.submission)),
-                Route("/job/{number:job}", self._view("job", views.job)),
-                Route("/job/{number:job}/helps", self._view("helps", views.helps)),
+                Route("/what-if", self._view("what-if", what_if, "submit")),
+                Route("/submit", self._view("submit", views.submission, "submit")),
+                Route("/job/{number:job}", self._view("job", self._job)),
+                Route("/job/{number:job}/helps", self._view("helps", views.helps, "read")),
                 Route("/job/{number:job}/log", self._log_of),
                 Route("/events", self._events),
-                Route("/act", self._form(act), methods=["POST"]),
-                Route("/submit", self._form(submit), methods=["POST"]),
+                Route("/act", self._form(act, "submit"), methods=["POST"]),
+                Route("/submit", self._form(submit, "submit"), methods=["POST"]),
                 Route("/quote", self._quote, methods=["POST"]),
-                Route("/policy", self._form(set_policy), methods=["POST"]),
+                Route("/policy", self._form(set_policy, "operate"), methods=["POST"]),
                 Route("/sign-in", self._sign_in, methods=["GET", "POST"]),
                 Route("/sign-out", self._sign_out, methods=["POST"]),
                 Route("/link", self._link, methods=["POST"]),
@@ -110,9 +111,12 @@ class Site:
 
     # --- views
 
-    def _view(self, template: str, view: View) -> Callable[[Request], Awaitable[Response]]:
+    def _view(
+        self, template: str, view: View, action: Action = "see"
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
             session = Session.of(request, self.context.tokens)
+            await self._check(session, action, request)
             is_part = "x-fragment" in request.headers
             version = self._version()
             key = request.url.path, request.url.query, is_part, session
@@ -133,14 +137,34 @@ class Site:
 
         return handle
 
+    async def _job(self, reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
+        try:
+            await self._check(session, "read", request)
+        except NotAllowed:
+            return await views.others_job(reads, int(request.path_params["number"]))
+        return await views.job(reads, request, session)
+
+    async def _check(self, session: Session, action: Action, request: Request) -> None:
+        """Raise NotAllowed unless a page, of the job in its path if it names one, is for this session."""
+        if action == "read":
+            await self.context.permitted(session, action, [int(request.path_params["number"])])
+        else:
+            self.context.rights.check(session, action)
+
     async def _draw(
         self, template: str, view: View, request: Request, session: Session, is_part: bool
     ) -> bytes:
         told = await view(self.reads, request, session)
         return await asyncio.to_thread(self._render, template, request, is_part, session=session, **told)
 
-    def _render(self, template: str, request: Request, is_part: bool, **told: Any) -> bytes:
+    def _render(
+        self, template: str, request: Request, is_part: bool, *, session: Session | None, **told: Any
+    ) -> bytes:
         scheduler = self.reads.backend.scheduler
+
+        def may(action: Action, owner: str | None = None) -> bool:
+            return session is not None and self.context.rights.may(session, action, owner)
+
         return render(
             template,
             layout="part.html" if is_part else "whole.html",
@@ -148,6 +172,8 @@ class Site:
             here=template,
             now_at=self.reads.now_at,
             compiling=scheduler.ledger.policy if scheduler.stands_by else None,
+            session=session,
+            may=may,
             **told,
         )
 
@@ -177,7 +203,7 @@ class Site:
             await asyncio.sleep(LOOK_S)
 
     async def _log_of(self, request: Request) -> Response:
-        Session.of(request, self.context.tokens)
+        await self._check(Session.of(request, self.context.tokens), "read", request)
         number = int(request.path_params["number"])
         run = whole(request.query_params.get("run"), "run", 1)
         reader = await self.reads.backend.open_log(number, run, 0, LOG_LINES)
@@ -198,11 +224,12 @@ class Site:
 
     # --- actions
 
-    def _form(self, form: Form) -> Callable[[Request], Awaitable[Response]]:
+    def _form(self, form: Form, action: Action) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
             session = Session.of(request, self.context.tokens)
+            await self._check(session, action, request)
             given = await fields(request, self.context.limits)
-            back = await form(self.reads, request, session, given)
+            back = await form(self.reads, self.context, session, given)
             self._sampled_s = -SAMPLE_S  # whoever acts sees what came of it
             return RedirectResponse(_base(request) + back, 303, headers=HEADERS)
 
@@ -210,6 +237,7 @@ class Site:
 
     async def _quote(self, request: Request) -> Response:
         session = Session.of(request, self.context.tokens)
+        self.context.rights.check(session, "submit")
         given = await fields(request, self.context.limits)
         told = await quote(self.reads, session, given)
         body = await asyncio.to_thread(self._render, "quote", request, True, session=session, **told)
@@ -225,7 +253,10 @@ class Site:
             token = given.get("token", [""])[0].strip()
             if self.context.tokens.caller(token) is not None:
                 return self._entered(request, token, given.get("back", [""])[0])
-            problem = "This token is unknown to this service. The operator's is in the file STATE/token."
+            problem = (
+                "This token is unknown to this service, has ended, or is of a user who is disabled. "
+                "The operator's is in the file STATE/token."
+            )
         return self._sign_in_page(request, problem)
 
     def _sign_in_page(self, request: Request, problem: str | None, back: str = "") -> Response:

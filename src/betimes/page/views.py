@@ -156,6 +156,12 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
     }
 
 
+async def others_job(reads: PageReads, number: int) -> dict[str, Any]:
+    """What everybody sees of a job. Raises Unknown."""
+    shown = await reads.listed(number)
+    return {"title": f"Job {number}, {shown.name}", "job": shown, "story": None, "dots": None}
+
+
 async def helps(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
     """What would help a job that waits; each change is tried on a copy, which takes longer than a page."""
     number = int(request.path_params["number"])
@@ -348,7 +354,6 @@ async def policy(reads: PageReads, request: Request, session: Session) -> dict[s
         "portfolio": await reads.backend.portfolio(SELECTIONS)
         if in_force.policy.startswith("portfolio")
         else None,
-        "may_set": session.role == "operator",
     }
 
 

@@ -51,7 +51,8 @@ def test_a_lost_file_gets_a_new_token(tmp_path: Path) -> None:
     (tmp_path / "token").unlink()
     second = operator_token(tokens, tmp_path, "ada")
     assert first != second
-    assert tokens.caller(second) is not None
+    assert Tokens(tokens.store).caller(second) == Caller("ada", "operator")
+    assert Tokens(tokens.store).caller(first) is None
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])

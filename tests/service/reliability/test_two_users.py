@@ -77,6 +77,17 @@ def test_each_has_jobs_as_themselves_and_no_way_to_the_others(lab: Lab) -> None:
     assert lab.job(number)["user"] == ann.name
     until((lab.state / "checkpoints" / f"{number}" / "y").exists)
 
+    # Ben sees that it is there, and that is all.
+    assert f"{number}" in lab.asks(ben, "jobs").stdout
+    hostile = [("logs",), ("cancel",), ("requeue",), ("suspend",), ("edit", "--priority", "9"), ("attach",)]
+    for verb, *rest in hostile:
+        refused = lab.asks(ben, verb, f"{number}", *rest)
+        assert (refused.returncode, refused.stdout) == (2, ""), verb
+        assert f"job {number} is of {ann.name}" in refused.stderr
+    assert script not in lab.asks(ben, "job", f"{number}").stdout
+    assert "only operators do that" in lab.asks(ben, "policy", "set", "srsf").stderr
+    assert lab.job(number)["status"] == "running"
+
     # What the environment says counts for nothing: the kernel knows who it is.
     false = lab.submits(ben, "--", "id", "-un", USER=ann.name, LOGNAME=ann.name, BETIMES_USER=ann.name)
     assert lab.ended(false)["user"] == ben.name

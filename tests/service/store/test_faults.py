@@ -24,6 +24,7 @@ from betimes.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
+from betimes.service.access.auth import KeptToken
 from betimes.service.store import Batch, Store, default_url
 from betimes.service.views.models import JobFilter
 from tests.service.store.conftest import Opening
@@ -261,8 +262,8 @@ def test_a_lost_connection_is_made_again_unseen(postgres_url: str, folder: Path)
     store.commit(submission(2))
     end_sessions(postgres_url)
     _whole(store, 2)
-    store.add_token("hash", "ada", "operator")
-    assert store.token("hash") == ("ada", "operator")
+    store.add_token(KeptToken("hash", "ada", "operator"))
+    assert store.token("hash") == KeptToken("hash", "ada", "operator")
     store.close()
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from betimes.errors import StoreError, StoreRefused
+from betimes.service.access.auth import KeptToken
 from betimes.service.scheduling.job_states import Status
 from betimes.service.store import Batch, Store
 from betimes.service.views.models import JobFilter
@@ -30,7 +32,12 @@ def test_everything_written_is_there_after_a_restart(opened: Opening) -> None:
             meta={"secret": "s"},
         )
     )
-    store.add_token("digest", "ada", "operator")
+    kept = KeptToken("digest", "ada", name="laptop", made_at=1.0, expires_at=9.5)
+    store.add_token(kept)
+    store.add_token(KeptToken("other", "root", "operator"))
+    store.note_uses({"digest": 2.5})
+    assert store.revoke_tokens("ada", "laptop", 3.0) == 1
+    assert store.revoke_tokens("ada", "laptop", 4.0) == 0
     store = opened()
     assert store.events() == [written, event(2, "policy")]
     assert store.last_event_id() == 2
@@ -43,7 +50,9 @@ def test_everything_written_is_there_after_a_restart(opened: Opening) -> None:
     assert [row["name"] for row in store.nodes()] == ["a", "b"]
     assert store.quotes(7)[0]["finish_at"] == 5.5
     assert store.answer("ada", "key-1") == {"job_ids": [7]}
-    assert store.token("digest") == ("ada", "operator")
+    assert store.token("digest") == replace(kept, used_at=2.5, revoked_at=3.0)
+    assert store.tokens() == store.tokens("ada") == [store.token("digest")]
+    assert store.tokens("root") == []
     assert store.meta("secret") == "s"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from betimes.cli.live.jobs.completing import complete_job
 from betimes.cli.render.tables import Column
@@ -59,6 +59,15 @@ def events(
         list[str] | None,
         Option("--kind", metavar="NAME", help="Those of this kind; repeatable.", show_default=False),
     ] = None,
+    by: Annotated[
+        str | None,
+        Option(
+            "--by",
+            metavar="USER",
+            help="What this user did: the events that the user brought about.",
+            show_default=False,
+        ),
+    ] = None,
     limit: Annotated[
         int | None,
         Option(
@@ -84,9 +93,9 @@ def events(
 
     with connect(state, waits=follow) as service:
         if follow:
-            _follow(service, after, job, tuple(kind or ()), limit, as_json)
+            _follow(service, after, _Which(job, tuple(kind or ()), by), limit, as_json)
             return
-        listed = _listed(service, after, job, tuple(kind or ()), limit or NEWEST)
+        listed = _listed(service, after, _Which(job, tuple(kind or ()), by), limit or NEWEST)
     if as_json:
         print_json(listed)
         return
@@ -98,15 +107,21 @@ def events(
         say("No such events found.")
 
 
-def _listed(
-    service: PlainClient, after: int | None, job: int | None, kinds: tuple[str, ...], limit: int
-) -> list[EventView]:
+class _Which(NamedTuple):
+    """The conditions that events must meet."""
+
+    job: int | None = None
+    kinds: tuple[str, ...] = ()
+    by: str | None = None
+
+
+def _listed(service: PlainClient, after: int | None, which: _Which, limit: int) -> list[EventView]:
     """The first behind `after`, or the newest; oldest first."""
     if after is not None:
-        return list(islice(service.events(after, job=job, kinds=kinds), limit))
+        return list(islice(service.events(after, **which._asdict()), limit))
     # Ids have no gaps, so that without a filter reading can begin at the newest `limit`.
-    before = _before_newest(service, limit) if job is None and not kinds else 0
-    return list(deque(service.events(before, job=job, kinds=kinds), maxlen=limit))
+    before = _before_newest(service, limit) if which == _Which() else 0
+    return list(deque(service.events(before, **which._asdict()), maxlen=limit))
 
 
 def _before_newest(service: PlainClient, count: int) -> int:
@@ -118,8 +133,7 @@ def _before_newest(service: PlainClient, count: int) -> int:
 def _follow(
     service: PlainClient,
     after: int | None,
-    job: int | None,
-    kinds: tuple[str, ...],
+    which: _Which,
     limit: int | None,
     as_json: bool,
 ) -> None:
@@ -130,11 +144,11 @@ def _follow(
 
     with until_interrupted():
         if after is None:
-            after = _before_newest(service, _BEFORE) if job is None else 0
-        for event in islice(service.events(after, follow=True, job=job, kinds=kinds), limit):
+            after = _before_newest(service, _BEFORE) if which.job is None else 0
+        for event in islice(service.events(after, follow=True, **which._asdict()), limit):
             if as_json:
                 print_json(event, on_one_line=True)
-            elif kinds or worth_a_line(event):
+            elif which.kinds or worth_a_line(event):
                 say(event_line(event, now()))
                 sys.stdout.flush()
 

@@ -1,74 +1,135 @@
-"""Authorisation: the operator's token, made at the first start, and the tokens of runs."""
+"""Authorisation: the operator's token, made at the first start, those of users, and those of runs."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from betimes.errors import ServiceError
 from betimes.files import write_private
 from betimes.service.access.address import TOKEN_FILE
 
-Role = Literal["operator"]
+OPERATOR = "operator"
 MOST_TOKEN_CHARACTERS = 512
+
+
+@dataclass(frozen=True)
+class KeptToken:
+    """A token as the store keeps it: by its hash. Instants are seconds since 1970."""
+
+    hashed: str
+    user: str
+    role: str = ""  # empty: that of the user at the time of the request
+    name: str | None = None  # null: the operator's, in the state directory
+    made_at: float | None = None
+    expires_at: float | None = None  # null: never
+    used_at: float | None = None  # last, to a minute or so
+    revoked_at: float | None = None  # null: it is not
 
 
 class TokenStore(Protocol):
     """Where the hashes of tokens are kept; the store is one."""
 
-    def add_token(self, hashed: str, user: str, role: str) -> None:
+    def add_token(self, token: KeptToken) -> None:
         """Keep it; durable when it returns."""
         ...
 
-    def token(self, hashed: str) -> tuple[str, str] | None:
-        """The user and role of a hash; None: there is no such token."""
+    def token(self, hashed: str) -> KeptToken | None:
+        """The token of a hash; None: there is no such token."""
+        ...
+
+    def revoke_tokens(self, user: str | None, name: str | None, at: float) -> int:
+        """Revoke a user's tokens of that name that are not, or the operator's (None, None); returns how many."""
+        ...
+
+    def note_uses(self, used_at: Mapping[str, float]) -> None:
+        """When tokens were used last, by their hashes."""
         ...
 
 
 @dataclass(frozen=True)
 class Caller:
-    """The holder of a token."""
+    """Who makes a request; `token`: the hash of the token, which tells apart programs of one user."""
 
     user: str
     role: str
+    token: str = field(default="", repr=False, compare=False)  # empty: known without one
+
+
+RoleOf = Callable[[str], str | None]
+"""The present role of a user; null: there is none of that name, or disabled."""
 
 
 @dataclass
 class Tokens:
-    """The tokens that open the API. Only hashes are kept: SHA-256 is enough for 256 random bits."""
+    """The tokens that open the API. Only hashes are kept: SHA-256 is enough for 256 random bits.
+
+    role_of: asked at every request, so that a change of a user holds at once.
+    """
 
     store: TokenStore
-    _known: dict[str, Caller] = field(default_factory=dict[str, Caller], repr=False)
+    role_of: RoleOf = lambda _: None
+    now: Callable[[], float] = time.time
+    _known: dict[str, KeptToken] = field(default_factory=dict[str, KeptToken], repr=False)
+    _used_at: dict[str, float] = field(default_factory=dict[str, float], repr=False)  # not stored yet
 
-    def new(self, user: str, role: Role = "operator") -> str:
-        """Make a token and keep its hash; the clear text exists in the answer alone."""
-        token = secrets.token_urlsafe(32)
-        self.admit(token, user, role)
-        return token
+    def new(self, user: str) -> str:
+        """Make an operator's token, which depends on no user, and keep its hash."""
+        return self._make(KeptToken("", user, OPERATOR))
 
-    def admit(self, token: str, user: str, role: Role = "operator") -> None:
-        """Keep the hash of a token that was made elsewhere."""
-        self.store.add_token(hashed(token), user, role)
+    def issue(self, user: str, name: str, expires_at: float | None) -> str:
+        """Make a token of a user; the clear text exists in the answer alone."""
+        return self._make(KeptToken("", user, name=name, made_at=self.now(), expires_at=expires_at))
+
+    def _make(self, token: KeptToken) -> str:
+        text = secrets.token_urlsafe(32)
+        self.store.add_token(replace(token, hashed=hashed(text)))
+        return text
+
+    def admit(self, token: str, user: str) -> None:
+        """Keep the hash of an operator's token that was made elsewhere."""
+        self.store.add_token(KeptToken(hashed(token), user, OPERATOR))
+
+    async def revoke(self, user: str, name: str) -> bool:
+        """Accept the user's tokens of that name no more, from now on; whether there is any."""
+        count = await asyncio.to_thread(self.store.revoke_tokens, user, name, self.now())
+        # In the thread of the loop, as `caller`: what that reads from here on is revoked.
+        self._known = {h: kept for h, kept in self._known.items() if (kept.user, kept.name) != (user, name)}
+        return count > 0
 
     def caller(self, token: str) -> Caller | None:
-        """The holder of this token; None: it is unknown."""
+        """The holder of this token; None: it is unknown, expired or revoked, or its user is disabled."""
         if not token or len(token) > MOST_TOKEN_CHARACTERS:
             return None
-        wanted = hashed(token)
-        for known, caller in self._known.items():
-            if hmac.compare_digest(known, wanted):
-                return caller
-        row = self.store.token(wanted)
-        if row is None:
+        key = hashed(token)
+        kept = self._known.get(key)
+        if kept is None:
+            kept = self.store.token(key)
+            if kept is None or kept.revoked_at is not None:
+                return None
+            self._known[key] = kept
+        if kept.role:
+            return Caller(kept.user, kept.role, key)
+        now_at = self.now()
+        role = self.role_of(kept.user) if kept.expires_at is None or now_at < kept.expires_at else None
+        if role is None:
             return None
-        self._known[wanted] = Caller(*row)
-        return self._known[wanted]
+        self._used_at[key] = now_at
+        return Caller(kept.user, role, key)
+
+    async def note_uses(self) -> None:
+        """Store when tokens of users were used last; called now and then."""
+        used_at, self._used_at = self._used_at, {}
+        if used_at:
+            await asyncio.to_thread(self.store.note_uses, used_at)
 
 
 def hashed(token: str) -> str:
@@ -85,6 +146,7 @@ def operator_token(tokens: Tokens, state: Path, user: str) -> str:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
+        tokens.store.revoke_tokens(None, None, tokens.now())
         token = tokens.new(user)
         write_private(path, token + "\n")
         return token

@@ -14,12 +14,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from betimes import __version__
 from betimes.service.access.auth import Tokens
 from betimes.service.access.peers import Peers
+from betimes.service.access.rights import Rights
 from betimes.service.api import failures
 from betimes.service.api.context import Context
 from betimes.service.api.document import PREFIX, about, install_document
 from betimes.service.api.guard import Guard
 from betimes.service.api.limits import Limits
-from betimes.service.api.routes import cluster, events, health, jobs, logs, tuning, uploads
+from betimes.service.api.routes import cluster, events, health, jobs, logs, tuning, uploads, users
 
 if TYPE_CHECKING:  # what is behind it takes a second to import
     from betimes.service.runtime.service_backend import ServiceBackend
@@ -35,6 +36,7 @@ def create_app(
     page: Callable[[Context], ASGIApp] | None = None,
     metrics: Callable[[], Awaitable[bytes]] | None = None,
     local_metrics: bool = False,
+    rights: Rights | None = None,
     peers: Peers | None = None,
 ) -> FastAPI:
     """The HTTP API over a controller.
@@ -42,7 +44,7 @@ def create_app(
     `hosts` are names and addresses under which it may be called besides loopback ones; setting `closing` ends the
     streams (`serve` does so through `app.state.context.closing`). page: makes what answers all paths that are not the
     API's, at the first request for one of them. metrics: makes the text of `/metrics`; with `local_metrics` callers on
-    this machine need no token for it. peers: callers over the Unix socket, who need none.
+    this machine need no token for it. rights: of the roles. peers: callers over the Unix socket, who need none.
     """
     app = FastAPI(
         **about(__version__),
@@ -52,7 +54,14 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.context = Context(
-        controller, tokens, limits or Limits(), closing or asyncio.Event(), metrics, local_metrics, peers
+        controller,
+        tokens,
+        limits or Limits(),
+        rights or Rights(),
+        closing or asyncio.Event(),
+        metrics,
+        local_metrics,
+        peers,
     )
     routers = (
         jobs.router,
@@ -60,6 +69,7 @@ def create_app(
         logs.router,
         cluster.router,
         tuning.router,
+        users.router,
         events.router,
         health.router,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -11,10 +11,13 @@ from fastapi import Depends, Request
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
+from betimes.errors import Refused, Unknown
 from betimes.service.access.auth import Caller, Tokens, attempt_of, bearer
 from betimes.service.access.peers import PEER, Peers
+from betimes.service.access.rights import Action, Rights
 from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import Limits
+from betimes.service.spec.job_spec import JobSpec
 
 if TYPE_CHECKING:  # it takes a second to import
     from betimes.service.runtime.service_backend import ServiceBackend
@@ -27,10 +30,47 @@ class Context:
     backend: ServiceBackend
     tokens: Tokens
     limits: Limits
+    rights: Rights
     closing: asyncio.Event  # set: end endless streams
     metrics: Callable[[], Awaitable[bytes]] | None = None  # in Prometheus's text format; null: there are none
     local_metrics: bool = False  # callers on this machine need no token for them
     peers: Peers | None = None  # callers over the Unix socket; null: there is none
+
+    def check_specs(self, caller: Caller, specs: Sequence[JobSpec]) -> None:
+        """Raise Refused for what only operators' jobs may have: a command that the service itself runs, as itself."""
+        if self.backend.unix_user(caller.user) is not None:
+            return
+        for spec in specs:
+            is_command = spec.notify is not None and not spec.notify.lower().startswith(
+                ("http://", "https://")
+            )
+            if is_command and not self.rights.may(caller, "operate"):
+                raise Refused(
+                    "a command is run by the service itself, so that only operators give one; give a URL",
+                    "notify",
+                )
+
+    async def permitted(
+        self, caller: Caller, action: Action, numbers: Sequence[int], where_possible: bool = False
+    ) -> list[int]:
+        """The jobs, if the caller may do that to all of them; where_possible: those to which the caller may.
+
+        Raises NotAllowed, Unknown.
+        """
+        if self.rights.may(caller, action):
+            return list(numbers)
+        # Whose a job is never changes. One that is not there yet is refused: it may be another's a moment later.
+        owners = await self.backend.owners(numbers)
+        found: list[int] = []
+        for number in numbers:
+            owner = owners.get(number)
+            if owner is not None and self.rights.may(caller, action, owner):
+                found.append(number)
+            elif not where_possible and owner is None:
+                raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
+            elif not where_possible:
+                self.rights.check(caller, action, owner, number)
+        return found
 
 
 # The dependencies are coroutines because FastAPI runs plain functions in threads, which cost more than they do.
@@ -46,26 +86,44 @@ class _Bearer(SecurityBase):
         self.scheme_name, self.model = name, HTTPBearer(description=description)
 
 
-class _Operator(_Bearer):
+class _Holder(_Bearer):
+    """The caller, who may do `action`."""
+
+    def __init__(self, action: Action) -> None:
+        super().__init__("token", "The token in STATE/token, which is the operator's, or a user's.")
+        self.action: Action = action
+
     async def __call__(self, request: Request) -> Caller:
-        """The caller. Raises Unauthenticated; Rejected for a run's token."""
-        token = bearer(request.headers)
-        if not token and (peer := await _peer(request)) is not None:
-            return peer
-        if not token:
-            raise Unauthenticated(
-                "a token is needed: Authorization: Bearer TOKEN; the operator's is in STATE/token"
-            )
-        caller = (await context(request)).tokens.caller(token)
-        if caller is not None:
-            return caller
-        if attempt_of(token) is not None:
-            raise Rejected(
-                403,
-                "not-allowed",
-                "a run's token reports the progress of its own run and does nothing else",
-            )
-        raise Unauthenticated("this token is unknown; the operator's is in STATE/token")
+        """The caller. Raises Unauthenticated; Rejected for a run's token; NotAllowed."""
+        caller = await caller_of(request)
+        (await context(request)).rights.check(caller, self.action)
+        return caller
+
+
+async def caller_of(request: Request) -> Caller:
+    """The holder of a request's token; without one, the user at the other end of a Unix socket.
+
+    Raises Unauthenticated; Rejected for a run's token; NotAllowed.
+    """
+    token = bearer(request.headers)
+    if not token and (peer := await _peer(request)) is not None:
+        return peer
+    if not token:
+        raise Unauthenticated(
+            "a token is needed: Authorization: Bearer TOKEN; the operator's is in STATE/token"
+        )
+    caller = (await context(request)).tokens.caller(token)
+    if caller is not None:
+        return caller
+    if attempt_of(token) is not None:
+        raise Rejected(
+            403,
+            "not-allowed",
+            "a run's token reports the progress of its own run and does nothing else",
+        )
+    raise Unauthenticated(
+        "this token is unknown, has ended, or is of a user who is disabled; the operator's is in STATE/token"
+    )
 
 
 async def _peer(request: Request) -> Caller | None:
@@ -84,6 +142,8 @@ class _Run(_Bearer):
 
 
 Here = Annotated[Context, Depends(context)]
-operator = _Operator("operator", "The token in STATE/token.")
-User = Annotated[Caller, Depends(operator)]
+see = _Holder("see")
+Viewer = Annotated[Caller, Depends(see)]
+Submitter = Annotated[Caller, Depends(_Holder("submit"))]
+Operator = Annotated[Caller, Depends(_Holder("operate"))]
 RunToken = Annotated[str, Depends(_Run("run", "A run's own token: BETIMES_RUN_TOKEN."))]

@@ -6,9 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from betimes.service.api.models import JobList, NodeList, SubmittedBatch
+from betimes.service.api.models import JobList, NodeList, SubmittedBatch, TokenList, UserList
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.users import User, UserLimits
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
     AccuracyFigures,
@@ -28,6 +29,7 @@ from betimes.service.views.models import (
     JobStory,
     JobView,
     Lease,
+    NewToken,
     NodeView,
     Page,
     PlaceView,
@@ -38,6 +40,7 @@ from betimes.service.views.models import (
     RunView,
     SelectionView,
     Submitted,
+    TokenView,
     TuneSpec,
     UploadLimits,
     UploadView,
@@ -150,6 +153,13 @@ UPLOAD_LIMITS = UploadLimits(most_bytes=100 << 20, most_files=100_000)
 BATCH = SubmittedBatch(jobs=[SUBMITTED])
 JOB_LIST = JobList(jobs=[JOB])
 NODE_LIST = NodeList(nodes=[NODE])
+USER = User(name="ada", weight=2.0, limits=UserLimits(max_running_jobs=40, max_units=64))
+_TOKEN = TokenView(
+    user="ada", name="laptop", made_at=_NOON, expires_at=_NOON + 7_776_000, used_at=None, revoked_at=None
+)  # fmt: skip
+TOKEN_LIST = TokenList(tokens=[_TOKEN])
+NEW_TOKEN = NewToken(token="lY3r...", kept=_TOKEN)
+USER_LIST = UserList(users=[USER])
 SPEC_BODY = SPEC.model_dump(mode="json", exclude_defaults=True)
 
 

@@ -17,7 +17,8 @@ from betimes.service.api.limits import (
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import WHOLE, JobSpec, in_schema
-from betimes.service.views.models import By, JobFilter, JobView, NodeView, Submitted, View
+from betimes.service.spec.users import User
+from betimes.service.views.models import By, JobFilter, JobView, NodeView, Submitted, TokenView, View
 
 JobNumber = Annotated[int, Field(ge=1, le=MOST_JOB_NUMBER), WHOLE]
 EventNumber = Annotated[int, Field(ge=0, le=MOST_EVENT_NUMBER)]
@@ -144,6 +145,12 @@ class LogQuery(Asked):
     )
 
 
+class TokenQuery(Asked):
+    """Which tokens to list."""
+
+    user: Word | None = Field(default=None, description="of this user; null: of all")
+
+
 class EventQuery(Asked):
     """Which events: those past `after`."""
 
@@ -155,6 +162,9 @@ class EventQuery(Asked):
     )
     job: JobNumber | None = None
     kind: Annotated[list[Word], Field(max_length=100)] = []
+    by: Word | None = Field(
+        default=None, description="what this user brought about: the events of the cause user:NAME"
+    )
 
 
 class SubmittedBatch(View):
@@ -173,6 +183,18 @@ class NodeList(View):
     """Nodes."""
 
     nodes: list[NodeView]
+
+
+class UserList(View):
+    """Users, by name."""
+
+    users: list[User]
+
+
+class TokenList(View):
+    """Tokens of users."""
+
+    tokens: list[TokenView]
 
 
 class Alive(View):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from betimes.errors import Unknown
 from betimes.service.runtime.queue_order import Found, Group, Place, QueueOrder
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.to_views import job_view
@@ -171,6 +172,13 @@ class PageReads:
         rows = await asyncio.to_thread(self._controller.store.jobs, wanted)
         waiting = self.backend.scheduler.wait_reasons(self.backend.promises.latest)
         return [job_view(row, waiting) for row in rows]
+
+    async def listed(self, number: int) -> JobView:
+        """A job as lists show it. Raises Unknown, StoreError."""
+        found = await self.over(JobFilter(after=number + 1, limit=1))
+        if not found or found[0].job_id != number:
+            raise Unknown(f"there is no job {number}")
+        return found[0]
 
     async def live_of(self, kind: str, number: int) -> list[int]:
         """The numbers of the jobs of an array, or of the pipeline of a job, that are not over."""

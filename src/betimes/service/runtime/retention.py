@@ -1,4 +1,4 @@
-"""Removal from the database after a while: finished jobs for good, old events to files."""
+"""Housekeeping of the database: finished jobs go after a while, old events to files; last uses of tokens are noted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from betimes import __version__
 from betimes.errors import StoreError
+from betimes.service.access.auth import Tokens
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.store.batch import Batch, Snapshot
@@ -27,6 +28,7 @@ def keep_snapshot(store: Store, upto: int, default_run_s: float) -> None:
 
 
 LONGEST_PAUSE_S = 3600.0  # between two rounds
+USES_S = 60.0  # likewise, of the last uses of tokens
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,16 @@ async def keep_uploads(store: Store, uploads: Uploads) -> None:
         except (StoreError, OSError) as error:
             log.warning("uploads that no job needs stay for now: %s", error)
         await asyncio.sleep(LONGEST_PAUSE_S)
+
+
+async def keep_uses(tokens: Tokens) -> None:
+    """Store in rounds when tokens of users were used last."""
+    while True:
+        await asyncio.sleep(USES_S)
+        try:
+            await tokens.note_uses()
+        except StoreError as error:
+            log.warning("when tokens were used last is not stored for now: %s", error)
 
 
 def tidy_uploads(store: Store, uploads: Uploads) -> None:

@@ -29,10 +29,13 @@ from betimes.service.runtime.account import account
 from betimes.service.runtime.admission import can_be_known, check_launchable, check_sent, rounding_note
 from betimes.service.runtime.commands import (
     AddNodes,
+    AddUser,
     CancelJobs,
+    ChangeUser,
     EditJobs,
     GiveBackMachines,
     HoldJobs,
+    NoteToken,
     ReleaseJobs,
     RentNodes,
     ReportProgress,
@@ -58,6 +61,7 @@ from betimes.service.runtime.to_views import (
     run_views,
     selections,
     submitted_view,
+    token_view,
 )
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.runtime.usage import efficiency_view, usage_view
@@ -72,6 +76,7 @@ from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.pipelines import check_names
+from betimes.service.spec.users import Role, TokenSpec, User, UserChanges
 from betimes.service.tuning.kept import PREFIX
 from betimes.service.tuning.recent import Submission, submissions
 from betimes.service.tuning.view import TuningView
@@ -99,6 +104,7 @@ from betimes.service.views.models import (
     QuoteOption,
     Reason,
     Submitted,
+    TokenView,
     TuneSpec,
     UploadLimits,
     UploadView,
@@ -396,6 +402,14 @@ class ServiceBackend:
         """Whether a token is that of exactly this run; compares in constant time, and reads no database."""
         return self.run_tokens.allows(job, attempt, token)
 
+    async def owners(self, numbers: Sequence[int], /) -> dict[int, str]:
+        """Who submitted jobs, by their numbers; those that there are."""
+        live = self.scheduler.ledger.jobs
+        found = {number: live[number].user for number in numbers if number in live}
+        if others := [number for number in numbers if number not in found]:
+            found |= await asyncio.to_thread(self.controller.store.owners, others)
+        return found
+
     async def jobs(self, which: JobFilter, /) -> Page[JobView]:
         """Some of the jobs, newest first."""
         rows = await asyncio.to_thread(self.controller.store.jobs, which)
@@ -540,6 +554,38 @@ class ServiceBackend:
         await self.tuner.set_policy(text, user)
         return await self.policy()
 
+    async def users(self) -> list[User]:
+        """Every user that was added, by name."""
+        return [user for _, user in sorted(self.scheduler.ledger.users.items())]
+
+    def unix_user(self, user: str, /) -> str | None:
+        """The Unix user as whom a user's jobs, and their hooks, run; null: the service's."""
+        return self.controller.launches.owners.unix_user(user)
+
+    def role_of(self, name: str) -> Role | None:
+        """The present role of a user; null: there is none of that name, or disabled."""
+        user = self.scheduler.ledger.users.get(name)
+        return None if user is None or user.disabled else user.role
+
+    async def note_token(
+        self, what: Literal["token-made", "token-revoked"], spec: TokenSpec, by: str
+    ) -> None:
+        """Log that a token of a user is made or revoked. Raises Unknown."""
+        await self.controller.ask(NoteToken(what, spec, f"user:{by}"))
+
+    async def tokens(self, user: str | None) -> list[TokenView]:
+        """The tokens of users, or of one, in the order in which they were made."""
+        found = await asyncio.to_thread(self.controller.store.tokens, user)
+        return [token_view(each) for each in found]
+
+    async def add_user(self, user: User, by: str) -> User:
+        """Add a user. Raises Conflict for a name that is taken."""
+        return await self.controller.ask(AddUser(user, f"user:{by}"))
+
+    async def change_user(self, name: str, changes: UserChanges, by: str) -> User:
+        """Change a user. Raises Unknown; Refused for a limit below what runs now."""
+        return await self.controller.ask(ChangeUser(name, changes, f"user:{by}"))
+
     async def fleet(self) -> FleetView:
         """The rented fleet and its cost."""
         rentals = self.controller.rentals
@@ -660,11 +706,11 @@ class ServiceBackend:
         return self.tuner.stop()
 
     async def events(
-        self, after: int, limit: int, job: int | None, kinds: tuple[str, ...]
+        self, after: int, limit: int, job: int | None, kinds: tuple[str, ...], by: str | None = None
     ) -> Page[EventView]:
-        """Lines of the event log, oldest first; after 0 come the oldest that are kept."""
+        """Lines of the event log, oldest first; after 0 come the oldest that are kept; by: those of a user's doing."""
         after = after or self.controller.store.archived_upto
-        found = await asyncio.to_thread(self.controller.store.events, after, limit, job, kinds)
+        found = await asyncio.to_thread(self.controller.store.events, after, limit, job, kinds, by)
         return Page(
             items=[event_view(event) for event in found],
             following=found[-1].event_id if len(found) == limit else None,
@@ -705,7 +751,7 @@ class ServiceBackend:
         In a thread, since the disk is asked; but not for what another Unix user names, who may see more or less of it.
         """
         owners = self.controller.launches.owners
-        is_others = owners.unix_user(user) is not None
+        is_others = self.unix_user(user) is not None
         if is_others:
             await asyncio.to_thread(owners.check, user)
         if any(spec.upload is not None for spec in specs):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from betimes.cluster.resources import PER_UNIT
+from betimes.service.access.auth import KeptToken
 from betimes.service.executors.log_files import lost_bytes
 from betimes.service.executors.supervision.files import LOG
 from betimes.service.scheduling.events import Event
@@ -31,6 +32,7 @@ from betimes.service.views.models import (
     RunView,
     SelectionView,
     Submitted,
+    TokenView,
 )
 
 _VIEWED = set(JobView.model_fields) - {"reason", "estimate"}
@@ -52,6 +54,11 @@ def job_view(row: Mapping[str, Any], waiting: WaitReasons) -> JobView:
         basis = waiting.basis_of(live)
         estimate = Estimate(as_of_at=found.as_of_at, start_at=start_at, finish_at=finish_at, basis=basis)
     return JobView(**fields, reason=Reason(**reason) if reason else None, estimate=estimate)
+
+
+def token_view(kept: KeptToken) -> TokenView:
+    """A user's token."""
+    return TokenView(**{name: getattr(kept, name) for name in TokenView.model_fields})
 
 
 def run_views(rows: Iterable[Mapping[str, Any]], folder: Callable[[int, int], Path]) -> list[RunView]:

@@ -112,6 +112,8 @@ def most(free: Amounts, demand: Amounts, limit: int) -> int:
 
 
 NO_NEW_SCHEDULE = {
+    "token-made",
+    "token-revoked",
     "quoted",
     "promise-broken",
     "idle",

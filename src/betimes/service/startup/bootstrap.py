@@ -21,6 +21,7 @@ from betimes.errors import Conflict, InputError, ServiceError
 from betimes.policies.loading import only_policies_below
 from betimes.service.access.auth import RunTokens, Tokens, operator_token
 from betimes.service.access.peers import Peers, check_local
+from betimes.service.access.rights import Rights
 from betimes.service.access.unix_users import Owners, owners_of_jobs
 from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
@@ -44,7 +45,7 @@ from betimes.service.runtime.notifications import UPTO, Notifier
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replay import Source
-from betimes.service.runtime.retention import keep_up, keep_uploads
+from betimes.service.runtime.retention import keep_up, keep_uploads, keep_uses
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.engine_factory import Settings
@@ -230,6 +231,7 @@ async def _serving(
     backend = ServiceBackend(
         controller, promises, run_tokens, LiveTuner(controller, config.state, retune), uploads
     )
+    tokens.role_of = backend.role_of
     page = partial(config.page, backend) if config.page is not None else None
     metrics = None
     if config.metrics != "off":
@@ -245,6 +247,7 @@ async def _serving(
         page=page,
         metrics=metrics,
         local_metrics=config.metrics == "local",
+        rights=Rights(reads_all=config.read_all),
         peers=_peers(controller, config, operator.user),
     )
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
@@ -281,6 +284,7 @@ async def _serving(
             )
         )
         controller.background.go(keep_uploads(store, uploads))
+        controller.background.go(keep_uses(tokens))
         deciding = asyncio.ensure_future(controller.run())
         failed = _first_failure(serving, deciding)
         try:
@@ -378,7 +382,7 @@ def _peers(controller: Controller, config: ServiceConfig, operator: str) -> Peer
     """Callers over the Unix socket, as users of the service."""
 
     def standing(name: str) -> tuple[str, bool] | None:
-        user = getattr(controller.scheduler.ledger, "users", {}).get(name)
+        user = controller.scheduler.ledger.users.get(name)
         return None if user is None else (user.role, user.disabled)
 
     return Peers(operator, standing, config.local_users == "any")

@@ -232,6 +232,16 @@ class ServiceConfig:
             "token",
         ),
     )
+    read_all: bool = field(
+        default=False,
+        metadata=_told(
+            "read_all",
+            "Let every user read the command and the output of all jobs, and not only of their own; the environment "
+            "stays private.",
+            _yes,
+            default="false",
+        ),
+    )
     policy: str | None = field(
         default=None,
         metadata=_told(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Select, Text, cast, func, select, true
 
 from betimes.errors import StoreArchived
+from betimes.service.access.auth import KeptToken
 from betimes.service.scheduling.events import Event
 from betimes.service.store.batch import Row, Snapshot
 from betimes.service.store.databases import schema
@@ -44,9 +45,14 @@ class Reader:
     # --- the log
 
     def events(
-        self, after: int = 0, limit: int = 1000, job: int | None = None, kinds: Collection[str] = ()
+        self,
+        after: int = 0,
+        limit: int = 1000,
+        job: int | None = None,
+        kinds: Collection[str] = (),
+        by: str | None = None,
     ) -> list[Event]:
-        """The next `limit` events after event `after`, oldest first; none of `kinds`: all of them.
+        """The next `limit` events after event `after`, oldest first; no `kinds`: all of them; by: of a user's doing.
 
         Raises StoreArchived where events after `after` are in a file; of one job, those that are kept are returned.
         """
@@ -55,6 +61,7 @@ class Reader:
             _EVENTS.c.event_id > after,
             true() if job is None else _EVENTS.c.job == job,
             _EVENTS.c.kind.in_(sorted(kinds)) if kinds else true(),
+            true() if by is None else _EVENTS.c.cause == f"user:{by}",
         )
         with self._database.reading() as connection:
             found = connection.execute(query.order_by(_EVENTS.c.event_id).limit(limit))
@@ -121,6 +128,16 @@ class Reader:
             some = job_ids[at : at + _JOBS_AT_ONCE]
             for row in self._rows(select(_JOBS).where(_JOBS.c.job_id.in_(some))):
                 found[row["job_id"]] = row
+        return found
+
+    def owners(self, job_ids: Sequence[int]) -> dict[int, str]:
+        """The users of jobs, by their numbers; of those that there are."""
+        found: dict[int, str] = {}
+        with self._database.reading() as connection:
+            for at in range(0, len(job_ids), _JOBS_AT_ONCE):
+                some = _JOBS.c.job_id.in_(job_ids[at : at + _JOBS_AT_ONCE])
+                rows = connection.execute(select(_JOBS.c.job_id, _JOBS.c.user).where(some))
+                found.update((number, user) for number, user in rows)
         return found
 
     def runs_between(self, from_at: float, to_at: float, most: int) -> list[Row]:
@@ -202,13 +219,16 @@ class Reader:
         found = self._database.look_up(self._answer, (user, key))
         return None if found is None else schema.from_json(found[0])
 
-    def token(self, hashed: str) -> tuple[str, str] | None:
-        """User and role of a token; None: there is none."""
-        with self._database.reading() as connection:
-            found = connection.execute(
-                select(_TOKENS.user, _TOKENS.role).where(_TOKENS.hash == hashed)
-            ).first()
-        return None if found is None else (found.user, found.role)
+    def token(self, hashed: str) -> KeptToken | None:
+        """The token of a hash; None: there is none."""
+        found = self._rows(select(schema.tokens).where(_TOKENS.hash == hashed))
+        return _kept(found[0]) if found else None
+
+    def tokens(self, user: str | None = None) -> list[KeptToken]:
+        """The tokens of users, or of one, in the order in which they were made."""
+        of_user = true() if user is None else _TOKENS.user == user
+        query = select(schema.tokens).where(_TOKENS.name.is_not(None), of_user)
+        return [_kept(row) for row in self._rows(query.order_by(_TOKENS.made_at, _TOKENS.hash))]
 
     def meta(self, name: str) -> str | None:
         """The value written under `name`; None: none."""
@@ -250,3 +270,7 @@ class Reader:
     def _rows(self, query: Select[Any]) -> list[Row]:
         with self._database.reading() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _kept(row: Row) -> KeptToken:
+    return KeptToken(row.pop("hash"), **row)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from uuid import uuid4
 
-from sqlalchemy import Delete, delete, insert, inspect, make_url, select, tuple_
+from sqlalchemy import Delete, delete, insert, inspect, make_url, select, true, tuple_, update
 from sqlalchemy.exc import ArgumentError
 
 from betimes.errors import StoreError, StoreRefused, StoreTooNew, StoreUnreachable
 from betimes.service.access.address import LOCK_FILE
+from betimes.service.access.auth import KeptToken
 from betimes.service.store.archiving import Archive
 from betimes.service.store.batch import Batch
 from betimes.service.store.belonging import LOG, LastEvent, find_log
@@ -161,12 +164,27 @@ class Store(Reader):
             if batch.events:
                 self._note()
 
-    def add_token(self, hashed: str, user: str, role: str) -> None:
-        """Keep a token, hashed; a token of that hash changes user and role."""
+    def add_token(self, token: KeptToken) -> None:
+        """Keep a token; one of that hash changes."""
+        row = asdict(token)
         with self._writing, self._database.writing() as connection:
-            Writer(self._database, connection).upsert(
-                schema.tokens, [{"hash": hashed, "user": user, "role": role}]
-            )
+            Writer(self._database, connection).upsert(schema.tokens, [{"hash": row.pop("hashed"), **row}])
+
+    def revoke_tokens(self, user: str | None, name: str | None, at: float) -> int:
+        """Revoke a user's tokens of that name that are not, or the operator's (None, None); returns how many."""
+        columns = schema.tokens.c
+        whose = true() if user is None else columns.user == user
+        which = (whose, columns.name == name, columns.revoked_at.is_(None))
+        with self._writing, self._database.writing() as connection:
+            return connection.execute(update(schema.tokens).where(*which).values(revoked_at=at)).rowcount
+
+    def note_uses(self, used_at: Mapping[str, float]) -> None:
+        """When tokens were used last, by their hashes."""
+        with self._writing, self._database.writing() as connection:
+            for hashed, at in used_at.items():
+                connection.execute(
+                    update(schema.tokens).where(schema.tokens.c.hash == hashed).values(used_at=at)
+                )
 
     def probe(self) -> None:
         """Write as much as a large submission takes, durably, and remove it again; raises as `commit` does.

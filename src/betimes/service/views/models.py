@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.family_demand import Amount
 from betimes.service.spec.job_spec import WHOLE, Family, JobSpec, Label, NodeLabels, Seconds, in_schema
+from betimes.service.spec.users import User  # noqa: F401 (clients look answers up here by name)
 
 T = TypeVar("T")
 
@@ -370,6 +371,24 @@ class NodeView(View):
     jobs: list[int] = []
     labels: dict[str, str] = {}  # which jobs may require of their nodes
     family: str = ""  # of machines on which a unit of a job needs the same
+
+
+class TokenView(View):
+    """A user's token, without its text."""
+
+    user: str
+    name: str
+    made_at: float
+    expires_at: float | None  # null: never
+    used_at: float | None  # last, to a minute or so
+    revoked_at: float | None  # null: it is not
+
+
+class NewToken(View):
+    """A token that was made: its text, which is shown this once, and what is kept of it."""
+
+    token: str
+    kept: TokenView
 
 
 class Lease(View):

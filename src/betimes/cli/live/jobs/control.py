@@ -207,19 +207,19 @@ def _act(
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say
 
-    wanted = parse_ids(ids) if ids else []
+    wanted, why = parse_ids(ids) if ids else [], verb.left_out
     with connect(state) as service:
         if chosen is not None:
-            wanted = sorted(job.job_id for job in every_job(service, chosen))
+            found = every_job(service, chosen)
+            wanted = sorted(job.job_id for job in found)
+            why += ", or are another user's" if len({job.user for job in found}) > 1 else ""
             if wanted and ask_first and sys.stdin.isatty():
                 _confirm(verb, wanted, chosen)
         changed = _changed(service, verb, wanted)
     left_out = len(wanted) - len(changed)
     if wanted and not changed:
-        raise InputError(
-            f"{verb.name}: none of these {len(wanted):,} jobs can be {verb.done}: {verb.left_out}"
-        )
-    note = f"skipped {left_out:,} of {len(wanted):,} jobs: {verb.left_out}"
+        raise InputError(f"{verb.name}: none of these {len(wanted):,} jobs can be {verb.done}: {why}")
+    note = f"skipped {left_out:,} of {len(wanted):,} jobs: {why}"
     if as_json:
         print_json(changed)
         if left_out:

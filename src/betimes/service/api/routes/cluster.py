@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 
 from betimes.service.api import examples
 from betimes.service.api.bodies import read_model
-from betimes.service.api.context import Here, User
+from betimes.service.api.context import Here, Operator, Viewer
 from betimes.service.api.document import PREFIX, NodeName, body, failing
 from betimes.service.api.models import NodeList, PolicyChoice
 from betimes.service.views.models import (
@@ -36,7 +36,7 @@ _NODE = NodeSpec(type="big", count=4, cpu=64, memory_gib=512, gpu=8).model_dump(
     operation_id="list_nodes",
     responses={200: examples.shown(examples.NODE_LIST, "Every node."), **failing(401, 403, 503)},
 )
-async def list_nodes(here: Here, _: User) -> NodeList:
+async def list_nodes(here: Here, _: Viewer) -> NodeList:
     """Every node, with what is free on it."""
     return NodeList(nodes=await here.backend.nodes())
 
@@ -52,7 +52,7 @@ async def list_nodes(here: Here, _: User) -> NodeList:
     },
     openapi_extra=body(NodeSpec, examples={"four": _NODE}),
 )
-async def add_nodes(request: Request, here: Here, user: User) -> NodeList:
+async def add_nodes(request: Request, here: Here, user: Operator) -> NodeList:
     """Add nodes of one type."""
     spec = await read_model(request, NodeSpec, here.limits)
     return NodeList(nodes=await here.backend.add_nodes(spec, user.user))
@@ -67,7 +67,7 @@ async def add_nodes(request: Request, here: Here, user: User) -> NodeList:
         **failing(401, 403, 404, 409, 422, 503),
     },
 )
-async def drain_node(name: NodeName, here: Here, user: User) -> NodeView:
+async def drain_node(name: NodeName, here: Here, user: Operator) -> NodeView:
     """Start nothing more on a node; what runs there goes on."""
     return await here.backend.drain(name, user.user)
 
@@ -81,7 +81,7 @@ async def drain_node(name: NodeName, here: Here, user: User) -> NodeView:
         **failing(401, 403, 404, 409, 422, 503),
     },
 )
-async def undrain_node(name: NodeName, here: Here, user: User) -> NodeView:
+async def undrain_node(name: NodeName, here: Here, user: Operator) -> NodeView:
     """Take back a drain."""
     return await here.backend.undrain(name, user.user)
 
@@ -95,7 +95,7 @@ async def undrain_node(name: NodeName, here: Here, user: User) -> NodeView:
         **failing(401, 403, 404, 409, 422, 503),
     },
 )
-async def heartbeat(name: NodeName, here: Here, _: User) -> Lease:
+async def heartbeat(name: NodeName, here: Here, _: Operator) -> Lease:
     """It must be said again before the lease ends, or else the node is lost and its jobs are requeued."""
     return await here.backend.heartbeat(name)
 
@@ -106,7 +106,7 @@ async def heartbeat(name: NodeName, here: Here, _: User) -> Lease:
     operation_id="get_policy",
     responses={200: examples.shown(examples.POLICY, "The policy."), **failing(401, 403, 503)},
 )
-async def get_policy(here: Here, _: User) -> PolicyView:
+async def get_policy(here: Here, _: Viewer) -> PolicyView:
     """By what the service decides."""
     return await here.backend.policy()
 
@@ -117,7 +117,7 @@ async def get_policy(here: Here, _: User) -> PolicyView:
     operation_id="get_fleet",
     responses={200: examples.shown(examples.FLEET, "The rented machines."), **failing(401, 403, 503)},
 )
-async def get_fleet(here: Here, _: User) -> FleetView:
+async def get_fleet(here: Here, _: Viewer) -> FleetView:
     """Rented machines, what they cost an hour, and what a machine for each task would cost."""
     return await here.backend.fleet()
 
@@ -132,7 +132,7 @@ async def get_fleet(here: Here, _: User) -> FleetView:
     },
     openapi_extra=body(GiveBackSpec, examples={"one": {"machine": "c4-0"}, "all": {"now": True}}),
 )
-async def give_back(request: Request, here: Here, user: User) -> FleetView:
+async def give_back(request: Request, here: Here, user: Operator) -> FleetView:
     """Give back a rented machine or all of them, now or once nothing runs there."""
     spec = await read_model(request, GiveBackSpec, here.limits)
     return await here.backend.give_back(spec, user.user)
@@ -147,7 +147,7 @@ async def give_back(request: Request, here: Here, user: User) -> FleetView:
         **failing(401, 403, 409, 503),
     },
 )
-async def get_fleet_plan(here: Here, _: User) -> FleetPlanView:
+async def get_fleet_plan(here: Here, _: Viewer) -> FleetPlanView:
     """What it would rent, give back and move, with reasons; nothing is changed by asking."""
     return await here.backend.fleet_plan()
 
@@ -161,7 +161,7 @@ async def get_fleet_plan(here: Here, _: User) -> FleetPlanView:
         **failing(401, 403, 422, 503),
     },
 )
-async def get_portfolio(here: Here, _: User, last: Last = 20) -> PortfolioView:
+async def get_portfolio(here: Here, _: Viewer, last: Last = 20) -> PortfolioView:
     """With the scores of the members that were simulated, and what has come of the jobs that waited then."""
     return await here.backend.portfolio(last)
 
@@ -183,7 +183,7 @@ async def get_portfolio(here: Here, _: User, last: Last = 20) -> PortfolioView:
         },
     ),
 )
-async def set_policy(request: Request, here: Here, user: User) -> PolicyView:
+async def set_policy(request: Request, here: Here, user: Operator) -> PolicyView:
     """Change the policy while jobs run; estimates are made anew."""
     choice = await read_model(request, PolicyChoice, here.limits)
     return await here.backend.set_policy(choice.policy, user.user)

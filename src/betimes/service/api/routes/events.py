@@ -6,10 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
+from betimes.service.access.auth import Caller
 from betimes.service.api import examples
-from betimes.service.api.context import Context, Here, User
+from betimes.service.api.context import Context, Here, Viewer
 from betimes.service.api.document import PREFIX, failing
 from betimes.service.api.models import EventQuery
+from betimes.service.api.others import Events
 from betimes.service.api.streams import EventStream, sse
 from betimes.service.views.models import EventView, Page
 
@@ -58,13 +60,14 @@ _LastId = Annotated[
     },
 )
 async def list_events(
-    request: Request, here: Here, _: User, asked: Annotated[EventQuery, Query()], last: _LastId = ""
+    request: Request, here: Here, caller: Viewer, asked: Annotated[EventQuery, Query()], last: _LastId = ""
 ) -> Page[EventView] | Response:
     """A page of the event log; with `Accept: text/event-stream`, the stream of `/events/stream`."""
     after = _after(asked, last)
     if _wants_stream(request.headers.get("accept", "")):
-        return await _stream(here, asked, after)
-    return await here.backend.events(after, asked.limit, asked.job, tuple(asked.kind))
+        return await _stream(here, caller, asked, after)
+    page = await here.backend.events(after, asked.limit, asked.job, tuple(asked.kind), asked.by)
+    return page.model_copy(update={"items": await Events(here, caller).page(page.items)})
 
 
 @router.get(
@@ -78,21 +81,26 @@ async def list_events(
     },
 )
 async def stream_events(
-    here: Here, _: User, asked: Annotated[EventQuery, Query()], last: _LastId = ""
+    here: Here, caller: Viewer, asked: Annotated[EventQuery, Query()], last: _LastId = ""
 ) -> EventStream:
     """Every event past `after`, or past `Last-Event-ID`: first what is logged, then as it happens; none is left out."""
-    return await _stream(here, asked, _after(asked, last))
+    return await _stream(here, caller, asked, _after(asked, last))
 
 
-async def _stream(here: Context, asked: EventQuery, after: int) -> EventStream:
+async def _stream(here: Context, caller: Caller, asked: EventQuery, after: int) -> EventStream:
     kinds = frozenset(asked.kind)
     # What cannot be read (events that were archived) is said now: a stream that has begun can only end.
     await here.backend.events(after, 1, None, ())
 
     def wanted(event: EventView) -> bool:
-        return (asked.job is None or event.job_id == asked.job) and (not kinds or event.kind in kinds)
+        return (
+            (asked.job is None or event.job_id == asked.job)
+            and (not kinds or event.kind in kinds)
+            and (asked.by is None or event.cause == f"user:{asked.by}")
+        )
 
-    return EventStream(sse(here.backend.watch(after), after, wanted, here.closing, here.limits.keep_alive_s))
+    events = Events(here, caller).stream(here.backend.watch(after))
+    return EventStream(sse(events, after, wanted, here.closing, here.limits.keep_alive_s))
 
 
 def _after(asked: EventQuery, last: str) -> int:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from betimes.errors import Unknown
 from betimes.service.access.host_names import is_loopback
 from betimes.service.api import examples
-from betimes.service.api.context import Here, operator
+from betimes.service.api.context import Here, see
 from betimes.service.api.document import failing
 from betimes.service.api.models import Alive, ErrorBody
 from betimes.service.views.models import Health
@@ -46,9 +46,9 @@ async def readyz(here: Here, response: Response) -> Health:
 
 @router.get("/metrics", include_in_schema=False)
 async def metrics(here: Here, request: Request) -> Response:
-    """The metrics, in Prometheus's text format. Raises as `operator` does; Unknown where there are none."""
+    """The metrics, in Prometheus's text format. Raises as `see` does; Unknown where there are none."""
     if not (here.local_metrics and request.client is not None and is_loopback(request.client.host)):
-        await operator(request)
+        await see(request)
     if here.metrics is None:
         raise Unknown("this service counts nothing: it was started with metrics = off")
     return Response(await here.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Query, Request
 from betimes.service.access.auth import attempt_of
 from betimes.service.api import examples
 from betimes.service.api.bodies import read_jobs, read_model
-from betimes.service.api.context import Here, RunToken, User
+from betimes.service.api.context import Here, RunToken, Submitter, Viewer
 from betimes.service.api.document import PREFIX, JobId, body, failing
 from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import MOST_KEY_CHARACTERS
@@ -27,6 +27,7 @@ from betimes.service.api.models import (
     UsageQuery,
     WaitQuery,
 )
+from betimes.service.api.others import job_for, story_for
 from betimes.service.api.streams import wait_until_over
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
@@ -78,9 +79,12 @@ Act = Callable[[Sequence[int], str, bool], Awaitable[list[JobView]]]
         examples={"job": examples.SPEC_BODY, "batch": {"jobs": [examples.SPEC_BODY, examples.SPEC_BODY]}},
     ),
 )
-async def submit(request: Request, here: Here, user: User, key: _Key = None) -> Submitted | SubmittedBatch:
+async def submit(
+    request: Request, here: Here, user: Submitter, key: _Key = None
+) -> Submitted | SubmittedBatch:
     """Take a job, or all of a batch or none. The answer is the promise; the jobs are safe once it is given."""
     specs, batch = await read_jobs(request, here.limits)
+    here.check_specs(user, specs)
     taken = await here.backend.submit(specs, user.user, key)
     return SubmittedBatch(jobs=taken) if batch else taken[0]
 
@@ -95,7 +99,7 @@ async def submit(request: Request, here: Here, user: User, key: _Key = None) -> 
     },
     openapi_extra=body(JobSpec, examples={"job": examples.SPEC_BODY}),
 )
-async def quote(request: Request, here: Here, user: User) -> Quote:
+async def quote(request: Request, here: Here, user: Submitter) -> Quote:
     """Play the present state forward with the job in it, without submitting it."""
     spec = await read_model(request, JobSpec, here.limits)
     return await here.backend.quote(spec, user.user)
@@ -111,7 +115,7 @@ async def quote(request: Request, here: Here, user: User) -> Quote:
     },
     openapi_extra=body(WhatIfSpec, examples={"nodes": {"add_nodes": {"big": 2}}, "cancel": {"cancel": [41]}}),
 )
-async def what_if(request: Request, here: Here, user: User) -> WhatIfView:
+async def what_if(request: Request, here: Here, user: Submitter) -> WhatIfView:
     """Play the present state forward twice, as it is and with these changes."""
     asked = await read_model(request, WhatIfSpec, here.limits)
     return await here.backend.what_if(asked, user.user)
@@ -126,7 +130,7 @@ async def what_if(request: Request, here: Here, user: User) -> WhatIfView:
         **failing(400, 401, 403, 422, 503),
     },
 )
-async def get_accuracy(here: Here, _: User, asked: Annotated[AccuracyQuery, Query()]) -> AccuracyView:
+async def get_accuracy(here: Here, _: Viewer, asked: Annotated[AccuracyQuery, Query()]) -> AccuracyView:
     """The promises of jobs that finished in a period beside the truth, users' estimates and a simple baseline."""
     return await here.backend.accuracy(asked.since_s, asked.until_s, asked.by, asked.promises)
 
@@ -140,7 +144,7 @@ async def get_accuracy(here: Here, _: User, asked: Annotated[AccuracyQuery, Quer
         **failing(401, 403, 422, 503),
     },
 )
-async def get_usage(here: Here, _: User, asked: Annotated[UsageQuery, Query()]) -> UsageView:
+async def get_usage(here: Here, _: Viewer, asked: Annotated[UsageQuery, Query()]) -> UsageView:
     """Jobs, hours of units, cores and GPUs, money and the mean wait, of what ran in a period."""
     return await here.backend.usage(asked.since_s, asked.until_s, asked.by)
 
@@ -154,8 +158,9 @@ async def get_usage(here: Here, _: User, asked: Annotated[UsageQuery, Query()]) 
         **failing(401, 403, 404, 422, 503),
     },
 )
-async def get_efficiency(job_id: JobId, here: Here, _: User) -> EfficiencyView:
+async def get_efficiency(job_id: JobId, here: Here, caller: Viewer) -> EfficiencyView:
     """Cores, memory and time that its ended runs used of what they had; of an array, of all of it."""
+    await here.permitted(caller, "read", [job_id])
     return await here.backend.efficiency(job_id)
 
 
@@ -168,9 +173,10 @@ async def get_efficiency(job_id: JobId, here: Here, _: User) -> EfficiencyView:
         **failing(401, 403, 422, 503),
     },
 )
-async def list_jobs(here: Here, _: User, asked: Annotated[JobQuery, Query()]) -> Page[JobView]:
+async def list_jobs(here: Here, caller: Viewer, asked: Annotated[JobQuery, Query()]) -> Page[JobView]:
     """Jobs of any status, newest first, filtered and in pages."""
-    return await here.backend.jobs(asked.which())
+    page = await here.backend.jobs(asked.which())
+    return page.model_copy(update={"items": [job_for(here, caller, job) for job in page.items]})
 
 
 @router.get(
@@ -182,9 +188,10 @@ async def list_jobs(here: Here, _: User, asked: Annotated[JobQuery, Query()]) ->
         **failing(401, 403, 404, 422, 503),
     },
 )
-async def get_job(job_id: JobId, here: Here, _: User) -> JobStory:
+async def get_job(job_id: JobId, here: Here, caller: Viewer) -> JobStory:
     """Everything about a job."""
-    return await here.backend.job(job_id)
+    await here.permitted(caller, "read", [job_id])
+    return story_for(here, caller, await here.backend.job(job_id))
 
 
 @router.get(
@@ -198,8 +205,11 @@ async def get_job(job_id: JobId, here: Here, _: User) -> JobStory:
         **failing(401, 403, 404, 422, 503),
     },
 )
-async def get_helps(job_id: JobId, here: Here, _: User, asked: Annotated[HelpsQuery, Query()]) -> HelpsView:
+async def get_helps(
+    job_id: JobId, here: Here, caller: Viewer, asked: Annotated[HelpsQuery, Query()]
+) -> HelpsView:
     """Play the present state forward with each of the obvious changes, until the job is done."""
+    await here.permitted(caller, "read", [job_id])
     return await here.backend.helps(job_id, asked.within_s)
 
 
@@ -212,22 +222,25 @@ async def get_helps(job_id: JobId, here: Here, _: User, asked: Annotated[HelpsQu
         **failing(401, 403, 404, 422, 503),
     },
 )
-async def wait_for_job(job_id: JobId, here: Here, _: User, asked: Annotated[WaitQuery, Query()]) -> JobView:
+async def wait_for_job(
+    job_id: JobId, here: Here, caller: Viewer, asked: Annotated[WaitQuery, Query()]
+) -> JobView:
     """The job once it is over, or as it is when the time is up: then ask again."""
-    return await wait_until_over(here, job_id, asked.timeout_s)
+    return job_for(here, caller, await wait_until_over(here, job_id, asked.timeout_s))
 
 
 def _steering(verb: str, summary: str, description: str) -> None:
     """The two routes of something that is done to jobs: one, and several at once."""
 
-    async def one(job_id: JobId, here: Here, user: User) -> JobView:
+    async def one(job_id: JobId, here: Here, user: Submitter) -> JobView:
         act: Act = getattr(here.backend, verb)
-        return (await act([job_id], user.user, False))[0]
+        return (await act(await here.permitted(user, "steer", [job_id]), user.user, False))[0]
 
-    async def several(request: Request, here: Here, user: User) -> JobList:
+    async def several(request: Request, here: Here, user: Submitter) -> JobList:
         act: Act = getattr(here.backend, verb)
         asked = await read_model(request, JobNumbers, here.limits)
-        return JobList(jobs=await act(list(dict.fromkeys(asked.jobs)), user.user, asked.where_possible))
+        numbers = await here.permitted(user, "steer", list(dict.fromkeys(asked.jobs)), asked.where_possible)
+        return JobList(jobs=await act(numbers, user.user, asked.where_possible))
 
     router.post(
         f"/jobs/{{job_id:job}}/{verb}",
@@ -275,10 +288,10 @@ _CHANGES = {"time_limit_s": 7200, "priority": 3}
     },
     openapi_extra=body(JobChanges, examples={"limit": _CHANGES}),
 )
-async def edit_job(job_id: JobId, request: Request, here: Here, user: User) -> JobView:
+async def edit_job(job_id: JobId, request: Request, here: Here, user: Submitter) -> JobView:
     """Change what a job asks for: all of it while it waits; name, labels, priority, estimate and limit as it runs."""
     changes = await read_model(request, JobChanges, here.limits)
-    return (await here.backend.edit([job_id], changes, user.user))[0]
+    return (await here.backend.edit(await here.permitted(user, "steer", [job_id]), changes, user.user))[0]
 
 
 @router.post(
@@ -291,10 +304,10 @@ async def edit_job(job_id: JobId, request: Request, here: Here, user: User) -> J
     },
     openapi_extra=body(JobEdits, examples={"several": {"jobs": [41, 42], "changes": _CHANGES}}),
 )
-async def edit_jobs(request: Request, here: Here, user: User) -> JobList:
+async def edit_jobs(request: Request, here: Here, user: Submitter) -> JobList:
     """Make the same changes of several jobs: of all, or of none; or, where_possible, of those that allow it."""
     asked = await read_model(request, JobEdits, here.limits)
-    numbers = list(dict.fromkeys(asked.jobs))
+    numbers = await here.permitted(user, "steer", list(dict.fromkeys(asked.jobs)), asked.where_possible)
     return JobList(jobs=await here.backend.edit(numbers, asked.changes, user.user, asked.where_possible))
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from betimes.errors import Unknown
-from betimes.service.api.context import Context, Here, User
+from betimes.service.api.context import Context, Here, Viewer
 from betimes.service.api.document import PREFIX, JobId, failing
 from betimes.service.api.models import LogQuery
 from betimes.service.api.streams import Stream
@@ -33,8 +33,9 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
         **failing(401, 403, 404, 422, 503),
     },
 )
-async def get_log(job_id: JobId, here: Here, _: User, asked: Annotated[LogQuery, Query()]) -> Stream:
+async def get_log(job_id: JobId, here: Here, caller: Viewer, asked: Annotated[LogQuery, Query()]) -> Stream:
     """The output of a job's run. A job that has not run yet has none; `follow` waits for its first run."""
+    await here.permitted(caller, "read", [job_id])
     story = await here.backend.job(job_id)
     if story.trials:
         first = story.trials[0].job_id

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 
 from betimes.service.api import examples
 from betimes.service.api.bodies import read_model
-from betimes.service.api.context import Here, User
+from betimes.service.api.context import Here, Operator, Viewer
 from betimes.service.api.document import PREFIX, body, failing
 from betimes.service.tuning.view import TuningView
 from betimes.service.views.models import TuneSpec
@@ -28,7 +28,7 @@ router = APIRouter(prefix=f"{PREFIX}/tune", tags=["cluster"])
         examples={"two": {"objectives": ["jct:avg", "pred_err:p99"], "budget_s": 60.0}, "usual": {}},
     ),
 )
-async def tune(request: Request, here: Here, user: User) -> TuningView:
+async def tune(request: Request, here: Here, user: Operator) -> TuningView:
     """In a process of its own, and in the place of a search that is going on."""
     spec = await read_model(request, TuneSpec, here.limits)
     return await here.backend.tune(spec, user.user)
@@ -40,7 +40,7 @@ async def tune(request: Request, here: Here, user: User) -> TuningView:
     operation_id="get_tuning",
     responses={200: examples.shown(examples.TUNING, "How far it is."), **failing(401, 403, 503)},
 )
-async def get_tuning(here: Here, _: User) -> TuningView:
+async def get_tuning(here: Here, _: Viewer) -> TuningView:
     """Points are put in force by `front:NUMBER` as the policy."""
     return await here.backend.tuning()
 
@@ -55,6 +55,6 @@ async def get_tuning(here: Here, _: User) -> TuningView:
         **failing(401, 403, 409, 503),
     },
 )
-async def stop_tuning(here: Here, _: User) -> TuningView:
+async def stop_tuning(here: Here, _: Operator) -> TuningView:
     """It takes a moment: the front so far is still to be judged."""
     return await here.backend.stop_tuning()

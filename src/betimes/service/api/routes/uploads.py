@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 
 from betimes.service.api import examples
 from betimes.service.api.bodies import ARCHIVE, check_archive, read_pieces
-from betimes.service.api.context import Here, User
+from betimes.service.api.context import Here, Submitter
 from betimes.service.api.document import PREFIX, Digest, failing
 from betimes.service.views.models import UploadLimits, UploadView
 
@@ -22,7 +22,7 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
         **failing(401, 403),
     },
 )
-async def get_upload_limits(here: Here, _: User) -> UploadLimits:
+async def get_upload_limits(here: Here, _: Submitter) -> UploadLimits:
     """What may be sent: ask before an archive is made."""
     return here.backend.upload_limits
 
@@ -36,7 +36,7 @@ async def get_upload_limits(here: Here, _: User) -> UploadLimits:
         **failing(401, 403, 404, 422, 503),
     },
 )
-async def get_upload(sha256: Digest, here: Here, _: User) -> UploadView:
+async def get_upload(sha256: Digest, here: Here, _: Submitter) -> UploadView:
     """Whether the service has it; one that it has stays for a week after it was last asked for or named by a job."""
     return await here.backend.upload(sha256)
 
@@ -57,7 +57,7 @@ async def get_upload(sha256: Digest, here: Here, _: User) -> UploadView:
         }
     },
 )
-async def put_upload(sha256: Digest, request: Request, here: Here, _: User) -> UploadView:
+async def put_upload(sha256: Digest, request: Request, here: Here, _: Submitter) -> UploadView:
     """Take an archive of regular files, directories, and links that stay inside, in the form of zip."""
     check_archive(request)
     pieces = read_pieces(request, here.backend.most_upload_bytes, here.limits.pause_s)

@@ -32,7 +32,7 @@ from sqlalchemy.types import UserDefinedType
 
 from betimes.errors import StoreDamaged
 
-VERSION = "0006"  # of the tables
+VERSION = "0007"  # of the tables
 LIVE = (
     "held",
     "blocked",
@@ -295,7 +295,17 @@ answers = _table(
     _must("body", DOCUMENT),
 )
 
-tokens = _table("tokens", _key("hash", TEXT), _must("user", TEXT), _must("role", TEXT))
+tokens = _table(
+    "tokens",
+    _key("hash", TEXT),
+    _must("user", TEXT),
+    _must("role", TEXT),  # empty: that of the user
+    _may("name", TEXT),  # null: the operator's, in the state directory
+    _may("made_at", NUMBER),
+    _may("expires_at", NUMBER),
+    _may("used_at", NUMBER),
+    _may("revoked_at", NUMBER),
+)
 
 snapshots = _table(
     "snapshots",

@@ -1,0 +1,50 @@
+"""Who may do what: the one place that decides it, for routes, pages and streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from betimes.errors import NotAllowed
+from betimes.service.access.auth import OPERATOR, Caller
+
+Action = Literal["see", "submit", "steer", "read", "operate"]
+"""See the queue, the nodes and the account; submit, and ask what would be; change a job; read a job's output, command
+and events; change nodes, policy, fleet, users.
+"""
+
+
+@dataclass(frozen=True)
+class Rights:
+    """The rights of the roles; reads_all: everybody may read every job."""
+
+    reads_all: bool = False
+
+    def may(self, caller: Caller, action: Action, owner: str | None = None) -> bool:
+        """Whether a caller may do that; owner: the user of the job that it is about, null: any job's."""
+        if caller.role == OPERATOR or action == "see":
+            return True
+        match action:
+            case "submit":
+                return caller.role == "user"
+            case "steer":
+                return caller.role == "user" and owner == caller.user
+            case "read":
+                return self.reads_all or owner == caller.user
+            case _:
+                return False
+
+    def check(self, caller: Caller, action: Action, owner: str | None = None, job: int | None = None) -> None:
+        """Raise NotAllowed unless the caller may do that."""
+        if self.may(caller, action, owner):
+            return
+        if action == "operate":
+            raise NotAllowed(
+                f"only operators do that, and {caller.user} is a {caller.role} here; ask one of them"
+            )
+        if caller.role == "viewer" and action != "read":
+            raise NotAllowed(
+                f"{caller.user} is a viewer here, who sees the queue and the account; ask an operator for the role user"
+            )
+        does = "change it" if action == "steer" else "read its command, output and events"
+        raise NotAllowed(f"job {job} is of {owner}: only {owner} and operators {does}")

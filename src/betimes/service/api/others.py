@@ -1,0 +1,80 @@
+"""What a caller sees of the jobs and users of others: that something happened, when and why, and no details.
+
+Everybody sees the queue: name, user, state, size, labels, promise and reason of each job (`JobView`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Any
+
+from betimes.service.access.auth import Caller
+from betimes.service.api.context import Context
+from betimes.service.views.models import EventView, JobStory, JobView, Reason
+
+_ABOUT_USERS = ("user-set", "token-made", "token-revoked")
+
+
+class Events:
+    """Events of the log as one caller may see them."""
+
+    def __init__(self, here: Context, caller: Caller) -> None:
+        self._here, self._caller = here, caller
+        self._sees_all = here.rights.may(caller, "operate")
+        self._owners: dict[int, str] = {}
+
+    async def page(self, events: Sequence[EventView]) -> list[EventView]:
+        """Some of them."""
+        if self._sees_all:
+            return list(events)
+        jobs = {event.job_id for event in events if event.job_id is not None}
+        self._owners |= await self._here.backend.owners(sorted(jobs - self._owners.keys()))
+        return [self._shown(event) for event in events]
+
+    def stream(self, events: AsyncIterator[EventView]) -> AsyncIterator[EventView]:
+        """The same, as they come."""
+        return events if self._sees_all else self._streamed(events)
+
+    async def _streamed(self, events: Any) -> AsyncGenerator[EventView, None]:
+        async with contextlib.aclosing(events):
+            async for event in events:
+                yield (await self.page([event]))[0]
+
+    def _shown(self, event: EventView) -> EventView:
+        if event.job_id is None:
+            is_others = event.kind in _ABOUT_USERS and event.data.get("user") != self._caller.user
+            return event.model_copy(update={"data": {}}) if is_others else event
+        owner = self._owners.get(event.job_id)
+        if owner == self._caller.user:
+            return event
+        if not self._here.rights.may(self._caller, "read", owner):
+            return event.model_copy(update={"data": {}})
+        return _without_env(event)
+
+
+def job_for(here: Context, caller: Caller, job: JobView) -> JobView:
+    """A job in a list; what could not be started is part of its command."""
+    if job.reason is None or job.reason.code != "start-failed" or here.rights.may(caller, "read", job.user):
+        return job
+    reason = Reason(code=job.reason.code, text="its command could not be started")
+    return job.model_copy(update={"reason": reason})
+
+
+def story_for(here: Context, caller: Caller, story: JobStory) -> JobStory:
+    """The story of a job that the caller may read; its environment is for its user and operators."""
+    if story.job.user == caller.user or here.rights.may(caller, "operate"):
+        return story
+    return story.model_copy(
+        update={
+            "spec": story.spec.model_copy(update={"env": {}}),
+            "events": [_without_env(event) for event in story.events],
+        }
+    )
+
+
+def _without_env(event: EventView) -> EventView:
+    spec = event.data.get("spec")
+    if not (isinstance(spec, dict) and "env" in spec):
+        return event
+    return event.model_copy(update={"data": {**event.data, "spec": {**spec, "env": {}}}})
