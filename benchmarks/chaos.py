@@ -14,6 +14,9 @@ with what stands behind `--`. With PostgreSQL, say how to restart it::
 
     python benchmarks/chaos.py --seconds 60
     python benchmarks/chaos.py --state DIR --fill --restart-database 'systemctl restart postgresql' -- --database URL
+
+With `--owners ann,ben` root's service has users: they submit and cancel the jobs over its socket, and the jobs run as
+they.
 """
 
 from __future__ import annotations
@@ -37,12 +40,14 @@ from pathlib import Path
 
 from betimes.client import Client, JobSpec
 from betimes.errors import BetimesError, Conflict, ServiceError, Unknown
+from betimes.service.access.unix_users import Account, account_of
 from betimes.service.executors.supervision import files, processes
 from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import JobStory
 
 LABEL = "chaos"
 MARK = "mark"  # of one job
+SOCKET = "socket"  # for owners of jobs
 SMALL_DISK = "48m"
 FAULTS_A_S = 1.5
 LEAST_JOBS = 10  # in the log with which it ends
@@ -166,8 +171,15 @@ class Chaos:
     """Jobs, and what happens to them."""
 
     def __init__(
-        self, at: Installation, notes: Path, disk: Disk | None, restart: str | None, seed: int
+        self,
+        at: Installation,
+        notes: Path,
+        disk: Disk | None,
+        restart: str | None,
+        seed: int,
+        owners: Sequence[Account] = (),
     ) -> None:
+        self.owners = owners
         self.at, self.notes, self.disk, self.draw = at, notes, disk, random.Random(seed)
         self.restart = restart
         self.given_options = len(at.options)
@@ -277,6 +289,22 @@ class Chaos:
             raise ServiceError("the service is not up")
         return self.at.client
 
+    @contextlib.contextmanager
+    def _client_for(self, key: str) -> Iterator[Client]:
+        """A client of the owner of what is submitted under a key; without owners, the one there is."""
+        if not self.owners:
+            yield self._client
+            return
+        owner = self.owners[int(key.rpartition("-")[2]) % len(self.owners)]
+        os.setegid(owner.gid)
+        os.seteuid(owner.uid)  # by which the service knows who connects
+        try:
+            with Client(f"unix:{self.notes / SOCKET}", patience_s=0.5) as client:
+                yield client
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
+
     def _work(self) -> None:
         """A request of some kind; one that fails is made again later, or not."""
         try:
@@ -291,14 +319,16 @@ class Chaos:
             if self.sorts and self.draw.random() < 0.1:
                 number = self.draw.choice(list(self.sorts)[-20:])
                 self.cancelled.add(self.marks[number])  # also if the answer is lost
-                self._client.cancel(number)
+                with self._client_for(self.marks[number].partition(".")[0]) as client:
+                    client.cancel(number)
         except (ServiceError, Conflict, Unknown):
             pass  # down, full, restarting, or it is over already
 
     def _submit(self) -> None:
         key, codes = self.asked[0]
         specs = [self._spec(code, number, f"{key}.{number}") for number, code in enumerate(codes)]
-        taken = self._client.submit(specs, key=key)
+        with self._client_for(key) as client:
+            taken = client.submit(specs, key=key)
         for number, (one, code) in enumerate(zip(taken, codes, strict=True)):
             self.sorts[one.job_id], self.marks[one.job_id] = code, f"{key}.{number}"
         self.accepted += len(taken)
@@ -477,7 +507,10 @@ class Chaos:
             return False
         job = self.draw.choice(going)
         self.forged.add(self.marks[job])
-        folder = max((self._runs / str(job)).iterdir(), key=lambda run: int(run.name))
+        runs = [
+            run for run in (self._runs / str(job)).iterdir() if run.name.isdigit()
+        ]  # none that was set aside
+        folder = max(runs, key=lambda run: int(run.name))
         name = self.draw.choice((files.EXIT, files.EXIT, files.LOCK, f"{files.LOG}.lost", files.JOB_FOLDER))
         with contextlib.suppress(OSError):  # it has just ended
             if name == files.JOB_FOLDER:
@@ -641,6 +674,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--state", type=Path, help="the state directory of an installation; by default a new one"
     )
     parser.add_argument("--fill", action="store_true", help="with --state: its disk may be filled, too")
+    parser.add_argument("--owners", metavar="USER,USER", default="", help="Unix users whose jobs they are")
     parser.add_argument("--restart-database", metavar="COMMAND", help="restarts the database and returns")
     parser.add_argument("options", nargs="*", help="of `betimes up`, behind --")
     given = parser.parse_args(arguments)
@@ -653,7 +687,14 @@ def main(arguments: list[str] | None = None) -> int:
         fills = given.fill if given.state else is_small
         disk = Disk(state if given.state else own) if fills else None
         options = given.options or ([] if given.state else ["--policy", "nodes:fifo"])  # many runs at once
-        chaos = Chaos(Installation(state, options), Path(notes), disk, given.restart_database, given.seed)
+        owners = [account_of(name) for name in given.owners.split(",") if name]
+        if owners:
+            options += ["--local-users", "any", "--socket", str(Path(notes, SOCKET))]
+            own.chmod(0o711)
+            Path(notes).chmod(0o777)
+            Path(notes, "journal").chmod(0o666)
+        at = Installation(state, options)
+        chaos = Chaos(at, Path(notes), disk, given.restart_database, given.seed, owners)
         print(f"seed {given.seed}, {given.seconds:g} s of faults on {state}", flush=True)
         try:
             found = run(chaos, given.seconds)

@@ -10,11 +10,12 @@ from pathlib import Path
 from prometheus_client.metrics import MetricWrapperBase
 
 from betimes.service.access.auth import RunTokens
+from betimes.service.access.unix_users import LOGIN_PATH
 from betimes.service.executors.ray.executor import VARIABLES as ON_A_CLUSTER
 from betimes.service.machines import cloud_file
 from betimes.service.runtime.clock import Clock
 from betimes.service.runtime.controller import Controller
-from betimes.service.runtime.launches import KEPT, VARIABLES, Launches
+from betimes.service.runtime.launches import KEPT, SHARED, VARIABLES, Launches
 from betimes.service.runtime.metrics import Metrics
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import KINDS
@@ -114,8 +115,10 @@ def job_environment_page(table: Table) -> str:
             "A job's command finds these variables:",
             table(("variable", "value"), ((f"`{name}`", text) for name, text in VARIABLES.items())),
             f"Beside them it has those of `--env` (or `env` in a job file), and from the service itself {kept}, where "
-            "the service has them. Nothing else of yours or of the service reaches it: `--env NAME` hands over a "
-            "variable as it is where you submit.",
+            "the service has them; a job of another Unix user has only "
+            f"{', '.join(f'`{name}`' for name in SHARED)} of these from the service, and the others of the user's "
+            f"account (`PATH` is `{LOGIN_PATH}`). Nothing else of yours or of the service reaches it: `--env NAME` hands "
+            "over a variable as it is where you submit.",
             "## On a cluster",
             "With `betimes up --ray` a job may hold units on several nodes: its command is started once on each. Its "
             "processes find these variables too, also where there is one node only:",

@@ -16,6 +16,7 @@ NOTICE = "# Made from asynchronous.py by `make client`; a change made here is lo
 NAMES = {
     "AsyncBaseTransport": "BaseTransport",
     "AsyncClient": "Client",
+    "AsyncHTTPTransport": "HTTPTransport",
     "aclose": "close",
     "aiter_bytes": "iter_bytes",
     "anext": "next",

@@ -219,6 +219,9 @@ class FakeBackend:
     def check_run_token(self, job: int, attempt: int, token: str) -> bool:
         return self.runs.allows(job, attempt, token)
 
+    def unix_user(self, user: str, /) -> str | None:
+        return None
+
     async def owners(self, numbers: Sequence[int], /) -> dict[int, str]:
         return {number: self.views[number].user for number in numbers if number in self.views}
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 from urllib.parse import quote as quoted
 
-from betimes.client.calls import API, CONNECT_S, READ_S, Call, Lost, Way, in_thread, uploaded
+from betimes.client.calls import API, CONNECT_S, ON_SOCKET, READ_S, Call, Lost, Way, in_thread, uploaded
 from betimes.client.sse import EventReader
 from betimes.errors import NotReachable, Unavailable, Unknown
-from betimes.service.access.address import check_url, find_service
+from betimes.service.access.address import check_url, find_service, socket_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -69,7 +69,8 @@ PIECE_BYTES = 1 << 18  # of a file that is sent
 
 
 class AsyncClient:
-    """A live service, found by itself: `url`, else `state`, else BETIMES_URL, else BETIMES_STATE or the default.
+    """A live service, found by itself: `url`, else `state`, else BETIMES_URL, else BETIMES_STATE or the default, else
+    the machine's shared service. A URL is `http://HOST:PORT`, or `unix:/PATH` of a service's Unix socket.
 
     Errors are those that the service raises: Refused, Unknown, Conflict, NotAllowed, Unavailable; NotReachable where no
     service answers. A call that is lost on the way is made again for `patience_s` seconds if that does no harm. Close
@@ -97,6 +98,7 @@ class AsyncClient:
         given = check_url(url, "url") or os.environ.get("BETIMES_URL")
         elsewhere = given is not None and not is_loopback(httpx.URL(given).host)
         self._http = httpx.AsyncClient(transport=transport, trust_env=elsewhere)
+        self._on_socket: httpx.AsyncClient | None = None  # from the first call over a Unix socket on
 
     async def __aenter__(self) -> Self:
         return self
@@ -107,6 +109,8 @@ class AsyncClient:
     async def close(self) -> None:
         """Close the connections; the client cannot be used after that."""
         await self._http.aclose()
+        if self._on_socket is not None:
+            await self._on_socket.aclose()
 
     @overload
     async def submit(self, spec: JobSpec, /, *, key: str | None = None) -> Submitted: ...
@@ -645,16 +649,23 @@ class AsyncClient:
 
         found = self._way.locate()
         body = call.body
-        request = self._http.build_request(
+        http, url = self._http, found.url
+        if (path := socket_of(url)) is not None:
+            if self._on_socket is None:
+                self._on_socket = httpx.AsyncClient(
+                    transport=httpx.AsyncHTTPTransport(uds=path, verify=False)
+                )
+            http, url = self._on_socket, ON_SOCKET
+        request = http.build_request(
             call.method,
-            found.url + call.path,
+            url + call.path,
             params=httpx.QueryParams(tuple(call.params)),
             content=body if body is None or isinstance(body, bytes) else _pieces(body),
             headers=self._way.headers(found, call),
             timeout=httpx.Timeout(CONNECT_S, read=call.read_s),
         )
         try:
-            response = await self._http.send(request, stream=stream)
+            response = await http.send(request, stream=stream)
             if stream and not response.is_success:
                 await response.aread()
         except httpx.TransportError as error:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 API = "/api/v1"
 CONNECT_S = 10.0
+ON_SOCKET = "http://localhost"  # begins the URLs of what is asked over a Unix socket
 READ_S = 60.0  # until an answer begins; several times the interval between keep-alives of a stream
 _CLASSES: dict[str, type[BetimesError]] = {
     "unknown": Unknown,

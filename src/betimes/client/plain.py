@@ -9,10 +9,10 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from betimes.client.calls import CONNECT_S, Lost, Way
+from betimes.client.calls import CONNECT_S, ON_SOCKET, Lost, Way
 from betimes.client.synchronous import Client
 from betimes.errors import ServiceError
-from betimes.service.access.address import find_service
+from betimes.service.access.address import find_service, socket_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -203,6 +203,15 @@ class _Tables:
 
 def _connected(url: str, timeout_s: float) -> socket.socket:
     """A connection to a service. Raises OSError."""
+    if (path := socket_of(url)) is not None:
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.settimeout(timeout_s)
+            sock.connect(path)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
     parts = urlsplit(url)
     is_secure = parts.scheme == "https"
     host = parts.hostname or ""
@@ -225,7 +234,7 @@ def _request(
     body: bytes | IO[bytes] | None,
 ) -> None:
     """Send a request; its connection is closed after the answer. Raises OSError."""
-    parts = urlsplit(url)
+    parts = urlsplit(url if socket_of(url) is None else ON_SOCKET)
     lines = [f"{method} {parts.path}{path} HTTP/1.1", f"Host: {parts.netloc.rpartition('@')[2]}"]
     lines += ["Connection: close", *(f"{name}: {value}" for name, value in headers.items())]
     content = body if isinstance(body, bytes) else b""

@@ -18,10 +18,10 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, Literal, overload
 from urllib.parse import quote as quoted
 
-from betimes.client.calls import API, CONNECT_S, READ_S, Call, Lost, Way, at_once, uploaded
+from betimes.client.calls import API, CONNECT_S, ON_SOCKET, READ_S, Call, Lost, Way, at_once, uploaded
 from betimes.client.sse import EventReader
 from betimes.errors import NotReachable, Unavailable, Unknown
-from betimes.service.access.address import check_url, find_service
+from betimes.service.access.address import check_url, find_service, socket_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,8 @@ PIECE_BYTES = 1 << 18  # of a file that is sent
 
 
 class Client:
-    """A live service, found by itself: `url`, else `state`, else BETIMES_URL, else BETIMES_STATE or the default.
+    """A live service, found by itself: `url`, else `state`, else BETIMES_URL, else BETIMES_STATE or the default, else
+    the machine's shared service. A URL is `http://HOST:PORT`, or `unix:/PATH` of a service's Unix socket.
 
     Errors are those that the service raises: Refused, Unknown, Conflict, NotAllowed, Unavailable; NotReachable where no
     service answers. A call that is lost on the way is made again for `patience_s` seconds if that does no harm. Close
@@ -98,6 +99,7 @@ class Client:
         given = check_url(url, "url") or os.environ.get("BETIMES_URL")
         elsewhere = given is not None and not is_loopback(httpx.URL(given).host)
         self._http = httpx.Client(transport=transport, trust_env=elsewhere)
+        self._on_socket: httpx.Client | None = None  # from the first call over a Unix socket on
 
     def __enter__(self) -> Self:
         return self
@@ -108,6 +110,8 @@ class Client:
     def close(self) -> None:
         """Close the connections; the client cannot be used after that."""
         self._http.close()
+        if self._on_socket is not None:
+            self._on_socket.close()
 
     @overload
     def submit(self, spec: JobSpec, /, *, key: str | None = None) -> Submitted: ...
@@ -642,16 +646,21 @@ class Client:
 
         found = self._way.locate()
         body = call.body
-        request = self._http.build_request(
+        http, url = self._http, found.url
+        if (path := socket_of(url)) is not None:
+            if self._on_socket is None:
+                self._on_socket = httpx.Client(transport=httpx.HTTPTransport(uds=path, verify=False))
+            http, url = self._on_socket, ON_SOCKET
+        request = http.build_request(
             call.method,
-            found.url + call.path,
+            url + call.path,
             params=httpx.QueryParams(tuple(call.params)),
             content=body if body is None or isinstance(body, bytes) else _pieces(body),
             headers=self._way.headers(found, call),
             timeout=httpx.Timeout(CONNECT_S, read=call.read_s),
         )
         try:
-            response = self._http.send(request, stream=stream)
+            response = http.send(request, stream=stream)
             if stream and not response.is_success:
                 response.read()
         except httpx.TransportError as error:

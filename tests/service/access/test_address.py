@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ import pytest
 from betimes.client import Client
 from betimes.errors import InputError, NotReachable
 from betimes.files import write_private
+from betimes.service.access import address
 from betimes.service.access.address import (
     Address,
+    Found,
     default_state,
     find_service,
     read_address,
@@ -32,7 +35,7 @@ def state(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("text", ["/some/state", "state", "127.0.0.1:8123"])
 def test_what_is_no_url_is_refused(text: str) -> None:
     with pytest.raises(
-        InputError, match=r"url .* is no URL: give http://HOST:PORT, or a state directory as state="
+        InputError, match=r"url .* is no URL: give http://HOST:PORT, unix:/PATH/OF/ITS/SOCKET, or a state"
     ):
         find_service(text)
     with pytest.raises(InputError, match=r"BETIMES_URL .* is no URL"):
@@ -45,6 +48,45 @@ def test_what_is_no_url_is_refused(text: str) -> None:
 def test_a_url_without_a_host_is_none(text: str) -> None:
     with pytest.raises(InputError, match="is no URL"):
         find_service(text)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of the machine's shared service, which is there, in a home without a service."""
+    monkeypatch.setattr(address, "MACHINE_SOCKET", tmp_path / "machine")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    with socket.socket(socket.AF_UNIX) as there:
+        there.bind(str(tmp_path / "machine"))
+        yield f"unix:{tmp_path / 'machine'}"
+
+
+def test_the_machines_service_is_that_of_who_has_none_and_names_none(
+    machine: str, state: Path, tmp_path: Path
+) -> None:
+    assert find_service(environ={}) == Found(machine, "")
+    assert find_service(environ={"BETIMES_TOKEN": "mine"}) == Found(machine, "mine")
+    assert find_service(environ={"BETIMES_STATE": str(state)}) == Found(
+        "http://127.0.0.1:8123", "secret", state
+    )
+    assert find_service(environ={"BETIMES_URL": "unix:/elsewhere"}) == Found("unix:/elsewhere", "")
+    with pytest.raises(NotReachable, match="no service runs with its state in"):
+        find_service(environ={"BETIMES_STATE": str(tmp_path / "stopped")})
+
+
+def test_a_state_directory_of_another_user_leads_to_the_machines_service(
+    machine: str, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(address, "read_address", closed)
+    assert find_service(environ={"BETIMES_STATE": str(state)}) == Found(machine, "")
+    in_job = {"BETIMES_URL": "http://127.0.0.1:8123", "BETIMES_STATE": str(state), "BETIMES_SOCKET": "/lab"}
+    assert find_service(environ=in_job) == Found("unix:/lab", "")
+    assert find_service(environ={**in_job, "BETIMES_TOKEN": "mine"}).url == "http://127.0.0.1:8123"
+    Path(machine.removeprefix("unix:")).unlink()
+    with pytest.raises(NotReachable, match=f"{state} is another user's, and no service listens at"):
+        find_service(environ={"BETIMES_STATE": str(state)})
 
 
 @pytest.mark.parametrize("secret", ["a\nb", "schl\u00fcssel"])

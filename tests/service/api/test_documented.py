@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from betimes.service.access.unix_users import Owners
 from betimes.service.runtime.launches import KEPT, VARIABLES, Launches
 from betimes.service.scheduling.events import KINDS
 from betimes.service.scheduling.job import Job, Run
@@ -27,7 +28,25 @@ def test_a_job_finds_what_is_described_and_what_it_asked_for(tmp_path: Path) -> 
     assert launch.env["LANG"] == "C"
     assert "SECRET" not in launch.env
     by_executor = {"BETIMES_CPUS", "BETIMES_RUN_DIR", "BETIMES_RUN_ID", "CUDA_VISIBLE_DEVICES"}
-    assert set(launch.env) - {*KEPT, "MINE"} == set(VARIABLES) - by_executor
+    assert set(launch.env) - {*KEPT, "MINE"} == set(VARIABLES) - by_executor - {"BETIMES_SOCKET"}
+    assert launch.user is None
+
+
+def test_a_job_of_another_unix_user_finds_the_socket_and_nothing_of_the_services_user(tmp_path: Path) -> None:
+    job = Job(7, JobSpec(command=["true"], env={"HOME": "/asked"}), "ada", 0.0, 1.0, "default")
+    job.run = Run(2, 1, [("here", 1)], 0.0)
+    environ = {"PATH": "/root/bin", "HOME": "/root", "USER": "root", "TMPDIR": "/root/tmp", "TZ": "UTC"}
+    launches = Launches(tmp_path, "log", lambda *_: "sealed", environ)
+    launches.owners, launches.socket = Owners(tmp_path, frozenset({"root"})), tmp_path / "socket"
+
+    launch = launches.of(job, {})
+
+    assert launch.user == "ada"
+    assert {name: text for name, text in launch.env.items() if name in KEPT} == {
+        "TZ": "UTC",
+        "HOME": "/asked",
+    }
+    assert launch.env["BETIMES_SOCKET"] == str(tmp_path / "socket")
 
 
 def test_a_batch_script_finds_what_slurm_sets_and_its_files_have_its_numbers(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def child(asked: dict[str, Any]) -> None:
     else:
         kind = "virtual" if virtual else "local"
         machines = [Machine(kind, kind, kind, cpus, 64.0, 0.0)]
-    asked["state"] = Path(asked["state"])
+    asked |= {name: Path(asked[name]) for name in ("state", "socket") if name in asked}
     try:
         asyncio.run(serve(ServiceConfig(machines=machines, **asked)))
     except BetimesError as error:

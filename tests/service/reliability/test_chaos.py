@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.reliability.starting import SOURCES
+from tests.service.unix_users import as_root, two_users
 
 SCRIPT = SOURCES / "benchmarks" / "chaos.py"
 NOTHING = ["lost               0", "doubled            0", "falsely ended      0"]
@@ -29,6 +30,15 @@ def chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_nothing_is_lost_doubled_or_falsely_ended() -> None:
     said = chaos("--seconds", "8", "--seed", "3")
+    assert said.stdout.splitlines()[-3:] == NOTHING, said.stdout + said.stderr
+    assert said.returncode == 0
+
+
+@as_root
+@pytest.mark.slow
+def test_nor_where_the_jobs_are_those_of_two_unix_users() -> None:
+    with two_users() as (ann, ben):
+        said = chaos("--seconds", "5", "--seed", "2", "--owners", f"{ann.name},{ben.name}")
     assert said.stdout.splitlines()[-3:] == NOTHING, said.stdout + said.stderr
     assert said.returncode == 0
 

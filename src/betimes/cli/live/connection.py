@@ -55,10 +55,16 @@ def open_page(no_browser: NoBrowser = False, state: State = None, as_json: Json 
     import json
     import webbrowser
 
-    from betimes.service.access.address import find_service
+    from betimes.errors import InputError
+    from betimes.service.access.address import find_service, socket_of
 
     with connect(state) as service:
-        url = find_service(state=state).url + service.page_link().path
+        found = find_service(state=state)
+        if socket_of(found.url) is not None:
+            raise InputError(
+                "a browser cannot use a Unix socket: ask an operator for the address of the pages, and for a token"
+            )
+        url = found.url + service.page_link().path
     if as_json:
         print(json.dumps({"url": url}))
     elif no_browser or not webbrowser.open(url):

@@ -10,6 +10,7 @@ from betimes.cli.live.jobs.completing import complete_policy
 from betimes.cli.verbs import Json, Option, Several
 from betimes.errors import InputError
 from betimes.service.access.address import default_state
+from betimes.service.access.peers import check_local
 from betimes.service.startup.config import SETTINGS, ServiceConfig, read_settings
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ DEFAULT_SPEED = "3600"
 def _flags() -> dict[str, Any]:
     """An option for each setting of a service."""
     repeated = {"retune", "retune_objective", "retune_apply", "budget", "resource"}
-    switches = {"ray_open", "resize_gain"}
+    switches = {"ray_open", "resize_gain", "run_as_me"}
     return {
         setting.name: Annotated[
             list[str] | None
@@ -279,6 +280,8 @@ def _say(service: Service, chosen: ServiceConfig, as_json: bool) -> None:
             "replayed_events": controller.replayed,
             "compiling": controller.scheduler.stands_by,
         }
+        if chosen.local_users is not None:
+            ready["socket"] = str(check_local(chosen.socket))
         print(json.dumps(ready), flush=True)
         return
     again = ""
@@ -288,6 +291,11 @@ def _say(service: Service, chosen: ServiceConfig, as_json: bool) -> None:
     print(f"Betimes listens at {service.url} (policy {ledger.policy}{again}).")
     if controller.scheduler.stands_by:
         print("You can submit now; jobs start when compilation is done (about a minute).")
+    if chosen.local_users is not None:
+        which = "The other users" if chosen.local_users == "any" else "Users (`betimes users`)"
+        print(f"{which} of this machine need no token: they reach it at {check_local(chosen.socket)}.")
+        if controller.launches.owners.refusal and not chosen.run_as_me:
+            print(f"Their jobs are refused: {controller.launches.owners.refusal}.")
     print(
         f"Its state is in {chosen.state}; `betimes submit -- COMMAND` finds it by itself, and `betimes open` shows its "
         "pages. Ctrl-C stops it.",

@@ -20,6 +20,8 @@ ADDRESS_FILE = "address"
 PORT_FILE = "port"  # where it listened last; unlike the address it stays when the service stops
 LOCK_FILE = "lock"  # held by a service from its start to its end: `pid host started`
 TOKEN_FILE = "token"  # the operator's, in clear, mode 0600
+UNIX = "unix:"  # begins the URL of a Unix socket
+MACHINE_SOCKET = Path("/run/betimes/socket")  # of the service that all users of a machine share
 
 
 class Address(NamedTuple):
@@ -97,7 +99,7 @@ def find_service(
     environ: Mapping[str, str] = os.environ,
 ) -> Found:
     """How to reach a service: `url`, else that of `state`, else BETIMES_URL, else BETIMES_STATE or the default
-    directory.
+    directory, else the machine's socket, where no other directory is named or the one named is another user's.
 
     The token is `token`, else BETIMES_TOKEN, else the state directory's, which is sent to no address but the one there.
     Raises InputError for an invalid URL or token, NotReachable if no service has been started there.
@@ -106,7 +108,11 @@ def find_service(
     given = check_url(url, "url") or (
         check_url(environ.get("BETIMES_URL"), "BETIMES_URL") if state is None else None
     )
-    address = read_address(folder)
+    is_closed, address = False, None
+    try:
+        address = read_address(folder)
+    except PermissionError:
+        is_closed = True
     secret = _check_token(token, "token") or (
         _check_token(environ.get("BETIMES_TOKEN"), "BETIMES_TOKEN") if state is None else None
     )
@@ -115,8 +121,19 @@ def find_service(
             f"the service with its state in {folder} is starting or stopping (process {pid}); try again in a moment"
         )
     if not given and address is None:
+        is_named = state is not None or bool(environ.get("BETIMES_STATE"))
+        if (is_closed or not is_named) and MACHINE_SOCKET.is_socket():
+            return Found(f"{UNIX}{MACHINE_SOCKET}", secret or "")
+        if is_closed:
+            raise NotReachable(
+                f"{folder} is another user's, and no service listens at {MACHINE_SOCKET}; ask for its address, as in "
+                "BETIMES_URL=unix:/run/betimes/socket, and for a token if it asks for one (BETIMES_TOKEN)"
+            )
         raise NotReachable(f"no service runs with its state in {folder}; start one with `betimes up`")
     where = (given or (address.url if address else "")).rstrip("/")
+    by_socket = environ.get("BETIMES_SOCKET") if url is state is None else None  # in a job of another user
+    if not secret and address is None and by_socket:
+        return Found(f"{UNIX}{by_socket}", "")
     if not secret and address is not None and where == address.url.rstrip("/"):
         secret = _token_of(folder)
     return Found(where, secret or "", None if given else folder)
@@ -144,12 +161,20 @@ def check_url(url: str | None, what: str) -> str | None:
     """The URL of a service, as given; raises InputError for another text, such as a state directory."""
     if url and not _is_url(url):
         raise InputError(
-            f"{what} {url[:200]!r} is no URL: give http://HOST:PORT, or a state directory as state=... (BETIMES_STATE)"
+            f"{what} {url[:200]!r} is no URL: give http://HOST:PORT, unix:/PATH/OF/ITS/SOCKET, or a state directory as "
+            "state=... (BETIMES_STATE)"
         )
     return url
 
 
+def socket_of(url: str) -> str | None:
+    """The path in the URL of a Unix socket, `unix:/run/betimes/socket`; null: another URL."""
+    return url[len(UNIX) :] if url.startswith(f"{UNIX}/") else None
+
+
 def _is_url(text: str) -> bool:
+    if socket_of(text) is not None:
+        return True
     try:
         parts = urlsplit(text)
     except ValueError:

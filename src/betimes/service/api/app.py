@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from betimes import __version__
 from betimes.service.access.auth import Tokens
+from betimes.service.access.peers import Peers
 from betimes.service.access.rights import Rights
 from betimes.service.api import failures
 from betimes.service.api.context import Context
@@ -36,13 +37,14 @@ def create_app(
     metrics: Callable[[], Awaitable[bytes]] | None = None,
     local_metrics: bool = False,
     rights: Rights | None = None,
+    peers: Peers | None = None,
 ) -> FastAPI:
     """The HTTP API over a controller.
 
     `hosts` are names and addresses under which it may be called besides loopback ones; setting `closing` ends the
     streams (`serve` does so through `app.state.context.closing`). page: makes what answers all paths that are not the
     API's, at the first request for one of them. metrics: makes the text of `/metrics`; with `local_metrics` callers on
-    this machine need no token for it. rights: of the roles.
+    this machine need no token for it. rights: of the roles. peers: callers over the Unix socket, who need none.
     """
     app = FastAPI(
         **about(__version__),
@@ -59,6 +61,7 @@ def create_app(
         closing or asyncio.Event(),
         metrics,
         local_metrics,
+        peers,
     )
     routers = (
         jobs.router,

@@ -13,6 +13,7 @@ from fastapi.security.base import SecurityBase
 
 from betimes.errors import Refused, Unknown
 from betimes.service.access.auth import Caller, Tokens, attempt_of, bearer
+from betimes.service.access.peers import PEER, Peers
 from betimes.service.access.rights import Action, Rights
 from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import Limits
@@ -33,9 +34,12 @@ class Context:
     closing: asyncio.Event  # set: end endless streams
     metrics: Callable[[], Awaitable[bytes]] | None = None  # in Prometheus's text format; null: there are none
     local_metrics: bool = False  # callers on this machine need no token for them
+    peers: Peers | None = None  # callers over the Unix socket; null: there is none
 
     def check_specs(self, caller: Caller, specs: Sequence[JobSpec]) -> None:
-        """Raise Refused for what only operators' jobs may have: a command that the service itself runs."""
+        """Raise Refused for what only operators' jobs may have: a command that the service itself runs, as itself."""
+        if self.backend.unix_user(caller.user) is not None:
+            return
         for spec in specs:
             is_command = spec.notify is not None and not spec.notify.lower().startswith(
                 ("http://", "https://")
@@ -97,8 +101,13 @@ class _Holder(_Bearer):
 
 
 async def caller_of(request: Request) -> Caller:
-    """The holder of a request's token. Raises Unauthenticated; Rejected for a run's token."""
+    """The holder of a request's token; without one, the user at the other end of a Unix socket.
+
+    Raises Unauthenticated; Rejected for a run's token; NotAllowed.
+    """
     token = bearer(request.headers)
+    if not token and (peer := await _peer(request)) is not None:
+        return peer
     if not token:
         raise Unauthenticated(
             "a token is needed: Authorization: Bearer TOKEN; the operator's is in STATE/token"
@@ -115,6 +124,12 @@ async def caller_of(request: Request) -> Caller:
     raise Unauthenticated(
         "this token is unknown, has ended, or is of a user who is disabled; the operator's is in STATE/token"
     )
+
+
+async def _peer(request: Request) -> Caller | None:
+    """The user at the other end of a Unix socket; null: it is a connection of another kind. Raises NotAllowed."""
+    uid, peers = request.scope.get("state", {}).get(PEER), (await context(request)).peers
+    return None if uid is None or peers is None else await peers.caller(uid)
 
 
 class _Run(_Bearer):

@@ -134,7 +134,8 @@ def notify(
     OSError where units.json cannot be written.
     """
     now = {"units": units, "cpus": list(assigned.cpus), "gpus": dict(assigned.gpus)}
-    files.write_atomically(f"{job_folder(folder)}/{UNITS}", files.as_json(now))
+    # Readable, as the folder is its owner's alone, and the owner may be another user.
+    files.write_atomically(f"{job_folder(folder)}/{UNITS}", files.as_json(now), 0o644)
     if cpus and hasattr(os, "sched_setaffinity"):
         for pid in processes.descendants(shim["pid"]):
             for thread in processes.threads(pid):

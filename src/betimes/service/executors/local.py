@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from betimes.errors import Unavailable
+from betimes.errors import NotAllowed, Unavailable
+from betimes.service.access.unix_users import account_of
 from betimes.service.executors.devices import Devices, allow_memory, notify, resize_handlers
 from betimes.service.executors.protocol import FORCE_AFTER_S, Launch, Listener, Place
 from betimes.service.executors.run_folder import (
@@ -289,7 +290,7 @@ class LocalExecutor:
                         run.settled.clear()
                         fate = await self._launch(run)
                         continue
-                    except DamagedArchive as error:
+                    except (DamagedArchive, NotAllowed) as error:
                         await self._end(run, {"why": "start-failed", "message": str(error)})
                         return
                     except OSError as error:
@@ -355,9 +356,10 @@ class LocalExecutor:
         return fate
 
     def _spawn(self, launch: Launch) -> tuple[int, int]:
-        make_copy(launch)
+        owner = account_of(launch.user) if launch.user is not None else None
+        make_copy(launch, owner)
         has, has_gpus = self._devices.held(launch.run), bool(self._devices.gpus)
-        record = write_launch(launch, has, has_gpus, self._keeping)
+        record = write_launch(launch, has, has_gpus, self._keeping, owner)
         if not launch.may_restart:
             sync_launch(launch.folder)
         return self._forker.spawn(launch.folder, record)

@@ -49,6 +49,8 @@ class Launch:
     output: str | None = None  # the file for standard output and, without `error`, for standard error
     error: str | None = None
     may_restart: bool = True  # False: the start is on the disk before the run begins
+    user: str | None = None  # the Unix user as whom it runs; null: the service's
+    keeps_checkpoints: bool = True  # `checkpoint_dir` is the service's; else the job has named it
 
 
 Listener = Callable[[Report], None]  # called in the event loop's thread; must not block

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from betimes.resizing import UNITS
+from betimes.service.access.unix_users import Account
 from betimes.service.executors.protocol import Launch
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.supervision.processes import boot_id
@@ -56,8 +57,8 @@ class Keeping:
     ends_with: tuple[int, int] | None = None
 
 
-def make_copy(launch: Launch) -> None:
-    """Unpack a job's uploaded directory into the run's folder; an existing copy stays.
+def make_copy(launch: Launch, owner: Account | None = None) -> None:
+    """Unpack a job's uploaded directory into the run's folder, for its owner; an existing copy stays.
 
     Raises DamagedArchive for an archive that is missing or cannot be unpacked; OSError for faults of the disk.
     """
@@ -70,23 +71,31 @@ def make_copy(launch: Launch) -> None:
         )
     _make_private(copy.parent)
     try:
-        unpack(Path(launch.archive), copy)
+        unpack(Path(launch.archive), copy, None if owner is None else (owner.uid, owner.gid))
     except DamagedArchive as error:
         raise DamagedArchive(
             f"its uploaded directory ({launch.archive}) {error}; remove that file, and submit again with --upload"
         ) from None
 
 
-def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Keeping) -> dict[str, Any]:
+def write_launch(
+    launch: Launch,
+    assigned: Assigned,
+    has_gpus: bool,
+    keeping: Keeping,
+    owner: Account | None = None,
+) -> dict[str, Any]:
     """Make the run's folders and launch.json, and return its content; an existing launch.json stays.
 
-    It survives a power failure after `sync_launch`.
+    It survives a power failure after `sync_launch`. owner: of the job's own folders and output; null: this process's
+    user. All else, and each folder above, stays this process's, so that the job can put no link there.
 
     OSError where that is not possible.
     """
     folder = Path(launch.folder)
     _make_private(folder)
-    _make_private(Path(launch.checkpoint_dir))
+    if owner is None or launch.keeps_checkpoints:
+        _make_private(Path(launch.checkpoint_dir))
     _make_private(Path(launch.control).parent)
     try:
         found = read(launch.folder, files.LAUNCH)
@@ -96,7 +105,13 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
         return found
     own = Path(job_folder(launch.folder))
     _make_private(own)
+    if owner is not None:
+        _let_through(folder)
+        for given in (own, Path(launch.checkpoint_dir)) if launch.keeps_checkpoints else (own,):
+            os.chown(given, owner.uid, owner.gid, follow_symlinks=False)
     env = {**launch.env, "BETIMES_RUN_DIR": str(own), "BETIMES_RUN_ID": launch.identity}
+    if owner is not None:
+        env = {**owner.variables, **env}
     if assigned.cpus:
         env["BETIMES_CPUS"] = ",".join(map(str, assigned.cpus))
     if has_gpus:
@@ -117,6 +132,7 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
         "log_files": keeping.log_files,
         "boot_id": boot_id(),
         "ends_with": keeping.ends_with,
+        "owner": None if owner is None else {"uid": owner.uid, "gid": owner.gid, "groups": owner.groups},
     }
     files.write_atomically(str(folder / files.LAUNCH), json.dumps(record))
     return record
@@ -143,6 +159,23 @@ def _make_private(folder: Path) -> None:
     if not folder.is_dir():
         _make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _let_through(folder: Path) -> None:
+    """Let other users pass through the folders above a run's, of which they can list none, to what is theirs.
+
+    Files of the service in the state directory are closed to them first.
+    """
+    runs = folder.parent.parent
+    state, checkpoints = runs.parent, runs.parent / "checkpoints"
+    for path in state.iterdir():
+        mode = path.lstat().st_mode
+        is_file = stat.S_ISREG(mode) or stat.S_ISDIR(mode)  # neither a link nor the users' socket
+        if path not in (runs, checkpoints) and is_file and mode & 0o077:
+            path.chmod(mode & 0o700)
+    for above in (folder, folder.parent, runs, checkpoints, state):
+        if above.is_dir() and not (mode := above.stat().st_mode) & 0o001:
+            above.chmod(stat.S_IMODE(mode) | 0o011)
 
 
 # --- the fate of a run ---
@@ -342,7 +375,8 @@ class Damaged(Exception):
 def read(folder: str, name: str) -> dict[str, Any] | None:
     """The record in a run's file; None if it is missing. Raises Damaged; OSError if it cannot be read now."""
     path = str(Path(folder, name))
-    text = read_bytes(path, _MOST_BYTES.get(name, _MOST_OTHER_BYTES))
+    # In the job's folder its owner may put another one there.
+    text = read_bytes(path, _MOST_BYTES.get(name, _MOST_OTHER_BYTES), is_own=name == UNITS)
     if text is None:
         return None
     try:
@@ -362,8 +396,11 @@ def read(folder: str, name: str) -> dict[str, Any] | None:
     return found
 
 
-def read_bytes(path: str, most_bytes: int) -> bytes | None:
-    """The content of a regular file; None if it is missing. Raises Damaged; OSError if it cannot be read now."""
+def read_bytes(path: str, most_bytes: int, is_own: bool = False) -> bytes | None:
+    """The content of a regular file; None if it is missing, or with `is_own` another user's.
+
+    Raises Damaged; OSError if it cannot be read now.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -374,6 +411,8 @@ def read_bytes(path: str, most_bytes: int) -> bytes | None:
         raise
     try:
         about = os.fstat(descriptor)
+        if is_own and about.st_uid != os.geteuid():
+            return None
         if not stat.S_ISREG(about.st_mode):
             raise Damaged(f"{path} is damaged: it is not a regular file")
         if about.st_size > most_bytes:

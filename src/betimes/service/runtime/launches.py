@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from betimes.service.access.unix_users import Owners
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.scheduling.job import Job, Run
 from betimes.service.scheduling.node import Node
@@ -21,6 +22,8 @@ IssueToken = Callable[[int, int], str]
 
 KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """Variables passed on from the service; jobs name others in `env`."""
+SHARED = ("LANG", "LC_ALL", "TZ")
+"""Those passed on to jobs of other Unix users, to whom the executor gives their own in place of the others."""
 
 VARIABLES = {
     "BETIMES_JOB_ID": "the job's number",
@@ -37,6 +40,7 @@ VARIABLES = {
     "CUDA_VISIBLE_DEVICES": "its GPUs; empty for none; only on nodes that have some",
     "BETIMES_URL": "where the service listens",
     "BETIMES_STATE": "the service's state directory, by which `betimes` finds its token where it may be read",
+    "BETIMES_SOCKET": "where `betimes` needs no token: a Unix socket; only in a job of another user than the service's",
     "BETIMES_RUN_TOKEN": "allows this run to report its progress, and nothing else",
 }
 """A job's variables about itself; the executor adds cores and GPUs."""
@@ -50,7 +54,9 @@ class Launches:
     ) -> None:
         self.state, self.log_id, self.issue_token = state, log_id, issue_token
         self.kept = {name: environ[name] for name in KEPT if name in environ}
+        self.owners = Owners(state, all_as_service=True)  # where nothing else is known
         self.url = ""  # until the service listens
+        self.socket: Path | None = None  # for the users of this machine
 
     @property
     def runs(self) -> Path:
@@ -67,9 +73,10 @@ class Launches:
         if run is None:
             raise ValueError(f"internal: job {job.job_id} has no run")
         folder = self.folder(job.job_id, run.number)
+        user = self.owners.unix_user(job.user)
         checkpoints = spec.checkpoint_dir or str(self.state / "checkpoints" / str(job.job_id))
         env = {
-            **self.kept,
+            **self.kept_for(user),
             **spec.env,
             "BETIMES_JOB_ID": str(job.job_id),
             "BETIMES_JOB_NAME": spec.title,
@@ -81,6 +88,8 @@ class Launches:
             "BETIMES_STATE": str(self.state),
             "BETIMES_RUN_TOKEN": self.issue_token(job.job_id, run.number),
         }
+        if user is not None and self.socket is not None:
+            env["BETIMES_SOCKET"] = str(self.socket)
         if job.array_id is not None:
             env |= {"BETIMES_ARRAY_ID": str(job.array_id), "BETIMES_ARRAY_INDEX": str(job.array_index)}
         if (
@@ -120,7 +129,13 @@ class Launches:
             output=_file(spec.output, job, run),
             error=_file(spec.error, job, run),
             may_restart=spec.requeue,
+            user=user,
+            keeps_checkpoints=spec.checkpoint_dir is None,
         )
+
+    def kept_for(self, user: str | None) -> dict[str, str]:
+        """The part of the service's environment for processes of a Unix user; null: of the service's."""
+        return {name: text for name, text in self.kept.items() if user is None or name in SHARED}
 
     def _identity(self, job: Job, number: int) -> str:
         """A run's identity. A log restored from a copy gives out numbers again, but at other instants."""

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from betimes.errors import StoreError
+from betimes.errors import NotAllowed, StoreError
+from betimes.service.access.unix_users import account_of
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
 from betimes.service.scheduling.events import Event
@@ -41,6 +42,8 @@ MOST_OPEN = 500  # to be delivered, or between two tries: further ones stay in t
 
 EVENTS_A_NOTE = 10_000  # a start after a crash reads as many again that notify nobody
 
+_IN_FOLDER = 'cd "$1" 2>/dev/null; exec /bin/sh -c "$0"'
+
 log = logging.getLogger(__name__)
 
 
@@ -51,6 +54,7 @@ class Notification(NamedTuple):
     event_id: int
     body: dict[str, Any]
     folder: str | None  # of the job
+    user: str | None = None  # the Unix user as whom a command runs; null: the service's
 
 
 class Undelivered(Exception):
@@ -176,12 +180,13 @@ class Notifier:
         row = self._store.job(event.job) if event.job is not None else None
         if row is None or (event.kind == "started" and event.data["number"] > 1):
             return []
-        to = [row["spec"].get("notify")]
-        if self._to is not None and event.event_id > self._since and not self._is_trial(row):
-            to.append(self._to)
-        body = _body(event, row)
-        folder = row["spec"].get("workdir")
-        return [Notification(each, event.event_id, body, folder) for each in dict.fromkeys(to) if each]
+        body, folder, asked = _body(event, row), row["spec"].get("workdir"), row["spec"].get("notify")
+        user = self._controller.launches.owners.unix_user(row["user"])
+        found = [Notification(asked, event.event_id, body, folder, user)] if asked else []
+        is_news = event.event_id > self._since and not self._is_trial(row)
+        if self._to is not None and is_news and (self._to != asked or user is not None):
+            found.append(Notification(self._to, event.event_id, body, folder))
+        return found
 
     def _is_trial(self, row: Row) -> bool:
         if row["array_index"] is None:
@@ -286,10 +291,21 @@ async def _post(one: Notification, http: httpx.AsyncClient) -> None:
 async def _run(one: Notification, launches: Launches) -> None:
     """Run it by a shell, in the job's folder where that is here; raises Undelivered. When it is cancelled, all of its
     processes are killed.
+
+    A job's hook runs as the job does: its folder is entered by the shell, as another user may enter less than root.
     """
     job = one.body["job"]
+    folder = one.folder if one.folder is not None else "/"
+    try:
+        owner = await asyncio.to_thread(account_of, one.user) if one.user is not None else None
+    except NotAllowed as error:
+        raise Undelivered(str(error)) from None
+    become: dict[str, Any] = {}
+    if owner is not None:
+        become = {"user": owner.uid, "group": owner.gid, "extra_groups": owner.groups, "umask": 0o022}
     variables = {
-        **launches.kept,  # and none of the service's secrets
+        **(owner.variables if owner is not None else {}),
+        **launches.kept_for(one.user),  # and none of the service's secrets
         "BETIMES_STATE": str(launches.state),
         "BETIMES_EVENT": one.body["event"],
         "BETIMES_EVENT_ID": f"{one.event_id}",
@@ -298,11 +314,10 @@ async def _run(one: Notification, launches: Launches) -> None:
         "BETIMES_STATUS": job["status"],
         "BETIMES_TEXT": one.body["text"],
     }
-    folder = one.folder if one.folder is not None and os.access(one.folder, os.X_OK) else "/"
     try:
         process = await asyncio.create_subprocess_exec(
-            "/bin/sh", "-c", one.to, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, cwd=folder,
-            env=variables, start_new_session=True,
+            "/bin/sh", "-c", _IN_FOLDER, one.to, folder, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, cwd="/",
+            env=variables, start_new_session=True, **become,
         )  # fmt: skip
     except (OSError, ValueError) as error:
         raise Undelivered(str(error)) from None

@@ -212,7 +212,7 @@ class ServiceBackend:
     ) -> tuple[list[list[int]], Newcomers]:
         """Accept all of the jobs, or none; the numbers of each, and their promises if those were quick to make."""
         self._check_uploads(specs)
-        await self._check_launchable(specs)
+        await self._check_launchable(specs, user)
         options = await self._options(specs, user)
         idempotency = IdempotencyKey(user, key, _texts(specs)) if key is not None else None
         newcomers = Newcomers(options)
@@ -310,7 +310,7 @@ class ServiceBackend:
         """A job's promise if submitted now. Raises Refused."""
         check_names([spec])
         self._check_uploads([spec])
-        await self._check_launchable([spec])
+        await self._check_launchable([spec], user)
         promise = await self.promises.ask(spec, user)
         return promise.model_copy(update=self._notes(spec, user))
 
@@ -558,6 +558,10 @@ class ServiceBackend:
         """Every user that was added, by name."""
         return [user for _, user in sorted(self.scheduler.ledger.users.items())]
 
+    def unix_user(self, user: str, /) -> str | None:
+        """The Unix user as whom a user's jobs, and their hooks, run; null: the service's."""
+        return self.controller.launches.owners.unix_user(user)
+
     def role_of(self, name: str) -> Role | None:
         """The present role of a user; null: there is none of that name, or disabled."""
         user = self.scheduler.ledger.users.get(name)
@@ -741,11 +745,18 @@ class ServiceBackend:
                     "upload",
                 )
 
-    async def _check_launchable(self, specs: Sequence[JobSpec]) -> None:
-        """Raise Refused for a command or a folder that no node has; in a thread, since the disk is asked."""
+    async def _check_launchable(self, specs: Sequence[JobSpec], user: str) -> None:
+        """Raise Refused for a command or a folder that no node has, NotAllowed for a user whose jobs cannot run here.
+
+        In a thread, since the disk is asked; but not for what another Unix user names, who may see more or less of it.
+        """
+        owners = self.controller.launches.owners
+        is_others = self.unix_user(user) is not None
+        if is_others:
+            await asyncio.to_thread(owners.check, user)
         if any(spec.upload is not None for spec in specs):
             await asyncio.to_thread(check_sent, specs, self.uploads.path)
-        if can_be_known(self.scheduler.ledger.nodes.values()):
+        if not is_others and can_be_known(self.scheduler.ledger.nodes.values()):
             await asyncio.to_thread(check_launchable, specs, self.controller.launches.kept)
 
     async def _forecast(self) -> Forecast | None:

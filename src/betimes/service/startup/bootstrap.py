@@ -6,6 +6,7 @@ import asyncio
 import getpass
 import logging
 import math
+import os
 import secrets
 import stat
 import time
@@ -19,7 +20,9 @@ from betimes.cluster import read_cluster
 from betimes.errors import Conflict, InputError, ServiceError
 from betimes.policies.loading import only_policies_below
 from betimes.service.access.auth import RunTokens, Tokens, operator_token
+from betimes.service.access.peers import Peers, check_local
 from betimes.service.access.rights import Rights
+from betimes.service.access.unix_users import Owners, owners_of_jobs
 from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
@@ -31,7 +34,7 @@ from betimes.service.executors.rented.local_cloud import LOCAL_OFFERS, open_loca
 from betimes.service.machines.budgets import FleetLimits
 from betimes.service.machines.cloud_file import cloud_of, read_cloud, read_offers
 from betimes.service.machines.local import discover
-from betimes.service.machines.machine import HERE, Machine, machines_of_cluster
+from betimes.service.machines.machine import HERE, REAL, Machine, machines_of_cluster
 from betimes.service.machines.provider import POLL_S
 from betimes.service.runtime.admission import check_start
 from betimes.service.runtime.clock import Clock, VirtualClock
@@ -84,7 +87,9 @@ async def running(config: ServiceConfig) -> AsyncIterator[Service]:
     settings, retune = _engine_settings(config), _retune(config)
     kernels = config.kernels or Kernels()
     config.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if (mode := stat.S_IMODE(config.state.stat().st_mode)) & 0o077:
+    mode = stat.S_IMODE(config.state.stat().st_mode)
+    passed_through = os.geteuid() == 0 and mode & 0o077 == 0o011  # by jobs of others, to their folders
+    if mode & 0o077 and not passed_through:
         message = (
             "%s is open to others (mode %o); what jobs print and keep is not, but close it: chmod 700 %s"
         )
@@ -214,6 +219,10 @@ async def _serving(
         _hold_copied(controller)
     _executors(controller, machines, config)
     ray = _executor_of(cluster, controller) if cluster is not None else None
+    operator = tokens.caller(token)
+    assert operator is not None, "its token is known"
+    launches.owners = _owners(controller, config, operator.user)
+    launches.socket = check_local(config.socket) if config.local_users is not None else None
     if config.arrivals is not None:
         controller.source = Source(config.arrivals, promise_every=_every(config))
     controller.recovery_s = time.monotonic() - began
@@ -239,6 +248,7 @@ async def _serving(
         metrics=metrics,
         local_metrics=config.metrics == "local",
         rights=Rights(reads_all=config.read_all),
+        peers=_peers(controller, config, operator.user),
     )
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(
@@ -250,6 +260,7 @@ async def _serving(
             stop=stop,
             listen=config.listen is not None,
             listening=listening,
+            local=launches.socket,
         )
     )
     try:
@@ -348,6 +359,33 @@ def _hold_copied(controller: Controller) -> None:
         "`betimes release --all` lets them start",
         held,
     )
+
+
+def _owners(controller: Controller, config: ServiceConfig, operator: str) -> Owners:
+    """As whom jobs run. Raises Conflict where jobs of others are to run and would be refused now."""
+    kinds = controller.effects.executors
+    owners = owners_of_jobs(
+        config.state,
+        operator,
+        is_here="ray" not in kinds and "rented" not in kinds,
+        all_as_service=config.run_as_me or not any(kind in REAL for kind in kinds),
+    )
+    jobs = [job for job in controller.scheduler.ledger.jobs.values() if not job.status.is_over]
+    if owners.refusal and (others := {job.user for job in jobs} - owners.own) and not owners.all_as_service:
+        raise Conflict(
+            f"{config.state} has jobs of {', '.join(sorted(others))} that are not over: {owners.refusal}"
+        )
+    return owners
+
+
+def _peers(controller: Controller, config: ServiceConfig, operator: str) -> Peers:
+    """Callers over the Unix socket, as users of the service."""
+
+    def standing(name: str) -> tuple[str, bool] | None:
+        user = controller.scheduler.ledger.users.get(name)
+        return None if user is None else (user.role, user.disabled)
+
+    return Peers(operator, standing, config.local_users == "any")
 
 
 def _executors(controller: Controller, machines: list[Machine], config: ServiceConfig) -> None:

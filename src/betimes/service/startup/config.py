@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from betimes.errors import InputError
 from betimes.service.access.address import default_state
+from betimes.service.access.peers import check_local
 from betimes.service.machines.budgets import Budgets, parse_budgets
 from betimes.service.spec.spelling import parse_resources, with_full_names
 from betimes.units import parse_duration, parse_gib
@@ -112,6 +113,12 @@ def _metrics(value: Any) -> str:
     return value
 
 
+def _local_users(value: Any) -> str:
+    if value not in ("known", "any"):
+        raise ValueError("give known or any")
+    return value
+
+
 def _fleet(value: Any) -> str:
     if value != "local" and not (
         isinstance(value, str) and value.removeprefix("command:") not in ("", value)
@@ -183,6 +190,35 @@ class ServiceConfig:
             "Let others connect at this address; by default only this machine can.",
             _text,
             "ADDRESS",
+        ),
+    )
+    local_users: Literal["known", "any"] | None = field(
+        default=None,
+        metadata=_told(
+            "local_users",
+            "Which other Unix users of this machine may use the service without a token, over a Unix socket: known: "
+            "those of `betimes users`; any: each, as a user; by default none.",
+            _local_users,
+            "known|any",
+        ),
+    )
+    socket: Path | None = field(
+        default=None,
+        metadata=_told(
+            "socket",
+            "The Unix socket for --local-users, where they all can reach it; by default /run/betimes/socket for root, "
+            "where clients look by themselves.",
+            _path,
+            "FILE",
+        ),
+    )
+    run_as_me: bool = field(
+        default=False,
+        metadata=_told(
+            "run_as_me",
+            "Run the jobs of all users as the service's own user. By default jobs run as their owners where the "
+            "service runs as root; where it does not, and on other machines, jobs of others are refused.",
+            _yes,
         ),
     )
     metrics: Literal["token", "local", "off"] = field(
@@ -462,6 +498,10 @@ class ServiceConfig:
     promises: int | None = None  # to so many of its jobs, evenly spread; by default to all
 
     def __post_init__(self) -> None:
+        if self.local_users is not None:
+            check_local(self.socket)
+        elif self.socket is not None:
+            raise InputError(f"--socket {self.socket}: say who may use it (--local-users known, or any)")
         if self.ray is None and (self.ray_open or self.ray_share_frac != 1.0):
             raise InputError("--ray-share and --ray-open are about a Ray cluster; name it (--ray auto)")
         if self.ray is not None and self.has_virtual_nodes:

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from functools import partial
 from pathlib import Path
 
 import h11
@@ -17,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from betimes.errors import InputError, ServiceError
 from betimes.service.access.address import last_port, remove_address, write_address, write_port
 from betimes.service.access.host_names import is_loopback
+from betimes.service.access.peers import PEER, local_socket, peer_of
 from betimes.service.api.limits import MOST_HEADER_BYTES, MOST_URL_BYTES
 
 GOODBYE_S = 5  # for answers under way; readers who do not read are cut off then
@@ -33,21 +35,25 @@ async def serve(
     stop: asyncio.Event,
     listen: bool = False,
     listening: asyncio.Future[str] | None = None,
+    local: Path | None = None,
 ) -> None:
     """Serve until `stop` is set; then end the streams, let answers under way finish, and return.
 
     Port 0 is that of the last service with this state, the only one its running jobs know, or else a free one. The URL
-    is in STATE/address as long as the service listens, and is given to `listening`.
+    is in STATE/address as long as the service listens, and is given to `listening`. local: a Unix socket for the other
+    users of the machine, beside that; the kernel tells who is at the other end (`PEER` in a request's state).
     Signals are left to the caller. Raises InputError for a host beyond loopback without `listen`, or one that cannot
     be listened on; ServiceError if the port is taken or the server dies.
     """
     if not listen and not is_loopback(host):
         raise InputError(f"{host} is not a loopback address; `--listen {host}` says that others may connect")
-    with _bound(host, port) if port else _bound_as_before(host, state) as bound:
+    with contextlib.ExitStack() as stack:
+        bound = stack.enter_context(_bound(host, port) if port else _bound_as_before(host, state))
         url = _url(host, bound)
         # uvicorn would listen only a moment later, and clients must find an open door behind the address.
         bound.listen(BACKLOG)
-        server = _Server(_config(app))
+        beside = [stack.enter_context(local_socket(local))] if local is not None else []
+        server = _Server(_config(app), beside)
         running = asyncio.ensure_future(server.serve(sockets=[bound]))
         stopping = asyncio.ensure_future(stop.wait())
         address = None
@@ -71,6 +77,22 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
+    """beside: sockets besides those that are given to `serve`, and without what encrypts those."""
+
+    def __init__(self, config: uvicorn.Config, beside: Sequence[socket.socket]) -> None:
+        super().__init__(config)
+        self._beside = beside
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen at the sockets beside, too."""
+        await super().startup(sockets)
+        answering = partial(
+            _Protocol, self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        for sock in self._beside:
+            loop = asyncio.get_running_loop()
+            self.servers.append(await loop.create_server(answering, sock=sock, backlog=BACKLOG))
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Signals belong to the owner of the event loop."""
@@ -98,6 +120,9 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
+        connected: socket.socket = transport.get_extra_info("socket")
+        if connected.family == socket.AF_UNIX:
+            self.app_state = {**self.app_state, PEER: peer_of(connected)}
         self._half = self.loop.call_later(HEAD_S, transport.abort)
 
     def data_received(self, data: bytes) -> None:

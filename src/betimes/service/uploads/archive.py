@@ -131,9 +131,10 @@ def examine(path: Path, most_bytes: int, most_files: int = MOST_FILES) -> Conten
     return Contents(len(members), total)
 
 
-def unpack(path: Path, into: Path) -> None:
+def unpack(path: Path, into: Path, owner: tuple[int, int] | None = None) -> None:
     """Unpack an archive into a new folder; a failure leaves nothing.
 
+    owner: the user and group to whom all of it is to belong; null: this process's.
     Nothing is written outside the folder. Raises DamagedArchive; OSError where it cannot be read or written.
     """
     draft = into.with_name(f"{into.name}.part")
@@ -148,6 +149,11 @@ def unpack(path: Path, into: Path) -> None:
             for member in members:  # last, so that nothing can be written through one
                 if member.kind == stat.S_IFLNK:
                     (draft / member.info.filename).symlink_to(member.target)
+        if owner is not None:  # the top last: until then nobody else can enter
+            for folder, folders, names in os.walk(draft, topdown=False):
+                for name in (*folders, *names):
+                    os.chown(Path(folder, name), *owner, follow_symlinks=False)
+            os.chown(draft, *owner)
         draft.rename(into)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)

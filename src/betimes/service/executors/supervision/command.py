@@ -6,7 +6,7 @@ import errno
 import os
 
 from .files import INPUT, LOST
-from .processes import die_with, signal
+from .processes import become_user, die_with, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,10 @@ READY_LIMITED = b"-"  # at the gate: begin, under a resource limit for want of a
 def become_command(
     launch: dict[str, Any], shim: int, output: int, report: int, gate: int, memory: Memory
 ) -> NoReturn:
-    """Become the command: send READY, and begin when the gate opens. On failure the pipe carries the failed step, errno
-    and message, after READY or instead of it.
+    """Become the command: send READY, and begin when the gate opens. On failure the pipe carries why, after READY or
+    instead of it.
+
+    What the job names (folder, output, program) is looked at and opened as the job's owner only.
     """
     step = "session"
     try:
@@ -33,6 +35,15 @@ def become_command(
             os.dup2(descriptor, number)
         step = "stdin"
         os.dup2(_input(launch), 0)
+        if launch.get("owner") is not None:
+            step = "owner"
+            import warnings  # noqa: F401  # by `execvpe`; the user may not be able to read Python's modules
+
+            become_user(**launch["owner"], streams=(output, 0) if launch["stdin"] is not None else (output,))
+            die_with(shim)  # which the kernel forgets when the user changes
+            step = "checkpoint_dir"
+            if not launch["keeps_checkpoints"]:
+                os.makedirs(encoded(launch["checkpoint_dir"]), 0o700, exist_ok=True)
         step = "workdir"
         os.chdir(encoded(launch["workdir"]))
         step = "output"
@@ -50,9 +61,10 @@ def become_command(
             step = "command"
         os.execvpe(command[0], command, env)
     except OSError as error:
-        os.write(report, f"{step} {error.errno or 0} {error.strerror}".encode())
+        why = describe(step, error.errno or 0, str(error.strerror), launch)
+        os.write(report, why.encode("utf-8", "backslashreplace"))
     except BaseException as error:
-        os.write(report, f"{step} 0 {error!r}".encode("utf-8", "backslashreplace"))
+        os.write(report, describe(step, 0, repr(error), launch).encode("utf-8", "backslashreplace"))
     os._exit(127)
 
 
@@ -127,6 +139,8 @@ def describe(step: str, number: int, text: str, launch: dict[str, Any]) -> str:
             errno.EACCES: "may not be entered; name another or change its permissions",
         }
         return f"the working directory {workdir!r} {found.get(number, f'cannot be entered: {text}')}"
+    if step == "checkpoint_dir":
+        return f"its folder for checkpoints {launch['checkpoint_dir']!r} cannot be made: {text}; name another"
     if step == "output":
         files = " or ".join(repr(launch[name]) for name in ("output", "error") if launch[name] is not None)
         return f"its output file {files} cannot be written: {text}; name another, or create its folder"
@@ -156,10 +170,13 @@ _AT_ONCE = os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Log:
-    """The newest `files` files of at most `most_bytes` each. Trouble with the disk loses output, never the job."""
+    """The newest `files` files of at most `most_bytes` each. Trouble with the disk loses output, never the job.
 
-    def __init__(self, path: str, most_bytes: int, files: int) -> None:
-        self.path, self.most_bytes, self.files = path, most_bytes, files
+    owner: the user and group to whom the files belong; null: this process's.
+    """
+
+    def __init__(self, path: str, most_bytes: int, files: int, owner: tuple[int, int] | None = None) -> None:
+        self.path, self.most_bytes, self.files, self.owner = path, most_bytes, files, owner
         self.dropped_bytes = 0  # of the oldest output, to make way for newer
         self.failed_bytes, self.trouble = 0, ""  # that could not be written, and why
         self._file: int | None = None
@@ -187,6 +204,8 @@ class Log:
     def _open(self) -> int:
         if self._file is None:
             self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _AT_ONCE, 0o600)
+            if self.owner is not None:
+                os.fchown(self._file, *self.owner)
             self._size = os.fstat(self._file).st_size
         return self._file
 

@@ -62,12 +62,18 @@ def _was_started(folder: str) -> bool:
     return any(os.path.exists(os.path.join(folder, name)) for name in (SHIM, EXIT))
 
 
-def write_atomically(path: str, text: str) -> None:
-    """Replace a file in one step, readable by its owner alone; a power failure right after may undo or damage it."""
+def write_atomically(path: str, text: str, mode: int = 0o600) -> None:
+    """Replace a file in one step; a power failure right after may undo or damage it."""
     partial = f"{path}.{os.getpid()}-{get_ident()}.part"
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(partial, flags, mode)
+    except FileExistsError:  # an earlier process's, or a link that another user has put there
+        os.unlink(partial)
+        descriptor = os.open(partial, flags, mode)
     try:
         with open(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)  # whatever the umask
             file.write(text.encode("ascii"))
         os.replace(partial, path)
     except BaseException:

@@ -14,7 +14,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 else:
     try:
         import _signal as signal  # without its enums, whose import takes as long as all of Python's own start
@@ -174,6 +174,19 @@ def die_with(parent: int) -> None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(0)
+
+
+def become_user(uid: int, gid: int, groups: Sequence[int], streams: Sequence[int]) -> None:
+    """Give up this process's rights, those of root, for those of a user, for good. OSError where that is not possible.
+
+    streams: descriptors that become the user's, too, so that /dev/stdout and the like can be opened by name.
+    """
+    for stream in streams:
+        os.fchown(stream, uid, gid)
+    os.setgroups(groups)  # while this is still root, and the user last, who could not change groups
+    os.setgid(gid)
+    os.setuid(uid)
+    os.umask(0o022)
 
 
 # --- the memory limit of a run ---

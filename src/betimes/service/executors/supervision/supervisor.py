@@ -15,7 +15,7 @@ import stat
 import sys
 import time
 
-from .command import READY, READY_LIMITED, Log, become_command, describe
+from .command import READY, READY_LIMITED, Log, become_command
 from .files import (
     BELL_FD,
     BUSY,
@@ -80,7 +80,13 @@ class Supervisor:
     def __init__(self, folder: str, launch: dict[str, Any], lock: int) -> None:
         self.folder, self.launch = folder, launch
         self.held = [lock]  # descriptors that show others that exit.json is still to be written
-        self.log = Log(os.path.join(folder, LOG), launch["log_bytes"], launch["log_files"])
+        owner = launch.get("owner")
+        self.log = Log(
+            os.path.join(folder, LOG),
+            launch["log_bytes"],
+            launch["log_files"],
+            None if owner is None else (owner["uid"], owner["gid"]),
+        )
         self.memory = Memory(launch["memory_bytes"], launch["cgroup"])
         self.pid = 0  # of the command, and so of its group and session
         self.status: int | None = None  # as waited for
@@ -163,9 +169,7 @@ class Supervisor:
         answer += b"".join(iter(lambda: os.read(reports, 4096), b""))
         os.close(reports)
         failure = answer.removeprefix(READY).decode("utf-8", "replace")
-        if trouble is None and failure:
-            step, number, text = failure.split(" ", 2)
-            trouble = describe(step, int(number), text, self.launch)
+        trouble = trouble or failure or None
         if trouble is None:
             self._ring()
         return trouble
