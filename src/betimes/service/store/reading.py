@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ARCHIVED_UPTO = "store.archived_upto"  # in `meta`
 _JOBS_AT_ONCE = 1000
-_UPLOAD = re.compile('"upload":"([0-9a-f]{64})"')
+UPLOAD = re.compile('"upload":"([0-9a-f]{64})"')
 _EVENTS, _JOBS, _RUNS, _QUOTES = schema.events, schema.jobs, schema.runs, schema.quotes
 _TOKENS, _META, _SNAPSHOTS = schema.tokens.c, schema.meta.c, schema.snapshots.c
 
@@ -148,7 +148,7 @@ class Reader:
         while True:
             with self._database.reading() as connection:
                 rows = connection.execute(query.where(_JOBS.c.job_id > after).limit(_JOBS_AT_ONCE)).all()
-            found.update(upload for _, spec in rows for upload in _UPLOAD.findall(spec))
+            found.update(upload for _, spec in rows for upload in UPLOAD.findall(spec))
             if len(rows) < _JOBS_AT_ONCE:
                 return found
             after = rows[-1][0]

@@ -1,4 +1,4 @@
-"""The tables. Until the first release a change of them is another VERSION; after it, also a migration of the last one.
+"""The tables. A change of them is another VERSION and an upgrade of the last one (`upgrades`).
 
 Instants are seconds since 1970. Documents are JSON in text, kept to the letter (`json` on PostgreSQL, not `jsonb`, so
 that a number read back is the number written).
@@ -32,7 +32,7 @@ from sqlalchemy.types import UserDefinedType
 
 from betimes.errors import StoreDamaged
 
-VERSION = "0006"  # of the tables
+VERSION = "0007"  # of the tables
 LIVE = (
     "held",
     "blocked",
