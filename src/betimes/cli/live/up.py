@@ -24,14 +24,17 @@ SEED = 1  # of a generated trace
 DEFAULT_SPEED = "3600"
 
 
+REPEATED = {"retune", "retune_objective", "retune_apply", "budget", "resource"}
+"""Settings that are given several times."""
+
+
 def _flags() -> dict[str, Any]:
     """An option for each setting of a service."""
-    repeated = {"retune", "retune_objective", "retune_apply", "budget", "resource"}
     switches = {"ray_open", "resize_gain"}
     return {
         setting.name: Annotated[
             list[str] | None
-            if setting.name in repeated
+            if setting.name in REPEATED
             else bool | None
             if setting.name in switches
             else str | None,
