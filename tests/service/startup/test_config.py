@@ -9,6 +9,7 @@ import pytest
 from betimes.errors import InputError
 from betimes.service.machines.budgets import Budgets
 from betimes.service.startup.config import ServiceConfig, read_settings
+from betimes.units import Keep
 from tests.cli.conftest import program
 
 
@@ -21,12 +22,22 @@ def test_a_flag_counts_before_the_environment_and_that_before_the_file(tmp_path:
     (tmp_path / "config.toml").write_text('usual = "3h"\nlease = "1m"\nkeep_events = 86400\n')
     environ = {"BETIMES_UP_USUAL": "2h", "BETIMES_UP_LEASE": "2m", "BETIMES_STATE": "elsewhere"}
     found = config(tmp_path, environ, usual="5m")
-    assert (found.default_run_s, found.lease_s, found.keep_events_s, found.keep_finished_s) == (
+    assert (found.default_run_s, found.lease_s, found.keep_events, found.keep_finished_s) == (
         300,
         120,
-        86400,
+        Keep(86400),
         None,
     )
+
+
+def test_what_is_kept_is_an_age_an_amount_or_both(tmp_path: Path) -> None:
+    for text, keep in {
+        "30d": Keep(30 * 86_400.0),
+        "20GiB": Keep(None, 20 << 30),
+        "12h, 512MiB": Keep(43_200.0, 512 << 20),
+        "never": Keep(),
+    }.items():
+        assert config(tmp_path, keep_runs=text).keep_runs == keep
 
 
 def test_names_of_files_are_those_of_the_folder_of_the_file_that_names_them(tmp_path: Path) -> None:
@@ -57,6 +68,11 @@ def test_lists_in_each_of_the_ways(tmp_path: Path) -> None:
         ("port = 1.5", "config.toml: port: give a whole number"),
         ("resize_gain = 'maybe'", "config.toml: resize_gain: give true or false"),
         ("ray_share = 2", "config.toml: ray_share: give a fraction above 0 and up to 1"),
+        (
+            "keep_runs = 'ever'",
+            "config.toml: keep_runs: 'ever' is neither an age, such as 30d, nor an amount",
+        ),
+        ("keep_runs = '0d'", "config.toml: keep_runs: give an age and an amount above 0"),
         ("budget = [3]", "config.toml: budget: give a text"),
         ("budget = '50usd'", "config.toml: budget: 50usd: expected USER=USD"),
         ("keep_event = '1d'", r"config.toml: keep_event: no such setting \(did you mean keep_events\?\)"),

@@ -41,7 +41,7 @@ from betimes.service.runtime.notifications import UPTO, Notifier
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replay import Source
-from betimes.service.runtime.retention import keep_up, keep_uploads
+from betimes.service.runtime.retention import EVENTS_KEPT, RUNS_KEPT, Retention, keep_up, keep_uploads
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.engine_factory import Settings
@@ -57,6 +57,7 @@ from betimes.service.store.belonging import COPIED
 from betimes.service.store.store import Store, default_url
 from betimes.service.tuning.retune import Retune, parse_retune
 from betimes.service.uploads.kept import Uploads, uploads_of
+from betimes.units import Keep
 
 log = logging.getLogger(__name__)
 
@@ -262,9 +263,12 @@ async def _serving(
         controller.background.go(
             keep_up(
                 store,
-                launches.runs,
-                config.keep_finished_s,
-                config.keep_events_s,
+                config.state,
+                Retention(
+                    config.keep_finished_s,
+                    config.keep_runs or (Keep() if replays else RUNS_KEPT),
+                    config.keep_events or (Keep() if replays else EVENTS_KEPT),
+                ),
                 controller.clock,
                 config.default_run_s,
             )

@@ -18,7 +18,7 @@ from betimes.errors import InputError
 from betimes.service.access.address import default_state
 from betimes.service.machines.budgets import Budgets, parse_budgets
 from betimes.service.spec.spelling import parse_resources, with_full_names
-from betimes.units import parse_duration, parse_gib
+from betimes.units import Keep, parse_duration, parse_gib, parse_keep
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -335,13 +335,25 @@ class ServiceConfig:
             "TIME",
         ),
     )
-    keep_events_s: float | None = field(
+    keep_runs: Keep | None = field(
+        default=None,
+        metadata=_told(
+            "keep_runs",
+            "Remove what jobs printed, and their folders, so long after their end, or the oldest beyond an amount: "
+            "30d, 20GiB, both as 30d,20GiB, or never. The jobs stay known.",
+            lambda value: parse_keep(_written(value)),
+            "TIME|SIZE",
+            "365d",
+        ),
+    )
+    keep_events: Keep | None = field(
         default=None,
         metadata=_told(
             "keep_events",
-            "Move events that are older to files in DIR/archive; by default never.",
-            _some_seconds,
-            "TIME",
+            "Move events that are older, or beyond an amount, to files in DIR/archive: 30d, 1GiB, both, or never.",
+            lambda value: parse_keep(_written(value)),
+            "TIME|SIZE",
+            "90d",
         ),
     )
     notify: str | None = field(
