@@ -295,7 +295,17 @@ answers = _table(
     _must("body", DOCUMENT),
 )
 
-tokens = _table("tokens", _key("hash", TEXT), _must("user", TEXT), _must("role", TEXT))
+tokens = _table(
+    "tokens",
+    _key("hash", TEXT),
+    _must("user", TEXT),
+    _must("role", TEXT),  # empty: that of the user
+    _may("name", TEXT),  # null: the operator's, in the state directory
+    _may("made_at", NUMBER),
+    _may("expires_at", NUMBER),
+    _may("used_at", NUMBER),
+    _may("revoked_at", NUMBER),
+)
 
 snapshots = _table(
     "snapshots",

@@ -9,17 +9,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from sqlalchemy import Connection, insert, inspect, select, update
+from sqlalchemy import DDL, Column, Connection, insert, inspect, select, update
+from sqlalchemy.schema import CreateColumn
 
 from betimes.errors import StoreError, StoreTooNew
 from betimes.service.store.databases import schema
 from betimes.service.store.databases.database import Database
+from betimes.service.store.databases.schema import Checked
 
 log = logging.getLogger(__name__)
 
 
-def _to_0007(_: Connection) -> None:
-    """Nothing has changed yet."""
+def _to_0007(connection: Connection) -> None:
+    """Tokens have a name, and instants."""
+    _add_column(connection, "tokens", "name", schema.TEXT)
+    for name in ("made_at", "expires_at", "used_at", "revoked_at"):
+        _add_column(connection, "tokens", name, schema.NUMBER)
+
+
+def _add_column(connection: Connection, table: str, name: str, kind: Checked) -> None:
+    """Add a column, null in all rows. Its kind is named anew, as that of `schema` may change later."""
+    column = CreateColumn(Column(name, kind)).compile(dialect=connection.dialect)
+    connection.execute(DDL(f"ALTER TABLE {table} ADD COLUMN {column}"))
 
 
 UPGRADES: dict[str, Callable[[Connection], None]] = {"0006": _to_0007}
