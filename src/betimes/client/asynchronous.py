@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 from urllib.parse import quote as quoted
 
-from betimes.client.calls import API, CONNECT_S, READ_S, Call, Lost, Way, in_thread, uploaded
+from betimes.client.calls import API, CONNECT_S, READ_S, Call, Lost, Way, in_thread, lost, trusted, uploaded
 from betimes.client.sse import EventReader
 from betimes.errors import NotReachable, Unavailable, Unknown
 from betimes.service.access.address import check_url, find_service
@@ -93,7 +93,8 @@ class AsyncClient:
         # Proxies of the environment do not apply to a service on this machine.
         given = check_url(url, "url") or os.environ.get("BETIMES_URL")
         elsewhere = given is not None and not is_loopback(httpx.URL(given).host)
-        self._http = httpx.AsyncClient(transport=transport, trust_env=elsewhere)
+        verify = trusted() if os.environ.get("BETIMES_CA") else True
+        self._http = httpx.AsyncClient(transport=transport, trust_env=elsewhere, verify=verify)
 
     async def __aenter__(self) -> Self:
         return self
@@ -618,7 +619,7 @@ class AsyncClient:
             if stream and not response.is_success:
                 await response.aread()
         except httpx.TransportError as error:
-            raise _lost(error) from error
+            raise _lost(error, found.url) from error
         return _Response(response)
 
 
@@ -648,14 +649,14 @@ class _Response:
         try:
             return await anext(self._pieces, b"")
         except httpx.TransportError as error:
-            raise _lost(error) from error
+            raise _lost(error, str(self.url)) from error
 
 
-def _lost(error: httpx.TransportError) -> Lost:
+def _lost(error: httpx.TransportError, url: str) -> Lost | NotReachable:
     import httpx
 
     unsent = isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
-    return Lost(str(error) or type(error).__name__, sent=not unsent)
+    return lost(str(error) or type(error).__name__, not unsent, url)
 
 
 async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:

@@ -11,11 +11,21 @@ import os
 import time
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict
 
-from betimes.errors import Conflict, NotAllowed, NotReachable, Refused, ServiceError, Unavailable, Unknown
+from betimes.errors import (
+    Conflict,
+    InputError,
+    NotAllowed,
+    NotReachable,
+    Refused,
+    ServiceError,
+    Unavailable,
+    Unknown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+    from ssl import SSLContext
 
     from betimes.errors import BetimesError
     from betimes.service.access.address import Found
@@ -158,6 +168,34 @@ def uploaded(folder: Path, packed: Any, sent: bool) -> dict[str, Any]:
         "archive_bytes": packed.archive_bytes,
         "sent": sent,
     }
+
+
+_OF_TLS = {
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is not trusted; BETIMES_CA=FILE names the certificate of the "
+    "authority that signed it, which its operator has",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS; write http://, or ask its operator for the address",
+}
+
+
+def lost(text: str, sent: bool, url: str) -> Lost | NotReachable:
+    """The error for a request that got no answer; NotReachable where no other attempt helps."""
+    for mark, meaning in _OF_TLS.items():
+        if mark in text:
+            return NotReachable(f"{url}: {meaning} ({text})")
+    return Lost(text, sent)
+
+
+def trusted() -> SSLContext:
+    """Whose certificates are trusted: the system's authorities, or those of the file BETIMES_CA. Raises InputError."""
+    import ssl  # takes a while, and most services are on this machine
+
+    file = os.environ.get("BETIMES_CA") or None
+    try:
+        return ssl.create_default_context(cafile=file)
+    except OSError as error:
+        raise InputError(
+            f"BETIMES_CA={file}: holds no certificates in PEM ({error.strerror or error})"
+        ) from None
 
 
 async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:

@@ -274,6 +274,7 @@ def _say(service: Service, chosen: ServiceConfig, as_json: bool) -> None:
     if as_json:
         ready = {
             "url": service.url,
+            **({"public_url": chosen.public_url} if chosen.public_url is not None else {}),
             "state": str(chosen.state),
             "policy": ledger.policy,
             "nodes": list(ledger.nodes),
@@ -289,6 +290,8 @@ def _say(service: Service, chosen: ServiceConfig, as_json: bool) -> None:
         jobs = standing(job.status.value for job in ledger.jobs.values())
         again = f", {controller.replayed} events replayed in {controller.recovery_s:.2f} s, {jobs}"
     print(f"Betimes listens at {service.url} (policy {ledger.policy}{again}).")
+    if chosen.public_url is not None:
+        print(f"Others connect to {chosen.public_url}.")
     if controller.scheduler.stands_by:
         print("You can submit now; jobs start when compilation is done (about a minute).")
     print(

@@ -19,6 +19,7 @@ from betimes.cluster import read_cluster
 from betimes.errors import Conflict, InputError, ServiceError
 from betimes.policies.loading import only_policies_below
 from betimes.service.access.auth import RunTokens, Tokens, operator_token
+from betimes.service.access.host_names import is_loopback
 from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
@@ -51,7 +52,7 @@ from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.startup.config import ServiceConfig
 from betimes.service.startup.in_memory import admit_virtual_nodes
-from betimes.service.startup.server import serve
+from betimes.service.startup.server import Encrypted, serve
 from betimes.service.store.batch import Batch
 from betimes.service.store.belonging import COPIED
 from betimes.service.store.store import Store, default_url
@@ -239,22 +240,35 @@ async def _serving(
         local_metrics=config.metrics == "local",
     )
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
+    encrypted = None
+    if config.listen and config.certificate is not None and config.key is not None:
+        encrypted = Encrypted(config.listen, config.port, config.certificate, config.key)
+    elif config.listen and not is_loopback(config.listen):
+        log.warning(
+            "others connect to %s without encryption, and tokens with it; where you do not trust the network, give "
+            "--certificate and --key, or let a proxy do that",
+            config.listen,
+        )
+    is_open = config.listen is not None and encrypted is None
     serving = asyncio.ensure_future(
         serve(
             app,
-            config.listen or "127.0.0.1",
-            config.port,
+            (config.listen if is_open else None) or "127.0.0.1",
+            config.port if encrypted is None else 0,
             state=config.state,
             stop=stop,
-            listen=config.listen is not None,
+            listen=is_open,
             listening=listening,
+            encrypted=encrypted,
         )
     )
     try:
         await asyncio.wait((serving, listening), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             serving.result()
-        launches.url = listening.result()
+        url = listening.result()
+        is_alone = config.ray is None and config.fleet is None
+        launches.url = url if is_alone or config.public_url is None else config.public_url
         if known:
             await controller.adopt()
             promises.catch_up()
@@ -278,7 +292,7 @@ async def _serving(
         failed = _first_failure(serving, deciding)
         try:
             async with Notifier(controller, config.notify):
-                yield Service(launches.url, token, controller, backend, store, failed)
+                yield Service(url, token, controller, backend, store, failed)
         finally:
             stop.set()
             await kernels.close()  # or requests that wait for it would get no answer until it is done

@@ -185,6 +185,19 @@ class ServiceConfig:
             "ADDRESS",
         ),
     )
+    certificate: Path | None = field(
+        default=None,
+        metadata=_told(
+            "certificate",
+            "Let others connect with TLS only, at --listen and --port: a certificate in PEM, with those between it and "
+            "its authority. This machine goes on without, on loopback.",
+            _path,
+            "FILE",
+        ),
+    )
+    key: Path | None = field(
+        default=None, metadata=_told("key", "The key of --certificate, in PEM.", _path, "FILE")
+    )
     metrics: Literal["token", "local", "off"] = field(
         default="token",
         metadata=_told(
@@ -484,9 +497,21 @@ class ServiceConfig:
             )
         if self.fleet not in (None, "local") and self.cloud is None:
             raise InputError(f"--fleet {self.fleet}: say what there is to rent (--cloud FILE.toml)")
+        if (self.certificate is None) != (self.key is None):
+            raise InputError("--certificate and --key belong together; give both")
+        if self.certificate is not None and not (self.listen and self.port):
+            raise InputError("--certificate: say where others connect (--listen ADDRESS --port N)")
         if self.cluster is not None and (self.nodes is not None or self.cloud is not None):
             option = "--nodes" if self.nodes is not None else "--cloud"
             raise InputError(f"--cluster: {option} is given too; leave one of them out")
+
+    @property
+    def public_url(self) -> str | None:
+        """The address for others, where it is encrypted."""
+        if self.certificate is None or self.listen is None:
+            return None
+        host = self.listen.strip("[]")
+        return f"https://[{host}]:{self.port}" if ":" in host else f"https://{host}:{self.port}"
 
     @property
     def has_virtual_nodes(self) -> bool:

@@ -7,7 +7,9 @@ import contextlib
 import ipaddress
 import socket
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import h11
 import uvicorn
@@ -19,9 +21,21 @@ from betimes.service.access.address import last_port, remove_address, write_addr
 from betimes.service.access.host_names import is_loopback
 from betimes.service.api.limits import MOST_HEADER_BYTES, MOST_URL_BYTES
 
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
 GOODBYE_S = 5  # for answers under way; readers who do not read are cut off then
 BACKLOG = 2048  # connections that wait to be accepted
 HEAD_S = 10.0  # in which a request's line and headers must have come, from its first byte or the connection's begin
+
+
+class Encrypted(NamedTuple):
+    """Where others may connect with TLS, and the files in PEM that show who answers."""
+
+    host: str
+    port: int
+    certificate: Path  # and those of the authorities between, behind it
+    key: Path
 
 
 async def serve(
@@ -33,21 +47,28 @@ async def serve(
     stop: asyncio.Event,
     listen: bool = False,
     listening: asyncio.Future[str] | None = None,
+    encrypted: Encrypted | None = None,
 ) -> None:
     """Serve until `stop` is set; then end the streams, let answers under way finish, and return.
 
     Port 0 is that of the last service with this state, the only one its running jobs know, or else a free one. The URL
-    is in STATE/address as long as the service listens, and is given to `listening`.
-    Signals are left to the caller. Raises InputError for a host beyond loopback without `listen`, or one that cannot
-    be listened on; ServiceError if the port is taken or the server dies.
+    is in STATE/address as long as the service listens, and is given to `listening`. encrypted: a second address, beside
+    that for this machine.
+    Signals are left to the caller. Raises InputError for a host beyond loopback without `listen`, one that cannot be
+    listened on, or a certificate that cannot be used; ServiceError if a port is taken or the server dies.
     """
     if not listen and not is_loopback(host):
         raise InputError(f"{host} is not a loopback address; `--listen {host}` says that others may connect")
-    with _bound(host, port) if port else _bound_as_before(host, state) as bound:
+    with contextlib.ExitStack() as stack:
+        bound = stack.enter_context(_bound(host, port) if port else _bound_as_before(host, state))
         url = _url(host, bound)
         # uvicorn would listen only a moment later, and clients must find an open door behind the address.
         bound.listen(BACKLOG)
-        server = _Server(_config(app))
+        secure = None
+        if encrypted is not None:
+            shown_by = _certified(encrypted)
+            secure = stack.enter_context(_bound(encrypted.host, encrypted.port)), shown_by
+        server = _Server(_config(app), secure)
         running = asyncio.ensure_future(server.serve(sockets=[bound]))
         stopping = asyncio.ensure_future(stop.wait())
         address = None
@@ -70,7 +91,39 @@ async def serve(
                 running.exception()
 
 
+def _certified(encrypted: Encrypted) -> SSLContext:
+    import ssl  # takes a while, and few services need it
+
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        made.load_cert_chain(encrypted.certificate, encrypted.key, password=lambda: b"")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise InputError(
+            f"--certificate {encrypted.certificate}, --key {encrypted.key}: cannot be used together ({reason}); give "
+            "two files in PEM that this user can read, the key without a password"
+        ) from None
+    return made
+
+
 class _Server(uvicorn.Server):
+    """secure: a socket where connections are encrypted, beside those that are given to `serve`."""
+
+    def __init__(self, config: uvicorn.Config, secure: tuple[socket.socket, SSLContext] | None) -> None:
+        super().__init__(config)
+        self._secure = secure
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen at the encrypted address, too."""
+        await super().startup(sockets)
+        if self._secure is not None:
+            sock, context = self._secure
+            answering = partial(
+                _Protocol, self.config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+            loop = asyncio.get_running_loop()
+            self.servers.append(await loop.create_server(answering, sock=sock, ssl=context, backlog=BACKLOG))
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Signals belong to the owner of the event loop."""
