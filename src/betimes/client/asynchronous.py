@@ -19,7 +19,7 @@ from urllib.parse import quote as quoted
 
 from betimes.client.calls import API, CONNECT_S, READ_S, Call, Lost, Way, in_thread, lost, trusted, uploaded
 from betimes.client.sse import EventReader
-from betimes.errors import NotReachable, Unavailable, Unknown
+from betimes.errors import NotReachable, TooMany, Unavailable, Unknown
 from betimes.service.access.address import check_url, find_service
 
 if TYPE_CHECKING:
@@ -592,7 +592,11 @@ class AsyncClient:
                 self._way.check(call, response)
                 return response
             except (Lost, NotReachable, Unavailable) as error:
-                if isinstance(error, Unavailable) and self._way.waits is None:
+                if (
+                    isinstance(error, Unavailable)
+                    and not isinstance(error, TooMany)
+                    and self._way.waits is None
+                ):
                     raise
                 pause_s = self._way.pause_after(call, error, pauses)
             await sleep(pause_s)
@@ -630,6 +634,7 @@ class _Response:
         self._response = response
         self._pieces = response.aiter_bytes()
         self.status_code, self.url = response.status_code, response.url
+        self.retry_after = response.headers.get("retry-after")
 
     async def __aenter__(self) -> Self:
         return self

@@ -18,6 +18,7 @@ from betimes.errors import (
     NotReachable,
     Refused,
     ServiceError,
+    TooMany,
     Unavailable,
     Unknown,
 )
@@ -111,9 +112,11 @@ class Way:
         return headers
 
     def check(self, call: Call, response: Any) -> None:
-        """Raise the service's error, or ServiceError, unless the response is a success."""
+        """Raise the service's error, or ServiceError, unless the response is a success; TooMany: wait and try again."""
         self.reached = True
         is_well = 200 <= response.status_code < 300
+        if response.status_code == 429:
+            raise TooMany(f"{response.url}: too many requests", float(response.retry_after or 1.0))
         if not is_well and not (
             call.answer == "Health" and response.status_code == 503 and b'"ready"' in response.content
         ):
@@ -133,6 +136,8 @@ class Way:
 
         Raises NotReachable or Unavailable if the call must not be repeated or no pause is left.
         """
+        if isinstance(error, TooMany):  # nothing was done, and it will be
+            return error.retry_s
         if isinstance(error, Lost) and error.sent and not call.repeatable:
             raise self.lost(error, unsure=True) from error
         pause = next(pauses, None)

@@ -62,6 +62,7 @@ class Response:
         while line := self._line():
             name, _, value = line.partition(b":")
             headers[name.strip().lower()] = value.strip().lower()
+        self.retry_after = headers.get(b"retry-after")
         self._is_chunked = headers.get(b"transfer-encoding") == b"chunked"
         length = headers.get(b"content-length")
         self._left = int(length) if length is not None else None

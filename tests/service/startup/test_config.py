@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import InputError
+from betimes.service.access.pace import Pace
 from betimes.service.machines.budgets import Budgets
 from betimes.service.startup.config import ServiceConfig, read_settings
 from betimes.units import Keep
@@ -38,6 +39,13 @@ def test_what_is_kept_is_an_age_an_amount_or_both(tmp_path: Path) -> None:
         "never": Keep(),
     }.items():
         assert config(tmp_path, keep_runs=text).keep_runs == keep
+
+
+def test_requests_are_limited_by_default_and_can_be_unlimited(tmp_path: Path) -> None:
+    assert config(tmp_path).rate_limit == Pace(200.0, 2000.0)
+    assert config(tmp_path, rate_limit="5").rate_limit == Pace(5.0, 5.0)
+    assert config(tmp_path, rate_limit="0.5:10").rate_limit == Pace(0.5, 10.0)
+    assert config(tmp_path, rate_limit="off").rate_limit is None
 
 
 def test_names_of_files_are_those_of_the_folder_of_the_file_that_names_them(tmp_path: Path) -> None:
@@ -73,6 +81,8 @@ def test_lists_in_each_of_the_ways(tmp_path: Path) -> None:
             "config.toml: keep_runs: 'ever' is neither an age, such as 30d, nor an amount",
         ),
         ("keep_runs = '0d'", "config.toml: keep_runs: give an age and an amount above 0"),
+        ("rate_limit = '0'", "config.toml: rate_limit: give a number above 0 and how many at once"),
+        ("rate_limit = '5:0.5'", "config.toml: rate_limit: give a number above 0 and how many at once"),
         ("budget = [3]", "config.toml: budget: give a text"),
         ("budget = '50usd'", "config.toml: budget: 50usd: expected USER=USD"),
         ("keep_event = '1d'", r"config.toml: keep_event: no such setting \(did you mean keep_events\?\)"),

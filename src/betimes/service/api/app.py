@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from betimes import __version__
 from betimes.service.access.auth import Tokens
+from betimes.service.access.pace import Buckets, Pace
 from betimes.service.api import failures
 from betimes.service.api.context import Context
 from betimes.service.api.document import PREFIX, about, install_document
@@ -34,13 +35,14 @@ def create_app(
     page: Callable[[Context], ASGIApp] | None = None,
     metrics: Callable[[], Awaitable[bytes]] | None = None,
     local_metrics: bool = False,
+    pace: Pace | None = None,
 ) -> FastAPI:
     """The HTTP API over a controller.
 
     `hosts` are names and addresses under which it may be called besides loopback ones; setting `closing` ends the
     streams (`serve` does so through `app.state.context.closing`). page: makes what answers all paths that are not the
     API's, at the first request for one of them. metrics: makes the text of `/metrics`; with `local_metrics` callers on
-    this machine need no token for it.
+    this machine need no token for it. pace: of the requests of each token but an operator's on this machine; null: any.
     """
     app = FastAPI(
         **about(__version__),
@@ -50,7 +52,13 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.context = Context(
-        controller, tokens, limits or Limits(), closing or asyncio.Event(), metrics, local_metrics
+        controller,
+        tokens,
+        limits or Limits(),
+        closing or asyncio.Event(),
+        metrics,
+        local_metrics,
+        Buckets(pace) if pace is not None else None,
     )
     routers = (
         jobs.router,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, cast
@@ -12,6 +13,8 @@ from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
 from betimes.service.access.auth import Caller, Tokens, attempt_of, bearer
+from betimes.service.access.host_names import is_loopback
+from betimes.service.access.pace import Buckets
 from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import Limits
 
@@ -29,6 +32,23 @@ class Context:
     closing: asyncio.Event  # set: end endless streams
     metrics: Callable[[], Awaitable[bytes]] | None = None  # in Prometheus's text format; null: there are none
     local_metrics: bool = False  # callers on this machine need no token for them
+    buckets: Buckets | None = None  # null: no token makes too many requests
+
+    def count(self, request: Request, token: str, role: str = "") -> None:
+        """Count a request of a token; not those of an operator on this machine. Raises Rejected."""
+        if self.buckets is None:
+            return
+        if role == "operator" and (request.client is None or is_loopback(request.client.host)):
+            return
+        if wait_s := self.buckets.take(token):
+            pace = self.buckets.pace
+            raise Rejected(
+                429,
+                "too-many",
+                f"this token makes more requests than {pace.per_s:g} a second, {pace.burst:g} at once; nothing was "
+                f"done, try again in {wait_s:.2g} s",
+                headers={"Retry-After": str(math.ceil(wait_s))},
+            )
 
 
 # The dependencies are coroutines because FastAPI runs plain functions in threads, which cost more than they do.
@@ -54,6 +74,7 @@ class _Operator(_Bearer):
             )
         caller = (await context(request)).tokens.caller(token)
         if caller is not None:
+            (await context(request)).count(request, token, caller.role)
             return caller
         if attempt_of(token) is not None:
             raise Rejected(
@@ -70,6 +91,7 @@ class _Run(_Bearer):
         token = bearer(request.headers)
         if not token:
             raise Unauthenticated("a run's token is needed: Authorization: Bearer BETIMES_RUN_TOKEN")
+        (await context(request)).count(request, token)
         return token
 
 

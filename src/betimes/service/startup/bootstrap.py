@@ -238,6 +238,7 @@ async def _serving(
         page=page,
         metrics=metrics,
         local_metrics=config.metrics == "local",
+        pace=config.rate_limit,
     )
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
     encrypted = None

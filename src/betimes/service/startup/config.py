@@ -6,6 +6,7 @@ the same names (`keep_events = "30d"`). The file is `config.toml` of the state d
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from betimes.errors import InputError
 from betimes.service.access.address import default_state
+from betimes.service.access.pace import Pace
 from betimes.service.machines.budgets import Budgets, parse_budgets
 from betimes.service.spec.spelling import parse_resources, with_full_names
 from betimes.units import Keep, parse_duration, parse_gib, parse_keep
@@ -112,6 +114,19 @@ def _metrics(value: Any) -> str:
     return value
 
 
+def _pace(value: Any) -> Pace | None:
+    if value == "off":
+        return None
+    per_s, _, burst = _written(value).partition(":")
+    try:
+        pace = Pace(float(per_s), float(burst or per_s))
+    except ValueError:
+        pace = Pace(0.0, 0.0)
+    if not (0.0 < pace.per_s < math.inf and 1.0 <= pace.burst < math.inf):
+        raise ValueError("give a number above 0 and how many at once, at least 1, such as 50:500; or off")
+    return pace
+
+
 def _fleet(value: Any) -> str:
     if value != "local" and not (
         isinstance(value, str) and value.removeprefix("command:") not in ("", value)
@@ -197,6 +212,17 @@ class ServiceConfig:
     )
     key: Path | None = field(
         default=None, metadata=_told("key", "The key of --certificate, in PEM.", _path, "FILE")
+    )
+    rate_limit: Pace | None = field(
+        default=Pace(200.0, 2000.0),
+        metadata=_told(
+            "rate_limit",
+            "Requests a second that each token may make, and behind a colon how many at once after a rest; off: any "
+            "number. An operator on this machine is never limited.",
+            _pace,
+            "N:BURST|off",
+            "200:2000",
+        ),
     )
     metrics: Literal["token", "local", "off"] = field(
         default="token",
