@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from betimes.service.machines.budgets import Budgets
 from betimes.service.startup.config import ServiceConfig, read_settings
 from betimes.units import Keep
 from tests.cli.conftest import program
+from tests.service.serving import PATIENCE_S
 
 
 def config(state: Path, environ: dict[str, str] | None = None, **flags: object) -> ServiceConfig:
@@ -129,3 +133,24 @@ def test_what_is_shown_is_a_file_of_settings(tmp_path: Path) -> None:
     assert (found["port"]["value"], found["port"]["set_by"]) == ("0", "default")
     refused = program("config", "--state", state, "--usual", "soon")
     assert (refused.code, "--usual: 'soon' is not a duration" in refused.err) == (2, True)
+
+
+def test_the_settings_of_the_service_that_runs_are_those_it_was_started_with(tmp_path: Path) -> None:
+    state = str(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-m", "betimes.cli.main", "up", "--state", state, "--usual", "2h", "--json"],
+        env={**os.environ, "BETIMES_UP_LEASE": "1m"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as service:
+        assert service.stdout is not None
+        assert service.stdout.readline(), "it listens"
+        (tmp_path / "config.toml").write_text('lease = "9m"\nusual = "9h"\n')
+        found = program("config", "--state", state, "--running", "--json").json()
+        assert (found["usual"]["value"], found["usual"]["set_by"]) == ("2h", "--usual")
+        assert (found["lease"]["value"], found["lease"]["set_by"]) == ("1m", "BETIMES_UP_LEASE")
+        assert (tmp_path / "settings.json").stat().st_mode & 0o077 == 0, "it may hold passwords"
+        service.terminate()
+        assert service.wait(PATIENCE_S) == 0
+    refused = program("config", "--state", state, "--running")
+    assert (refused.code, "no service runs" in refused.err) == (1, True)
