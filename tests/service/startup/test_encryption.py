@@ -8,6 +8,7 @@ import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,14 +113,15 @@ def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"--certificate .* cannot be used together"):
             asyncio.run(while_served(tmp_path, *files, lambda *_: None))
     assert not (tmp_path / "address").exists()
-    for settings, why in (
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"certificate": certificate}, "belong together"),
         ({"key": key}, "belong together"),
         ({"certificate": certificate, "key": key, "listen": "lab"}, "--listen ADDRESS --port N"),
         ({"certificate": certificate, "key": key, "port": 8321}, "--listen ADDRESS --port N"),
-    ):
+    ]
+    for case, why in cases:
         with pytest.raises(InputError, match=why):
-            ServiceConfig(**settings)
-    settings = {"certificate": certificate, "key": key, "port": 8321}
+            ServiceConfig(**case)
+    settings: dict[str, Any] = {"certificate": certificate, "key": key, "port": 8321}
     assert ServiceConfig(**settings, listen="lab.example").public_url == "https://lab.example:8321"
     assert ServiceConfig(**settings, listen="::").public_url == "https://[::]:8321"

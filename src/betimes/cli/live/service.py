@@ -170,7 +170,7 @@ def status(system: System = None, as_json: Json = False) -> None:
         "ActiveEnterTimestamp",
     )
     shown = _systemctl(for_all, "show", UNIT, f"--property={','.join(names)}")
-    found = dict(line.partition("=")[::2] for line in shown.splitlines())
+    found = {name: value for name, _, value in (line.partition("=") for line in shown.splitlines())}
     if as_json:
         print_json({"unit": str(_path(for_all)), "system": for_all, **found})
         return

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from betimes.errors import Conflict, InputError, StoreError
 from betimes.files import sync, whole_file
@@ -204,7 +205,7 @@ def _content(database: Path, name: str) -> Content:
     """What a copy of a database holds. Raises StoreError for another version's or another program's; sqlite3.Error."""
     with closing(sqlite3.connect(database)) as connection:
 
-        def ask(sql: str) -> list[tuple[str, ...]]:
+        def ask(sql: str) -> list[tuple[Any, ...]]:
             return connection.execute(sql).fetchall()
 
         if not ask("SELECT 1 FROM sqlite_master WHERE name = 'betimes_version'"):
@@ -212,7 +213,7 @@ def _content(database: Path, name: str) -> Content:
         check_version(ask("SELECT version_num FROM betimes_version")[0][0], name)
         if (found := ask("PRAGMA quick_check(1)")) != [("ok",)]:
             raise sqlite3.DatabaseError(found[0][0])
-        meta = dict(ask("SELECT name, value FROM meta"))
+        meta: dict[str, str] = dict(ask("SELECT name, value FROM meta"))
         over = ", ".join(f"'{status}'" for status in OVER)
         specs = ask(f'SELECT spec FROM jobs WHERE status NOT IN ({over}) AND spec LIKE \'%"upload":"%\'')
         (events,) = ask("SELECT coalesce(max(event_id), 0) FROM events")[0]
@@ -222,8 +223,8 @@ def _content(database: Path, name: str) -> Content:
         return Content(
             meta[LOG],
             Home(**json.loads(meta[HOME])),
-            max(int(events), archived_upto),
-            int(jobs),
+            max(events, archived_upto),
+            jobs,
             archived_upto,
             uploads,
         )
