@@ -17,6 +17,7 @@
     +-- IllegalMove               a transition that the table of legal moves forbids
     +-- ServiceError              the live service cannot do what it should
         +-- Unavailable           not now: it is starting, stopping, or its store cannot be written
+        |   +-- TooMany           more requests than a token may make in this time
         +-- NotReachable          no service answers
         +-- CloudError            a cloud does not answer as it should
         +-- StoreError            the database: names it and says what to do
@@ -146,6 +147,14 @@ class ServiceError(BetimesError):
 
 class Unavailable(ServiceError):
     """Not now: the service is starting, stopping, or cannot write its store."""
+
+
+class TooMany(Unavailable):
+    """A token has made too many requests; nothing was done, and the next may be made after `retry_s`."""
+
+    def __init__(self, message: str, retry_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_s = retry_s
 
 
 class NotReachable(ServiceError):

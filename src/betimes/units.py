@@ -6,6 +6,7 @@ import math
 import re
 import time
 from collections.abc import Iterable
+from typing import NamedTuple
 
 TIME_UNITS = {"d": 86_400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 MEMORY_UNITS = {"k": 2.0**-20, "m": 2.0**-10, "g": 1.0, "t": 2.0**10, "p": 2.0**20}
@@ -49,6 +50,35 @@ def parse_gib(text: str) -> float:
     if found["byte"] and not found["binary"]:
         raise ValueError(f"{text[:40]!r} does not say whether kilo is 1000 or 1024; {MEMORY}")
     return float(found["number"]) * MEMORY_UNITS[found["unit"] or "g"]
+
+
+class Keep(NamedTuple):
+    """How long something is kept, s, and how much of it, bytes, the newest first; None: without limit."""
+
+    age_s: float | None = None
+    bytes: int | None = None
+
+
+def parse_keep(text: str) -> Keep:
+    """Parse an age, an amount, or both, as in `30d`, `20GiB`, `30d,20GiB`; `never`: no limit. Raises ValueError."""
+    if text.strip().lower() == "never":
+        return Keep()
+    age_s: float | None = None
+    amount_bytes: int | None = None
+    for part in text.split(","):
+        try:
+            age_s = parse_duration(part)
+        except ValueError:
+            try:
+                amount_bytes = round(parse_gib(part) * 2**30)
+            except ValueError:
+                raise ValueError(
+                    f"{part[:40]!r} is neither an age, such as 30d, nor an amount, such as 20GiB; write one of them, "
+                    "both with a comma, or never"
+                ) from None
+    if 0 in (age_s, amount_bytes):
+        raise ValueError("give an age and an amount above 0")
+    return Keep(age_s, amount_bytes)
 
 
 # --- shown ---

@@ -15,6 +15,7 @@ import httpx
 from fastapi import FastAPI
 
 from betimes.service.access.auth import KeptToken, Tokens
+from betimes.service.access.pace import Pace
 from betimes.service.api import Limits, create_app
 from betimes.service.startup.server import serve
 from tests.service.fake_backend import FakeBackend
@@ -57,10 +58,13 @@ class Fake:
     limits: Limits
     hosts: tuple[str, ...]
     app: FastAPI
+    pace: Pace | None = None
 
     def renewed(self) -> FastAPI:
         """A new application over the same service, as after a restart."""
-        self.app = create_app(_as_service(self.backend), self.tokens, limits=self.limits, hosts=self.hosts)
+        self.app = create_app(
+            _as_service(self.backend), self.tokens, limits=self.limits, hosts=self.hosts, pace=self.pace
+        )
         self.app.openapi = _document
         return self.app
 
@@ -74,15 +78,20 @@ class Fake:
         return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=self.headers)
 
 
-def fake(folder: Path | None = None, limits: Limits | None = None, hosts: tuple[str, ...] = ()) -> Fake:
+def fake(
+    folder: Path | None = None,
+    limits: Limits | None = None,
+    hosts: tuple[str, ...] = (),
+    pace: Pace | None = None,
+) -> Fake:
     backend = FakeBackend(folder)
     kept = MemoryTokens()
     tokens = Tokens(kept)
     backend.kept_tokens = kept.rows
     quick = limits or Limits(keep_alive_s=0.05, follow_s=0.01, over_s=0.02)
-    app = create_app(_as_service(backend), tokens, limits=quick, hosts=hosts)
+    app = create_app(_as_service(backend), tokens, limits=quick, hosts=hosts, pace=pace)
     app.openapi = _document
-    return Fake(backend, tokens, tokens.new("ada"), quick, hosts, app)
+    return Fake(backend, tokens, tokens.new("ada"), quick, hosts, app, pace)
 
 
 @functools.cache

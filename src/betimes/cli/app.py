@@ -10,7 +10,7 @@ import typer
 from betimes import __version__
 from betimes.cli import warm
 from betimes.cli.for_typer import CommandAfterDashes, for_typer, group
-from betimes.cli.live import demo, doctor, up
+from betimes.cli.live import backup, demo, doctor, service, up
 from betimes.cli.simulate import learn_waits, policies, reproduce, size_fleet, trace, tune
 from betimes.cli.verbs import VERBS, function_of
 
@@ -48,8 +48,14 @@ def _add(name: str, short_help: str, verb: Callable[..., None]) -> None:
 
 _add("up", "Start the service: run jobs on this machine.", up.up)
 _add("config", "Show the settings of a service, and where each was set.", up.show_config)
+_add("backup", "Write the log of the service to one file, while it runs.", backup.backup)
+_add("restore", "Put the log of a backup into a state directory.", backup.restore)
 _add("demo", "See a service run three jobs, and go on with it.", demo.demo)
 _add("doctor", "Check a Ray cluster that is to run jobs.", doctor.doctor)
+_service = group("service", "Have systemd run the service.", service.status)
+for _verb_of_service in (service.install, service.uninstall, service.status):
+    _service.command()(for_typer(_verb_of_service))
+app.add_typer(_service, name="service")
 _groups: dict[str, typer.Typer] = {}
 for _name, _verb in VERBS.items():
     _function = function_of(_verb)

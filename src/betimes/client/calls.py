@@ -11,11 +11,22 @@ import os
 import time
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict
 
-from betimes.errors import Conflict, NotAllowed, NotReachable, Refused, ServiceError, Unavailable, Unknown
+from betimes.errors import (
+    Conflict,
+    InputError,
+    NotAllowed,
+    NotReachable,
+    Refused,
+    ServiceError,
+    TooMany,
+    Unavailable,
+    Unknown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+    from ssl import SSLContext
 
     from betimes.errors import BetimesError
     from betimes.service.access.address import Found
@@ -102,9 +113,11 @@ class Way:
         return headers
 
     def check(self, call: Call, response: Any) -> None:
-        """Raise the service's error, or ServiceError, unless the response is a success."""
+        """Raise the service's error, or ServiceError, unless the response is a success; TooMany: wait and try again."""
         self.reached = True
         is_well = 200 <= response.status_code < 300
+        if response.status_code == 429:
+            raise TooMany(f"{response.url}: too many requests", float(response.retry_after or 1.0))
         if not is_well and not (
             call.answer == "Health" and response.status_code == 503 and b'"ready"' in response.content
         ):
@@ -124,6 +137,8 @@ class Way:
 
         Raises NotReachable or Unavailable if the call must not be repeated or no pause is left.
         """
+        if isinstance(error, TooMany):  # nothing was done, and it will be
+            return error.retry_s
         if isinstance(error, Lost) and error.sent and not call.repeatable:
             raise self.lost(error, unsure=True) from error
         pause = next(pauses, None)
@@ -159,6 +174,34 @@ def uploaded(folder: Path, packed: Any, sent: bool) -> dict[str, Any]:
         "archive_bytes": packed.archive_bytes,
         "sent": sent,
     }
+
+
+_OF_TLS = {
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is not trusted; BETIMES_CA=FILE names the certificate of the "
+    "authority that signed it, which its operator has",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS; write http://, or ask its operator for the address",
+}
+
+
+def lost(text: str, sent: bool, url: str) -> Lost | NotReachable:
+    """The error for a request that got no answer; NotReachable where no other attempt helps."""
+    for mark, meaning in _OF_TLS.items():
+        if mark in text:
+            return NotReachable(f"{url}: {meaning} ({text})")
+    return Lost(text, sent)
+
+
+def trusted() -> SSLContext:
+    """Whose certificates are trusted: the system's authorities, or those of the file BETIMES_CA. Raises InputError."""
+    import ssl  # takes a while, and most services are on this machine
+
+    file = os.environ.get("BETIMES_CA") or None
+    try:
+        return ssl.create_default_context(cafile=file)
+    except OSError as error:
+        raise InputError(
+            f"BETIMES_CA={file}: holds no certificates in PEM ({error.strerror or error})"
+        ) from None
 
 
 async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from betimes.client.calls import CONNECT_S, ON_SOCKET, Lost, Way
+from betimes.client.calls import CONNECT_S, ON_SOCKET, Lost, Way, lost, trusted
 from betimes.client.synchronous import Client
 from betimes.errors import ServiceError
 from betimes.service.access.address import find_service, socket_of
@@ -62,6 +62,7 @@ class Response:
         while line := self._line():
             name, _, value = line.partition(b":")
             headers[name.strip().lower()] = value.strip().lower()
+        self.retry_after = headers.get(b"retry-after")
         self._is_chunked = headers.get(b"transfer-encoding") == b"chunked"
         length = headers.get(b"content-length")
         self._left = int(length) if length is not None else None
@@ -167,7 +168,7 @@ class PlainClient(Client):
         except OSError as error:
             if sock is not None:
                 sock.close()
-            raise Lost(str(error) or type(error).__name__, sent) from error
+            raise lost(str(error) or type(error).__name__, sent, found.url) from error
         if not (stream and 200 <= response.status_code < 300):
             response.close()
         return response
@@ -220,9 +221,11 @@ def _connected(url: str, timeout_s: float) -> socket.socket:
     sock = socket.create_connection((address, port), timeout_s)  # pyright: ignore[reportArgumentType] (bytes will do)
     if not is_secure:
         return sock
-    import ssl  # takes a while, and most services are on this machine
-
-    return ssl.create_default_context().wrap_socket(sock, server_hostname=parts.hostname)
+    try:
+        return trusted().wrap_socket(sock, server_hostname=parts.hostname)
+    except BaseException:
+        sock.close()
+        raise
 
 
 def _request(

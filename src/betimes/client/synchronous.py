@@ -18,9 +18,21 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, Literal, overload
 from urllib.parse import quote as quoted
 
-from betimes.client.calls import API, CONNECT_S, ON_SOCKET, READ_S, Call, Lost, Way, at_once, uploaded
+from betimes.client.calls import (
+    API,
+    CONNECT_S,
+    ON_SOCKET,
+    READ_S,
+    Call,
+    Lost,
+    Way,
+    at_once,
+    lost,
+    trusted,
+    uploaded,
+)
 from betimes.client.sse import EventReader
-from betimes.errors import NotReachable, Unavailable, Unknown
+from betimes.errors import NotReachable, TooMany, Unavailable, Unknown
 from betimes.service.access.address import check_url, find_service, socket_of
 
 if TYPE_CHECKING:
@@ -98,7 +110,8 @@ class Client:
         # Proxies of the environment do not apply to a service on this machine.
         given = check_url(url, "url") or os.environ.get("BETIMES_URL")
         elsewhere = given is not None and not is_loopback(httpx.URL(given).host)
-        self._http = httpx.Client(transport=transport, trust_env=elsewhere)
+        verify = trusted() if os.environ.get("BETIMES_CA") else True
+        self._http = httpx.Client(transport=transport, trust_env=elsewhere, verify=verify)
         self._on_socket: httpx.Client | None = None  # from the first call over a Unix socket on
 
     def __enter__(self) -> Self:
@@ -632,7 +645,11 @@ class Client:
                 self._way.check(call, response)
                 return response
             except (Lost, NotReachable, Unavailable) as error:
-                if isinstance(error, Unavailable) and self._way.waits is None:
+                if (
+                    isinstance(error, Unavailable)
+                    and not isinstance(error, TooMany)
+                    and self._way.waits is None
+                ):
                     raise
                 pause_s = self._way.pause_after(call, error, pauses)
             sleep(pause_s)
@@ -664,7 +681,7 @@ class Client:
             if stream and not response.is_success:
                 response.read()
         except httpx.TransportError as error:
-            raise _lost(error) from error
+            raise _lost(error, found.url) from error
         return _Response(response)
 
 
@@ -675,6 +692,7 @@ class _Response:
         self._response = response
         self._pieces = response.iter_bytes()
         self.status_code, self.url = response.status_code, response.url
+        self.retry_after = response.headers.get("retry-after")
 
     def __enter__(self) -> Self:
         return self
@@ -694,14 +712,14 @@ class _Response:
         try:
             return next(self._pieces, b"")
         except httpx.TransportError as error:
-            raise _lost(error) from error
+            raise _lost(error, str(self.url)) from error
 
 
-def _lost(error: httpx.TransportError) -> Lost:
+def _lost(error: httpx.TransportError, url: str) -> Lost | NotReachable:
     import httpx
 
     unsent = isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
-    return Lost(str(error) or type(error).__name__, sent=not unsent)
+    return lost(str(error) or type(error).__name__, not unsent, url)
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from betimes.errors import StoreInUse
+from betimes.service.store.backup import back_up, restore
 from tests.service.reliability.starting import Starter, runs_below, starter, until
 
 
@@ -100,3 +103,34 @@ def test_a_copy_started_elsewhere_leaves_the_original_alone(tmp_path: Path) -> N
     assert sorted(notes.read_text().splitlines()) == sorted(
         f"{says} {what}" for says in ("runs", "once", "new") for what in ("begins", "ends")
     )
+
+
+def test_a_backup_that_is_put_back_has_all_that_was_answered_before_it(tmp_path: Path) -> None:
+    state, notes, gate = (tmp_path / name for name in ("state", "notes", "gate"))
+    with starter() as service, ThreadPoolExecutor() as beside:
+        service.start(state)
+        runs = submit(service, notes, "runs", gate)
+        until(notes.exists)
+        before = [submit(service, notes, "early") for _ in range(5)]
+        backing_up = beside.submit(back_up, state / "betimes.db", state, tmp_path / "backup")
+        later = [submit(service, notes, "meanwhile") for _ in range(5)]
+        while not backing_up.done():
+            later.append(submit(service, notes, "meanwhile"))
+        after = submit(service, notes, "after")
+        end(service, after)
+        with pytest.raises(StoreInUse):
+            restore(tmp_path / "backup", state / "betimes.db", state, force=True)
+        service.kill()
+
+        restore(tmp_path / "backup", state / "betimes.db", state, force=True)
+        assert "event" in service.start(state)["error"]
+        service.start(state, accepts_loss=True)
+        known = sorted(job["job_id"] for job in service.everything("/jobs"))
+        assert known == [*range(1, len(known) + 1)]
+        assert {runs, *before} <= set(known) <= {runs, *before, *later}
+        assert status(service, runs) == "running", "it has run on, and is found again"
+        gate.touch()
+        for job in known:
+            end(service, job)
+        end(service, submit(service, notes, "new"))
+    assert notes.read_text().splitlines().count("runs begins") == 1

@@ -12,13 +12,18 @@ import pytest
 from betimes.client import AsyncClient
 from betimes.errors import Refused, Unknown
 from betimes.service.machines.machine import Machine
+from betimes.service.runtime.retention import Retention, tidy
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig
+from betimes.service.store import Store, default_url
 from betimes.service.store.event_file import archives, read_archive
+from betimes.testing import InMemoryService
+from betimes.units import Keep
 from tests.service.compiling.by_hand import before_listening
 from tests.service.reliability.cluster import seen
 from tests.service.serving import PATIENCE_S
+from tests.service.store.rows import events
 
 JOBS = 12
 SOON_S = 0.3
@@ -30,7 +35,7 @@ def options(state: Path, finished_s: float | None = None, events_s: float | None
         state=state,
         machines=machines,
         keep_finished_s=finished_s,
-        keep_events_s=events_s,
+        keep_events=Keep(events_s),
         kernels=before_listening(),
     )
 
@@ -147,3 +152,82 @@ def test_what_is_young_stays(tmp_path: Path) -> None:
 
     asyncio.run(main())
     assert not (tmp_path / "archive").exists()
+
+
+DAY_S, FOR_EVER = 86_400.0, Keep()
+
+
+def folder_of_run(state: Path, job: int, printed: bytes = b"") -> Path:
+    """As a supervisor leaves it."""
+    folder = state / "runs" / str(job) / "1"
+    (folder / "job").mkdir(parents=True)
+    (state / "checkpoints" / str(job)).mkdir(parents=True)
+    for name in ("launch.json", "shim.json", "exit.json"):
+        (folder / name).write_text("{}")
+    for name in ("lock", "shim.err"):
+        (folder / name).touch()
+    (folder / "log").write_bytes(printed)
+    return folder
+
+
+def test_folders_go_by_age_and_amount_and_the_accounts_stay(tmp_path: Path) -> None:
+    with InMemoryService() as service:
+        store, ask = service._parts.store, service._ask
+
+        def tidied(runs: Keep = FOR_EVER) -> set[int]:
+            """The jobs whose folders are left."""
+            tidy(store, tmp_path, Retention(None, runs, FOR_EVER), service.now_s, 3600.0)
+            return {int(path.name) for path in (tmp_path / "runs").iterdir()}
+
+        def accounts() -> object:
+            return service.usage(by="user"), ask(
+                service._parts.backend.accuracy(since_s=None, until_s=0.0, by="name", listed=True)
+            )
+
+        jobs = [service.submit(command=["x"], work_s=3600.0, estimate_s=3000.0).job_id for _ in range(5)]
+        service.finish()
+        jobs.append(service.submit(command=["x"], work_s=3600.0 * 24 * 400).job_id)  # still runs at the end
+        for job in jobs[:-1]:
+            folder_of_run(tmp_path, job, b"" if job < 3 else b"x" * 100_000)
+        (tmp_path / "runs" / "2" / "1" / "job" / "result").write_text("of the user")
+        folder_of_run(tmp_path, jobs[-1])
+        folder_of_run(tmp_path, 77)  # of another log
+        (tmp_path / "checkpoints" / "3" / "model").touch()
+
+        assert tidied(Keep(30 * DAY_S)) == {*jobs, 77}, "all of it is young"
+        service.advance(8 * DAY_S)
+        assert tidied() == {2, 3, 4, 5, 6, 77}, "the first has left nothing that anybody could miss"
+        assert not (tmp_path / "checkpoints" / "1").exists()
+        assert tidied(Keep(None, 1 << 30)) == {2, 3, 4, 5, 6, 77}
+        assert tidied(Keep(None, 250_000)) == {5, 6, 77}, "the oldest go first"
+        assert (tmp_path / "checkpoints" / "3" / "model").exists()
+        service.advance(30 * DAY_S)
+        before = accounts()
+        assert tidied(Keep(30 * DAY_S)) == {6, 77}
+        with pytest.raises(Unknown, match="no output of job 4 is kept"):
+            ask(service._parts.backend.open_log(4, None, 0, None))
+        assert service.job(4).job.status == "finished"
+        assert accounts() == before
+
+
+def test_events_go_by_age_and_amount(tmp_path: Path) -> None:
+    store = Store.open(default_url(tmp_path), tmp_path)
+    for number in range(1, 101):
+        store.commit(events(number, number, kind="trouble", text="x" * 900))
+    at_100 = 1_700_000_100.0
+
+    def archived(keep: Keep, now_at: float) -> int:
+        tidy(store, tmp_path, Retention(None, FOR_EVER, keep), now_at, 3600.0)
+        return store.archived_upto
+
+    try:
+        assert archived(Keep(), at_100 + 1e9) == 0
+        assert archived(Keep(100.0), at_100 + 5.0) == 0, "few are too old: they go together with later ones"
+        assert archived(Keep(None, 95_000), at_100) == 0
+        assert archived(Keep(100.0), at_100 + 20.5) == 20
+        assert archived(Keep(100.0, 1 << 30), at_100 + 21.0) == 20
+        assert archived(Keep(1e9, 50_000), at_100) == 100 - 50_000 // 1012
+        assert len(archives(tmp_path)) == 2
+        assert store.latest_snapshot() is not None
+    finally:
+        store.close()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from betimes.errors import InputError
+from betimes.service.access.pace import Pace
 from betimes.service.machines.budgets import Budgets
 from betimes.service.startup.config import ServiceConfig, read_settings
+from betimes.units import Keep
 from tests.cli.conftest import program
+from tests.service.serving import PATIENCE_S
 
 
 def config(state: Path, environ: dict[str, str] | None = None, **flags: object) -> ServiceConfig:
@@ -21,12 +27,29 @@ def test_a_flag_counts_before_the_environment_and_that_before_the_file(tmp_path:
     (tmp_path / "config.toml").write_text('usual = "3h"\nlease = "1m"\nkeep_events = 86400\n')
     environ = {"BETIMES_UP_USUAL": "2h", "BETIMES_UP_LEASE": "2m", "BETIMES_STATE": "elsewhere"}
     found = config(tmp_path, environ, usual="5m")
-    assert (found.default_run_s, found.lease_s, found.keep_events_s, found.keep_finished_s) == (
+    assert (found.default_run_s, found.lease_s, found.keep_events, found.keep_finished_s) == (
         300,
         120,
-        86400,
+        Keep(86400),
         None,
     )
+
+
+def test_what_is_kept_is_an_age_an_amount_or_both(tmp_path: Path) -> None:
+    for text, keep in {
+        "30d": Keep(30 * 86_400.0),
+        "20GiB": Keep(None, 20 << 30),
+        "12h, 512MiB": Keep(43_200.0, 512 << 20),
+        "never": Keep(),
+    }.items():
+        assert config(tmp_path, keep_runs=text).keep_runs == keep
+
+
+def test_requests_are_limited_by_default_and_can_be_unlimited(tmp_path: Path) -> None:
+    assert config(tmp_path).rate_limit == Pace(200.0, 2000.0)
+    assert config(tmp_path, rate_limit="5").rate_limit == Pace(5.0, 5.0)
+    assert config(tmp_path, rate_limit="0.5:10").rate_limit == Pace(0.5, 10.0)
+    assert config(tmp_path, rate_limit="off").rate_limit is None
 
 
 def test_names_of_files_are_those_of_the_folder_of_the_file_that_names_them(tmp_path: Path) -> None:
@@ -57,6 +80,13 @@ def test_lists_in_each_of_the_ways(tmp_path: Path) -> None:
         ("port = 1.5", "config.toml: port: give a whole number"),
         ("resize_gain = 'maybe'", "config.toml: resize_gain: give true or false"),
         ("ray_share = 2", "config.toml: ray_share: give a fraction above 0 and up to 1"),
+        (
+            "keep_runs = 'ever'",
+            "config.toml: keep_runs: 'ever' is neither an age, such as 30d, nor an amount",
+        ),
+        ("keep_runs = '0d'", "config.toml: keep_runs: give an age and an amount above 0"),
+        ("rate_limit = '0'", "config.toml: rate_limit: give a number above 0 and how many at once"),
+        ("rate_limit = '5:0.5'", "config.toml: rate_limit: give a number above 0 and how many at once"),
         ("budget = [3]", "config.toml: budget: give a text"),
         ("budget = '50usd'", "config.toml: budget: 50usd: expected USER=USD"),
         ("keep_event = '1d'", r"config.toml: keep_event: no such setting \(did you mean keep_events\?\)"),
@@ -103,3 +133,24 @@ def test_what_is_shown_is_a_file_of_settings(tmp_path: Path) -> None:
     assert (found["port"]["value"], found["port"]["set_by"]) == ("0", "default")
     refused = program("config", "--state", state, "--usual", "soon")
     assert (refused.code, "--usual: 'soon' is not a duration" in refused.err) == (2, True)
+
+
+def test_the_settings_of_the_service_that_runs_are_those_it_was_started_with(tmp_path: Path) -> None:
+    state = str(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-m", "betimes.cli.main", "up", "--state", state, "--usual", "2h", "--json"],
+        env={**os.environ, "BETIMES_UP_LEASE": "1m"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as service:
+        assert service.stdout is not None
+        assert service.stdout.readline(), "it listens"
+        (tmp_path / "config.toml").write_text('lease = "9m"\nusual = "9h"\n')
+        found = program("config", "--state", state, "--running", "--json").json()
+        assert (found["usual"]["value"], found["usual"]["set_by"]) == ("2h", "--usual")
+        assert (found["lease"]["value"], found["lease"]["set_by"]) == ("1m", "BETIMES_UP_LEASE")
+        assert (tmp_path / "settings.json").stat().st_mode & 0o077 == 0, "it may hold passwords"
+        service.terminate()
+        assert service.wait(PATIENCE_S) == 0
+    refused = program("config", "--state", state, "--running")
+    assert (refused.code, "no service runs" in refused.err) == (1, True)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from betimes.cli.live.jobs.completing import complete_policy
 from betimes.cli.verbs import Json, Option, Several
-from betimes.errors import InputError
+from betimes.errors import InputError, NotReachable
 from betimes.service.access.address import default_state
 from betimes.service.access.peers import check_local
-from betimes.service.startup.config import SETTINGS, ServiceConfig, read_settings
+from betimes.service.startup.config import SETTINGS, Given, ServiceConfig, read_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.types import ASGIApp
 
     from betimes.service.api.context import Context
@@ -23,16 +25,21 @@ if TYPE_CHECKING:
 
 SEED = 1  # of a generated trace
 DEFAULT_SPEED = "3600"
+DEFAULT = "default"  # where a setting was set: nowhere
+IN_FORCE = "settings.json"  # in the state directory: the settings of the service that runs
+
+
+REPEATED = {"retune", "retune_objective", "retune_apply", "budget", "resource"}
+"""Settings that are given several times."""
 
 
 def _flags() -> dict[str, Any]:
     """An option for each setting of a service."""
-    repeated = {"retune", "retune_objective", "retune_apply", "budget", "resource"}
     switches = {"ray_open", "resize_gain", "run_as_me"}
     return {
         setting.name: Annotated[
             list[str] | None
-            if setting.name in repeated
+            if setting.name in REPEATED
             else bool | None
             if setting.name in switches
             else str | None,
@@ -119,6 +126,7 @@ def up(
     whether it compiles.
     """
     import asyncio
+    import json
     import logging
 
     if replay is None and not (units is jobs is promises is None and speed == DEFAULT_SPEED):
@@ -127,9 +135,9 @@ def up(
         )
     logging.basicConfig(level=logging.WARNING, format="betimes: %(message)s")
     logging.getLogger("betimes.service.compiling").setLevel(logging.INFO)
-    given = {at: each.value for at, each in read_settings(settings, config).items()}
+    given = read_settings(settings, config)
     chosen = ServiceConfig(
-        **given,
+        **{at: each.value for at, each in given.items()},
         as_copy=as_copy,
         accepts_loss=accept_loss,
         speed=_speed_of(speed),
@@ -138,10 +146,17 @@ def up(
     )
     if replay is not None:
         chosen = _replayed(chosen, replay, units, jobs)
-    asyncio.run(_serve(chosen, as_json))
+    asyncio.run(_serve(chosen, json.dumps(_settings_of(given)), as_json))
 
 
-def show_config(settings: Settings, config: ConfigFile = None, as_json: Json = False) -> None:
+def show_config(
+    settings: Settings,
+    config: ConfigFile = None,
+    running: Annotated[
+        bool, Option("--running", help="Show the settings of the service that runs, not of the next start.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Show the settings with which `betimes up` would start the service, and where each was set.
 
     What is printed is a file of settings: save it as config.toml in the state directory, and change what is to be
@@ -149,34 +164,53 @@ def show_config(settings: Settings, config: ConfigFile = None, as_json: Json = F
     """
     given = read_settings(settings, config)
     ServiceConfig(**{at: each.value for at, each in given.items()})  # check that they go together
+    state: Path = given["state"].value if "state" in given else default_state()
+    found = _in_force(state) if running else _settings_of(given)
     if as_json:
         from betimes.cli.render.as_json import print_json
 
-        print_json(
-            {
-                setting.name: {
-                    "value": given[at].written if at in given else setting.default,
-                    "set_by": given[at].where if at in given else "default",
-                    "help": setting.help,
-                }
-                for at, setting in SETTINGS.items()
-            }
-        )
+        print_json(found)
         return
     import json
     import textwrap
 
-    for at, setting in SETTINGS.items():
-        print("\n".join(textwrap.wrap(setting.help, 100, initial_indent="# ", subsequent_indent="# ")))
-        each = given.get(at)
-        if setting.name == "state":
-            print(f"# (now {each.value if each is not None else default_state()}; not set in a file)\n")
-        elif each is None:
-            print(
-                f"# {setting.name} = {json.dumps(setting.default) if setting.default is not None else '...'}\n"
-            )
+    for name, each in found.items():
+        print("\n".join(textwrap.wrap(each["help"], 100, initial_indent="# ", subsequent_indent="# ")))
+        written = json.dumps(each["value"]) if each["value"] is not None else "..."
+        if name == "state":
+            print(f"# (now {state}; not set in a file)\n")
+        elif each["set_by"] == DEFAULT:
+            print(f"# {name} = {written}\n")
         else:
-            print(f"{setting.name} = {json.dumps(each.written)}  # {each.where}\n")
+            print(f"{name} = {written}  # {each['set_by']}\n")
+
+
+def _settings_of(given: Mapping[str, Given]) -> dict[str, dict[str, Any]]:
+    """Every setting with its value as written, where it was set, and its help."""
+    return {
+        setting.name: {
+            "value": given[at].written if at in given else setting.default,
+            "set_by": given[at].where if at in given else DEFAULT,
+            "help": setting.help,
+        }
+        for at, setting in SETTINGS.items()
+    }
+
+
+def _in_force(state: Path) -> dict[str, dict[str, Any]]:
+    """The settings of the service that runs there. Raises NotReachable, InputError."""
+    import json
+
+    from betimes.service.access.address import read_address
+
+    try:
+        if read_address(state) is not None:
+            return json.loads((state / IN_FORCE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        pass
+    except PermissionError:
+        raise InputError(f"{state} belongs to another user, who alone reads the settings there") from None
+    raise NotReachable(f"no service runs with its state in {state}; start one with `betimes up`")
 
 
 def _page(backend: ServiceBackend, context: Context) -> ASGIApp:
@@ -221,14 +255,15 @@ def _speed_of(text: str) -> float:
     return speed
 
 
-async def _serve(chosen: ServiceConfig, as_json: bool) -> None:
-    """Run the service until a signal; a second signal ends it at once."""
+async def _serve(chosen: ServiceConfig, settings: str, as_json: bool) -> None:
+    """Run the service until a signal, with its settings in its state directory; a second signal ends it at once."""
     import asyncio
     import gc
     import signal
     from contextlib import AsyncExitStack
 
     from betimes.cli.live.replayed import told_as_it_goes
+    from betimes.files import write_private
     from betimes.service.startup.bootstrap import running
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -246,6 +281,8 @@ async def _serve(chosen: ServiceConfig, as_json: bool) -> None:
             await asyncio.wait((starting,))
             return
         service = starting.result()
+        write_private(chosen.state / IN_FORCE, settings)
+        stack.callback((chosen.state / IN_FORCE).unlink, missing_ok=True)
         # Modules and kernels stay, and each scan of them for garbage takes 80 ms.
         gc.collect()
         gc.freeze()
@@ -272,6 +309,7 @@ def _say(service: Service, chosen: ServiceConfig, as_json: bool) -> None:
     if as_json:
         ready = {
             "url": service.url,
+            **({"public_url": chosen.public_url} if chosen.public_url is not None else {}),
             "state": str(chosen.state),
             "policy": ledger.policy,
             "nodes": list(ledger.nodes),
@@ -289,6 +327,8 @@ def _say(service: Service, chosen: ServiceConfig, as_json: bool) -> None:
         jobs = standing(job.status.value for job in ledger.jobs.values())
         again = f", {controller.replayed} events replayed in {controller.recovery_s:.2f} s, {jobs}"
     print(f"Betimes listens at {service.url} (policy {ledger.policy}{again}).")
+    if chosen.public_url is not None:
+        print(f"Others connect to {chosen.public_url}.")
     if controller.scheduler.stands_by:
         print("You can submit now; jobs start when compilation is done (about a minute).")
     if chosen.local_users is not None:

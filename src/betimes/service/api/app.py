@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from betimes import __version__
 from betimes.service.access.auth import Tokens
+from betimes.service.access.pace import Buckets, Pace
 from betimes.service.access.peers import Peers
 from betimes.service.access.rights import Rights
 from betimes.service.api import failures
@@ -38,6 +39,7 @@ def create_app(
     local_metrics: bool = False,
     rights: Rights | None = None,
     peers: Peers | None = None,
+    pace: Pace | None = None,
 ) -> FastAPI:
     """The HTTP API over a controller.
 
@@ -45,6 +47,7 @@ def create_app(
     streams (`serve` does so through `app.state.context.closing`). page: makes what answers all paths that are not the
     API's, at the first request for one of them. metrics: makes the text of `/metrics`; with `local_metrics` callers on
     this machine need no token for it. rights: of the roles. peers: callers over the Unix socket, who need none.
+    pace: of the requests of each token but an operator's on this machine; null: any.
     """
     app = FastAPI(
         **about(__version__),
@@ -62,6 +65,7 @@ def create_app(
         metrics,
         local_metrics,
         peers,
+        Buckets(pace) if pace is not None else None,
     )
     routers = (
         jobs.router,

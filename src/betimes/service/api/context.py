@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, cast
@@ -13,6 +14,8 @@ from fastapi.security.base import SecurityBase
 
 from betimes.errors import Refused, Unknown
 from betimes.service.access.auth import Caller, Tokens, attempt_of, bearer
+from betimes.service.access.host_names import is_loopback
+from betimes.service.access.pace import Buckets
 from betimes.service.access.peers import PEER, Peers
 from betimes.service.access.rights import Action, Rights
 from betimes.service.api.failures import Rejected, Unauthenticated
@@ -35,6 +38,7 @@ class Context:
     metrics: Callable[[], Awaitable[bytes]] | None = None  # in Prometheus's text format; null: there are none
     local_metrics: bool = False  # callers on this machine need no token for them
     peers: Peers | None = None  # callers over the Unix socket; null: there is none
+    buckets: Buckets | None = None  # null: no token makes too many requests
 
     def check_specs(self, caller: Caller, specs: Sequence[JobSpec]) -> None:
         """Raise Refused for what only operators' jobs may have: a command that the service itself runs, as itself."""
@@ -72,6 +76,22 @@ class Context:
                 self.rights.check(caller, action, owner, number)
         return found
 
+    def count(self, request: Request, token: str, role: str = "") -> None:
+        """Count a request of a token; not those of an operator on this machine. Raises Rejected."""
+        if self.buckets is None:
+            return
+        if role == "operator" and (request.client is None or is_loopback(request.client.host)):
+            return
+        if wait_s := self.buckets.take(token):
+            pace = self.buckets.pace
+            raise Rejected(
+                429,
+                "too-many",
+                f"this token makes more requests than {pace.per_s:g} a second, {pace.burst:g} at once; nothing was "
+                f"done, try again in {wait_s:.2g} s",
+                headers={"Retry-After": str(math.ceil(wait_s))},
+            )
+
 
 # The dependencies are coroutines because FastAPI runs plain functions in threads, which cost more than they do.
 async def context(request: Request) -> Context:
@@ -105,15 +125,17 @@ async def caller_of(request: Request) -> Caller:
 
     Raises Unauthenticated; Rejected for a run's token; NotAllowed.
     """
-    token = bearer(request.headers)
+    token, here = bearer(request.headers), await context(request)
     if not token and (peer := await _peer(request)) is not None:
+        here.count(request, f"unix:{peer.user}", peer.role)
         return peer
     if not token:
         raise Unauthenticated(
             "a token is needed: Authorization: Bearer TOKEN; the operator's is in STATE/token"
         )
-    caller = (await context(request)).tokens.caller(token)
+    caller = here.tokens.caller(token)
     if caller is not None:
+        here.count(request, token, caller.role)
         return caller
     if attempt_of(token) is not None:
         raise Rejected(
@@ -138,6 +160,7 @@ class _Run(_Bearer):
         token = bearer(request.headers)
         if not token:
             raise Unauthenticated("a run's token is needed: Authorization: Bearer BETIMES_RUN_TOKEN")
+        (await context(request)).count(request, token)
         return token
 
 

@@ -72,14 +72,16 @@ _MEANING = {
     414: ("The URL is too long.", "too-large", "the URL has at most 8192 bytes here, not 10497", None),
     415: ("The body is not sent as what it should be.", "unsupported-media-type", "send it as application/json", None),
     422: ("The request cannot be carried out.", "refused", "cpu: 96 cores; the largest node has 64", "cpu"),
+    429: ("This token makes too many requests.", "too-many", "nothing was done, try again in 0.2 s", None),
     431: ("The headers are too long.", "too-large", "the headers have at most 16384 bytes here", None),
     503: ("Not now: starting, stopping, or the store cannot be written.", "unavailable", "the disk is full", None),
 }  # fmt: skip
 
 
 def failing(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The error responses of a route."""
-    return {status: _failure(status) for status in statuses}
+    """The error responses of a route; one that asks for a token counts its requests."""
+    counted = (429,) if 401 in statuses else ()
+    return {status: _failure(status) for status in (*statuses, *counted)}
 
 
 def body(model: type[Any], *others: type[Any], examples: dict[str, Any]) -> dict[str, Any]:

@@ -1,20 +1,49 @@
-"""Housekeeping of the database: finished jobs go after a while, old events to files; last uses of tokens are noted."""
+"""Housekeeping: finished jobs and their folders go after a while, old events to files; uses of tokens are noted."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import shutil
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from betimes import __version__
 from betimes.errors import StoreError
 from betimes.service.access.auth import Tokens
+from betimes.service.executors.supervision import files
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.store.batch import Batch, Snapshot
 from betimes.service.store.store import Store
 from betimes.service.uploads.kept import Uploads
+from betimes.units import Keep
+
+LONGEST_PAUSE_S = 3600.0  # between two rounds
+USES_S = 60.0  # likewise, of the last uses of tokens
+FIRST_PAUSE_S = 60.0  # a start has other things to do
+DAY_S = 86_400.0
+RUNS_KEPT, EVENTS_KEPT = Keep(365 * DAY_S), Keep(90 * DAY_S)
+EMPTY_KEPT_S = 7 * DAY_S  # a backup as old finds runs that have ended since by their folders
+_ENOUGH = 1.1  # times what is kept: then the rest goes
+_OF_SUPERVISOR = {files.LAUNCH, files.SHIM, files.EXIT, files.LOCK, files.RESERVED, files.INPUT}
+_EMPTY = {files.LOG, files.ERRORS}  # of a run that has printed nothing
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long things are kept; None: for ever.
+
+    finished_s: jobs that are over, with their rows and all else. runs: their folders, with their output. events: in the
+    database, before they go to files.
+    """
+
+    finished_s: float | None = None
+    runs: Keep = RUNS_KEPT
+    events: Keep = EVENTS_KEPT
 
 
 def keep_snapshot(store: Store, upto: int, default_run_s: float) -> None:
@@ -27,34 +56,22 @@ def keep_snapshot(store: Store, upto: int, default_run_s: float) -> None:
     store.commit(Batch(snapshot=snapshot))
 
 
-LONGEST_PAUSE_S = 3600.0  # between two rounds
-USES_S = 60.0  # likewise, of the last uses of tokens
-
-log = logging.getLogger(__name__)
-
-
 async def keep_up(
     store: Store,
-    runs: Path,
-    finished_s: float | None,
-    events_s: float | None,
+    state: Path,
+    retention: Retention,
     clock: Clock | VirtualClock,
     default_run_s: float,
 ) -> None:
-    """Tidy in rounds, beside everything else. A store that cannot be written is tried again in the next one.
-
-    finished_s: how long jobs that are over are kept, with their runs, quotes and output; events_s: how long events are
-    kept in the database; null: for ever.
-    """
-    spans = [span for span in (finished_s, events_s) if span is not None]
-    if not spans:
-        return
-    pause_s = min(LONGEST_PAUSE_S, min(spans) / 10)
+    """Tidy in rounds, beside everything else. A store that cannot be written is tried again in the next one."""
+    spans = (retention.finished_s, retention.runs.age_s, retention.events.age_s)
+    pause_s = min([LONGEST_PAUSE_S, *(span / 10 for span in spans if span is not None)])
+    await asyncio.sleep(min(FIRST_PAUSE_S, pause_s))
     while True:
         try:
-            await asyncio.to_thread(tidy, store, runs, finished_s, events_s, clock.now_s(), default_run_s)
-        except StoreError as error:
-            log.warning("what is old stays in the database for now: %s", error)
+            await asyncio.to_thread(tidy, store, state, retention, clock.now_s(), default_run_s)
+        except (StoreError, OSError) as error:
+            log.warning("what is old stays for now: %s", error)
         await asyncio.sleep(pause_s)
 
 
@@ -84,31 +101,90 @@ def tidy_uploads(store: Store, uploads: Uploads) -> None:
         uploads.remove(set(old) - store.uploads())
 
 
-def tidy(
-    store: Store,
-    runs: Path,
-    finished_s: float | None,
-    events_s: float | None,
-    now_at: float,
-    default_run_s: float,
-) -> None:
-    """One round; `runs` has a folder a job. Raises StoreError; may run in any thread."""
-    if finished_s is not None and store.retain(now_at - finished_s):
-        _drop_output(store, runs)
-    if events_s is not None:
-        upto = store.last_before(now_at - events_s)
-        if upto > store.archived_upto:
-            newest = store.latest_snapshot()
-            if newest is None or newest.event_id < upto:
-                keep_snapshot(store, upto, default_run_s)
-            store.archive(upto)
+def tidy(store: Store, state: Path, retention: Retention, now_at: float, default_run_s: float) -> None:
+    """One round. Raises StoreError, OSError; may run in any thread."""
+    forgotten = 0 if retention.finished_s is None else store.retain(now_at - retention.finished_s)
+    _tidy_runs(store, state, retention.runs, now_at, forgets=forgotten > 0)
+    upto = _events_beyond(store, retention.events, now_at)
+    if upto > store.archived_upto:
+        newest = store.latest_snapshot()
+        if newest is None or newest.event_id < upto:
+            keep_snapshot(store, upto, default_run_s)
+        store.archive(upto)
 
 
-def _drop_output(store: Store, runs: Path) -> None:
-    """Remove output of jobs that the store no longer has: a job has a row before it has a folder."""
-    for folder in runs.iterdir() if runs.is_dir() else ():
-        if folder.name.isdecimal() and store.job(int(folder.name)) is None:
-            try:
-                shutil.rmtree(folder)
-            except OSError as error:  # others can be removed nevertheless
-                log.warning("what job %s has printed cannot be removed: %s", folder.name, error)
+def _events_beyond(store: Store, keep: Keep, now_at: float) -> int:
+    """The last event that is to go to a file; a tenth of what is kept goes at once, so that files are few."""
+    upto, first = 0, store.archived_upto + 1
+    if keep.age_s is not None and store.last_before(now_at - _ENOUGH * keep.age_s) >= first:
+        upto = store.last_before(now_at - keep.age_s)
+    if keep.bytes is not None and store.last_beyond(round(_ENOUGH * keep.bytes)) >= first:
+        upto = max(upto, store.last_beyond(keep.bytes))
+    return upto
+
+
+def _tidy_runs(store: Store, state: Path, keep: Keep, now_at: float, *, forgets: bool) -> None:
+    """Remove folders of jobs that are over: too old ones, those with nothing in them, the oldest beyond an amount.
+
+    forgets: also those of jobs that the store does not know.
+    """
+    runs = state / "runs"
+    folders = {
+        int(path.name): path for path in (runs.iterdir() if runs.is_dir() else ()) if path.name.isdecimal()
+    }
+    known = store.finished(list(folders))
+    for job, path in sorted(folders.items()):
+        if job not in known:
+            gone = forgets  # a job has a row before it has a folder
+        else:
+            finished_at = known[job]
+            gone = finished_at is not None and (
+                (keep.age_s is not None and finished_at < now_at - keep.age_s)
+                or (finished_at < now_at - EMPTY_KEPT_S and _is_empty(path))
+            )
+        if gone and _is_removed(path):
+            del folders[job]
+            with suppress(OSError):  # it holds something, or is not there
+                (state / "checkpoints" / str(job)).rmdir()
+    if keep.bytes is None:
+        return
+    sizes = {job: _size_bytes(path) for job, path in folders.items()}
+    over = sorted((at, job) for job, at in known.items() if at is not None and job in folders)
+    left = sum(sizes.values())
+    for _, job in over:
+        if left <= keep.bytes:
+            break
+        if _is_removed(folders[job]):
+            left -= sizes[job]
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether none of a job's runs has left anything but the files of service and supervisor, its end among them."""
+    for run in folder.iterdir():
+        for path in run.iterdir() if run.is_dir() else (run,):
+            if path.name == files.JOB_FOLDER:
+                if any(path.iterdir()):
+                    return False
+            elif path.name not in _OF_SUPERVISOR and (path.name not in _EMPTY or path.stat().st_size):
+                return False
+        if not (run / files.EXIT).exists():
+            return False
+    return True
+
+
+def _size_bytes(folder: Path) -> int:
+    """The room that a folder takes on the disk, as far as it is still there."""
+    total = 0
+    for path in (folder, *folder.rglob("*")):
+        with suppress(FileNotFoundError):
+            total += path.lstat().st_blocks * 512
+    return total
+
+
+def _is_removed(folder: Path) -> bool:
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:  # others can be removed nevertheless
+        log.warning("what job %s has printed cannot be removed: %s", folder.name, error)
+        return False
+    return True

@@ -51,6 +51,7 @@ from betimes.service.runtime.health import Readiness, health_of
 from betimes.service.runtime.helps import Helps, changes_for
 from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
 from betimes.service.runtime.promises import Promises
+from betimes.service.runtime.retention import EMPTY_KEPT_S
 from betimes.service.runtime.to_views import (
     displaced_by,
     event_view,
@@ -481,6 +482,13 @@ class ServiceBackend:
         if cluster is None:
             if rank:
                 raise Unknown(f"attempt {last} of job {number} ran on one node, and has no rank {rank}")
+            old_at = self.scheduler.now_at - EMPTY_KEPT_S
+            is_old = row["finished_at"] is not None and row["finished_at"] < old_at
+            if is_old and not await asyncio.to_thread(folder.exists):
+                raise Unknown(
+                    f"no output of job {number} is kept: it has printed nothing, or is over for longer than output is "
+                    "kept (betimes up --keep-runs)"
+                )
             return LocalLog(folder / "log", tail)
         rows = await asyncio.to_thread(self.controller.store.runs, number)
         places = next((run["places"] for run in rows if run["number"] == last), [])

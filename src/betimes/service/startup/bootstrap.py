@@ -20,6 +20,7 @@ from betimes.cluster import read_cluster
 from betimes.errors import Conflict, InputError, ServiceError
 from betimes.policies.loading import only_policies_below
 from betimes.service.access.auth import RunTokens, Tokens, operator_token
+from betimes.service.access.host_names import is_loopback
 from betimes.service.access.peers import Peers, check_local
 from betimes.service.access.rights import Rights
 from betimes.service.access.unix_users import Owners, owners_of_jobs
@@ -45,7 +46,14 @@ from betimes.service.runtime.notifications import UPTO, Notifier
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replay import Source
-from betimes.service.runtime.retention import keep_up, keep_uploads, keep_uses
+from betimes.service.runtime.retention import (
+    EVENTS_KEPT,
+    RUNS_KEPT,
+    Retention,
+    keep_up,
+    keep_uploads,
+    keep_uses,
+)
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.engine_factory import Settings
@@ -55,12 +63,13 @@ from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.startup.config import ServiceConfig
 from betimes.service.startup.in_memory import admit_virtual_nodes
-from betimes.service.startup.server import serve
+from betimes.service.startup.server import Encrypted, serve
 from betimes.service.store.batch import Batch
 from betimes.service.store.belonging import COPIED
 from betimes.service.store.store import Store, default_url
 from betimes.service.tuning.retune import Retune, parse_retune
 from betimes.service.uploads.kept import Uploads, uploads_of
+from betimes.units import Keep
 
 log = logging.getLogger(__name__)
 
@@ -249,25 +258,39 @@ async def _serving(
         local_metrics=config.metrics == "local",
         rights=Rights(reads_all=config.read_all),
         peers=_peers(controller, config, operator.user),
+        pace=config.rate_limit,
     )
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
+    encrypted = None
+    if config.listen and config.certificate is not None and config.key is not None:
+        encrypted = Encrypted(config.listen, config.port, config.certificate, config.key)
+    elif config.listen and not is_loopback(config.listen):
+        log.warning(
+            "others connect to %s without encryption, and tokens with it; where you do not trust the network, give "
+            "--certificate and --key, or let a proxy do that",
+            config.listen,
+        )
+    is_open = config.listen is not None and encrypted is None
     serving = asyncio.ensure_future(
         serve(
             app,
-            config.listen or "127.0.0.1",
-            config.port,
+            (config.listen if is_open else None) or "127.0.0.1",
+            config.port if encrypted is None else 0,
             state=config.state,
             stop=stop,
-            listen=config.listen is not None,
+            listen=is_open,
             listening=listening,
             local=launches.socket,
+            encrypted=encrypted,
         )
     )
     try:
         await asyncio.wait((serving, listening), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             serving.result()
-        launches.url = listening.result()
+        url = listening.result()
+        is_alone = config.ray is None and config.fleet is None
+        launches.url = url if is_alone or config.public_url is None else config.public_url
         if known:
             await controller.adopt()
             promises.catch_up()
@@ -276,9 +299,12 @@ async def _serving(
         controller.background.go(
             keep_up(
                 store,
-                launches.runs,
-                config.keep_finished_s,
-                config.keep_events_s,
+                config.state,
+                Retention(
+                    config.keep_finished_s,
+                    config.keep_runs or (Keep() if replays else RUNS_KEPT),
+                    config.keep_events or (Keep() if replays else EVENTS_KEPT),
+                ),
                 controller.clock,
                 config.default_run_s,
             )
@@ -289,7 +315,7 @@ async def _serving(
         failed = _first_failure(serving, deciding)
         try:
             async with Notifier(controller, config.notify):
-                yield Service(launches.url, token, controller, backend, store, failed)
+                yield Service(url, token, controller, backend, store, failed)
         finally:
             stop.set()
             await kernels.close()  # or requests that wait for it would get no answer until it is done

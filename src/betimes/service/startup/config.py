@@ -6,6 +6,7 @@ the same names (`keep_events = "30d"`). The file is `config.toml` of the state d
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from betimes.errors import InputError
 from betimes.service.access.address import default_state
+from betimes.service.access.pace import Pace
 from betimes.service.access.peers import check_local
 from betimes.service.machines.budgets import Budgets, parse_budgets
 from betimes.service.spec.spelling import parse_resources, with_full_names
-from betimes.units import parse_duration, parse_gib
+from betimes.units import Keep, parse_duration, parse_gib, parse_keep
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -119,6 +121,19 @@ def _local_users(value: Any) -> str:
     return value
 
 
+def _pace(value: Any) -> Pace | None:
+    if value == "off":
+        return None
+    per_s, _, burst = _written(value).partition(":")
+    try:
+        pace = Pace(float(per_s), float(burst or per_s))
+    except ValueError:
+        pace = Pace(0.0, 0.0)
+    if not (0.0 < pace.per_s < math.inf and 1.0 <= pace.burst < math.inf):
+        raise ValueError("give a number above 0 and how many at once, at least 1, such as 50:500; or off")
+    return pace
+
+
 def _fleet(value: Any) -> str:
     if value != "local" and not (
         isinstance(value, str) and value.removeprefix("command:") not in ("", value)
@@ -212,6 +227,16 @@ class ServiceConfig:
             "FILE",
         ),
     )
+    certificate: Path | None = field(
+        default=None,
+        metadata=_told(
+            "certificate",
+            "Let others connect with TLS only, at --listen and --port: a certificate in PEM, with those between it and "
+            "its authority. This machine goes on without, on loopback.",
+            _path,
+            "FILE",
+        ),
+    )
     run_as_me: bool = field(
         default=False,
         metadata=_told(
@@ -219,6 +244,20 @@ class ServiceConfig:
             "Run the jobs of all users as the service's own user. By default jobs run as their owners where the "
             "service runs as root; where it does not, and on other machines, jobs of others are refused.",
             _yes,
+        ),
+    )
+    key: Path | None = field(
+        default=None, metadata=_told("key", "The key of --certificate, in PEM.", _path, "FILE")
+    )
+    rate_limit: Pace | None = field(
+        default=Pace(200.0, 2000.0),
+        metadata=_told(
+            "rate_limit",
+            "Requests a second that each token may make, and behind a colon how many at once after a rest; off: any "
+            "number. An operator on this machine is never limited.",
+            _pace,
+            "N:BURST|off",
+            "200:2000",
         ),
     )
     metrics: Literal["token", "local", "off"] = field(
@@ -381,13 +420,25 @@ class ServiceConfig:
             "TIME",
         ),
     )
-    keep_events_s: float | None = field(
+    keep_runs: Keep | None = field(
+        default=None,
+        metadata=_told(
+            "keep_runs",
+            "Remove what jobs printed, and their folders, so long after their end, or the oldest beyond an amount: "
+            "30d, 20GiB, both as 30d,20GiB, or never. The jobs stay known.",
+            lambda value: parse_keep(_written(value)),
+            "TIME|SIZE",
+            "365d",
+        ),
+    )
+    keep_events: Keep | None = field(
         default=None,
         metadata=_told(
             "keep_events",
-            "Move events that are older to files in DIR/archive; by default never.",
-            _some_seconds,
-            "TIME",
+            "Move events that are older, or beyond an amount, to files in DIR/archive: 30d, 1GiB, both, or never.",
+            lambda value: parse_keep(_written(value)),
+            "TIME|SIZE",
+            "90d",
         ),
     )
     notify: str | None = field(
@@ -522,9 +573,21 @@ class ServiceConfig:
             )
         if self.fleet not in (None, "local") and self.cloud is None:
             raise InputError(f"--fleet {self.fleet}: say what there is to rent (--cloud FILE.toml)")
+        if (self.certificate is None) != (self.key is None):
+            raise InputError("--certificate and --key belong together; give both")
+        if self.certificate is not None and not (self.listen and self.port):
+            raise InputError("--certificate: say where others connect (--listen ADDRESS --port N)")
         if self.cluster is not None and (self.nodes is not None or self.cloud is not None):
             option = "--nodes" if self.nodes is not None else "--cloud"
             raise InputError(f"--cluster: {option} is given too; leave one of them out")
+
+    @property
+    def public_url(self) -> str | None:
+        """The address for others, where it is encrypted."""
+        if self.certificate is None or self.listen is None:
+            return None
+        host = self.listen.strip("[]")
+        return f"https://[{host}]:{self.port}" if ":" in host else f"https://{host}:{self.port}"
 
     @property
     def has_virtual_nodes(self) -> bool:

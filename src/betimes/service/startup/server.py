@@ -9,6 +9,7 @@ import socket
 from collections.abc import Generator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import h11
 import uvicorn
@@ -21,9 +22,21 @@ from betimes.service.access.host_names import is_loopback
 from betimes.service.access.peers import PEER, local_socket, peer_of
 from betimes.service.api.limits import MOST_HEADER_BYTES, MOST_URL_BYTES
 
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
 GOODBYE_S = 5  # for answers under way; readers who do not read are cut off then
 BACKLOG = 2048  # connections that wait to be accepted
 HEAD_S = 10.0  # in which a request's line and headers must have come, from its first byte or the connection's begin
+
+
+class Encrypted(NamedTuple):
+    """Where others may connect with TLS, and the files in PEM that show who answers."""
+
+    host: str
+    port: int
+    certificate: Path  # and those of the authorities between, behind it
+    key: Path
 
 
 async def serve(
@@ -36,14 +49,16 @@ async def serve(
     listen: bool = False,
     listening: asyncio.Future[str] | None = None,
     local: Path | None = None,
+    encrypted: Encrypted | None = None,
 ) -> None:
     """Serve until `stop` is set; then end the streams, let answers under way finish, and return.
 
     Port 0 is that of the last service with this state, the only one its running jobs know, or else a free one. The URL
-    is in STATE/address as long as the service listens, and is given to `listening`. local: a Unix socket for the other
-    users of the machine, beside that; the kernel tells who is at the other end (`PEER` in a request's state).
-    Signals are left to the caller. Raises InputError for a host beyond loopback without `listen`, or one that cannot
-    be listened on; ServiceError if the port is taken or the server dies.
+    is in STATE/address as long as the service listens, and is given to `listening`. Beside it, local: a Unix socket for
+    the other users of the machine, where the kernel tells who is at the other end (`PEER` in a request's state);
+    encrypted: an address for others.
+    Signals are left to the caller. Raises InputError for a host beyond loopback without `listen`, one that cannot be
+    listened on, or a certificate that cannot be used; ServiceError if a port is taken or the server dies.
     """
     if not listen and not is_loopback(host):
         raise InputError(f"{host} is not a loopback address; `--listen {host}` says that others may connect")
@@ -52,7 +67,12 @@ async def serve(
         url = _url(host, bound)
         # uvicorn would listen only a moment later, and clients must find an open door behind the address.
         bound.listen(BACKLOG)
-        beside = [stack.enter_context(local_socket(local))] if local is not None else []
+        beside: list[tuple[socket.socket, SSLContext | None]] = []
+        if local is not None:
+            beside.append((stack.enter_context(local_socket(local)), None))
+        if encrypted is not None:
+            shown_by = _certified(encrypted)
+            beside.append((stack.enter_context(_bound(encrypted.host, encrypted.port)), shown_by))
         server = _Server(_config(app), beside)
         running = asyncio.ensure_future(server.serve(sockets=[bound]))
         stopping = asyncio.ensure_future(stop.wait())
@@ -76,10 +96,27 @@ async def serve(
                 running.exception()
 
 
-class _Server(uvicorn.Server):
-    """beside: sockets besides those that are given to `serve`, and without what encrypts those."""
+def _certified(encrypted: Encrypted) -> SSLContext:
+    import ssl  # takes a while, and few services need it
 
-    def __init__(self, config: uvicorn.Config, beside: Sequence[socket.socket]) -> None:
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        made.load_cert_chain(encrypted.certificate, encrypted.key, password=lambda: b"")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+        raise InputError(
+            f"--certificate {encrypted.certificate}, --key {encrypted.key}: cannot be used together ({reason}); give "
+            "two files in PEM that this user can read, the key without a password"
+        ) from None
+    return made
+
+
+class _Server(uvicorn.Server):
+    """beside: sockets besides those that are given to `serve`, and what encrypts each."""
+
+    def __init__(
+        self, config: uvicorn.Config, beside: Sequence[tuple[socket.socket, SSLContext | None]]
+    ) -> None:
         super().__init__(config)
         self._beside = beside
 
@@ -89,9 +126,9 @@ class _Server(uvicorn.Server):
         answering = partial(
             _Protocol, self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
-        for sock in self._beside:
+        for sock, context in self._beside:
             loop = asyncio.get_running_loop()
-            self.servers.append(await loop.create_server(answering, sock=sock, backlog=BACKLOG))
+            self.servers.append(await loop.create_server(answering, sock=sock, ssl=context, backlog=BACKLOG))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

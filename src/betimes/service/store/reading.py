@@ -9,7 +9,7 @@ from itertools import dropwhile, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, Text, cast, func, select, true
+from sqlalchemy import Select, Text, case, cast, func, select, true
 
 from betimes.errors import StoreArchived
 from betimes.service.access.auth import KeptToken
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 ARCHIVED_UPTO = "store.archived_upto"  # in `meta`
 _JOBS_AT_ONCE = 1000
-_UPLOAD = re.compile('"upload":"([0-9a-f]{64})"')
+_EVENT_BYTES = 100  # of an event beside its data, and its place in indexes
+UPLOAD = re.compile('"upload":"([0-9a-f]{64})"')
 _EVENTS, _JOBS, _RUNS, _QUOTES = schema.events, schema.jobs, schema.runs, schema.quotes
 _TOKENS, _META, _SNAPSHOTS = schema.tokens.c, schema.meta.c, schema.snapshots.c
 
@@ -91,6 +92,15 @@ class Reader:
         kept = range(self.archived_upto, self.last_event_id())
         return kept.start + bisect_left(kept, at, key=lambda before: self.events(before, 1)[0].at_s)
 
+    def last_beyond(self, size_bytes: int) -> int:
+        """The last event before the newest ones that take so much room; 0: all kept ones take less."""
+        room = func.length(cast(_EVENTS.c.data, Text)) + _EVENT_BYTES
+        sums = select(
+            _EVENTS.c.event_id, func.sum(room).over(order_by=_EVENTS.c.event_id.desc()).label("room")
+        )
+        each = sums.subquery()
+        return self._one(select(func.max(each.c.event_id)).where(each.c.room > size_bytes)) or 0
+
     @property
     def archived_upto(self) -> int:
         """The last event kept only in a file; 0: none is."""
@@ -152,6 +162,17 @@ class Reader:
         """The runs of a job, or of an array, with the specification of each one's job."""
         return self._rows(runs_of(number))
 
+    def finished(self, job_ids: Sequence[int]) -> dict[int, float | None]:
+        """Those of these jobs that there are, and when each was over; None: it is not."""
+        at = case((_JOBS.c.status.in_(schema.OVER), _JOBS.c.finished_at))
+        found: dict[int, float | None] = {}
+        for start in range(0, len(job_ids), _JOBS_AT_ONCE):
+            some = job_ids[start : start + _JOBS_AT_ONCE]
+            with self._database.reading() as connection:
+                rows = connection.execute(select(_JOBS.c.job_id, at).where(_JOBS.c.job_id.in_(some)))
+                found.update(tuple(row) for row in rows)
+        return found
+
     def live_jobs(self) -> list[Row]:
         """The jobs that are not over, oldest first."""
         return self._rows(select(_JOBS).where(_JOBS.c.status.in_(schema.LIVE)).order_by(_JOBS.c.job_id))
@@ -165,7 +186,7 @@ class Reader:
         while True:
             with self._database.reading() as connection:
                 rows = connection.execute(query.where(_JOBS.c.job_id > after).limit(_JOBS_AT_ONCE)).all()
-            found.update(upload for _, spec in rows for upload in _UPLOAD.findall(spec))
+            found.update(upload for _, spec in rows for upload in UPLOAD.findall(spec))
             if len(rows) < _JOBS_AT_ONCE:
                 return found
             after = rows[-1][0]

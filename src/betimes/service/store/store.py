@@ -10,10 +10,10 @@ from dataclasses import asdict
 from pathlib import Path
 from uuid import uuid4
 
-from sqlalchemy import Delete, delete, insert, inspect, make_url, select, true, tuple_, update
+from sqlalchemy import Delete, delete, make_url, select, true, tuple_, update
 from sqlalchemy.exc import ArgumentError
 
-from betimes.errors import StoreError, StoreRefused, StoreTooNew, StoreUnreachable
+from betimes.errors import StoreError, StoreRefused, StoreUnreachable
 from betimes.service.access.address import LOCK_FILE
 from betimes.service.access.auth import KeptToken
 from betimes.service.store.archiving import Archive
@@ -24,6 +24,7 @@ from betimes.service.store.databases.database import Database
 from betimes.service.store.databases.ownership import FileLock
 from betimes.service.store.databases.postgres import Postgres
 from betimes.service.store.databases.sqlite import InMemory, SQLite
+from betimes.service.store.databases.upgrades import bring_up_to_date
 from betimes.service.store.reading import Reader
 from betimes.service.store.writing import Writer, numbered
 
@@ -92,7 +93,7 @@ class Store(Reader):
                 noted = LastEvent(folder)
                 database.own()
                 meta = find_log(database, folder, noted, as_copy, accepts_loss)
-                _bring_up_to_date(database)
+                bring_up_to_date(database)
                 return cls(database, folder, meta, lock, noted)
         except BaseException:
             if noted is not None:
@@ -106,7 +107,7 @@ class Store(Reader):
         """An empty store that ends with this process, for tests and trials. folder: where archives go."""
         database = InMemory(Path(folder).absolute())
         database.own()
-        _bring_up_to_date(database)
+        bring_up_to_date(database)
         return cls(database, database.folder, {LOG: uuid4().hex})
 
     def close(self) -> None:
@@ -266,40 +267,6 @@ class Store(Reader):
         if written:
             self._last_event = numbered(doubted, before)
         return written and batch == doubted
-
-
-def _bring_up_to_date(database: Database) -> None:
-    """Make the tables of an empty database, all in one transaction, or check that they are those of this version.
-
-    Raises StoreTooNew where a later version has been here, StoreError where an unreleased one has, or where the tables
-    are another program's.
-    """
-    with database.reading() as connection:
-        there = set(inspect(connection).get_table_names())
-        found = (
-            connection.scalar(select(schema.version.c.version_num)) if schema.version.name in there else None
-        )
-    if found == schema.VERSION:
-        return
-    if found is None and there & set(schema.metadata.tables):
-        raise StoreError(
-            f"{database.name}: holds tables of another program ({', '.join(sorted(there)[:5])}); "
-            "give Betimes an empty database"
-        )
-    if found is not None and found < schema.VERSION:
-        raise StoreError(
-            f"{database.name}: was written by an unreleased version of Betimes (its tables are {found}, this version "
-            f"knows {schema.VERSION}), which this one cannot read; let that version finish its jobs, and start this "
-            "one with another database and state directory (betimes up --state DIR)"
-        )
-    if found is not None:
-        raise StoreTooNew(
-            f"{database.name}: was written by a newer version of Betimes (its tables are {found}, "
-            f"this version knows {schema.VERSION}); install the newer version"
-        )
-    with database.writing() as connection:
-        schema.metadata.create_all(connection, checkfirst=False)
-        connection.execute(insert(schema.version).values(version_num=schema.VERSION))
 
 
 def _database(url: str, folder: Path, busy_s: float) -> Database:

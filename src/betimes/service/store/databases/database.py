@@ -71,6 +71,10 @@ class Database(ABC):
         """End a transaction so that it lasts."""
         driver.commit()
 
+    def keep_copy(self, version: str) -> Path | None:
+        """Copy the database, whose tables are of `version`, beside itself; None: only its server can."""
+        return None
+
     def settle(self) -> bool:
         """Whether a commit whose answer was lost has been written; to be asked before the next one."""
         return False

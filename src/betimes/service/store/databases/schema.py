@@ -1,4 +1,4 @@
-"""The tables. Until the first release a change of them is another VERSION; after it, also a migration of the last one.
+"""The tables. A change of them is another VERSION and an upgrade of the last one (`upgrades`).
 
 Instants are seconds since 1970. Documents are JSON in text, kept to the letter (`json` on PostgreSQL, not `jsonb`, so
 that a number read back is the number written).

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from betimes.service.store.databases.ownership import FileLock
 _WRITER_CACHE_KIB = 32 * 1024
 _READER_CACHE_KIB = 4 * 1024
 _LARGEST_IDLE_WAL = 64 << 20  # bytes; room beyond it after a burst is given back
+_COPIED_PAGES = 512  # between two looks at signals
 _READERS = 8  # connections that stay open; more are opened as needed
 
 
@@ -104,6 +105,16 @@ class SQLite(Database):
             )
         sync(path.parent)
 
+    def keep_copy(self, version: str) -> Path:
+        """Copy the file; the copy is whole, or not there."""
+        target = self.path.with_name(f"{self.path.name}.{version}")
+        draft = target.with_name(f".{target.name}.part")
+        draft.unlink(missing_ok=True)
+        copy_database(self.path, draft)
+        draft.replace(target)
+        sync(target.parent)
+        return target
+
     def _begin(self, cursor: sqlite3.Cursor) -> None:
         cursor.execute("BEGIN IMMEDIATE")
 
@@ -135,6 +146,25 @@ class SQLite(Database):
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+
+def copy_database(path: Path, target: Path) -> None:
+    """Copy a database as of one instant to a new file, readable by its owner only; nobody who writes to it waits.
+
+    Raises sqlite3.Error, OSError.
+    """
+    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    with (
+        closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None)) as source,
+        closing(sqlite3.connect(target)) as copy,
+    ):
+        source.execute("PRAGMA query_only = ON")
+        # Without a transaction that holds this instant, each commit of another process begins the copy anew.
+        source.execute("BEGIN")
+        source.execute("SELECT 1 FROM sqlite_master").fetchone()
+        source.backup(copy, pages=_COPIED_PAGES)
+        copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+    sync(target)
 
 
 class InMemory(Database):
