@@ -95,6 +95,12 @@ VERBS = {
     "nodes add": Verb(f"{_MACHINES}.nodes", "add"),
     "nodes drain": Verb(f"{_MACHINES}.nodes", "drain"),
     "nodes undrain": Verb(f"{_MACHINES}.nodes", "undrain"),
+    "maintenance": Verb(
+        f"{_MACHINES}.maintenance", "list_windows", "Keep jobs off machines that are to be worked on, in time."
+    ),
+    "maintenance list": Verb(f"{_MACHINES}.maintenance", "list_windows"),
+    "maintenance add": Verb(f"{_MACHINES}.maintenance", "add"),
+    "maintenance remove": Verb(f"{_MACHINES}.maintenance", "remove"),
     "policy": Verb(f"{_POLICY}.policy", "show", "Show the policy in force, or put another in its place."),
     "policy show": Verb(f"{_POLICY}.policy", "show"),
     "policy set": Verb(f"{_POLICY}.policy", "put"),

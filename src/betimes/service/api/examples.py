@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from betimes.service.api.models import JobList, NodeList, SubmittedBatch
+from betimes.service.api.models import JobList, MaintenanceList, NodeList, SubmittedBatch
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
@@ -28,6 +28,7 @@ from betimes.service.views.models import (
     JobStory,
     JobView,
     Lease,
+    MaintenanceView,
     NodeView,
     Page,
     PlaceView,
@@ -109,6 +110,9 @@ NODE = NodeView(
     name="here", kind="local", status="up", cpu=16, memory_gib=64, gpu=2, free_cpu=12, free_memory_gib=48, free_gpu=0,
     last_seen_at=_NOON, jobs=[40, 41],
 )  # fmt: skip
+MAINTENANCE = MaintenanceView(
+    number=1, from_at=_NOON + 21_600, to_at=_NOON + 28_800, nodes=["here"], reason="new disks", user="ada", running=[40],
+)  # fmt: skip
 LEASE = Lease(node="gpu-3", lease_s=30, until_at=_NOON + 30)
 POLICY = PolicyView(policy="srsf", engine="pool", since_at=_NOON)
 PORTFOLIO = PortfolioView(
@@ -150,6 +154,7 @@ UPLOAD_LIMITS = UploadLimits(most_bytes=100 << 20, most_files=100_000)
 BATCH = SubmittedBatch(jobs=[SUBMITTED])
 JOB_LIST = JobList(jobs=[JOB])
 NODE_LIST = NodeList(nodes=[NODE])
+MAINTENANCE_LIST = MaintenanceList(maintenance=[MAINTENANCE])
 SPEC_BODY = SPEC.model_dump(mode="json", exclude_defaults=True)
 
 

@@ -17,7 +17,7 @@ from betimes.service.api.limits import (
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import WHOLE, JobSpec, in_schema
-from betimes.service.views.models import By, JobFilter, JobView, NodeView, Submitted, View
+from betimes.service.views.models import By, JobFilter, JobView, MaintenanceView, NodeView, Submitted, View
 
 JobNumber = Annotated[int, Field(ge=1, le=MOST_JOB_NUMBER), WHOLE]
 EventNumber = Annotated[int, Field(ge=0, le=MOST_EVENT_NUMBER)]
@@ -173,6 +173,12 @@ class NodeList(View):
     """Nodes."""
 
     nodes: list[NodeView]
+
+
+class MaintenanceList(View):
+    """Windows of maintenance, the next first."""
+
+    maintenance: list[MaintenanceView]
 
 
 class Alive(View):

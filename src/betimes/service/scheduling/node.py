@@ -14,6 +14,30 @@ from betimes.service.machines.machine import Machine
 BOOTING, UP, DRAINING, DRAINED, LOST, GONE = "booting", "up", "draining", "drained", "lost", "gone"
 
 
+@dataclass(frozen=True)
+class Maintenance:
+    """No job starts on some nodes that would not be over by an instant, until another.
+
+    nodes: none: all that are owned, also those that are added later.
+    """
+
+    number: int
+    from_at: float
+    to_at: float
+    nodes: tuple[str, ...]
+    reason: str
+    user: str
+
+    def covers(self, node: Node) -> bool:
+        """Whether it is about a node: rented ones, which can be given back instead, are never meant."""
+        return node.rented_at is None and (not self.nodes or node.machine.name in self.nodes)
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Maintenance:
+        """A window of a snapshot or an event."""
+        return cls(**{name: found[name] for name in cls.__dataclass_fields__} | {"nodes": tuple(found["nodes"])})
+
+
 @dataclass
 class Node:
     """A machine and whether it takes work."""

@@ -1,0 +1,150 @@
+"""`betimes maintenance`: windows in which no job starts on some machines, or runs into them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from betimes.cli.render.tables import Column
+from betimes.cli.verbs import Argument, Json, Option, Output, State
+from betimes.errors import InputError, Refused
+
+if TYPE_CHECKING:
+    from betimes.service.views.models import MaintenanceView
+
+_COLUMNS = (
+    Column("Nr", right=True),
+    Column("From"),
+    Column("To"),
+    Column("Nodes", flexible=True),
+    Column("Reason", flexible=True),
+    Column("By", rank=2),
+    Column("Jobs that may be hit", rank=1, flexible=True),
+)
+_TIME = "now+2hours, 16:00, tomorrow or 2026-11-27T16:00, in local time"
+
+
+def list_windows(output: Output = None, state: State = None, as_json: Json = False) -> None:
+    """List the maintenance that is announced or goes on, and the jobs that run there and may not be over by then."""
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+
+    with connect(state) as service:
+        found = service.maintenance()
+    if as_json:
+        print_json(found)
+    else:
+        _print(found, wide=output is not None)
+
+
+def add(
+    from_text: Annotated[
+        str, Option("--from", metavar="TIME", help=f"When it begins: {_TIME}.", show_default=False)
+    ] = "",
+    to_text: Annotated[
+        str,
+        Option(
+            "--to", metavar="TIME", help="When it ends; 20:00 is the next one after --from.", show_default=False
+        ),
+    ] = "",
+    nodes: Annotated[
+        str | None,
+        Option(
+            "--nodes",
+            metavar="A,B",
+            help="Names of nodes; by default all that are not rented.",
+            show_default=False,
+        ),
+    ] = None,
+    reason: Annotated[
+        str, Option("--reason", metavar="TEXT", help="Shown to those who wait.", show_default=False)
+    ] = "",
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Announce maintenance: from now on only jobs start there that are over by then; those that run go on."""
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import say
+    from betimes.service.spec.spelling import parse_begin
+
+    if not from_text or not to_text:
+        raise InputError(f"{'--to' if from_text else '--from'}: missing; write a time such as {_TIME}")
+    try:
+        option, from_at = "--from", parse_begin(from_text)
+        option, is_from_now = "--to", to_text.strip().lower().startswith("now")
+        to_at = parse_begin(to_text, None if is_from_now else from_at)
+    except (ValueError, OverflowError, OSError) as error:
+        raise InputError(f"{option}: {error}") from None
+    names = [name.strip() for name in nodes.split(",") if name.strip()] if nodes is not None else []
+    if nodes is not None and not names:
+        raise InputError(f"--nodes {nodes!r}: give names such as A,B; leave it out for all nodes")
+    with connect(state) as service:
+        try:
+            made = service.add_maintenance(from_at, to_at, nodes=names, reason=reason)
+        except Refused as refused:
+            option = {"from_at": "--from", "to_at": "--to"}.get(refused.field or "")
+            if option is None:
+                raise
+            raise InputError(f"{option}: {str(refused).removeprefix(f'{refused.field}: ')}") from None
+    if as_json:
+        print_json(made)
+        return
+    say(f"{_called(made)} is announced: only jobs that are over by then start there.")
+    if made.running:
+        jobs = ", ".join(map(str, made.running))
+        is_one = len(made.running) == 1
+        say(
+            f"{'Job' if is_one else 'Jobs'} {jobs} may still run there when it begins, and {'goes' if is_one else 'go'} "
+            "on then; `betimes requeue` or `betimes cancel` ends a run."
+        )
+
+
+def remove(
+    numbers: Annotated[
+        list[int], Argument(metavar="NR...", help="As `betimes maintenance list` shows them.", show_default=False)
+    ],
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Call maintenance off, or end it early: jobs start there again."""
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import say
+
+    with connect(state) as service:
+        gone = [service.remove_maintenance(number) for number in numbers]
+    if as_json:
+        print_json(gone)
+        return
+    for window in gone:
+        say(f"{_called(window)} is removed.")
+
+
+def _called(window: MaintenanceView) -> str:
+    from betimes.cli.render.times import clock, now
+
+    when = f"from {clock(window.from_at, now())} to {clock(window.to_at, now())}"
+    return f"Maintenance {window.number} of {', '.join(window.nodes) or 'all nodes'} {when}"
+
+
+def _print(found: Sequence[MaintenanceView], *, wide: bool) -> None:
+    from betimes.cli.render.tables import say, show
+    from betimes.cli.render.times import clock, now
+
+    if not found:
+        say("No maintenance is announced; `betimes maintenance add` announces some.")
+        return
+    rows = [
+        [
+            str(each.number),
+            clock(each.from_at, now()),
+            clock(each.to_at, now()),
+            ", ".join(each.nodes) or "all",
+            each.reason,
+            each.user,
+            ", ".join(map(str, each.running)),
+        ]
+        for each in found
+    ]
+    show(_COLUMNS, rows, wide=wide)
