@@ -262,6 +262,7 @@ class LivePool:
 
     def set_closings(self, closings: Closings, now_s: float) -> None:  # noqa: ARG002 (instants are the policy's)
         """Nodes close at these times, and at no others; `happen` lets the policy look."""
+        entries.settle_instant(self.state)  # what has begun just now goes on
         self.state = self.state.replaced(closings=closings_of(closings))
         up = as_array(self.state.nodes)["up"]
         np.minimum(up, 1, out=up)

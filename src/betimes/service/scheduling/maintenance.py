@@ -70,8 +70,10 @@ class MaintenanceWindows:
             self._engine.see_maintenance()
 
     def next_at(self) -> float:
-        """When `end_passed` has something to do."""
-        return min((each.to_at for each in self._state.ledger.maintenance.values()), default=math.inf)
+        """When the next window begins or ends."""
+        now_at, windows = self._state.now_at, self._state.ledger.maintenance.values()
+        edges = (each.from_at if each.from_at > now_at else each.to_at for each in windows)
+        return min(edges, default=math.inf)
 
     def may_be_hit(self, window: Maintenance) -> list[int]:
         """The jobs whose runs on its nodes are not sure to be over when it begins, or that run there since."""
