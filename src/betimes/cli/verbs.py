@@ -96,7 +96,9 @@ VERBS = {
     "nodes drain": Verb(f"{_MACHINES}.nodes", "drain"),
     "nodes undrain": Verb(f"{_MACHINES}.nodes", "undrain"),
     "maintenance": Verb(
-        f"{_MACHINES}.maintenance", "list_windows", "Keep jobs off machines that are to be worked on, in time."
+        f"{_MACHINES}.maintenance",
+        "list_windows",
+        "Keep jobs off machines that are to be worked on, in time.",
     ),
     "maintenance list": Verb(f"{_MACHINES}.maintenance", "list_windows"),
     "maintenance add": Verb(f"{_MACHINES}.maintenance", "add"),

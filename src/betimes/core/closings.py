@@ -44,7 +44,7 @@ def see_closings(nodes: Each[Node], closings: Records[Closing], now: float) -> N
         if node.up > 0 and now < closing.to_s:
             left = CLOSED_SOON
             if now < closing.from_s:
-                left += 1 + int(math.floor(1000.0 * (closing.from_s - now)))
+                left += 1 + int(1000.0 * (closing.from_s - now))
             node.up = left if node.up == 1 else min(node.up, left)
 
 

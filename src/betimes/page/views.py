@@ -238,7 +238,13 @@ async def timeline(reads: PageReads, request: Request, session: Session) -> dict
         "axis": axis,
         "now_x": axis.x(now_at) if axis.from_at <= now_at <= axis.to_at else None,
         "rows": [
-            Row(name, kind, *lanes(axis, now_at, map(_stretch, some), reads.ends_of), len(some), closed.get(name, ()))
+            Row(
+                name,
+                kind,
+                *lanes(axis, now_at, map(_stretch, some), reads.ends_of),
+                len(some),
+                closed.get(name, ()),
+            )
             for name, kind, some in rows
         ],
         "span": None if end else span,

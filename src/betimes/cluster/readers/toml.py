@@ -62,7 +62,17 @@ from betimes.cluster.resources import RESOURCES, whole_capacity
 from betimes.cluster.revocation import REVOCATIONS, parameters
 from betimes.errors import ClusterError, did_you_mean
 
-_TOP = ("name", "grace_limit_s", "nodes", "offers", "catalogue", "quota", "seed", "interference", "maintenance")
+_TOP = (
+    "name",
+    "grace_limit_s",
+    "nodes",
+    "offers",
+    "catalogue",
+    "quota",
+    "seed",
+    "interference",
+    "maintenance",
+)
 _NODES = (
     "type",
     "count",

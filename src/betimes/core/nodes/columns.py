@@ -103,7 +103,9 @@ class Need:
     moves_when_free: int  # 1: it is asked to vacate once there is room on the nodes that it is bound to
     claims: int  # 1: it claims all that is freed on its bound nodes; 0: only what its victims free
     limit_s: float  # the longest that a run may take; 0: no such limit
-    lasts_s: float  # while it waits: how long it takes at most, by that limit, else as believed (`core.closings`)
+    lasts_s: (
+        float  # while it waits: how long it takes at most, by that limit, else as believed (`core.closings`)
+    )
 
 
 class TaskDemand:

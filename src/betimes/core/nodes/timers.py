@@ -3,7 +3,8 @@
 At one instant timers go off by the rank of their kind, and within a kind by submission or by the machine's number. The
 kinds stand here in that order:
 
-- machines that have booted, are up or gone, owned ones that open again, and jobs whose launch is complete, first, so that all decisions see them;
+- machines that have booted, are up or gone, owned ones that open again, and jobs whose launch is complete, first, so
+  that all decisions see them;
 - `ROUND`, for a planner that decides before it hears of the completions of the instant (spec/eva.md 2.5), and after
   the arrivals;
 - completions, then beliefs that are outrun, then victims that vacate (spec/fitgpp.md B.2), then machines that are taken

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.instruction import BIND, PREEMPT, RESERVE, START
 from betimes.core.closings import LEAST_S
+from betimes.core.instruction import BIND, PREEMPT, RESERVE, START
 from betimes.core.nodes.believed_ends import believed_end
 from betimes.core.nodes.columns import AUTO, Choice, Need, NodesState
 from betimes.core.nodes.demands import count_held, count_in, demand_on, give_on, take_on

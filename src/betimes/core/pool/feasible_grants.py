@@ -158,7 +158,7 @@ def _serve(state: State, at: int, left: float, gated: bool, on_nodes: bool) -> f
 
 @kernel
 def _lasts_s(state: State, slot: int) -> float:
-    """How long a job takes at most from now on: by the limit of a run, else on all units that it can use, as believed."""
+    """How long a job takes at most from now on: by the limit of a run, else as believed, on all that it can use."""
     limit_s = state.footprints[slot].limit_s
     if limit_s > 0.0:
         return limit_s

@@ -111,7 +111,7 @@ NODE = NodeView(
     last_seen_at=_NOON, jobs=[40, 41],
 )  # fmt: skip
 MAINTENANCE = MaintenanceView(
-    number=1, from_at=_NOON + 21_600, to_at=_NOON + 28_800, nodes=["here"], reason="new disks", user="ada", running=[40],
+    number=1, from_at=_NOON + 21_600, to_at=_NOON + 28_800, nodes=["here"], reason="disks", user="ada", running=[40],
 )  # fmt: skip
 LEASE = Lease(node="gpu-3", lease_s=30, until_at=_NOON + 30)
 POLICY = PolicyView(policy="srsf", engine="pool", since_at=_NOON)

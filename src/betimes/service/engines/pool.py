@@ -260,7 +260,7 @@ class LivePool:
         """A node takes new units from now on, or none; `happen` lets the policy look."""
         self.state.nodes[number].up = int(is_up)
 
-    def set_closings(self, closings: Closings, now_s: float) -> None:  # noqa: ARG002 (instants are the policy's)
+    def set_closings(self, closings: Closings, now_s: float) -> None:
         """Nodes close at these times, and at no others; `happen` lets the policy look."""
         entries.settle_instant(self.state)  # what has begun just now goes on
         self.state = self.state.replaced(closings=closings_of(closings))

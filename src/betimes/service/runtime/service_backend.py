@@ -87,14 +87,14 @@ from betimes.service.views.models import (
     FleetPlanView,
     FleetView,
     GiveBackSpec,
-    MaintenanceSpec,
-    MaintenanceView,
     Health,
     HelpsView,
     JobFilter,
     JobStory,
     JobView,
     Lease,
+    MaintenanceSpec,
+    MaintenanceView,
     NodeSpec,
     NodeView,
     Page,
@@ -519,7 +519,9 @@ class ServiceBackend:
     async def maintenance(self) -> list[MaintenanceView]:
         """The windows of maintenance that are not over, the next first."""
         windows = self.scheduler.ledger.maintenance.values()
-        return [maintenance_view(each, self.scheduler) for each in sorted(windows, key=lambda each: each.from_at)]
+        return [
+            maintenance_view(each, self.scheduler) for each in sorted(windows, key=lambda each: each.from_at)
+        ]
 
     async def add_maintenance(self, spec: MaintenanceSpec, user: str) -> MaintenanceView:
         """Announce maintenance. Raises Refused, Unknown."""

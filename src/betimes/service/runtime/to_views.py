@@ -102,7 +102,9 @@ def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
     free = scheduler.occupancy.free_on(name) if node.is_there else (0, 0, 0)
     gpu, cpu, memory = (amount / per for amount, per in zip(free, PER_UNIT, strict=True))
     machine, windows = node.machine, scheduler.ledger.maintenance.values()
-    next_one = min((each for each in windows if each.covers(node)), key=lambda each: each.from_at, default=None)
+    next_one = min(
+        (each for each in windows if each.covers(node)), key=lambda each: each.from_at, default=None
+    )
     return NodeView(
         name=name,
         kind=machine.kind,

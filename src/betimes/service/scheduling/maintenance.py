@@ -25,9 +25,7 @@ class MaintenanceWindows:
     def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
         self._state, self._engine = state, engine
 
-    def add(
-        self, from_at: float, to_at: float, nodes: Sequence[str], reason: str, user: str
-    ) -> Maintenance:
+    def add(self, from_at: float, to_at: float, nodes: Sequence[str], reason: str, user: str) -> Maintenance:
         """Announce a window, on all owned nodes where none are named. Raises Refused, Unknown."""
         state, ledger = self._state, self._state.ledger
         if not from_at < to_at:
@@ -46,7 +44,9 @@ class MaintenanceWindows:
                 raise Unknown(f"there is no node {name!r}; `betimes nodes` lists them")
             if node.rented_at is not None:
                 raise Refused(f"node {name} is rented; `betimes fleet release {name}` gives it back", "nodes")
-        window = Maintenance(ledger.next_maintenance, from_at, to_at, tuple(dict.fromkeys(nodes)), reason, user)
+        window = Maintenance(
+            ledger.next_maintenance, from_at, to_at, tuple(dict.fromkeys(nodes)), reason, user
+        )
         data = {name: value for name, value in vars(window).items() if name != "user"}
         state.log("maintenance-set", f"user:{user}", user=user, running=self.may_be_hit(window), **data)
         self._engine.see_maintenance()
@@ -80,7 +80,9 @@ class MaintenanceWindows:
         nodes, occupancy = self._state.ledger.nodes, self._state.occupancy
         names = [name for name, node in nodes.items() if window.covers(node)]
         jobs = {run.job: self._state.job_of(run) for name in names for run in occupancy.runs_on(name)}
-        return sorted(n for n, job in jobs.items() if job is not None and self._ends_by_at(job) > window.from_at)
+        return sorted(
+            n for n, job in jobs.items() if job is not None and self._ends_by_at(job) > window.from_at
+        )
 
     def _ends_by_at(self, job: Job) -> float:
         """When a run is over: at the latest by its time limit, else as is believed; infinity: nobody knows."""

@@ -35,7 +35,9 @@ class Maintenance:
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Maintenance:
         """A window of a snapshot or an event."""
-        return cls(**{name: found[name] for name in cls.__dataclass_fields__} | {"nodes": tuple(found["nodes"])})
+        return cls(
+            **{name: found[name] for name in cls.__dataclass_fields__} | {"nodes": tuple(found["nodes"])}
+        )
 
 
 @dataclass

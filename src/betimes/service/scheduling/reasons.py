@@ -435,9 +435,9 @@ class WaitReasons:
         }
         if not hit:
             return None
-        if len(hit) < len(self._free_for(job.spec.required)):
-            if self._lack(job, frozenset(hit)) is None or self._lack(job) is not None:
-                return None
+        hits_all = len(hit) == len(self._free_for(job.spec.required))
+        if not hits_all and (self._lack(job, frozenset(hit)) is None or self._lack(job) is not None):
+            return None
         window = min(hit.values(), key=lambda each: each.to_at)
         begun, why = window.from_at <= now_at, f" ({window.reason})" if window.reason else ""
         text = f"waits for the end of the maintenance{why} at {instant(window.to_at)}"
@@ -578,7 +578,9 @@ class WaitReasons:
             text += f", when {named(ending)} end{'s' if len(ending) == 1 else ''}"
         elif booted := [name for name, up_at in self._boots.items() if abs(up_at - start_at) < BOOT_SAME_S]:
             text += f", when node {booted[0]} is up"
-        elif any(abs(each.to_at - start_at) < BOOT_SAME_S for each in self._state.ledger.maintenance.values()):
+        elif any(
+            abs(each.to_at - start_at) < BOOT_SAME_S for each in self._state.ledger.maintenance.values()
+        ):
             text += ", when the maintenance ends"
         evidence = {"about_at": start_at, "ahead": count, "jobs_ahead": ahead}
         return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}

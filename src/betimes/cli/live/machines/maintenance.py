@@ -44,7 +44,10 @@ def add(
     to_text: Annotated[
         str,
         Option(
-            "--to", metavar="TIME", help="When it ends; 20:00 is the next one after --from.", show_default=False
+            "--to",
+            metavar="TIME",
+            help="When it ends; 20:00 is the next one after --from.",
+            show_default=False,
         ),
     ] = "",
     nodes: Annotated[
@@ -92,17 +95,17 @@ def add(
         return
     say(f"{_called(made)} is announced: only jobs that are over by then start there.")
     if made.running:
-        jobs = ", ".join(map(str, made.running))
-        is_one = len(made.running) == 1
+        jobs, is_one = ", ".join(map(str, made.running)), len(made.running) == 1
         say(
-            f"{'Job' if is_one else 'Jobs'} {jobs} may still run there when it begins, and {'goes' if is_one else 'go'} "
-            "on then; `betimes requeue` or `betimes cancel` ends a run."
+            f"Job{'' if is_one else 's'} {jobs} may still run there when it begins, and go{'es' if is_one else ''} on "
+            "then; `betimes requeue` or `betimes cancel` ends a run."
         )
 
 
 def remove(
     numbers: Annotated[
-        list[int], Argument(metavar="NR...", help="As `betimes maintenance list` shows them.", show_default=False)
+        list[int],
+        Argument(metavar="NR...", help="As `betimes maintenance list` shows them.", show_default=False),
     ],
     state: State = None,
     as_json: Json = False,

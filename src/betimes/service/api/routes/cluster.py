@@ -27,7 +27,9 @@ from betimes.service.views.models import (
 router = APIRouter(prefix=PREFIX, tags=["cluster"])
 
 Last = Annotated[int, Query(ge=1, le=1000, description="So many selections, the newest.")]
-MaintenanceNumber = Annotated[int, Path(ge=1, le=2**31 - 1, description="as `betimes maintenance list` has it")]
+MaintenanceNumber = Annotated[
+    int, Path(ge=1, le=2**31 - 1, description="as `betimes maintenance list` has it")
+]
 _MAINTENANCE = {"from_at": 1_795_716_000, "to_at": 1_795_723_200, "nodes": ["big-0"], "reason": "new disks"}
 _NODE = NodeSpec(type="big", count=4, cpu=64, memory_gib=512, gpu=8).model_dump(
     mode="json", exclude_defaults=True
