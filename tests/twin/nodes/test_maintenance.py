@@ -22,7 +22,7 @@ def two_nodes(*maintenance: Maintenance, count: int = 2) -> Cluster:
     return Cluster("two", (NodeGroup("n", count, 0.0, 1.0, 4.0),), maintenance=maintenance)
 
 
-def jobs(*run_s: float, estimate_s: list[float] | None = None) -> Workload:
+def jobs(*run_s: float, estimate_s: float = np.nan) -> Workload:
     return Workload.from_columns(
         submit_s=np.zeros(len(run_s)),
         work_s=list(run_s),
@@ -67,7 +67,7 @@ def test_who_comes_first_keeps_others_waiting_only_where_the_policy_does_not_pas
 
 def test_a_run_that_takes_longer_than_was_believed_goes_on() -> None:
     """30 s were believed, 150 s it takes; the next one has n-0 when it is open and free."""
-    found = simulate_nodes(jobs(150, 30, estimate_s=[30.0, 30.0]), "fifo", cluster=two_nodes(BOTH, count=1))
+    found = simulate_nodes(jobs(150, 30, estimate_s=30.0), "fifo", cluster=two_nodes(BOTH, count=1))
     assert found.jobs.start_s.tolist() == [0.0, 200.0]
     assert found.jobs.finish_s.tolist() == [150.0, 230.0]
 

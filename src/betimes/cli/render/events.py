@@ -246,9 +246,9 @@ def _ordered(data: Data, _: float) -> str:
 
 
 def _maintenance(data: Data, at_now: float) -> str:
-    from betimes.cli.render.times import clock
+    from betimes.cli.render.times import to_the_minute
 
-    when = f"from {clock(data['from_at'], at_now)} to {clock(data['to_at'], at_now)}"
+    when = f"from {to_the_minute(data['from_at'], at_now)} to {to_the_minute(data['to_at'], at_now)}"
     said = f"{data['number']}, of {', '.join(data['nodes']) or 'all nodes'}, {when}"
     said += f": {data['reason']}" if data["reason"] else ""
     return f"{said}; may hit jobs {', '.join(map(str, data['running']))}" if data["running"] else said

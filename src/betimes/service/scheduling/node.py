@@ -35,9 +35,8 @@ class Maintenance:
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Maintenance:
         """A window of a snapshot or an event."""
-        return cls(
-            **{name: found[name] for name in cls.__dataclass_fields__} | {"nodes": tuple(found["nodes"])}
-        )
+        named: dict[str, Any] = {name: found[name] for name in cls.__dataclass_fields__}
+        return cls(**{**named, "nodes": tuple(found["nodes"])})
 
 
 @dataclass

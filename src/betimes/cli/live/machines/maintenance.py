@@ -69,16 +69,11 @@ def add(
     from betimes.cli.live.connection import connect
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say
-    from betimes.service.spec.spelling import parse_begin
 
     if not from_text or not to_text:
         raise InputError(f"{'--to' if from_text else '--from'}: missing; write a time such as {_TIME}")
-    try:
-        option, from_at = "--from", parse_begin(from_text)
-        option, is_from_now = "--to", to_text.strip().lower().startswith("now")
-        to_at = parse_begin(to_text, None if is_from_now else from_at)
-    except (ValueError, OverflowError, OSError) as error:
-        raise InputError(f"{option}: {error}") from None
+    from_at = _instant("--from", from_text)
+    to_at = _instant("--to", to_text, None if to_text.strip().lower().startswith("now") else from_at)
     names = [name.strip() for name in nodes.split(",") if name.strip()] if nodes is not None else []
     if nodes is not None and not names:
         raise InputError(f"--nodes {nodes!r}: give names such as A,B; leave it out for all nodes")
@@ -124,16 +119,26 @@ def remove(
         say(f"{_called(window)} is removed.")
 
 
-def _called(window: MaintenanceView) -> str:
-    from betimes.cli.render.times import clock, now
+def _instant(option: str, text: str, after_at: float | None = None) -> float:
+    """The first instant of that name after another, by default now."""
+    from betimes.service.spec.spelling import parse_begin
 
-    when = f"from {clock(window.from_at, now())} to {clock(window.to_at, now())}"
+    try:
+        return parse_begin(text, after_at)
+    except (ValueError, OverflowError, OSError) as error:
+        raise InputError(f"{option}: {error}") from None
+
+
+def _called(window: MaintenanceView) -> str:
+    from betimes.cli.render.times import now, to_the_minute
+
+    when = f"from {to_the_minute(window.from_at, now())} to {to_the_minute(window.to_at, now())}"
     return f"Maintenance {window.number} of {', '.join(window.nodes) or 'all nodes'} {when}"
 
 
 def _print(found: Sequence[MaintenanceView], *, wide: bool) -> None:
     from betimes.cli.render.tables import say, show
-    from betimes.cli.render.times import clock, now
+    from betimes.cli.render.times import now, to_the_minute
 
     if not found:
         say("No maintenance is announced; `betimes maintenance add` announces some.")
@@ -141,8 +146,8 @@ def _print(found: Sequence[MaintenanceView], *, wide: bool) -> None:
     rows = [
         [
             str(each.number),
-            clock(each.from_at, now()),
-            clock(each.to_at, now()),
+            to_the_minute(each.from_at, now()),
+            to_the_minute(each.to_at, now()),
             ", ".join(each.nodes) or "all",
             each.reason,
             each.user,
