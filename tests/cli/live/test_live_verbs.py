@@ -369,8 +369,8 @@ def test_maintenance_is_announced_and_called_off(betimes: Call, service: Service
     said = betimes("maintenance", "add", "--from", "2096-11-27T18:00", "--to", "20:00", "--nodes", "a, b")
     assert said.out == (
         "Maintenance 1 of a, b from 27 Nov 2096 18:00 to 27 Nov 2096 20:00 is announced: only jobs that are over by "
-        "then start there.\nJobs 12, 13 may still run there when it begins, and go on then; `betimes requeue` or `betimes "
-        "cancel` ends a run.\n"
+        "then start there.\nJobs 12, 13 may still run there when it begins, and go on then; `betimes requeue` or "
+        "`betimes cancel` ends a run.\n"
     )
     from_at = datetime(2096, 11, 27, 18).timestamp()
     assert service.asked == [("add_maintenance", (from_at, from_at + 7200.0, ["a", "b"], ""))]
@@ -383,6 +383,18 @@ def test_maintenance_is_announced_and_called_off(betimes: Call, service: Service
     assert betimes("maintenance", "--json").json()[0]["running"] == [40]
     service.machines = [node("here").model_copy(update={"maintenance": MAINTENANCE})]
     assert "Maintenance" in betimes("nodes").out
+
+
+def test_maintenance_can_be_tried(betimes: Call, service: Service) -> None:
+    betimes(
+        "what-if", "--maintenance", "2096-11-27T18:00..20:00@a,b", "--maintenance", "2096-11-28..2096-11-29"
+    )
+    (_, asked) = service.asked[0]
+    hours = [(each["to_at"] - each["from_at"]) / 3600.0 for each in asked["maintenance"]]
+    assert (hours, [each["nodes"] for each in asked["maintenance"]]) == ([2.0, 24.0], [["a", "b"], []])
+    said = betimes("what-if", "--maintenance", "18:00")
+    assert said.code == 2
+    assert "--maintenance 18:00: write two times, as in 18:00..20:00 or" in said.err
 
 
 @pytest.mark.parametrize(

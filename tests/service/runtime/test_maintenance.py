@@ -142,3 +142,17 @@ def test_it_is_read_back_from_a_snapshot() -> None:
         service.add_maintenance(100.0, 200.0, nodes=["pool"], reason="new disks")
         ledger = service._parts.controller.scheduler.ledger
         assert Ledger.from_bytes(ledger.to_bytes()).maintenance == ledger.maintenance
+
+
+@pytest.mark.parametrize("policy", ["fifo", "easy"])
+def test_what_it_would_change_can_be_asked_beforehand(policy: str) -> None:
+    with InMemoryService(policy=policy) as service:
+        four = {"min_units": 4, "max_units": 4}
+        service.submit(command=["x"], estimate_s=80.0, **four)
+        behind = service.submit(command=["x"], estimate_s=40.0, **four).job_id
+        found = service.what_if(maintenance=[{"from_at": 100.0, "to_at": 200.0}])
+        assert {one.job_id: (one.finish_before_at, one.finish_at) for one in found.jobs} == {
+            1: (80.0, 80.0),
+            behind: (120.0, 240.0),
+        }
+        assert service.maintenance() == []

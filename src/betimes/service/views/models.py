@@ -473,6 +473,9 @@ class WhatIfSpec(BaseModel):
         max_length=1000,
         description="a machine of each of these types of the cloud, after its boot",
     )
+    maintenance: list[MaintenanceSpec] = Field(
+        default=[], max_length=100, description="announce these windows"
+    )
     load: Annotated[float, Field(gt=0, le=10)] | None = Field(
         default=None,
         description="jobs go on arriving: without the changes as those of late did, with them so many times as fast",

@@ -72,11 +72,8 @@ def add(
 
     if not from_text or not to_text:
         raise InputError(f"{'--to' if from_text else '--from'}: missing; write a time such as {_TIME}")
-    from_at = _instant("--from", from_text)
-    to_at = _instant("--to", to_text, None if to_text.strip().lower().startswith("now") else from_at)
-    names = [name.strip() for name in nodes.split(",") if name.strip()] if nodes is not None else []
-    if nodes is not None and not names:
-        raise InputError(f"--nodes {nodes!r}: give names such as A,B; leave it out for all nodes")
+    from_at, to_at = window_of("--from", from_text, "--to", to_text)
+    names = names_of("--nodes", nodes) if nodes is not None else []
     with connect(state) as service:
         try:
             made = service.add_maintenance(from_at, to_at, nodes=names, reason=reason)
@@ -117,6 +114,20 @@ def remove(
         return
     for window in gone:
         say(f"{_called(window)} is removed.")
+
+
+def window_of(begin: str, from_text: str, end: str, to_text: str) -> tuple[float, float]:
+    """The instants of a window; a time of day at its end is the next one after its begin. Raises InputError."""
+    from_at = _instant(begin, from_text)
+    return from_at, _instant(end, to_text, None if to_text.strip().lower().startswith("now") else from_at)
+
+
+def names_of(option: str, text: str) -> list[str]:
+    """The names in A,B. Raises InputError where there is none."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError(f"{option} {text!r}: give names such as A,B; leave them out for all nodes")
+    return names
 
 
 def _instant(option: str, text: str, after_at: float | None = None) -> float:
