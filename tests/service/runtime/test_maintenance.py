@@ -156,3 +156,12 @@ def test_what_it_would_change_can_be_asked_beforehand(policy: str) -> None:
             behind: (120.0, 240.0),
         }
         assert service.maintenance() == []
+
+
+def test_a_set_that_runs_starts_no_trial_that_would_not_be_over() -> None:
+    with InMemoryService(policy="fifo") as service:
+        service.add_maintenance(100.0, 200.0)
+        whole = service.submit(command=["x"], estimate_s=60.0, array="1-6", as_one=True)
+        service.finish()
+        began = [service.job(number).job.started_at for number in range(whole.job_id + 1, whole.job_id + 7)]
+        assert began == [0.0, 0.0, 0.0, 0.0, 200.0, 200.0]

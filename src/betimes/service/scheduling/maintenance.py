@@ -58,7 +58,7 @@ class MaintenanceWindows:
         if window is None:
             raise Unknown(f"there is no maintenance {number}; `betimes maintenance list` shows what there is")
         self._state.log("maintenance-removed", f"user:{user}", number=number)
-        self._engine.see_maintenance()
+        self._look_again()
         return window
 
     def end_passed(self) -> None:
@@ -67,7 +67,13 @@ class MaintenanceWindows:
         for window in over:
             self._state.log("maintenance-over", "timer", number=window.number)
         if over:
-            self._engine.see_maintenance()
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Nodes may be open again: to the policy, and to trials of sets that have units there."""
+        self._engine.see_maintenance()
+        for number in self._state.trial_index.of:
+            self._state.trial_index.to_share.setdefault(number, ())
 
     def next_at(self) -> float:
         """When the next window begins or ends."""

@@ -32,6 +32,10 @@ class Maintenance:
         """Whether it is about a node: rented ones, which can be given back instead, are never meant."""
         return node.rented_at is None and (not self.nodes or node.machine.name in self.nodes)
 
+    def is_hit(self, node: Node, from_at: float, to_at: float) -> bool:
+        """Whether a run on a node over this time would meet it."""
+        return self.covers(node) and from_at < self.to_at and to_at > self.from_at
+
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Maintenance:
         """A window of a snapshot or an event."""

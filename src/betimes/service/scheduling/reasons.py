@@ -431,7 +431,7 @@ class WaitReasons:
             name: window
             for window in sorted(windows, key=lambda each: -each.to_at)  # of a node's, the first that ends
             for name in self._free_for(job.spec.required)
-            if window.covers(nodes[name]) and ends_at > window.from_at and window.to_at > now_at
+            if window.is_hit(nodes[name], now_at, ends_at)
         }
         if not hit:
             return None
