@@ -220,10 +220,10 @@ class InMemoryService:
         return self._ask(self._parts.backend.maintenance())
 
     def add_maintenance(
-        self, from_at: float, to_at: float, *, nodes: Sequence[str] = (), reason: str = ""
+        self, from_at: float, to_at: float, *, nodes: Sequence[str] = (), reason: str = "", stop: bool = False
     ) -> MaintenanceView:
         """Announce maintenance, on all owned nodes if none are named. Raises Refused, Unknown."""
-        spec = MaintenanceSpec(from_at=from_at, to_at=to_at, nodes=[*nodes], reason=reason)
+        spec = MaintenanceSpec(from_at=from_at, to_at=to_at, nodes=[*nodes], reason=reason, stop=stop)
         return self._ask(self._parts.backend.add_maintenance(spec, self._user))
 
     def remove_maintenance(self, number: int) -> MaintenanceView:

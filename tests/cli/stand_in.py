@@ -272,9 +272,9 @@ class Service:
         return self.windows
 
     def add_maintenance(
-        self, from_at: float, to_at: float, *, nodes: Sequence[str], reason: str
+        self, from_at: float, to_at: float, *, nodes: Sequence[str], reason: str, stop: bool
     ) -> MaintenanceView:
-        self._ask("add_maintenance", (from_at, to_at, nodes, reason))
+        self._ask("add_maintenance", (from_at, to_at, nodes, reason, stop))
         return MaintenanceView(
             number=1,
             from_at=from_at,

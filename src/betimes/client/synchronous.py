@@ -372,13 +372,14 @@ class Client:
         return self._ask(Call("GET", f"{API}/maintenance", "MaintenanceView", "maintenance"))
 
     def add_maintenance(
-        self, from_at: float, to_at: float, *, nodes: Sequence[str] = (), reason: str = ""
+        self, from_at: float, to_at: float, *, nodes: Sequence[str] = (), reason: str = "", stop: bool = False
     ) -> MaintenanceView:
         """Announce maintenance, on all owned nodes if none are named: only jobs start there that are over by then.
 
-        Raises Refused for a window that is past or ends before it begins, Unknown.
+        stop: runs that are there are stopped in time, and requeued; else they go on. Raises Refused for a window that is past or ends before it begins, Unknown.
         """
-        body = json.dumps({"from_at": from_at, "to_at": to_at, "nodes": [*nodes], "reason": reason}).encode()
+        asked = {"from_at": from_at, "to_at": to_at, "nodes": [*nodes], "reason": reason, "stop": stop}
+        body = json.dumps(asked).encode()
         call = Call("POST", f"{API}/maintenance", "MaintenanceView", body=body, repeatable=False)
         return self._ask(call)
 

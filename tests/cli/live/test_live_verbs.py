@@ -373,7 +373,9 @@ def test_maintenance_is_announced_and_called_off(betimes: Call, service: Service
         "`betimes cancel` ends a run.\n"
     )
     from_at = datetime(2096, 11, 27, 18).timestamp()
-    assert service.asked == [("add_maintenance", (from_at, from_at + 7200.0, ["a", "b"], ""))]
+    assert service.asked == [("add_maintenance", (from_at, from_at + 7200.0, ["a", "b"], "", False))]
+    said = betimes("maintenance", "add", "--from", "18:00", "--to", "20:00", "--stop")
+    assert "Jobs 12, 13 may still run there when it begins, and are stopped then, and requeued.\n" in said.out
     assert "Maintenance 3 of here from" in betimes("maintenance", "remove", "3").out
     assert betimes("maintenance").out == (
         "No maintenance is announced; `betimes maintenance add` announces some.\n"

@@ -165,3 +165,25 @@ def test_a_set_that_runs_starts_no_trial_that_would_not_be_over() -> None:
         service.finish()
         began = [service.job(number).job.started_at for number in range(whole.job_id + 1, whole.job_id + 7)]
         assert began == [0.0, 0.0, 0.0, 0.0, 200.0, 200.0]
+
+
+@pytest.mark.parametrize("policy", ["fifo", "easy"])
+def test_a_node_can_be_emptied_in_time(policy: str) -> None:
+    with InMemoryService(policy=policy) as service:
+        job = service.submit(command=["x"], estimate_s=150.0, grace_s=20.0).job_id
+        assert service.add_maintenance(100.0, 200.0, reason="disks", stop=True).running == [job]
+        service.advance(90.0)
+        story = service.job(job)
+        assert story.job.reason is not None
+        assert (story.job.reason.code, story.job.reason.text) == (
+            "maintenance",
+            "node pool is emptied for the maintenance (disks) at 1970-01-01T00:01:40Z; it is requeued",
+        )
+        service.advance(15.0)
+        assert service.job(job).job.status == "queued"
+        assert service.maintenance()[0].running == []
+        service.finish()
+        runs = service.job(job).runs
+        assert runs[0].ended_at is not None
+        assert runs[0].ended_at <= 100.0
+        assert (runs[1].started_at, service.job(job).job.status) == (200.0, "finished")

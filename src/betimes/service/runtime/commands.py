@@ -244,9 +244,12 @@ class AddMaintenance(Command[Maintenance]):
     nodes: tuple[str, ...]
     reason: str
     user: str
+    stop: bool = False  # runs that are there then
 
     def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> Maintenance:
-        return scheduler.maintenance.add(self.from_at, self.to_at, self.nodes, self.reason, self.user)
+        return scheduler.maintenance.add(
+            self.from_at, self.to_at, self.nodes, self.reason, self.user, self.stop
+        )
 
 
 @dataclass(frozen=True)

@@ -525,7 +525,7 @@ class ServiceBackend:
 
     async def add_maintenance(self, spec: MaintenanceSpec, user: str) -> MaintenanceView:
         """Announce maintenance. Raises Refused, Unknown."""
-        asked = AddMaintenance(spec.from_at, spec.to_at, tuple(spec.nodes), spec.reason, user)
+        asked = AddMaintenance(spec.from_at, spec.to_at, tuple(spec.nodes), spec.reason, user, spec.stop)
         return maintenance_view(await self.controller.ask(asked), self.scheduler)
 
     async def remove_maintenance(self, number: int, user: str) -> MaintenanceView:

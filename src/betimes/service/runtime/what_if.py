@@ -135,7 +135,7 @@ def commands(asked: WhatIfSpec, user: str) -> list[Command[Any]]:
     found += [AddMachines(name, count) for name, count in asked.add_nodes.items()]
     found += [RentMachine(name) for name in asked.rent]
     found += [
-        AddMaintenance(each.from_at, each.to_at, tuple(each.nodes), each.reason, user)
+        AddMaintenance(each.from_at, each.to_at, tuple(each.nodes), each.reason, user, each.stop)
         for each in asked.maintenance
     ]
     if asked.policy is not None:

@@ -1,6 +1,7 @@
 """Windows of maintenance: an operator announces them, and no job starts that would not be over when one begins.
 
-The engine keeps jobs from starting (`core.closings`); runs that are there nevertheless go on.
+The engine keeps jobs from starting (`core.closings`); runs that are there nevertheless go on, or are
+stopped in time (`Nodes.stop_in_time`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,19 @@ class MaintenanceWindows:
     def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
         self._state, self._engine = state, engine
 
-    def add(self, from_at: float, to_at: float, nodes: Sequence[str], reason: str, user: str) -> Maintenance:
-        """Announce a window, on all owned nodes where none are named. Raises Refused, Unknown."""
+    def add(
+        self,
+        from_at: float,
+        to_at: float,
+        nodes: Sequence[str],
+        reason: str,
+        user: str,
+        stop: bool = False,
+    ) -> Maintenance:
+        """Announce a window, on all owned nodes where none are named; stop: runs there are stopped in time.
+
+        Raises Refused, Unknown.
+        """
         state, ledger = self._state, self._state.ledger
         if not from_at < to_at:
             raise Refused(f"it ends at {instant(to_at)}, and begins at {instant(from_at)}", "to_at")
@@ -44,9 +56,8 @@ class MaintenanceWindows:
                 raise Unknown(f"there is no node {name!r}; `betimes nodes` lists them")
             if node.rented_at is not None:
                 raise Refused(f"node {name} is rented; `betimes fleet release {name}` gives it back", "nodes")
-        window = Maintenance(
-            ledger.next_maintenance, from_at, to_at, tuple(dict.fromkeys(nodes)), reason, user
-        )
+        named = tuple(dict.fromkeys(nodes))
+        window = Maintenance(ledger.next_maintenance, from_at, to_at, named, reason, user, stop)
         data = {name: value for name, value in vars(window).items() if name != "user"}
         state.log("maintenance-set", f"user:{user}", user=user, running=self.may_be_hit(window), **data)
         self._engine.see_maintenance()

@@ -27,6 +27,7 @@ class Maintenance:
     nodes: tuple[str, ...]
     reason: str
     user: str
+    stop: bool = False  # runs that are there are stopped in time, and requeued
 
     def covers(self, node: Node) -> bool:
         """Whether it is about a node: rented ones, which can be given back instead, are never meant."""
@@ -39,7 +40,7 @@ class Maintenance:
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Maintenance:
         """A window of a snapshot or an event."""
-        named: dict[str, Any] = {name: found[name] for name in cls.__dataclass_fields__}
+        named: dict[str, Any] = {name: found[name] for name in cls.__dataclass_fields__ if name in found}
         return cls(**{**named, "nodes": tuple(found["nodes"])})
 
 

@@ -23,7 +23,7 @@ from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.maintenance import lasts_s
-from betimes.service.scheduling.node import BOOTING, UP
+from betimes.service.scheduling.node import BOOTING, UP, Maintenance
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState, most
 from betimes.units import instant
@@ -37,7 +37,7 @@ CODES = {
     "array-limit": "the array's limit of running elements is reached",
     "resource": "other jobs have what the service counts of a resource that it needs",
     "retry-delay": "it failed, and its retry is not due yet",
-    "maintenance": "it would run into a maintenance of its nodes, or that goes on",
+    "maintenance": "it would run into a maintenance of its nodes, or that goes on; or was stopped for one",
     "no-room": "too few resources are free",
     "turn": "other jobs come first under the policy",
     "cut": "the policy gave it units that it did not receive; the sentence says why",
@@ -220,6 +220,13 @@ def node_lost(name: str) -> dict[str, Any]:
 def reclaimed(name: str) -> dict[str, Any]:
     """The cloud reclaimed its rented node."""
     return reason("reclaimed", f"the cloud reclaimed node {name}{_REQUEUED}", node=name)
+
+
+def stopped_for(name: str, window: Maintenance) -> dict[str, Any]:
+    """Its run had to make way for a maintenance."""
+    why = f" ({window.reason})" if window.reason else ""
+    text = f"node {name} is emptied for the maintenance{why} at {instant(window.from_at)}{_REQUEUED}"
+    return reason("maintenance", text, maintenance=window.number, node=name)
 
 
 def lost(message: str | None) -> dict[str, Any]:

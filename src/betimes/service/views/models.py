@@ -362,6 +362,7 @@ class MaintenanceView(View):
     nodes: list[str] = []  # empty: all that are owned
     reason: str = ""
     user: str  # who has announced it
+    stop: bool = False  # runs that are there are stopped in time, and requeued
     running: list[int] = []  # jobs that run there and may not be over by then, or that still run there
 
 
@@ -374,6 +375,9 @@ class MaintenanceSpec(BaseModel):
     to_at: float = Field(ge=0, le=1e11, allow_inf_nan=False, description="after from_at")
     nodes: list[Label] = Field(default=[], max_length=10_000, description="by name; none: all that are owned")
     reason: str = Field(default="", max_length=200, description="shown to those who wait")
+    stop: bool = Field(
+        default=False, description="stop runs that are there in time, and requeue them; else they go on"
+    )
 
 
 class NodeView(View):

@@ -62,6 +62,13 @@ def add(
     reason: Annotated[
         str, Option("--reason", metavar="TEXT", help="Shown to those who wait.", show_default=False)
     ] = "",
+    stop: Annotated[
+        bool,
+        Option(
+            "--stop",
+            help="Stop jobs that still run there, in time for their grace periods; they are requeued.",
+        ),
+    ] = False,
     state: State = None,
     as_json: Json = False,
 ) -> None:
@@ -76,7 +83,7 @@ def add(
     names = names_of("--nodes", nodes) if nodes is not None else []
     with connect(state) as service:
         try:
-            made = service.add_maintenance(from_at, to_at, nodes=names, reason=reason)
+            made = service.add_maintenance(from_at, to_at, nodes=names, reason=reason, stop=stop)
         except Refused as refused:
             option = {"from_at": "--from", "to_at": "--to"}.get(refused.field or "")
             if option is None:
@@ -88,10 +95,13 @@ def add(
     say(f"{_called(made)} is announced: only jobs that are over by then start there.")
     if made.running:
         jobs, is_one = ", ".join(map(str, made.running)), len(made.running) == 1
-        say(
-            f"Job{'' if is_one else 's'} {jobs} may still run there when it begins, and go{'es' if is_one else ''} on "
-            "then; `betimes requeue` or `betimes cancel` ends a run."
+        goes = (
+            f"{'is' if is_one else 'are'} stopped then, and requeued"
+            if stop
+            else f"go{'es' if is_one else ''} on then"
         )
+        ending = "" if stop else "; `betimes requeue` or `betimes cancel` ends a run"
+        say(f"Job{'' if is_one else 's'} {jobs} may still run there when it begins, and {goes}{ending}.")
 
 
 def remove(
