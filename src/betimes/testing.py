@@ -41,6 +41,8 @@ from betimes.service.views.models import (
     JobFilter,
     JobStory,
     JobView,
+    MaintenanceSpec,
+    MaintenanceView,
     NodeView,
     PolicyView,
     Quote,
@@ -212,6 +214,21 @@ class InMemoryService:
     def undrain(self, node: str) -> NodeView:
         """Use a drained node again. Raises Unknown, Conflict."""
         return self._ask(self._parts.backend.undrain(node, self._user))
+
+    def maintenance(self) -> Sequence[MaintenanceView]:
+        """Windows of maintenance that are announced or go on, the next first."""
+        return self._ask(self._parts.backend.maintenance())
+
+    def add_maintenance(
+        self, from_at: float, to_at: float, *, nodes: Sequence[str] = (), reason: str = "", stop: bool = False
+    ) -> MaintenanceView:
+        """Announce maintenance, on all owned nodes if none are named. Raises Refused, Unknown."""
+        spec = MaintenanceSpec(from_at=from_at, to_at=to_at, nodes=[*nodes], reason=reason, stop=stop)
+        return self._ask(self._parts.backend.add_maintenance(spec, self._user))
+
+    def remove_maintenance(self, number: int) -> MaintenanceView:
+        """Call maintenance off, or end it early. Raises Unknown."""
+        return self._ask(self._parts.backend.remove_maintenance(number, self._user))
 
     def policy(self) -> PolicyView:
         """The policy in force."""

@@ -15,6 +15,7 @@ from betimes.service.api.examples import (
     EFFICIENCY,
     FLEET,
     FLEET_PLAN,
+    MAINTENANCE,
     PORTFOLIO,
     USAGE,
     WHAT_IF,
@@ -34,6 +35,7 @@ from betimes.service.views.models import (
     HelpsView,
     JobStory,
     JobView,
+    MaintenanceView,
     NodeSpec,
     NodeView,
     Page,
@@ -135,6 +137,7 @@ class Service:
         self.promise: Quote | None = quote()
         self.submitted_reason: Reason | None = None
         self.machines = [node()]
+        self.windows: list[MaintenanceView] = []
         self.log = [event()]
         self.selections = PORTFOLIO.selections
         self.account = ACCURACY
@@ -263,6 +266,28 @@ class Service:
     def undrain(self, name: str) -> NodeView:
         self._ask("undrain", name)
         return node(name)
+
+    def maintenance(self) -> list[MaintenanceView]:
+        self._ask("maintenance", None)
+        return self.windows
+
+    def add_maintenance(
+        self, from_at: float, to_at: float, *, nodes: Sequence[str], reason: str, stop: bool
+    ) -> MaintenanceView:
+        self._ask("add_maintenance", (from_at, to_at, nodes, reason, stop))
+        return MaintenanceView(
+            number=1,
+            from_at=from_at,
+            to_at=to_at,
+            nodes=[*nodes],
+            reason=reason,
+            user="ada",
+            running=[12, 13],
+        )
+
+    def remove_maintenance(self, number: int) -> MaintenanceView:
+        self._ask("remove_maintenance", number)
+        return MAINTENANCE.model_copy(update={"number": number})
 
     def policy(self) -> PolicyView:
         self._ask("policy", None)

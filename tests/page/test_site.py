@@ -20,6 +20,7 @@ from betimes.page import session
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
+from betimes.service.views.models import MaintenanceSpec
 from tests.page.conftest import BEGIN_AT, Paged, paged
 from tests.service.tuning.fronts import front
 
@@ -391,6 +392,13 @@ def test_time_machines_and_policy_show_what_is_there(on_pages: OnPages) -> None:
         assert len(re.findall(r'<rect class="piece queued coming', seen.text)) == 6
         assert (await pages.at("/time?span=year")).status_code == 422
         assert "4 of 4" in (await pages.at("/machines")).text
+        assert 'class="closed"' not in seen.text
+        at = pages.service.backend.scheduler.now_at
+        window = MaintenanceSpec(from_at=at + 60.0, to_at=at + 660.0, reason="<disks>")
+        await pages.service.backend.add_maintenance(window, "ada")
+        closed = re.findall(r'class="closed".*?<title>(.*?)</title>', (await pages.at("/time?span=6h")).text)
+        assert closed == ["maintenance 1: &lt;disks&gt;"]
+        assert "maintenance <time" in (await pages.at("/machines")).text
         assert "<strong>fifo</strong>" in (await pages.at("/policy")).text
         await pages.browser.post("/policy", data={"policy": "srsf"})
         assert "<strong>srsf</strong>" in (await pages.at("/policy")).text

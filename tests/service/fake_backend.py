@@ -41,6 +41,8 @@ from betimes.service.views.models import (
     JobStory,
     JobView,
     Lease,
+    MaintenanceSpec,
+    MaintenanceView,
     NodeSpec,
     NodeView,
     Page,
@@ -82,6 +84,7 @@ class FakeBackend:
         self.after_submit: Callable[[], None] = lambda: None
         self.watching = 0
         self.nodes_here = {"here": _node("here")}
+        self.maintenance_here: dict[int, MaintenanceView] = {}
         self.policy_here = PolicyView(policy="fifo", engine="pool", since_at=self.now)
         self.tuning_here = TuningView()
         self.kept_tokens: dict[str, KeptToken] = {}
@@ -313,6 +316,28 @@ class FakeBackend:
     async def fleet(self) -> FleetView:
         self._may_fail()
         return FLEET
+
+    async def maintenance(self) -> list[MaintenanceView]:
+        self._may_fail()
+        return [*self.maintenance_here.values()]
+
+    async def add_maintenance(self, spec: MaintenanceSpec, user: str) -> MaintenanceView:
+        self._may_fail()
+        if not spec.from_at < spec.to_at:
+            raise Refused("it ends before it begins", "to_at")
+        for node in spec.nodes:
+            if node not in self.nodes_here:
+                raise Unknown(f"there is no node {node!r}")
+        number = len(self.maintenance_here) + 1
+        made = MaintenanceView(number=number, user=user, **spec.model_dump())
+        self.maintenance_here[number] = made
+        return made
+
+    async def remove_maintenance(self, number: int, user: str) -> MaintenanceView:
+        self._may_fail()
+        if number not in self.maintenance_here:
+            raise Unknown(f"there is no maintenance {number}")
+        return self.maintenance_here.pop(number)
 
     async def give_back(self, spec: GiveBackSpec, user: str) -> FleetView:
         self._may_fail()

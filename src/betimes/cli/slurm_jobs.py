@@ -30,7 +30,7 @@ _STATES = {
 _WHY = {"time-limit": "TIMEOUT", "out-of-memory": "OUT_OF_MEMORY", "node-lost": "NODE_FAIL",
         "suspended": "SUSPENDED"}  # fmt: skip
 _REASONS = {
-    "held": "JobHeldUser", "begin": "BeginTime", "dependency": "Dependency",
+    "maintenance": "ReqNodeNotAvail", "held": "JobHeldUser", "begin": "BeginTime", "dependency": "Dependency",
     "dependency-failed": "DependencyNeverSatisfied",
     "array-limit": "JobArrayTaskLimit", "turn": "Priority", "reserved": "Priority", "exit-code": "NonZeroExitCode",
     "signal": "RaisedSignal", "time-limit": "TimeLimit", "out-of-memory": "OutOfMemory", "node-lost": "NodeDown",

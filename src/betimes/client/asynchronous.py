@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         JobStory,
         JobView,
         Lease,
+        MaintenanceView,
         NewToken,
         NodeSpec,
         NodeView,
@@ -388,6 +389,27 @@ class AsyncClient:
     async def undrain(self, node: str) -> NodeView:
         """Use a drained node again. Raises Unknown; Conflict for a node in another state."""
         return await self._ask(Call("POST", f"{_node(node)}/undrain", "NodeView", repeatable=False))
+
+    async def maintenance(self) -> list[MaintenanceView]:
+        """Windows of maintenance that are announced or go on, the next first."""
+        return await self._ask(Call("GET", f"{API}/maintenance", "MaintenanceView", "maintenance"))
+
+    async def add_maintenance(
+        self, from_at: float, to_at: float, *, nodes: Sequence[str] = (), reason: str = "", stop: bool = False
+    ) -> MaintenanceView:
+        """Announce maintenance, on all owned nodes if none are named: only jobs start there that are over by then.
+
+        stop: runs that are there are stopped in time, and requeued; else they go on. Raises Refused for a window that is past or ends before it begins, Unknown.
+        """
+        asked = {"from_at": from_at, "to_at": to_at, "nodes": [*nodes], "reason": reason, "stop": stop}
+        body = json.dumps(asked).encode()
+        call = Call("POST", f"{API}/maintenance", "MaintenanceView", body=body, repeatable=False)
+        return await self._ask(call)
+
+    async def remove_maintenance(self, number: int) -> MaintenanceView:
+        """Call a maintenance off, or end it early. Raises Unknown."""
+        path = f"{API}/maintenance/{int(number)}"
+        return await self._ask(Call("DELETE", path, "MaintenanceView", repeatable=False))
 
     async def heartbeat(self, node: str) -> Lease:
         """Send a heartbeat of a node; the answer says by when the next is due.

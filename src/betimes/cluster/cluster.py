@@ -86,6 +86,26 @@ class NodeGroup:
 
 
 @dataclass(frozen=True)
+class Maintenance:
+    """No job starts on these nodes that would not be over by `from_s`, until `to_s`, in seconds of the trace.
+
+    nodes: names, such as `a100-0`; none: all owned nodes. Raises ClusterError, naming the field.
+    """
+
+    from_s: float
+    to_s: float
+    nodes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_amount("from_s", self.from_s, MOST_SECONDS)
+        check_amount("to_s", self.to_s, MOST_SECONDS)
+        if not self.from_s < self.to_s:
+            raise ClusterError(
+                f"field to_s: expected a time after from_s ({self.from_s:g}), found {shown(self.to_s)}"
+            )
+
+
+@dataclass(frozen=True)
 class Cluster:
     """Nodes that are owned, numbered from 0 in the order of their groups, and offers of machines to rent.
 
@@ -101,6 +121,7 @@ class Cluster:
     quota: int | None = None
     seed: int = 0
     interference: Interference | None = None  # how tasks slow each other on one machine; none: not at all
+    maintenance: tuple[Maintenance, ...] = ()
 
     def __post_init__(self) -> None:
         check_name("name", self.name)
@@ -116,6 +137,14 @@ class Cluster:
                 self.interference.row(workload)  # raises for one that the table does not have
         if len(self) > MOST_NODES:
             raise ClusterError(f"cluster {self.name}: expected at most {MOST_NODES} nodes, found {len(self)}")
+        known = set(self.node_names) if self.maintenance else set[str]()
+        for number, window in enumerate(self.maintenance, 1):
+            for node in window.nodes:
+                if node not in known:
+                    raise ClusterError(
+                        f"[[maintenance]] table {number}, field nodes: there is no node {shown(node)}; nodes are named "
+                        f"after their types, from {self.node_names[0]} to {self.node_names[-1]}"
+                    )
 
     @classmethod
     def pool(cls, units: int) -> Cluster:
@@ -152,6 +181,27 @@ class Cluster:
 
     def __len__(self) -> int:
         return sum(group.count for group in self.groups)
+
+    @property
+    def node_names(self) -> list[str]:
+        """The names of the nodes: their types, numbered on over all groups of one type."""
+        ahead: dict[str, int] = {}
+        names = list[str]()
+        for group in self.groups:
+            first = ahead.get(group.type, 0)
+            ahead[group.type] = first + group.count
+            names += [f"{group.type}-{number}" for number in range(first, first + group.count)]
+        return names
+
+    @property
+    def closings(self) -> list[tuple[int, float, float]]:
+        """The nodes of all maintenance by number, each from when until when."""
+        numbers = {name: number for number, name in enumerate(self.node_names)} if self.maintenance else {}
+        return [
+            (numbers[name], window.from_s, window.to_s)
+            for window in self.maintenance
+            for name in (window.nodes or numbers)
+        ]
 
     @property
     def units(self) -> int:

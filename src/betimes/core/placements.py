@@ -10,6 +10,9 @@ from typing import Protocol
 
 from betimes.kernels import Each, kernel
 
+CLOSED_SOON = 2
+"""`Node.up` of a node that closes now; each further one is a millisecond until it does (`core.closings`)."""
+
 
 class Node:
     """A machine. Eight numbers are one line of the cache: nodes are copied often, and with a ninth EASY takes 1.5x."""
@@ -20,7 +23,7 @@ class Node:
     gpu: int  # capacity
     cpu: int
     memory: int
-    up: int  # 1: takes new tasks
+    up: int  # 0: takes no new tasks, 1: takes them, more: until it closes (`core.closings`)
     labels: int  # a bit for each label that jobs require and it has (`cluster.labels`)
 
 
@@ -45,6 +48,8 @@ class Footprint:
     before: int  # once `touched`, a copy of `placed` from the begin of the present instant
     touched: int  # 1: its placements have changed at this instant
     follows: int  # the slot touched before it, -1: none
+    limit_s: float  # the longest that a run may take; 0: no such limit
+    lasts_s: float  # at most, if it gets units now (where nodes close)
 
 
 class Free(Protocol):
@@ -63,7 +68,13 @@ class Amounts(Protocol):
     memory: int
 
 
-class Demand(Amounts, Protocol):
+class Lasting(Protocol):
+    """How long a job takes."""
+
+    lasts_s: float  # at most, if it starts now, where nodes close
+
+
+class Demand(Amounts, Lasting, Protocol):
     """A job's demand on a node: room for its tasks, and labels."""
 
     labels: int  # the bits of those that it requires
@@ -93,9 +104,21 @@ def give(node: Node, need: Amounts, tasks: int) -> None:
 
 
 @kernel
+def suits(node: Node, need: Demand) -> bool:
+    """Whether the node takes tasks of the job at some time: it is up, and has every label that the job requires."""
+    return node.up > 0 and need.labels & ~node.labels == 0
+
+
+@kernel
 def takes(node: Node, need: Demand) -> bool:
-    """Whether the node takes tasks of the job, room aside: it is up, and has every label that the job requires."""
-    return node.up == 1 and need.labels & ~node.labels == 0
+    """Whether the node takes tasks of the job now, room aside: it suits, and does not close before the job is done."""
+    return need.labels & ~node.labels == 0 and stays_open(node, need)
+
+
+@kernel
+def stays_open(node: Node, need: Lasting) -> bool:
+    """Whether the node is up, and does not close before the job is done."""
+    return node.up == 1 or node.up - CLOSED_SOON >= 1000.0 * need.lasts_s
 
 
 @kernel
@@ -110,9 +133,9 @@ def fits(node: Node, need: Demand) -> bool:
 
 
 @kernel
-def how_many_fit(node: Node, need: Amounts, most: int) -> int:
-    """The number of tasks, at most `most`, that fit into the node's free resources."""
-    return how_many_within(node, need, most) if node.up == 1 else 0
+def how_many_fit(node: Node, need: Footprint, most: int) -> int:
+    """The number of units, at most `most`, that the node takes now and that fit into its free resources."""
+    return how_many_within(node, need, most) if stays_open(node, need) else 0
 
 
 @kernel

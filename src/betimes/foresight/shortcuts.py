@@ -51,7 +51,7 @@ def has_room_for_all_units(copy: State) -> bool:
     fewer units than they count with have room for all the others.
     """
     pool = copy.pool[0]
-    if pool.resize_interval_s > 0.0 or pool.resize_gain == 1:
+    if pool.resize_interval_s > 0.0 or pool.resize_gain == 1 or len(copy.closings) > 0:
         return False
     gpu, cpu, memory = 0, 0, 0
     for number in range(len(copy.groups)):

@@ -105,13 +105,17 @@ class Piece(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a timeline: its name, what that is, its bars in so many lanes, and the runs that they are."""
+    """A row of a timeline: its name, what that is, its bars in so many lanes, and the runs that they are.
+
+    closed: where its node takes no jobs: from, how wide, and why.
+    """
 
     name: str
     kind: str
     pieces: list[Piece]
     height: int
     runs: int
+    closed: Sequence[tuple[float, float, str]] = ()
 
 
 class Stretch(NamedTuple):

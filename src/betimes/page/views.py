@@ -18,6 +18,7 @@ from betimes.service.runtime.page_reads import Ends, PageReads, Span
 from betimes.service.runtime.page_reads import Row as QueueRow
 from betimes.service.runtime.queue_order import Place
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.sbatch import command_line
 from betimes.service.store.databases.schema import LIVE, OVER
 from betimes.service.views.models import By, JobFilter, JobView, Quote
@@ -229,6 +230,7 @@ async def timeline(reads: PageReads, request: Request, session: Session) -> dict
     nodes = sorted(
         {node for each in found for node, _ in each.places} | {n.name for n in await reads.backend.nodes()}
     )
+    closed = _closed(reads.backend.scheduler.ledger, axis)
     first = next((at for at, name in enumerate(nodes) if name >= (given["node"] or "")), 0)
     shown = nodes[first : first + MOST_NODES]
     waiting: dict[str, list[Span]] = {}
@@ -242,7 +244,13 @@ async def timeline(reads: PageReads, request: Request, session: Session) -> dict
         "axis": axis,
         "now_x": axis.x(now_at) if axis.from_at <= now_at <= axis.to_at else None,
         "rows": [
-            Row(name, kind, *lanes(axis, now_at, map(_stretch, some), reads.ends_of), len(some))
+            Row(
+                name,
+                kind,
+                *lanes(axis, now_at, map(_stretch, some), reads.ends_of),
+                len(some),
+                closed.get(name, ()),
+            )
             for name, kind, some in rows
         ],
         "span": None if end else span,
@@ -261,6 +269,18 @@ async def timeline(reads: PageReads, request: Request, session: Session) -> dict
         "next_node": nodes[first + MOST_NODES] if len(nodes) > first + MOST_NODES else None,
         "more_users": max(0, len(waiting) - MOST_USERS),
     }
+
+
+def _closed(ledger: Ledger, axis: Axis) -> dict[str, list[tuple[float, float, str]]]:
+    """Where on an axis nodes take no jobs for maintenance, by node: from, how wide, and what to say."""
+    found: dict[str, list[tuple[float, float, str]]] = {}
+    for window in ledger.maintenance.values():
+        x, to = axis.x(window.from_at), axis.x(window.to_at)
+        for name, node in ledger.nodes.items():
+            if to > x and window.covers(node):
+                said = f"maintenance {window.number}" + (f": {window.reason}" if window.reason else "")
+                found.setdefault(name, []).append((x, round(to - x, 2), said))
+    return found
 
 
 def _span(ahead_s: float) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from betimes.cli.main import main
 from betimes.errors import NotAllowed, NotReachable, Unavailable
-from betimes.service.api.examples import PORTFOLIO
+from betimes.service.api.examples import MAINTENANCE, PORTFOLIO
 from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import JobView, NodeSpec, Reason, RunView
 from tests.cli.conftest import Call
@@ -362,6 +363,57 @@ def test_rented_machines_are_given_back(betimes: Call, service: Service) -> None
     assert "Nothing is rented" in betimes("fleet", "release", "c4-0", "--now").out
     assert betimes("fleet", "release", "c4-0", "--json").json()["usd_per_h"] == 0.2
     assert service.asked == [("give_back", ("c4-0", each)) for each in (False, True, False)]
+
+
+def test_maintenance_is_announced_and_called_off(betimes: Call, service: Service) -> None:
+    said = betimes("maintenance", "add", "--from", "2096-11-27T18:00", "--to", "20:00", "--nodes", "a, b")
+    assert said.out == (
+        "Maintenance 1 of a, b from 27 Nov 2096 18:00 to 27 Nov 2096 20:00 is announced: only jobs that are over by "
+        "then start there.\nJobs 12, 13 may still run there when it begins, and go on then; `betimes requeue` or "
+        "`betimes cancel` ends a run.\n"
+    )
+    from_at = datetime(2096, 11, 27, 18).timestamp()
+    assert service.asked == [("add_maintenance", (from_at, from_at + 7200.0, ["a", "b"], "", False))]
+    said = betimes("maintenance", "add", "--from", "18:00", "--to", "20:00", "--stop")
+    assert "Jobs 12, 13 may still run there when it begins, and are stopped then, and requeued.\n" in said.out
+    assert "Maintenance 3 of here from" in betimes("maintenance", "remove", "3").out
+    assert betimes("maintenance").out == (
+        "No maintenance is announced; `betimes maintenance add` announces some.\n"
+    )
+    service.windows = [MAINTENANCE]
+    assert "disks" in betimes("maintenance", "list").out
+    assert betimes("maintenance", "--json").json()[0]["running"] == [40]
+    service.machines = [node("here").model_copy(update={"maintenance": MAINTENANCE})]
+    assert "Maintenance" in betimes("nodes").out
+
+
+def test_maintenance_can_be_tried(betimes: Call, service: Service) -> None:
+    betimes(
+        "what-if", "--maintenance", "2096-11-27T18:00..20:00@a,b", "--maintenance", "2096-11-28..2096-11-29"
+    )
+    (_, asked) = service.asked[0]
+    hours = [(each["to_at"] - each["from_at"]) / 3600.0 for each in asked["maintenance"]]
+    assert (hours, [each["nodes"] for each in asked["maintenance"]]) == ([2.0, 24.0], [["a", "b"], []])
+    said = betimes("what-if", "--maintenance", "18:00")
+    assert said.code == 2
+    assert "--maintenance 18:00: write two times, as in 18:00..20:00 or" in said.err
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--from", "18:00"), "--to: missing; write a time such as now+2hours"),
+        (("--from", "soon", "--to", "20:00"), "--from: 'soon' is not an instant; write now+2hours"),
+        (("--from", "18:00", "--to", "20:00", "--nodes", ","), "--nodes ',': give names such as A,B"),
+    ],
+)
+def test_what_is_no_window_is_refused(
+    betimes: Call, service: Service, given: tuple[str, ...], message: str
+) -> None:
+    said = betimes("maintenance", "add", *given)
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert service.asked == []
 
 
 def test_the_best_other_member_is_the_one_with_the_best_score(betimes: Call, service: Service) -> None:

@@ -19,7 +19,7 @@ from tests.core.pool.stepping import POLICIES, after_every_event, simulation, wo
 copy_into = entry(snapshot.copy_into)
 attained, believed_left = (entry(each, State, int, float) for each in (work.attained, work.believed_left))
 
-SHARED = {"speedup", "params", "table"}
+SHARED = {"speedup", "params", "table", "closings"}
 NOT_PLAYED = {
     "free",
     "grants",

@@ -16,13 +16,14 @@ import pytest
 
 from betimes import Workload, generate, read_trace, simulate
 from betimes.cluster import Cluster
+from betimes.cluster.cluster import Maintenance
 from betimes.errors import Conflict
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import JobFilter
+from betimes.service.views.models import JobFilter, MaintenanceSpec
 from betimes.workload.speedup import bind
 from tests.service.served_traces import Disturb, serve_trace
 
@@ -145,6 +146,32 @@ def test_nodes_policies(policy: str, tmp_path: Path) -> None:
     name = policy.removeprefix("nodes:")
     twin = simulate_nodes(workload, name, cluster=cluster, sizes="estimate", restart_s=RESTART_S, seed=5)
     assert_same(workload, cluster, policy, twin, tmp_path, seed=5)
+
+
+@pytest.mark.parametrize("policy", ["easy", "srsf"])
+def test_maintenance(policy: str, tmp_path: Path) -> None:
+    """The windows of a cluster in the twin, and the same ones announced to the service before it begins."""
+    if policy == "easy":
+        workload = known(generate("fitgpp:jobs=60,nodes=4", seed=3))
+        cluster, named = Cluster.uniform(2, gpu=8, cpu=32, memory_gib=256), ("node-1",)
+    else:
+        workload, cluster, named = known(generate("demo:jobs=60", seed=3, units=16)), Cluster.pool(16), ()
+    last_s = round(float(workload.submit_s[-1]))
+    windows = (Maintenance(0.3 * last_s, 0.4 * last_s, named), Maintenance(0.5 * last_s, 0.7 * last_s))
+    engine: Any = "nodes" if policy == "easy" else "pool"
+    twin, alone = (
+        simulate(workload, policy, engine=engine, cluster=each, sizes="estimate", restart_s=RESTART_S)
+        for each in (replace(cluster, maintenance=windows), cluster)
+    )
+    assert (twin.jobs.start_s != alone.jobs.start_s).any()
+
+    async def announce(backend: ServiceBackend, _: VirtualWorld) -> None:
+        with backend.controller.clock.hold():
+            for each in windows:
+                asked = MaintenanceSpec(from_at=each.from_s, to_at=each.to_s, nodes=[*each.nodes])
+                await backend.add_maintenance(asked, "ann")
+
+    assert_same(workload, cluster, policy, twin, tmp_path, disturb=announce)
 
 
 @pytest.mark.parametrize("policy", ["srsf", "themis", "fitgpp"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from betimes.cli.live.jobs.completing import complete_job
+from betimes.cli.live.machines.maintenance import names_of, window_of
 from betimes.cli.render.tables import Column
 from betimes.cli.verbs import Json, Option, Output, State
 from betimes.errors import InputError
@@ -70,6 +71,15 @@ def what_if(
             show_default=False,
         ),
     ] = None,
+    maintenance: Annotated[
+        list[str] | None,
+        Option(
+            "--maintenance",
+            metavar="FROM..TO[@A,B]",
+            help="Announce maintenance of these nodes, by default of all, as `betimes maintenance add`; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     load: Annotated[
         str | None,
         Option(
@@ -101,13 +111,14 @@ def what_if(
         "remove_nodes": remove_node or [],
         "cancel": [_number(text) for text in cancel or ()],
         "rent": rent or [],
+        "maintenance": [_window(text) for text in maintenance or ()],
     }
     if policy is not None:
         asked["policy"] = with_full_names(policy, Path.cwd())
     if load is not None:
         asked["load"] = _factor(load)
     if not any(asked.values()):
-        changes = "--submit, --add-nodes, --remove-node, --policy, --cancel, --rent, --load"
+        changes = "--submit, --add-nodes, --remove-node, --policy, --cancel, --rent, --maintenance, --load"
         raise InputError(f"what-if: no change is given; name one: {changes}")
     with connect(state) as service:
         found = service.what_if(asked)
@@ -122,6 +133,18 @@ def _number(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise InputError(f"--cancel {text}: give the number of a job, as in 41")
     return int(text)
+
+
+def _window(text: str) -> dict[str, Any]:
+    """The window of FROM..TO[@A,B]. Raises InputError."""
+    times, _, names = text.partition("@")
+    begin, dots, end = times.partition("..")
+    if not dots:
+        raise InputError(
+            f"--maintenance {text}: write two times, as in 18:00..20:00 or 18:00..20:00@node-3,node-4"
+        )
+    from_at, to_at = window_of("--maintenance", begin, "--maintenance", end)
+    return {"from_at": from_at, "to_at": to_at, "nodes": names_of("--maintenance", names) if names else []}
 
 
 def _factor(text: str) -> float:

@@ -245,6 +245,15 @@ def _ordered(data: Data, _: float) -> str:
     return f"a machine of type {data['type']}"
 
 
+def _maintenance(data: Data, at_now: float) -> str:
+    from betimes.cli.render.times import to_the_minute
+
+    when = f"from {to_the_minute(data['from_at'], at_now)} to {to_the_minute(data['to_at'], at_now)}"
+    said = f"{data['number']}, of {', '.join(data['nodes']) or 'all nodes'}, {when}"
+    said += f": {data['reason']}" if data["reason"] else ""
+    return f"{said}; may hit jobs {', '.join(map(str, data['running']))}" if data["running"] else said
+
+
 def _opened(_data: Data, _: float) -> str:
     return "for the first time"
 
@@ -301,6 +310,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "node-status": _node_is,
     "node-noticed": _node_noticed,
     "node-gone": _node_gone,
+    "maintenance-set": _maintenance,
     "not-rented": _not_rented,
     "limit-reached": _not_rented,
     "ordered": _ordered,

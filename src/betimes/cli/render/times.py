@@ -47,6 +47,12 @@ def clock(at: float, at_now: float) -> str:
     return f"{day} {text}" if when.year == today.year else f"{day} {when.year}"
 
 
+def to_the_minute(at: float, at_now: float) -> str:
+    """As `clock`, with the time of other days too: `27 Nov 18:00`."""
+    text, when = clock(at, at_now), _local(at, 60.0)
+    return text if ":" in text or when is None else f"{text} {when:%H:%M}"
+
+
 def sentence(text: str, at_now: float) -> str:
     """A sentence of the service with its UTC instants converted to local time."""
     return _INSTANT.sub(lambda found: _in_sentence(found[0], at_now), text)

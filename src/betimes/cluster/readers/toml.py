@@ -19,6 +19,11 @@
     labels = { zone = "a" }     # which jobs may require of their nodes; none by default
     family = "a100"             # of types on which a task needs the same; before the type's dot by default
 
+    [[maintenance]]             # no job starts that would run into it, in the simulator; any number of tables
+    from_s = 3600               # seconds of the trace
+    to_s = 7200
+    nodes = ["a100-0"]          # all by default; named by type, numbered from 0
+
     [[offers]]                  # one table an instance type that can be rented
     type = "p3.8xlarge"
     family = "p3"               # of types on which a task needs the same; before the type's dot by default
@@ -49,7 +54,7 @@ from typing import Any, TypeVar
 
 from betimes.cluster.catalogue import catalogue_path
 from betimes.cluster.checks import shown
-from betimes.cluster.cluster import DEFAULT_GRACE_LIMIT_S, Cluster, NodeGroup
+from betimes.cluster.cluster import DEFAULT_GRACE_LIMIT_S, Cluster, Maintenance, NodeGroup
 from betimes.cluster.interference import Interference, interference_tables, read_interference
 from betimes.cluster.labels import Labels, labels_of
 from betimes.cluster.offer import Offer, Spot
@@ -57,7 +62,17 @@ from betimes.cluster.resources import RESOURCES, whole_capacity
 from betimes.cluster.revocation import REVOCATIONS, parameters
 from betimes.errors import ClusterError, did_you_mean
 
-_TOP = ("name", "grace_limit_s", "nodes", "offers", "catalogue", "quota", "seed", "interference")
+_TOP = (
+    "name",
+    "grace_limit_s",
+    "nodes",
+    "offers",
+    "catalogue",
+    "quota",
+    "seed",
+    "interference",
+    "maintenance",
+)
 _NODES = (
     "type",
     "count",
@@ -72,6 +87,7 @@ _NODES = (
 _NEEDED = ("type", "cpu", "memory_gib")
 _OFFERS = tuple(field.name for field in fields(Offer))
 _OFFERS_NEEDED = (*_NEEDED, "usd_per_h")
+_MAINTENANCE = ("from_s", "to_s", "nodes")
 _SPOT = ("price_factor", "revocation")
 _PRICE_CHANGE = ("at_s", "usd_per_h")
 _DEFAULT_REVOCATION = "bathtub"
@@ -117,9 +133,21 @@ def cluster_of(found: dict[str, Any], path: Path) -> Cluster:
             found.get("quota"),
             found.get("seed", 0),
             _interference(found["interference"], path) if "interference" in found else None,
+            tuple(_maintenance(*each) for each in tables(found, "maintenance", _MAINTENANCE, path)),
         )
     except ClusterError as error:
         raise ClusterError(f"{path}, {error}") from None
+
+
+def _maintenance(table: Any, where: str) -> Maintenance:
+    check_table(table, where, "maintenance", _MAINTENANCE, _MAINTENANCE[:2])
+    nodes = table.get("nodes", [])
+    if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
+        raise ClusterError(f"{where}, field nodes: expected a list of names, found {shown(nodes)}")
+    try:
+        return Maintenance(table["from_s"], table["to_s"], tuple(nodes))
+    except ClusterError as error:
+        raise ClusterError(f"{where}, {error}") from None
 
 
 def _interference(named: Any, path: Path) -> Interference:

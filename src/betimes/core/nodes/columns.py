@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from betimes.core.closings import Closing
 from betimes.core.instruction import Instruction
 from betimes.core.placements import Node, Placement
 from betimes.core.pool.columns import Job, Pool, Progress, Segment
@@ -101,6 +102,10 @@ class Need:
     leaves: int  # 1: it is about to leave the nodes that it holds
     moves_when_free: int  # 1: it is asked to vacate once there is room on the nodes that it is bound to
     claims: int  # 1: it claims all that is freed on its bound nodes; 0: only what its victims free
+    limit_s: float  # the longest that a run may take; 0: no such limit
+    lasts_s: (
+        float  # while it waits: how long it takes at most, by that limit, else as believed (`core.closings`)
+    )
 
 
 class TaskDemand:
@@ -429,6 +434,7 @@ class NodesState(Struct):
     demands: Records[
         TaskDemand
     ]  # a row for each family, after `families` rows of no job; of length 0: none differs
+    closings: Records[Closing]  # of length 0 where no node closes
     shown: Records[Node]  # what hooks are shown: the nodes themselves, or `aside`
     # Room to think, of no meaning between two passes:
     sketch: Records[Node]  # (nodes,) the nodes as they would be

@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.closings import next_opening_s
 from betimes.core.instruction import CLOSE, OPEN
-from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.columns import OWNED, NodesState
 from betimes.core.nodes.demands import demand_on, take_on
 from betimes.core.nodes.directory import block_of, note_entry
 from betimes.core.nodes.holders import add_holder, is_owed
 from betimes.core.nodes.log import note
-from betimes.core.nodes.machines.rented import note_vacated
+from betimes.core.nodes.machines.rented import expect, note_vacated
 from betimes.core.nodes.queue import remove
-from betimes.core.nodes.timers import clear_job_timer, set_job_timer
-from betimes.core.nodes.transitions import drop_placement, pay_claims, put, put_bound, unbook, vacate
+from betimes.core.nodes.timers import OPENS, clear_job_timer, set_job_timer
+from betimes.core.nodes.transitions import (
+    drop_placement,
+    note_length,
+    pay_claims,
+    put,
+    put_bound,
+    unbook,
+    vacate,
+)
 from betimes.core.nodes.wait_features import count_running
 from betimes.core.work import bring_up_to_date, close_account, set_to_work
 from betimes.kernels import kernel
@@ -163,6 +172,8 @@ def believe(state: NodesState, slot: int, left_s: float) -> None:
         set_job_timer(state, slot)
     elif state.cluster[0].blocks > 0:  # where it stands if it is in the queue
         note_entry(state, block_of(state, job.key, job.seq), slot)
+        note_length(state, slot)
+        state.needs[slot].freed_seen = -1  # a shorter job may be over before a node closes
     state.cluster[0].changed += 1
 
 
@@ -171,6 +182,28 @@ def open_node(state: NodesState, number: int, up: int) -> None:
     """A node takes new tasks from now on (1), or none (0); what runs there goes on."""
     state.nodes[number].up = up
     note(state, OPEN if up == 1 else CLOSE, -1, number, 0, 0.0, -1)
+    note_vacated(state, number)
+    state.cluster[0].changed += 1
+    state.cluster[0].must_replan = 1
+
+
+@kernel
+def expect_openings(state: NodesState) -> None:
+    """The closings are others: all waiting jobs are tried again, now and when a node opens."""
+    now = state.pool[0].now
+    for number in range(len(state.nodes)):
+        if state.machines[number].state == OWNED and state.machines[number].offer < 0:
+            state.nodes[number].up = min(state.nodes[number].up, 1)
+            expect(state, number, next_opening_s(state.closings, now, number), OPENS)
+            note_vacated(state, number)
+    state.cluster[0].changed += 1
+    state.cluster[0].must_replan = 1
+
+
+@kernel
+def open_again(state: NodesState, number: int) -> None:
+    """A node that was closed takes tasks again."""
+    expect(state, number, next_opening_s(state.closings, state.pool[0].now, number), OPENS)
     note_vacated(state, number)
     state.cluster[0].changed += 1
     state.cluster[0].must_replan = 1

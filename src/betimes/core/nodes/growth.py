@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.core.closings import Closing
 from betimes.core.instruction import Instruction
 from betimes.core.nodes.columns import (
     BLOCK,
@@ -218,7 +219,7 @@ def _resized(state: NodesState, *, slots: int | None = None, placements: int | N
     follows = as_array(fresh.placements)["follows"][old:].copy()
     recorded = (
         *("segments", "absences", "offers", "fates", "orders", "leases", "log"),
-        *("interference", "hardware", "demands"),
+        *("interference", "hardware", "demands", "closings"),
     )
     for name, mine in state.values().items():
         if name not in (*recorded, "params"):
@@ -269,6 +270,7 @@ def _blank_state(
         interference=np.zeros((0, 0)),
         hardware=np.zeros((0, 0)),
         demands=blank(TaskDemand, 0),
+        closings=blank(Closing, 0),
         chosen=_whole(slots),
         ends=blank(End, 2 * slots),
         leavers=blank(End, slots),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.closings import see_closings
 from betimes.core.instruction import BIND, CLOSE, MIGRATE, OPEN, PREEMPT, RELEASE, RENT, START, Instruction
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.demands import demand_on, tasks_that_fit
@@ -24,6 +25,7 @@ from betimes.core.nodes.log import note_places, room_for_a_decision
 from betimes.core.nodes.machines.rented import DRAINING, GOING, NONE_LEFT, RUNNING, UNUSED, release, rent
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.transitions import move_out, put_bound, settle_binding, start, tell_to_leave
+from betimes.core.placements import stays_open
 from betimes.core.status import DONE, NEED_FATES, NEED_NODES
 from betimes.kernels import Ints, Records, entry, kernel
 
@@ -41,6 +43,7 @@ UNKNOWN = 11
 IS_AWAITED = 12
 FOR_NOBODY = 13
 LACKS_LABEL = 14
+CLOSES = 15
 
 REASONS = {
     NO_SUCH_JOB: "there is no such job any more",
@@ -57,6 +60,7 @@ REASONS = {
     IS_AWAITED: "jobs are bound to the machine, which is not up yet",
     FOR_NOBODY: "the jobs that the machine is for have ended",
     LACKS_LABEL: "the machine lacks a label that the job requires",
+    CLOSES: "the machine closes for maintenance before the job would be done",
 }
 
 
@@ -65,6 +69,7 @@ REASONS = {
 def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
     """Carry out the batch from line at[0] on; DONE, or what the state needs before the same call goes on."""
     if at[0] == 0:
+        see_closings(state.nodes, state.closings, state.pool[0].now)
         for k in range(len(batch)):
             if _leaves(batch[k]) and _is_live(state, batch[k]):
                 state.needs[batch[k].job].leaves = 1
@@ -210,6 +215,8 @@ def _place(state: NodesState, batch: Records[Instruction], first: int, last: int
             return NOT_UP
         if need.labels & ~state.nodes[number].labels != 0:
             return LACKS_LABEL
+        if state.nodes[number].up > 0 and not stays_open(state.nodes[number], need):
+            return CLOSES
         if line.what == START:
             if tasks_that_fit(state, state.nodes, number, need) < wanted.tasks:
                 return NO_ROOM

@@ -3,7 +3,8 @@
 At one instant timers go off by the rank of their kind, and within a kind by submission or by the machine's number. The
 kinds stand here in that order:
 
-- machines that have booted, are up or gone, and jobs whose launch is complete, first, so that all decisions see them;
+- machines that have booted, are up or gone, owned ones that open again, and jobs whose launch is complete, first, so
+  that all decisions see them;
 - `ROUND`, for a planner that decides before it hears of the completions of the instant (spec/eva.md 2.5), and after
   the arrivals;
 - completions, then beliefs that are outrun, then victims that vacate (spec/fitgpp.md B.2), then machines that are taken
@@ -22,10 +23,9 @@ from betimes.core.nodes.believed_ends import note_end
 from betimes.core.nodes.columns import NodesState, Timer
 from betimes.kernels import kernel
 
-BOOTED, UP, GONE, LAUNCHED, ROUND, FINISH, OUTRUN, VACATE, NOTICED, RECLAIMED, EXPIRED, SPECULATED, TICK = (
-    range(13)
-)
-KINDS = 13
+(BOOTED, UP, GONE, OPENS, LAUNCHED, ROUND, FINISH, OUTRUN, VACATE, NOTICED, RECLAIMED, EXPIRED, SPECULATED,
+ TICK) = range(14)  # fmt: skip
+KINDS = 14
 KIND = 1 << 56  # more than there will ever be submissions
 
 POLICY = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.closings import LEAST_S
 from betimes.core.instruction import BIND, PREEMPT, RESERVE, START
 from betimes.core.nodes.believed_ends import believed_end
 from betimes.core.nodes.columns import AUTO, Choice, Need, NodesState
@@ -77,6 +78,7 @@ def submit(
     need.holder = -1
     need.leaver = -1
     need.freed_seen = -1
+    need.limit_s = 0.0
     return slot
 
 
@@ -84,9 +86,21 @@ def submit(
 def enqueue(state: NodesState, slot: int) -> None:
     """The job waits, with the key that it has."""
     cluster = state.cluster[0]
+    note_length(state, slot)
     insert(state, slot)
     state.newcomers[cluster.arrived % len(state.newcomers)] = slot
     cluster.arrived += 1
+
+
+@kernel
+def note_length(state: NodesState, slot: int) -> None:
+    """Note how long a waiting job takes at most once it starts: by the limit of a run, else as is believed."""
+    need = state.needs[slot]
+    lasts_s = need.limit_s
+    if lasts_s == 0.0:
+        now = state.pool[0].now
+        lasts_s = restart_s(state, slot) + need.launch_s + need.init_s + believed_left(state, slot, now)
+    need.lasts_s = max(LEAST_S, lasts_s)
 
 
 @kernel

@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.core.closings import Closing
 from betimes.core.instruction import Instruction
 from betimes.core.placements import Footprint, Node, Placement
 from betimes.kernels import Floats, FloatTable, Ints, IntTable, Records, Struct, as_array, blank, view_by
@@ -100,7 +101,7 @@ class Pool:
     resize_gain: int  # 1: a width changes only where that pays
     now: float  # s
     wakeup: float  # when the policy, or the gate on resizes, wants a decision if nothing happens before
-    opens_at: float  # when the first resize that came too soon would be let through; infinity: none did
+    opens_at: float  # when the first resize that came too soon is let through, or a closed node opens; else infinity
     period: float  # > 0: until something else happens, wake-ups this far apart all decide the same
     contention: float  # sum over all events of the number of active jobs just before the event
     events: int  # events so far; each is one sample of the contention
@@ -186,6 +187,7 @@ class State(Struct):
     nodes: Records[Node]
     footprints: Records[Footprint]  # (slots,)
     placements: Records[Placement]
+    closings: Records[Closing]  # of length 0 where no node closes
     log: Records[Instruction]  # of length 0 where it is not read (`grant_log`)
 
 
@@ -248,6 +250,7 @@ def new_state(
         nodes=nodes,
         footprints=blank(Footprint, slots if len(nodes) > 0 else 0),
         placements=chained(blank(Placement, room)),
+        closings=blank(Closing, 0),
         log=_log_for(slots, room) if logs else blank(Instruction, 0),
     )
 
@@ -334,6 +337,7 @@ def is_room_for(state: State, spare: State) -> bool:
         and spare.speedup is state.speedup
         and spare.params is state.params
         and spare.table is state.table
+        and spare.closings is state.closings
     )
 
 
@@ -365,6 +369,7 @@ def _like(state: State, slots: int, segments: int) -> State:
         nodes=blank(Node, len(state.nodes)),
         footprints=blank(Footprint, slots if len(state.nodes) > 0 else 0),
         placements=blank(Placement, len(state.placements)),
+        closings=state.closings,
     )
 
 

@@ -7,6 +7,7 @@ pool ends beyond it, and no job loses units because another is held back.
 
 from __future__ import annotations
 
+from betimes.core.closings import LEAST_S, next_opening_s, see_closings
 from betimes.core.pool.columns import State
 from betimes.core.pool.placement import (
     begin_instant,
@@ -17,6 +18,7 @@ from betimes.core.pool.placement import (
     put_back,
 )
 from betimes.core.pool.resize_gate import growth_pays, opens_at, width_before
+from betimes.core.work import believed_left
 from betimes.kernels import kernel
 
 # Why a job did not get its grant (`Progress.curtailed`).
@@ -24,7 +26,7 @@ NOT_CURTAILED = 0
 TOO_SOON = 1  # its width has not stood for `resize_interval_s`
 NO_GAIN = 2  # it would not be done earlier; or no other job would get the units that it would give up
 KEPT_BY_OTHERS = 3  # the units are those of jobs that keep theirs for one of these reasons
-NO_ROOM = 4  # no node has room for more units
+NO_ROOM = 4  # no node has room for more units, or stays open until the job is done
 
 
 @kernel
@@ -58,6 +60,9 @@ def curtail(state: State, count: int) -> int:
     if left < 0.0:  # units have been taken out of the pool: those who would keep theirs cannot
         gated = False
         left = pool.units - _kept(state, count, gated)
+    if len(state.closings) > 0:
+        see_closings(state.nodes, state.closings, pool.now)
+        pool.opens_at = min(pool.opens_at, next_opening_s(state.closings, pool.now, -1))
     if on_nodes:
         begin_instant(state)
         _give_back_losses(state, count, gated)
@@ -133,6 +138,8 @@ def _serve(state: State, at: int, left: float, gated: bool, on_nodes: bool) -> f
     if more < wanted:
         progress.curtailed = KEPT_BY_OTHERS
     if on_nodes:
+        if len(state.closings) > 0:
+            state.footprints[slot].lasts_s = _lasts_s(state, slot)
         fitting = float(most_that_fit(state, slot, int(more)))
         if fitting < more:
             more = fitting
@@ -147,6 +154,17 @@ def _serve(state: State, at: int, left: float, gated: bool, on_nodes: bool) -> f
         place(state, slot, int(more))
     grant.units = keeps + more
     return more
+
+
+@kernel
+def _lasts_s(state: State, slot: int) -> float:
+    """How long a job takes at most from now on: by the limit of a run, else as believed, on all that it can use."""
+    limit_s = state.footprints[slot].limit_s
+    if limit_s > 0.0:
+        return limit_s
+    pool = state.pool[0]
+    left_s = believed_left(state, slot, pool.now) / state.jobs[slot].full_speed
+    return max(LEAST_S, pool.restart_s + left_s)
 
 
 @kernel

@@ -25,6 +25,7 @@ def enter_nodes(state: State, slot: int) -> None:
     """Enter a job that has just been submitted: it is on no node, and has no demand until `set_demand`."""
     footprint = state.footprints[slot]
     footprint.gpu = footprint.cpu = footprint.memory = 0
+    footprint.limit_s = 0.0
     footprint.placed = footprint.before = footprint.follows = -1
     footprint.touched = 0
 

@@ -61,6 +61,11 @@ class Problem:
             "workload": self.workload.fingerprint(),
             "units": self.units,
             "cluster": None if options.cluster is None else options.cluster.capacity.tolist(),
+            **(
+                {"closings": options.cluster.closings}
+                if options.cluster and options.cluster.maintenance
+                else {}
+            ),
             "objectives": [str(objective) for objective in self.objectives],
             "fractional": options.fractional,
             "curves": None

@@ -21,7 +21,14 @@ from betimes.service.api.models import (
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import SHA256, JobSpec
 from betimes.service.spec.users import USER_WORD, TokenSpec, User, UserChanges
-from betimes.service.views.models import EventView, GiveBackSpec, NodeSpec, TuneSpec, WhatIfSpec
+from betimes.service.views.models import (
+    EventView,
+    GiveBackSpec,
+    MaintenanceSpec,
+    NodeSpec,
+    TuneSpec,
+    WhatIfSpec,
+)
 
 PREFIX = "/api/v1"
 JobId = Annotated[int, Path(ge=1, le=MOST_JOB_NUMBER, description="a job's number")]
@@ -148,6 +155,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         ProgressReport,
         NodeSpec,
         GiveBackSpec,
+        MaintenanceSpec,
         EventView,
         TuneSpec,
         WhatIfSpec,

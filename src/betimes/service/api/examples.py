@@ -6,7 +6,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from betimes.service.api.models import JobList, NodeList, SubmittedBatch, TokenList, UserList
+from betimes.service.api.models import (
+    JobList,
+    MaintenanceList,
+    NodeList,
+    SubmittedBatch,
+    TokenList,
+    UserList,
+)
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User, UserLimits
@@ -29,6 +36,7 @@ from betimes.service.views.models import (
     JobStory,
     JobView,
     Lease,
+    MaintenanceView,
     NewToken,
     NodeView,
     Page,
@@ -112,6 +120,9 @@ NODE = NodeView(
     name="here", kind="local", status="up", cpu=16, memory_gib=64, gpu=2, free_cpu=12, free_memory_gib=48, free_gpu=0,
     last_seen_at=_NOON, jobs=[40, 41],
 )  # fmt: skip
+MAINTENANCE = MaintenanceView(
+    number=1, from_at=_NOON + 21_600, to_at=_NOON + 28_800, nodes=["here"], reason="disks", user="ada", running=[40],
+)  # fmt: skip
 LEASE = Lease(node="gpu-3", lease_s=30, until_at=_NOON + 30)
 POLICY = PolicyView(policy="srsf", engine="pool", since_at=_NOON)
 PORTFOLIO = PortfolioView(
@@ -160,6 +171,7 @@ _TOKEN = TokenView(
 TOKEN_LIST = TokenList(tokens=[_TOKEN])
 NEW_TOKEN = NewToken(token="lY3r...", kept=_TOKEN)
 USER_LIST = UserList(users=[USER])
+MAINTENANCE_LIST = MaintenanceList(maintenance=[MAINTENANCE])
 SPEC_BODY = SPEC.model_dump(mode="json", exclude_defaults=True)
 
 

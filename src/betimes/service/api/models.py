@@ -18,7 +18,16 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import WHOLE, JobSpec, in_schema
 from betimes.service.spec.users import User
-from betimes.service.views.models import By, JobFilter, JobView, NodeView, Submitted, TokenView, View
+from betimes.service.views.models import (
+    By,
+    JobFilter,
+    JobView,
+    MaintenanceView,
+    NodeView,
+    Submitted,
+    TokenView,
+    View,
+)
 
 JobNumber = Annotated[int, Field(ge=1, le=MOST_JOB_NUMBER), WHOLE]
 EventNumber = Annotated[int, Field(ge=0, le=MOST_EVENT_NUMBER)]
@@ -195,6 +204,12 @@ class TokenList(View):
     """Tokens of users."""
 
     tokens: list[TokenView]
+
+
+class MaintenanceList(View):
+    """Windows of maintenance, the next first."""
+
+    maintenance: list[MaintenanceView]
 
 
 class Alive(View):

@@ -104,7 +104,7 @@ class JobRows:
         row["runtime_estimate_s"] = wanted.runtime_estimate_s
         row["believed_per_work"] = 1.0
         row["user"] = -1
-        row["longest_s"] = math.inf
+        row["longest_s"], row["limit_s"] = math.inf, wanted.limit_s
         row["choice"], row["speculated"] = wanted.choice, int(not wanted.may_restart)
 
     def fill_tasks(self, arrival: Arrival, tasks: JobTasks) -> None:

@@ -51,6 +51,7 @@ class JobRequest:
     may_restart: bool = True  # else it is not run speculatively
     profiled: bool = False  # its throughput alone is known
     require: Labels = NONE  # labels that its nodes must have
+    limit_s: float = 0.0  # the longest that a run may take, until it is killed; 0: it may go on
     # A unit's demand on each family instead; the job runs on these only.
     by_family: tuple[tuple[str, Natural], ...] = ()
 
@@ -264,6 +265,10 @@ class Opening:
     units: int
 
 
+Closings = Sequence[tuple[int, float, float]]
+"""Nodes, by number, each with the instants, s, from when until when it takes no jobs (`core.closings`)."""
+
+
 Expected = Mapping[int, Floats]
 """(foresight.run_times.GRID,) quantiles of the run times of some jobs on max_units, s, by job."""
 NOTHING_EXPECTED: Expected = {}
@@ -299,6 +304,14 @@ class Engine(Protocol):
 
     def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
         """Let everything happen up to `now_s`, then `what`; the policy decides as it goes."""
+        ...
+
+    def set_closings(self, closings: Closings, now_s: float) -> None:
+        """Nodes close at these times, and at no others; `happen` lets the policy look."""
+        ...
+
+    def set_limit(self, job: int, limit_s: float) -> None:
+        """Set the longest that a run of a job may take from now on, as `JobRequest.limit_s`."""
         ...
 
     def first_waiting(self) -> int | None:

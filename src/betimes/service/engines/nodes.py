@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from betimes.cluster import Offer
 from betimes.cluster.labels import mask
 from betimes.cluster.shapes import Shape, Shapes
+from betimes.core.closings import closings_of
 from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.growth import new_nodes_state
 from betimes.core.nodes.machines.dedicated import machines_for, offer_for
@@ -46,6 +47,7 @@ from betimes.service.engines.dedicated_machines import known_live, live_terms, p
 from betimes.service.engines.jobs_on_nodes import NEW_JOB, PATIENCE_S, JobsOnNodes, are_of
 from betimes.service.engines.messages import (
     NOTHING_EXPECTED,
+    Closings,
     Decisions,
     Expected,
     Foreseen,
@@ -294,6 +296,21 @@ class LiveNodes:
             return
         entries.open_node(self.state, number, int(is_up))
         self.jobs.changed = True
+
+    def set_closings(self, closings: Closings, now_s: float) -> None:
+        """Nodes close at these times, and at no others; `happen` lets the policy look."""
+        self.state.pool[0].now = now_s
+        self.driver.state = self.state.replaced(closings=closings_of(closings))
+        entries.expect_openings(self.state)
+        self.jobs.changed = True
+
+    def set_limit(self, job: int, limit_s: float) -> None:
+        """Set the longest that a run of a job may take from now on, as `JobRequest.limit_s`."""
+        slot = self.slot_of[job]
+        need = self.state.needs[slot]
+        need.limit_s = limit_s
+        if need.holder < 0 and need.bound < 0:
+            entries.believe(self.state, slot, float(self.state.progress[slot].believed_left))
 
     def add_node(self, machine: Shape, kind: int) -> int:
         """Add a node that is up; returns its number. `happen` lets the policy look."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster.resources import Amounts
+from betimes.core.closings import closings_of
 from betimes.core.instruction import DOUBLE
 from betimes.core.pool.columns import State, clear, grown, is_room_for, new_state, room_to_play, with_nodes
 from betimes.core.pool.feasible_grants import (
@@ -44,6 +45,7 @@ from betimes.service.engines.accounts import (
 from betimes.service.engines.messages import (
     NOTHING_EXPECTED,
     Allocation,
+    Closings,
     Decisions,
     Expected,
     Foreseen,
@@ -257,6 +259,18 @@ class LivePool:
     def open_node(self, number: int, is_up: bool) -> None:
         """A node takes new units from now on, or none; `happen` lets the policy look."""
         self.state.nodes[number].up = int(is_up)
+
+    def set_closings(self, closings: Closings, now_s: float) -> None:
+        """Nodes close at these times, and at no others; `happen` lets the policy look."""
+        entries.settle_instant(self.state)  # what has begun just now goes on
+        self.state = self.state.replaced(closings=closings_of(closings))
+        up = as_array(self.state.nodes)["up"]
+        np.minimum(up, 1, out=up)
+
+    def set_limit(self, job: int, limit_s: float) -> None:
+        """Set the longest that a run of a job may take from now on, as `JobRequest.limit_s`."""
+        if self.places_units:
+            self.state.footprints[self.slot_of[job]].limit_s = limit_s
 
     def add_node(self, capacity: Amounts) -> int:
         """Add a node that is up; returns its number. `set_units` and `happen` follow."""
@@ -472,6 +486,7 @@ class LivePool:
         arrival.submit_s, arrival.work = now_s, math.inf
         arrival.min_units, arrival.max_units, arrival.curve = wanted.min_units, wanted.max_units, row
         arrival.gpu, arrival.cpu, arrival.memory = wanted.demand
+        arrival.limit_s = wanted.limit_s
         work_s = wanted.runtime_estimate_s * speed(wanted, wanted.max_units)
         arrival.believed = work_s if wanted.work_s is None else wanted.work_s
         arrival.believed_per_work = 1.0

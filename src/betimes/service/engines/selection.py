@@ -88,7 +88,7 @@ def snapshot_of(jobs: JobsOnNodes, new_state: NewState) -> SelectionSnapshot:
 def _empty(jobs: JobsOnNodes, new_state: NewState) -> tuple[EmptyCluster, JobRows]:
     """The cluster with nothing rented, and nothing on the owned nodes that take jobs now; rows for it."""
     state = jobs.driver.state
-    owned = [number for number in sorted(jobs.labels) if state.nodes[number].up == 1]
+    owned = [number for number in sorted(jobs.labels) if state.nodes[number].up > 0]
     nodes, machines = (as_array(each)[owned] for each in (state.nodes, state.machines))
     capacity = np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1)
     names = list(jobs.families)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from betimes.cluster.checks import family_of
 from betimes.cluster.cluster import NodeGroup
 from betimes.cluster.labels import NONE, Labels
+from betimes.errors import ClusterError
 
 if TYPE_CHECKING:
     from betimes.cluster import Cluster
@@ -65,9 +66,14 @@ def machines_of(group: NodeGroup, kind: Kind, taken: Collection[str] = ()) -> li
 def machines_of_cluster(cluster: Cluster) -> list[Machine]:
     """Virtual nodes `type-0`, `type-1`, ... in the cluster's order; groups of one type are numbered on.
 
-    Raises ClusterError for a cluster without nodes.
+    Raises ClusterError for a cluster without nodes, or with maintenance, whose times are those of a trace.
     """
     cluster.need_nodes()
+    if cluster.maintenance:
+        raise ClusterError(
+            f"cluster {cluster.name}: [[maintenance]] is for the simulator; leave it out, and announce it to the "
+            "service with `betimes maintenance add`"
+        )
     machines: list[Machine] = []
     taken: set[str] = set()
     for group in cluster.groups:

@@ -18,7 +18,7 @@ from betimes.service.scheduling.decisions import Selection
 from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Places
 from betimes.service.scheduling.jobs import Action
-from betimes.service.scheduling.node import DRAINING, LOST, Node
+from betimes.service.scheduling.node import DRAINING, LOST, Maintenance, Node
 from betimes.service.scheduling.run_reports import Report, RunId
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_changes import JobChanges
@@ -269,6 +269,34 @@ class SetNodeStatus(Command[Node]):
 
     def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> Node:
         return scheduler.nodes.set_status(self.name, self.status, self.cause)
+
+
+@dataclass(frozen=True)
+class AddMaintenance(Command[Maintenance]):
+    """Announce maintenance; nodes: by name, none: all owned ones."""
+
+    from_at: float
+    to_at: float
+    nodes: tuple[str, ...]
+    reason: str
+    user: str
+    stop: bool = False  # runs that are there then
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> Maintenance:
+        return scheduler.maintenance.add(
+            self.from_at, self.to_at, self.nodes, self.reason, self.user, self.stop
+        )
+
+
+@dataclass(frozen=True)
+class RemoveMaintenance(Command[Maintenance]):
+    """Call a maintenance off, or end it early."""
+
+    number: int
+    user: str
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> Maintenance:
+        return scheduler.maintenance.remove(self.number, self.user)
 
 
 @dataclass(frozen=True)

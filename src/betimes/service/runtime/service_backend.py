@@ -28,6 +28,7 @@ from betimes.service.machines.machine import REAL
 from betimes.service.runtime.account import account
 from betimes.service.runtime.admission import can_be_known, check_launchable, check_sent, rounding_note
 from betimes.service.runtime.commands import (
+    AddMaintenance,
     AddNodes,
     AddUser,
     CancelJobs,
@@ -37,6 +38,7 @@ from betimes.service.runtime.commands import (
     HoldJobs,
     NoteToken,
     ReleaseJobs,
+    RemoveMaintenance,
     RentNodes,
     ReportProgress,
     RequeueJobs,
@@ -56,6 +58,7 @@ from betimes.service.runtime.to_views import (
     displaced_by,
     event_view,
     job_view,
+    maintenance_view,
     node_view,
     preemptions_of,
     quote_view,
@@ -96,6 +99,8 @@ from betimes.service.views.models import (
     JobStory,
     JobView,
     Lease,
+    MaintenanceSpec,
+    MaintenanceView,
     NodeSpec,
     NodeView,
     Page,
@@ -532,6 +537,22 @@ class ServiceBackend:
             raise Conflict(f"node {name} is {node.status}; only a drained one can be used again")
         node = await self.controller.ask(SetNodeStatus(name, UP, f"user:{user}"))
         return node_view(name, node, self.scheduler)
+
+    async def maintenance(self) -> list[MaintenanceView]:
+        """The windows of maintenance that are not over, the next first."""
+        windows = self.scheduler.ledger.maintenance.values()
+        return [
+            maintenance_view(each, self.scheduler) for each in sorted(windows, key=lambda each: each.from_at)
+        ]
+
+    async def add_maintenance(self, spec: MaintenanceSpec, user: str) -> MaintenanceView:
+        """Announce maintenance. Raises Refused, Unknown."""
+        asked = AddMaintenance(spec.from_at, spec.to_at, tuple(spec.nodes), spec.reason, user, spec.stop)
+        return maintenance_view(await self.controller.ask(asked), self.scheduler)
+
+    async def remove_maintenance(self, number: int, user: str) -> MaintenanceView:
+        """Call a maintenance off, or end it early. Raises Unknown."""
+        return maintenance_view(await self.controller.ask(RemoveMaintenance(number, user)), self.scheduler)
 
     async def give_back(self, spec: GiveBackSpec, user: str) -> FleetView:
         """Give back rented machines; what is rented then. Raises Unknown, Conflict."""

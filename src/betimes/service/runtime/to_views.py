@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Preemption
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import bounded_slowdown
-from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.node import Maintenance, Node
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.store.batch import Row
@@ -24,6 +25,7 @@ from betimes.service.views.models import (
     Estimate,
     EventView,
     JobView,
+    MaintenanceView,
     NodeView,
     PlaceView,
     PreemptionView,
@@ -106,7 +108,10 @@ def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
     """A node with its free resources."""
     free = scheduler.occupancy.free_on(name) if node.is_there else (0, 0, 0)
     gpu, cpu, memory = (amount / per for amount, per in zip(free, PER_UNIT, strict=True))
-    machine = node.machine
+    machine, windows = node.machine, scheduler.ledger.maintenance.values()
+    next_one = min(
+        (each for each in windows if each.covers(node)), key=lambda each: each.from_at, default=None
+    )
     return NodeView(
         name=name,
         kind=machine.kind,
@@ -122,7 +127,13 @@ def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
         jobs=sorted(run.job for run in scheduler.occupancy.runs_on(name)),
         labels=dict(node.labels),
         family=node.family,
+        maintenance=None if next_one is None else maintenance_view(next_one, scheduler),
     )
+
+
+def maintenance_view(window: Maintenance, scheduler: Scheduler) -> MaintenanceView:
+    """A window, with the jobs that run into it."""
+    return MaintenanceView(**asdict(window), running=scheduler.maintenance.may_be_hit(window))
 
 
 TELLING = ("stopping", "ended", "launched", "work-lost")

@@ -11,7 +11,14 @@ import numpy as np
 
 from betimes.errors import Conflict, Refused, Unknown
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.commands import CancelJobs, Command, SetNodeStatus, SetPolicy, SubmitJobs
+from betimes.service.runtime.commands import (
+    AddMaintenance,
+    CancelJobs,
+    Command,
+    SetNodeStatus,
+    SetPolicy,
+    SubmitJobs,
+)
 from betimes.service.runtime.rehearsal import Arrival, Rehearsal, Times
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.job import Job
@@ -127,6 +134,10 @@ def commands(asked: WhatIfSpec, user: str) -> list[Command[Any]]:
     found += [SetNodeStatus(name, DRAINING, f"user:{user}") for name in asked.remove_nodes]
     found += [AddMachines(name, count) for name, count in asked.add_nodes.items()]
     found += [RentMachine(name) for name in asked.rent]
+    found += [
+        AddMaintenance(each.from_at, each.to_at, tuple(each.nodes), each.reason, user, each.stop)
+        for each in asked.maintenance
+    ]
     if asked.policy is not None:
         found.append(SetPolicy(asked.policy, user))
     if asked.submit:
@@ -154,7 +165,7 @@ class WhatIf:
         changes, load = commands(self._asked, self._user), self._asked.load
         if not changes and load is None:
             raise Refused(
-                "no change is given; name one: submit, add_nodes, remove_nodes, policy, cancel, rent, load"
+                "no change is given; name one: submit, add_nodes, remove_nodes, policy, cancel, rent, maintenance, load"
             )
         after, _ = self._after.play(changes, arrivals(self._late, self.now_at, load or 1.0))
         before, _ = self._before.play((), arrivals(self._late, self.now_at, 1.0))

@@ -76,8 +76,13 @@ class Edits:
                 self._admit(job)
                 continue
             wanted = wanted_of(job)
-            if replace(before, runtime_estimate_s=wanted.runtime_estimate_s) != wanted:
+            if (
+                replace(before, runtime_estimate_s=wanted.runtime_estimate_s, limit_s=wanted.limit_s)
+                != wanted
+            ):
                 self._renews = True
+            if before.limit_s != wanted.limit_s:
+                self._engine.set_limit(job)
             if not RESTATING.isdisjoint(changes.given) and job.trials is None:
                 self._restated[number] = f"user:{user}"
 

@@ -21,7 +21,7 @@ from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
 from betimes.service.engines.accounts import Account
 from betimes.service.engines.dedicated_machines import shapes_of
-from betimes.service.engines.messages import Allocation, Alone, Decisions, Inputs, Restored
+from betimes.service.engines.messages import Allocation, Alone, Closings, Decisions, Inputs, Restored
 from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import Contention, LivePool
@@ -447,6 +447,12 @@ class Standby:
 
     def open_node(self, number: int, is_up: bool) -> None:
         """Nothing: no node is given anything new."""
+
+    def set_closings(self, closings: Closings, now_s: float) -> None:
+        """Nothing: the engine that follows is told."""
+
+    def set_limit(self, job: int, limit_s: float) -> None:
+        """Nothing: the engine that follows gets the job with it."""
 
     def account(self, job: int) -> Account:
         """How far a job has come, true when its units last changed."""

@@ -15,7 +15,10 @@ from betimes.twin.nodes.renting import CHOICES
 
 
 def wanted_for(job_id: int, spec: JobSpec, runtime_estimate_s: float) -> JobRequest:
-    """The request of a job to an engine; runtime_estimate_s: run time on max_units."""
+    """The request of a job to an engine; runtime_estimate_s: run time on max_units.
+
+    A limit is one of each trial in a set, which has none itself.
+    """
     is_table = isinstance(spec.curve, Curve)
     return JobRequest(
         job=job_id,
@@ -34,6 +37,7 @@ def wanted_for(job_id: int, spec: JobSpec, runtime_estimate_s: float) -> JobRequ
         may_restart=spec.requeue,
         require=spec.required,
         by_family=spec.unit.by_family,
+        limit_s=0.0 if spec.time_limit_s is None or spec.as_one else spec.time_limit_s + spec.grace_s,
         table=_row(spec.curve.speedup, spec.max_units) if is_table and isinstance(spec.curve, Curve) else (),
     )
 
@@ -43,7 +47,7 @@ def wanted_of(job: Job) -> JobRequest:
     wanted = wanted_for(job.job_id, job.spec, job.runtime_estimate_s)
     if job.alone_per_s is not None:
         wanted = replace(wanted, profiled=True)
-    return wanted if job.trials is None else replace(wanted, max_units=job.trials.width)
+    return wanted if job.trials is None else replace(wanted, max_units=job.trials.width, limit_s=0.0)
 
 
 def at_width(wanted: JobRequest, units: int) -> JobRequest:

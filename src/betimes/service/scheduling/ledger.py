@@ -20,7 +20,7 @@ from betimes.service.scheduling.broken_promises import judged
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import JOBS, Job, MoveRecord, Preemption, Rental, Run, TrialSet
 from betimes.service.scheduling.job_states import Status, Transition, next_status
-from betimes.service.scheduling.node import UP, Node
+from betimes.service.scheduling.node import UP, Maintenance, Node
 from betimes.service.scheduling.promise_errors import INTERVAL, PromiseErrors
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User
@@ -64,6 +64,8 @@ class Ledger:
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
         self.users: dict[str, User] = {}  # by name; none: whoever has the operator's token does everything
+        self.maintenance: dict[int, Maintenance] = {}  # windows that are not over
+        self.next_maintenance = 1
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
         self.gone_usd: dict[
             str, float
@@ -121,6 +123,7 @@ class Ledger:
                     if self.users
                     else {}
                 ),
+                **self._maintenance_to_json(),
                 "rented": self.rented,
                 "spent_usd": self.spent_usd,
                 **({"gone_usd": self.gone_usd} if self.gone_usd else {}),
@@ -141,6 +144,12 @@ class Ledger:
             allow_nan=False,
         ).encode()
 
+    def _maintenance_to_json(self) -> dict[str, Any]:
+        if self.next_maintenance == 1:
+            return {}
+        windows = [asdict(each) for each in self.maintenance.values()]
+        return {"maintenance": windows, "next_maintenance": self.next_maintenance}
+
     @classmethod
     def from_bytes(cls, body: bytes, default_run_s: float = USUAL_S) -> Ledger:
         """The ledger of a snapshot."""
@@ -153,6 +162,9 @@ class Ledger:
         ledger.moved = {job.job_id for job in ledger.jobs.values() if job.move is not None}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
         ledger.users = {one["name"]: User(**one) for one in found.get("users", ())}
+        for one in found.get("maintenance", ()):
+            ledger.maintenance[one["number"]] = Maintenance.from_json(one)
+        ledger.next_maintenance = found.get("next_maintenance", 1)
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
         if "promises" in found:  # earlier versions learned otherwise, or not at all
             ledger.promise_errors = PromiseErrors.from_json(found["promises"])
@@ -551,6 +563,16 @@ def _node_watched(ledger: Ledger, event: Event, _: Job | None) -> None:
     ledger.nodes[str(event.node)].watched = True
 
 
+def _maintenance_set(ledger: Ledger, event: Event, _: Job | None) -> None:
+    window = Maintenance.from_json(event.data)
+    ledger.maintenance[window.number] = window
+    ledger.next_maintenance = window.number + 1
+
+
+def _maintenance_over(ledger: Ledger, event: Event, _: Job | None) -> None:
+    del ledger.maintenance[event.data["number"]]
+
+
 def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
     del ledger.nodes[str(event.node)]
     ledger.record.machine_s += event.data.get("charged_s", 0.0)
@@ -686,6 +708,9 @@ _CHANGES: dict[str, Change] = {
     "node-noticed": _node_goes,
     "limit-reached": _node_goes,
     "node-gone": _node_gone,
+    "maintenance-set": _maintenance_set,
+    "maintenance-removed": _maintenance_over,
+    "maintenance-over": _maintenance_over,
     "policy-set": _policy_set,
     "user-set": _user_set,
     "selected": _selected,

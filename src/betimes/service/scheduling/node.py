@@ -14,6 +14,36 @@ from betimes.service.machines.machine import Machine
 BOOTING, UP, DRAINING, DRAINED, LOST, GONE = "booting", "up", "draining", "drained", "lost", "gone"
 
 
+@dataclass(frozen=True)
+class Maintenance:
+    """No job starts on some nodes that would not be over by an instant, until another.
+
+    nodes: none: all that are owned, also those that are added later.
+    """
+
+    number: int
+    from_at: float
+    to_at: float
+    nodes: tuple[str, ...]
+    reason: str
+    user: str
+    stop: bool = False  # runs that are there are stopped in time, and requeued
+
+    def covers(self, node: Node) -> bool:
+        """Whether it is about a node: rented ones, which can be given back instead, are never meant."""
+        return node.rented_at is None and (not self.nodes or node.machine.name in self.nodes)
+
+    def is_hit(self, node: Node, from_at: float, to_at: float) -> bool:
+        """Whether a run on a node over this time would meet it."""
+        return self.covers(node) and from_at < self.to_at and to_at > self.from_at
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Maintenance:
+        """A window of a snapshot or an event."""
+        named: dict[str, Any] = {name: found[name] for name in cls.__dataclass_fields__ if name in found}
+        return cls(**{**named, "nodes": tuple(found["nodes"])})
+
+
 @dataclass
 class Node:
     """A machine and whether it takes work."""

@@ -21,7 +21,7 @@ from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.fleet_limits import charged_usd
 from betimes.service.scheduling.job import NODE_GOES, SPECULATED, Job
 from betimes.service.scheduling.jobs import Jobs
-from betimes.service.scheduling.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Node
+from betimes.service.scheduling.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Maintenance, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.runs import Runs
@@ -131,14 +131,18 @@ class Nodes:
         self.set_status(name, DRAINING, "cloud")
 
     def stop_in_time(self) -> None:
-        """Stop runs on nodes that have notice as late as their grace periods allow; their jobs are requeued."""
+        """Stop runs on nodes that have to be empty as late as their grace periods allow; their jobs are requeued."""
         state = self._state
-        for at, grace_s, job, node in self._to_stop():
+        for at, grace_s, job, node, window in self._to_stop():
             if at > state.now_at or job.run is None:
                 continue
             name, since = node.machine.name, node.goes_since
-            reason = reasons.reclaimed(name) if since is None else reasons.lease_ended(name, since)
-            cause = "cloud" if since is None else "limit"
+            if window is not None:
+                cause, reason = "timer", reasons.stopped_for(name, window)
+            elif since is None:
+                cause, reason = "cloud", reasons.reclaimed(name)
+            else:
+                cause, reason = "limit", reasons.lease_ended(name, since)
             self._runs.log_stopping(job, NODE_GOES, cause, state.now_at + grace_s, reason)
             state.effects.append(StopRun(RunId(job.job_id, job.run.number), grace_s, NODE_GOES))
 
@@ -146,17 +150,26 @@ class Nodes:
         """When `stop_in_time` has to be called next; infinity: not before a node has notice."""
         return min((at for at, *_ in self._to_stop()), default=math.inf)
 
-    def _to_stop(self) -> Iterator[tuple[float, float, Job, Node]]:
-        """When to stop a job's run, in seconds how long it then has, and the node that goes."""
-        now_at, occupancy = self._state.now_at, self._state.occupancy
-        for name, node in self._state.ledger.nodes.items():
-            if node.goes_at is None:
-                continue
-            for run in occupancy.runs_on(name):
-                job = self._state.job_of(run)
-                if job is not None and job.run is not None and job.run.stopping is None:
+    def _to_stop(self) -> Iterator[tuple[float, float, Job, Node, Maintenance | None]]:
+        """When to stop a job's run, in seconds how long it then has, the node, and the maintenance if it is for one."""
+        now_at, ledger = self._state.now_at, self._state.ledger
+        clearing = [window for window in ledger.maintenance.values() if window.stop]
+        for name, node in ledger.nodes.items():
+            if node.goes_at is not None:
+                for job in self._going_on(name):
                     grace_s = max(0.0, min(job.spec.grace_s, node.goes_at - EARLY_S - now_at))
-                    yield max(now_at, node.goes_at - EARLY_S - job.spec.grace_s), grace_s, job, node
+                    yield max(now_at, node.goes_at - EARLY_S - job.spec.grace_s), grace_s, job, node, None
+            for window in clearing:
+                for job in self._going_on(name) if window.covers(node) else ():
+                    grace_s = job.spec.grace_s
+                    yield max(now_at, window.from_at - EARLY_S - grace_s), grace_s, job, node, window
+
+    def _going_on(self, name: str) -> Iterator[Job]:
+        """The jobs whose runs on a node have not been asked to stop."""
+        for run in self._state.occupancy.runs_on(name):
+            job = self._state.job_of(run)
+            if job is not None and job.run is not None and job.run.stopping is None:
+                yield job
 
     def reclaimed(self, name: str) -> None:
         """A rented node has been taken away."""

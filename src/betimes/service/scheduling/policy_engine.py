@@ -292,9 +292,30 @@ class PolicyEngine:
         """Go on with the present nodes; false: a new engine has to be made."""
         ledger, now_s = self._state.ledger, self._state.now_s
         unbound = self._built.take_over(ledger.nodes, ledger.jobs, now_s) if self._built is not None else None
+        if unbound is not None and ledger.maintenance:
+            self.see_maintenance()
         for number in unbound or ():
             self._state.log("unbound", "policy", number)
         return unbound is not None
+
+    def see_maintenance(self) -> None:
+        """The windows of maintenance, or the nodes that they cover, are others."""
+        built, ledger = self._built, self._state.ledger
+        if built is None:
+            return
+        closings = [
+            (number, window.from_at - ledger.epoch_at, window.to_at - ledger.epoch_at)
+            for window in ledger.maintenance.values()
+            for number, (name, _) in built.nodes.items()
+            if window.covers(ledger.nodes[name])
+        ]
+        built.engine.set_closings(closings, self._state.now_s)
+        self.look()
+
+    def set_limit(self, job: Job) -> None:
+        """The time limit of a job is another."""
+        if self._built is not None and job.job_id in self.engine.slot_of:
+            self.engine.set_limit(job.job_id, wanted_of(job).limit_s)
 
     # --- machines that it rents for several jobs --------------------------------------------------------------
 
@@ -552,6 +573,8 @@ class PolicyEngine:
             nominated = job.binding is not None and "owed" in job.binding
             if nominated and not (isinstance(engine, LiveNodes) and engine.keeps_nomination(job.job_id)):
                 self._state.log("unbound", "policy", job.job_id)
+        if ledger.maintenance:
+            self.see_maintenance()
 
     def copy_from(self, other: PolicyEngine) -> None:
         """Take over a copy of another's engine, with all that it remembers: its jobs are those of this ledger, too."""

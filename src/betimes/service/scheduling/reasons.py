@@ -22,7 +22,8 @@ from betimes.service.scheduling.fleet_limits import LimitsOfFleet
 from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.node import BOOTING, UP
+from betimes.service.scheduling.maintenance import lasts_s
+from betimes.service.scheduling.node import BOOTING, UP, Maintenance
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState, most
 from betimes.units import instant
@@ -36,6 +37,7 @@ CODES = {
     "array-limit": "the array's limit of running elements is reached",
     "resource": "other jobs have what the service counts of a resource that it needs",
     "retry-delay": "it failed, and its retry is not due yet",
+    "maintenance": "it would run into a maintenance of its nodes, or that goes on; or was stopped for one",
     "no-room": "too few resources are free",
     "turn": "other jobs come first under the policy",
     "cut": "the policy gave it units that it did not receive; the sentence says why",
@@ -220,6 +222,13 @@ def reclaimed(name: str) -> dict[str, Any]:
     return reason("reclaimed", f"the cloud reclaimed node {name}{_REQUEUED}", node=name)
 
 
+def stopped_for(name: str, window: Maintenance) -> dict[str, Any]:
+    """Its run had to make way for a maintenance."""
+    why = f" ({window.reason})" if window.reason else ""
+    text = f"node {name} is emptied for the maintenance{why} at {instant(window.from_at)}{_REQUEUED}"
+    return reason("maintenance", text, maintenance=window.number, node=name)
+
+
 def lost(message: str | None) -> dict[str, Any]:
     """Its run was lost, and is to be repeated."""
     return reason("lost", f"its run was lost{f': {message}' if message else ''}{_REQUEUED}")
@@ -286,6 +295,7 @@ class _Asked(NamedTuple):
     required: Labels
     units: int  # at least
     tasks: JobTasks | None  # of a job on nodes
+    closed: frozenset[str] = frozenset()  # nodes that close before it would be done
 
 
 class _Lack(NamedTuple):
@@ -371,6 +381,9 @@ class WaitReasons:
                 )
             make = "makes" if len(victims) == 1 else "make"
             return reason("nominated", f"{named(victims)} {make} room for it", jobs=victims)
+        closing = self._closing(job)
+        if closing is not None:
+            return closing
         short = self._too_little(job)
         if short is not None:
             return short
@@ -415,14 +428,45 @@ class WaitReasons:
             "leaving", f"its nodes are chosen; waits for {named(leaving)} to stop there", jobs=leaving
         )
 
-    def _too_little(self, job: Job) -> dict[str, Any] | None:
-        """The job's lack; null: free resources would do."""
+    def _closing(self, job: Job) -> dict[str, Any] | None:
+        """The maintenance that keeps the job from starting now; null: other nodes would do, or something else does."""
+        windows, now_at = self._state.ledger.maintenance.values(), self._state.now_at
+        if not windows:
+            return None
+        ends_at, nodes = now_at + lasts_s(self._engine, job), self._state.ledger.nodes
+        hit = {
+            name: window
+            for window in sorted(windows, key=lambda each: -each.to_at)  # of a node's, the first that ends
+            for name in self._free_for(job.spec.required)
+            if window.is_hit(nodes[name], now_at, ends_at)
+        }
+        if not hit:
+            return None
+        hits_all = len(hit) == len(self._free_for(job.spec.required))
+        if not hits_all and (self._lack(job, frozenset(hit)) is None or self._lack(job) is not None):
+            return None
+        window = min(hit.values(), key=lambda each: each.to_at)
+        begun, why = window.from_at <= now_at, f" ({window.reason})" if window.reason else ""
+        text = f"waits for the end of the maintenance{why} at {instant(window.to_at)}"
+        if not begun:
+            when = f"from {instant(window.from_at)} to {instant(window.to_at)}"
+            text = f"would run into the maintenance{why} {when}"
+        outlook, evidence = self._outlook(job)
+        more = {"maintenance": window.number, "from_at": window.from_at, "to_at": window.to_at}
+        return reason("maintenance", f"{text}{outlook}", **more, nodes=sorted(hit), **evidence)
+
+    def _lack(self, job: Job, closed: frozenset[str] = frozenset()) -> _Lack | None:
+        """The job's lack beside the closed nodes; null: free resources would do."""
         engine, spec = self._engine.engine, job.spec
         tasks = engine.jobs.tasks(wanted_of(job)) if isinstance(engine, LiveNodes) else None
-        asked = _Asked(spec.unit, spec.required, spec.min_units, tasks)
+        asked = _Asked(spec.unit, spec.required, spec.min_units, tasks, closed)
         if asked not in self._lacks:
             self._lacks[asked] = self._lack_of(asked)
-        lack = self._lacks[asked]
+        return self._lacks[asked]
+
+    def _too_little(self, job: Job) -> dict[str, Any] | None:
+        """The job's lack; null: free resources would do."""
+        lack, spec = self._lack(job), job.spec
         if lack is None:
             return None
         if lack.code == "no-label":
@@ -440,6 +484,7 @@ class WaitReasons:
         free = self._free_for(asked.required)
         if not free:
             return _Lack("no-label")
+        free = {name: room for name, room in free.items() if name not in asked.closed}
         nodes, there = self._state.ledger.nodes, dict[str, list[_Free]]()
         for name, room in free.items():
             family = nodes[name].family
@@ -540,6 +585,10 @@ class WaitReasons:
             text += f", when {named(ending)} end{'s' if len(ending) == 1 else ''}"
         elif booted := [name for name, up_at in self._boots.items() if abs(up_at - start_at) < BOOT_SAME_S]:
             text += f", when node {booted[0]} is up"
+        elif any(
+            abs(each.to_at - start_at) < BOOT_SAME_S for each in self._state.ledger.maintenance.values()
+        ):
+            text += ", when the maintenance ends"
         evidence = {"about_at": start_at, "ahead": count, "jobs_ahead": ahead}
         return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}
 

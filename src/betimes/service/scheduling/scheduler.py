@@ -32,6 +32,7 @@ from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
 from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.maintenance import MaintenanceWindows
 from betimes.service.scheduling.node import DRAINING
 from betimes.service.scheduling.nodes import JobRentals, MachineRentals, Nodes
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
@@ -82,6 +83,7 @@ class Scheduler:
         self.nodes = Nodes(state, engine, self.jobs, runs, sets, self.policy)
         self.users = Users(state)
         self.limits = LimitsOfFleet(state, engine)
+        self.maintenance = MaintenanceWindows(state, engine)
         self.machines = MachineRentals(state, engine, self.nodes)
         self.rentals = JobRentals(state, engine, runs, self.nodes)
         self.selection = MemberSelection(state, engine)
@@ -276,7 +278,11 @@ class Scheduler:
             return self.now_at
         index = self._state.job_index
         own_at = min(
-            index.delays.next_at(), self.promises.next_at(), self.limits.next_at(), self.nodes.stops_at()
+            index.delays.next_at(),
+            self.promises.next_at(),
+            self.limits.next_at(),
+            self.nodes.stops_at(),
+            self.maintenance.next_at(),
         )
         return min(self._engine.next_timer_at(), own_at)
 
@@ -320,6 +326,7 @@ class Scheduler:
             self.promises.note_passed()
         self.jobs.admit_delayed()
         self._keep_limits()
+        self.maintenance.end_passed()
         self.nodes.stop_in_time()
         self.nodes.retire_drained()
         self.machines.give_back_unmanaged()

@@ -135,13 +135,21 @@ class TrialSets:
             else:
                 self.take_unit(each, by)
         for node, free in held.items():
-            if self._state.ledger.nodes[node].status != UP:
+            if self._state.ledger.nodes[node].status != UP or self._closes(job, node):
                 continue
             for _ in range(free):
                 number = elements.next()
                 if number is None:
                     return
                 self._state.log("granted", "policy", number, units=1, places=[(node, 1)])
+
+    def _closes(self, job: Job, name: str) -> bool:
+        """Whether a node closes for maintenance before another trial of the set would be over."""
+        ledger, now_at, limit_s = self._state.ledger, self._state.now_at, job.spec.time_limit_s
+        if not ledger.maintenance or job.trials is None:
+            return False
+        ends_at = now_at + (job.trials.runtime_estimate_s if limit_s is None else limit_s + job.spec.grace_s)
+        return any(each.is_hit(ledger.nodes[name], now_at, ends_at) for each in ledger.maintenance.values())
 
     def _in_use(self, job: Job, name: str, units: int) -> int:
         node = self._state.ledger.nodes.get(name)

@@ -354,6 +354,33 @@ class JobStory(View):
     )
 
 
+class MaintenanceView(View):
+    """A window in which no job starts on some nodes; before it only those that are over by then."""
+
+    number: int
+    from_at: float
+    to_at: float
+    nodes: list[str] = []  # empty: all that are owned
+    reason: str = ""
+    user: str  # who has announced it
+    stop: bool = False  # runs that are there are stopped in time, and requeued
+    running: list[int] = []  # jobs that run there and may not be over by then, or that still run there
+
+
+class MaintenanceSpec(BaseModel):
+    """Maintenance to announce."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    from_at: float = Field(ge=0, le=1e11, allow_inf_nan=False, description="seconds since 1970, not past")
+    to_at: float = Field(ge=0, le=1e11, allow_inf_nan=False, description="after from_at")
+    nodes: list[Label] = Field(default=[], max_length=10_000, description="by name; none: all that are owned")
+    reason: str = Field(default="", max_length=200, description="shown to those who wait")
+    stop: bool = Field(
+        default=False, description="stop runs that are there in time, and requeue them; else they go on"
+    )
+
+
 class NodeView(View):
     """A machine."""
 
@@ -371,6 +398,7 @@ class NodeView(View):
     jobs: list[int] = []
     labels: dict[str, str] = {}  # which jobs may require of their nodes
     family: str = ""  # of machines on which a unit of a job needs the same
+    maintenance: MaintenanceView | None = None  # that goes on there, or comes next
 
 
 class TokenView(View):
@@ -467,6 +495,9 @@ class WhatIfSpec(BaseModel):
         default=[],
         max_length=1000,
         description="a machine of each of these types of the cloud, after its boot",
+    )
+    maintenance: list[MaintenanceSpec] = Field(
+        default=[], max_length=100, description="announce these windows"
     )
     load: Annotated[float, Field(gt=0, le=10)] | None = Field(
         default=None,

@@ -16,6 +16,7 @@ expect_leaving = entry(external_events.expect_leaving)
 withdraw = entry(external_events.withdraw)
 believe = entry(external_events.believe)
 open_node = entry(external_events.open_node)
+expect_openings = entry(external_events.expect_openings)
 hold = entry(external_events.hold)
 bind = entry(external_events.bind)
 book = entry(transitions.book)
@@ -38,6 +39,7 @@ ENTRIES = (
     withdraw,
     believe,
     open_node,
+    expect_openings,
     hold,
     bind,
     book,

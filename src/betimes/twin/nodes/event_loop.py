@@ -10,7 +10,7 @@ import math
 
 from betimes.core.instruction import DOUBLE
 from betimes.core.nodes.columns import FEATURE_COLUMNS, Need, NodesState, view_of
-from betimes.core.nodes.external_events import lose, unbind
+from betimes.core.nodes.external_events import lose, open_again, unbind
 from betimes.core.nodes.log import note
 from betimes.core.nodes.machines.dedicated import end_alone, stop_alone
 from betimes.core.nodes.machines.provisioning import DUE, NOT_DUE, ORDERED, first_tick
@@ -25,6 +25,7 @@ from betimes.core.nodes.timers import (
     GONE,
     LAUNCHED,
     NOTICED,
+    OPENS,
     OUTRUN,
     RECLAIMED,
     ROUND,
@@ -104,6 +105,7 @@ class Arrival:
     init_s: float  # and from then on until it works
     stop_s: float  # from the signal to move until it has left
     longest_s: float  # the user's own limit on a belief drawn from history
+    limit_s: float  # the longest that a run may take; 0: no such limit
 
 
 class Outcome:
@@ -305,7 +307,7 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
 
 @kernel
 def _next_of_machine(state: NodesState, rules: NodesRules, number: int, kind: int) -> int:
-    """Carry out a rented machine's due event; DONE, or why the key of a job on it cannot be used."""
+    """Carry out a machine's due event; DONE, or why the key of a job on it cannot be used."""
     state.pool[0].events += 1
     if kind == BOOTED:
         if not boot(state, number):
@@ -315,6 +317,8 @@ def _next_of_machine(state: NodesState, rules: NodesRules, number: int, kind: in
         pay_claims(state, number)
     elif kind == GONE:
         end(state, number, RELEASED)
+    elif kind == OPENS:
+        open_again(state, number)
     elif kind == NOTICED:
         give_notice(state, number)
     elif kind == RECLAIMED:
@@ -383,6 +387,7 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     need.launch_s = arrival.launch_s
     need.init_s = arrival.init_s
     need.stop_s = arrival.stop_s
+    need.limit_s = arrival.limit_s
     return slot
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from betimes.cluster.labels import mask
 from betimes.cluster.resources import PER_UNIT, RESOURCES, whole_capacity
+from betimes.core.closings import closings_of
 from betimes.core.instruction import NAMES, Instruction
 from betimes.core.nodes.columns import LARGEST_PRIORITY, Absence, Lease, NodesState
 from betimes.core.nodes.growth import new_nodes_state
@@ -39,7 +40,7 @@ from betimes.policies.loading import mark_proven
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.history import user_rows
-from betimes.twin.nodes import event_loop
+from betimes.twin.nodes import entries, event_loop
 from betimes.twin.nodes.driver import Driver
 from betimes.twin.nodes.launching import hardware_of, kinds_of, launching, table_of
 from betimes.twin.nodes.planner_rounds import PlannerRounds
@@ -168,6 +169,9 @@ class NodesSimulation:
             interference=table_of(cluster.interference),
             hardware=hardware_of(cluster) if rents else None,
         )
+        if cluster.maintenance:
+            state = state.replaced(closings=closings_of(cluster.closings))
+            entries.expect_openings(state)
         self.driver = Driver(
             state,
             rules,
@@ -408,6 +412,8 @@ class NodesSimulation:
             "choice": choices_of(jobs),
             **launching(jobs, self.cluster),
         }
+        if self.options.overrun == "kill":
+            columns["limit_s"] = np.nan_to_num(jobs.estimate_s)
         arrivals = as_array(trace.arrivals)
         for name, values in columns.items():
             arrivals[name] = values

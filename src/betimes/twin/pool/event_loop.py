@@ -51,6 +51,7 @@ class Arrival:
     gpu: int  # what a unit takes of a node: thousandths
     cpu: int  # thousandths of a core
     memory: int  # MiB
+    limit_s: float  # the longest that a run may take; 0: no such limit
 
 
 class Outcome:
@@ -223,6 +224,7 @@ def take_slot(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
     )
     if len(state.nodes) > 0:
         set_demand(state, slot, arrival.gpu, arrival.cpu, arrival.memory)
+        state.footprints[slot].limit_s = arrival.limit_s
     return slot
 
 

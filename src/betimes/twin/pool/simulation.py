@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Cluster
+from betimes.core.closings import closings_of
 from betimes.core.pool.columns import Segment, State, grown, new_state
 from betimes.core.status import DONE, FORESEEN, NEED_SEGMENTS, NEED_SLOTS, PAUSED, REFUSED, STUCK
 from betimes.errors import BetimesError, ClusterError, PolicyViolation
@@ -149,6 +150,8 @@ class Simulation:
             resize_gain=options.resize_gain,
             capacity=None if cluster is None else cluster.capacity,
         )
+        if cluster is not None and cluster.maintenance:
+            self.state = self.state.replaced(closings=closings_of(cluster.closings))
         self.row: Ints = np.zeros(1, dtype=np.int64)
         self.predicted: Floats = np.full(len(workload), np.nan)
         self.chunks: list[NDArray[Any]] = []

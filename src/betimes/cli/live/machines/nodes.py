@@ -169,7 +169,7 @@ def _say_what_they_are(added: Sequence[NodeView]) -> None:
 def _print(found: Sequence[NodeView], as_json: bool, *, wide: bool = False) -> None:
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say, show
-    from betimes.cli.render.times import now, relative
+    from betimes.cli.render.times import now, relative, to_the_minute
     from betimes.units import amount
 
     if as_json:
@@ -197,6 +197,18 @@ def _print(found: Sequence[NodeView], as_json: bool, *, wide: bool = False) -> N
         columns = (*_COLUMNS, Column("Labels", rank=5, flexible=True))
         for row, node in zip(rows, found, strict=True):
             row.append(", ".join(f"{key}={value}" for key, value in node.labels.items()))
+    if any(node.maintenance is not None for node in found):
+        columns = (*columns, Column("Maintenance"))
+        for row, node in zip(rows, found, strict=True):
+            window = node.maintenance
+            if window is None:
+                row.append("")
+            elif window.from_at <= at_now:
+                row.append(f"until {to_the_minute(window.to_at, at_now)}")
+            else:
+                row.append(
+                    f"{to_the_minute(window.from_at, at_now)} to {to_the_minute(window.to_at, at_now)}"
+                )
     if wide:
         columns = (*columns, Column("Family", rank=6))
         for row, node in zip(rows, found, strict=True):

@@ -30,9 +30,10 @@ def reserve(state: NodesState, rules: NodesRules, slot: int) -> int:
     for number in range(len(nodes)):
         nodes[number] = state.nodes[number]
         state.beside[number] = state.nodes[number]
-    shadow_s, fitting = math.inf, False
+    shadow_s, fitting, lasts_s = math.inf, False, need.lasts_s
     while length > 0 and not fitting:
         shadow_s = state.ends[0].at_s
+        need.lasts_s = lasts_s + max(0.0, shadow_s - state.pool[0].now)  # nodes close from now on
         while length > 0 and state.ends[0].at_s == shadow_s:
             length = pop_end(state.ends, length)
             place = state.ends[length].slot
@@ -46,9 +47,8 @@ def reserve(state: NodesState, rules: NodesRules, slot: int) -> int:
     cluster.reserved = slot
     cluster.outlasts = 0
     cluster.shadow_s = shadow_s if fitting else math.inf
-    if not fitting:
-        return 0
-    count = find_room(state, rules, nodes, slot, -1)
+    count = find_room(state, rules, nodes, slot, -1) if fitting else 0
+    need.lasts_s = lasts_s
     for k in range(count):
         number, tasks = state.plan[k].node, state.plan[k].tasks
         take_on(state, nodes[number], number, need, tasks)

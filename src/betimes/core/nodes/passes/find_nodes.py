@@ -59,7 +59,7 @@ def may_any_fit(state: NodesState) -> bool:
         memory = min(memory, block.memory)
     for number in range(len(state.nodes)):
         node = state.nodes[number]
-        if node.up == 1 and node.free_gpu >= gpu and node.free_cpu >= cpu and node.free_memory >= memory:
+        if node.up > 0 and node.free_gpu >= gpu and node.free_cpu >= cpu and node.free_memory >= memory:
             return True
     return False
 

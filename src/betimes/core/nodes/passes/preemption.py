@@ -33,9 +33,24 @@ MOST_TRIED = 12  # victims on the bound nodes up to which every subset is tried
 @kernel
 def preempt(state: NodesState, rules: NodesRules, slot: int) -> int:
     """Let jobs of a lower level make room for `slot`; PLANNED, NO_PLAN, or what is wrong with the policy's scores."""
-    cluster, score, most = state.cluster[0], state.score, rules.most_preemptions
     below = _those_below(state, slot)
-    if below == 0 or not _could_suffice(state, slot, below, most):
+    if below == 0:
+        return NO_PLAN
+    need, grace_s = state.needs[slot], 0.0
+    for k in range(below):
+        grace_s = max(grace_s, state.needs[state.chosen[k]].grace_s)
+    lasts_s = need.lasts_s
+    need.lasts_s += grace_s  # nodes that close have to stay open for so much longer
+    verdict = _plan(state, rules, slot, below)
+    need.lasts_s = lasts_s
+    return verdict
+
+
+@kernel
+def _plan(state: NodesState, rules: NodesRules, slot: int, below: int) -> int:
+    """As `preempt`, of the jobs state.chosen[:below]."""
+    cluster, score, most = state.cluster[0], state.score, rules.most_preemptions
+    if not _could_suffice(state, slot, below, most):
         return NO_PLAN
     if cluster.guarded == 0:
         rules.evict(

@@ -11,12 +11,13 @@ import math
 
 import numpy as np
 
+from betimes.core.closings import Closing
 from betimes.core.nodes.believed_ends import believed_end
 from betimes.core.nodes.columns import Need, NodesState
 from betimes.core.nodes.demands import take_on, tasks_within
 from betimes.core.nodes.passes.ends import pop_end, push_end
 from betimes.core.nodes.transitions import restart_s
-from betimes.core.placements import takes
+from betimes.core.placements import suits, take
 from betimes.core.work import believed_left
 from betimes.kernels import Ints, kernel
 
@@ -58,7 +59,29 @@ def make_plan(state: NodesState, waiting: Ints) -> bool:
         ):
             cluster.steps = 0
             return False
+    for at in range(len(state.closings)):
+        if cluster.steps + 2 > len(state.steps):
+            cluster.steps = 0
+            return False
+        _close(state, state.closings[at])
     return True
+
+
+@kernel
+def _close(state: NodesState, closing: Closing) -> None:
+    """Take all of a node out of the plan while it takes no tasks; two closings at once leave it less than nothing."""
+    if closing.to_s <= state.pool[0].now:
+        return
+    steps, node = state.steps, state.nodes[closing.node]
+    number = _step_at(state, closing.node, closing.from_s)
+    if steps[number].at_s < closing.from_s:
+        number = _split(state, number, closing.from_s)
+    while number >= 0 and steps[number].at_s < closing.to_s:
+        following = steps[number].follows
+        if following < 0 or steps[following].at_s > closing.to_s:
+            following = _split(state, number, closing.to_s)
+        take(steps[number], node, 1)
+        number = following
 
 
 @kernel
@@ -97,7 +120,7 @@ def must_stay(state: NodesState, slot: int, begin_s: float) -> bool:
     """
     need = state.needs[slot]
     own = state.placements[need.reservation].node
-    if need.tasks > 1 or not takes(state.nodes[own], need):
+    if need.tasks > 1 or not suits(state.nodes[own], need):
         return False
     if _earliest_of_one(state, slot, begin_s, own) < math.inf:
         return False
@@ -125,7 +148,7 @@ def _earliest_of_one(state: NodesState, slot: int, before_s: float, own: int) ->
     need, lasts_s = state.needs[slot], _lasts_s(state, slot)
     steps, best_s = state.steps, before_s
     for node in range(len(state.nodes)):
-        number = node if takes(state.nodes[node], need) else -1
+        number = node if suits(state.nodes[node], need) else -1
         while number >= 0 and steps[number].at_s < best_s:
             begin_s, within = steps[number].at_s, tasks_within(state, steps[number], node, need) > 0
             number = steps[number].follows
@@ -150,7 +173,7 @@ def is_kept(state: NodesState, slot: int, begin_s: float) -> bool:
     at = need.reservation
     while at >= 0:
         placement = state.placements[at]
-        if not takes(state.nodes[placement.node], need):
+        if not suits(state.nodes[placement.node], need):
             return False
         number = _step_at(state, placement.node, begin_s)
         if _least(state, placement.node, number, begin_s + lasts_s, need) < placement.tasks:
@@ -181,12 +204,14 @@ def sketch_from(state: NodesState, slot: int, begin_s: float) -> None:
         node.free_gpu = max(0, node.free_gpu)
         node.free_cpu = max(0, node.free_cpu)
         node.free_memory = max(0, node.free_memory)
+        node.up = min(node.up, 1)  # the plan has the times at which it takes none
 
 
 @kernel
 def _lasts_s(state: NodesState, slot: int) -> float:
-    """How long a waiting job is believed to hold its nodes once it starts."""
-    return restart_s(state, slot) + believed_left(state, slot, state.pool[0].now)
+    """How long a waiting job is believed to hold its nodes once it starts; where nodes close, at most."""
+    lasts_s = restart_s(state, slot) + believed_left(state, slot, state.pool[0].now)
+    return max(lasts_s, state.needs[slot].lasts_s) if len(state.closings) > 0 else lasts_s
 
 
 @kernel
@@ -262,7 +287,7 @@ def _earliest_of_gang(state: NodesState, need: Need, lasts_s: float, before_s: f
     while begin_s < before_s:
         together, next_s = 0, math.inf
         for node in range(len(state.nodes)):
-            if takes(state.nodes[node], need):
+            if suits(state.nodes[node], need):
                 number = state.cursor[node]
                 following = steps[number].follows
                 if following >= 0 and steps[following].at_s <= begin_s:
@@ -275,7 +300,7 @@ def _earliest_of_gang(state: NodesState, need: Need, lasts_s: float, before_s: f
         if together >= need.tasks:
             together = 0
             for node in range(len(state.nodes)):
-                if takes(state.nodes[node], need):
+                if suits(state.nodes[node], need):
                     together += _least(state, node, state.cursor[node], begin_s + lasts_s, need)
             if together >= need.tasks:
                 return begin_s

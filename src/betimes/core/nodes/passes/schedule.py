@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.closings import see_closings
 from betimes.core.nodes.columns import BLOCK, GROUP, Bounds, Need, NodesState, Room, view_of
 from betimes.core.nodes.directory import (
     begin_tally,
@@ -66,6 +67,7 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
     cluster = state.cluster[0]
     if cluster.waiting == 0:
         return _complete(state)
+    see_closings(state.nodes, state.closings, state.pool[0].now)
     if not rules.dynamic and _are_others_settled(state, rules):
         if cluster.arrived == 0:
             return DONE
@@ -449,7 +451,7 @@ def _measure(nodes: Records[Node], room: Room) -> None:
     all_gpu, all_cpu, all_memory = 0, 0, 0
     for number in range(len(nodes)):
         node = nodes[number]
-        if node.up == 1:
+        if node.up > 0:
             free_gpu, free_cpu, free_memory = (
                 max(0, node.free_gpu),
                 max(0, node.free_cpu),

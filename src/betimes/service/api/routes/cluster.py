@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 
 from betimes.service.api import examples
 from betimes.service.api.bodies import read_model
 from betimes.service.api.context import Here, Operator, Viewer
 from betimes.service.api.document import PREFIX, NodeName, body, failing
-from betimes.service.api.models import NodeList, PolicyChoice
+from betimes.service.api.models import MaintenanceList, NodeList, PolicyChoice
 from betimes.service.views.models import (
     FleetPlanView,
     FleetView,
     GiveBackSpec,
     Lease,
+    MaintenanceSpec,
+    MaintenanceView,
     NodeSpec,
     NodeView,
     PolicyView,
@@ -25,6 +27,10 @@ from betimes.service.views.models import (
 router = APIRouter(prefix=PREFIX, tags=["cluster"])
 
 Last = Annotated[int, Query(ge=1, le=1000, description="So many selections, the newest.")]
+MaintenanceNumber = Annotated[
+    int, Path(ge=1, le=2**31 - 1, description="as `betimes maintenance list` has it")
+]
+_MAINTENANCE = {"from_at": 1_795_716_000, "to_at": 1_795_723_200, "nodes": ["big-0"], "reason": "new disks"}
 _NODE = NodeSpec(type="big", count=4, cpu=64, memory_gib=512, gpu=8).model_dump(
     mode="json", exclude_defaults=True
 )
@@ -98,6 +104,51 @@ async def undrain_node(name: NodeName, here: Here, user: Operator) -> NodeView:
 async def heartbeat(name: NodeName, here: Here, _: Operator) -> Lease:
     """It must be said again before the lease ends, or else the node is lost and its jobs are requeued."""
     return await here.backend.heartbeat(name)
+
+
+@router.get(
+    "/maintenance",
+    summary="List maintenance",
+    operation_id="list_maintenance",
+    responses={
+        200: examples.shown(examples.MAINTENANCE_LIST, "What is announced or goes on."),
+        **failing(401, 403, 503),
+    },
+)
+async def list_maintenance(here: Here, _: User) -> MaintenanceList:
+    """Windows in which no job starts on some nodes, the next first."""
+    return MaintenanceList(maintenance=await here.backend.maintenance())
+
+
+@router.post(
+    "/maintenance",
+    summary="Announce maintenance",
+    operation_id="add_maintenance",
+    status_code=201,
+    responses={
+        201: examples.shown(examples.MAINTENANCE, "The window, and the jobs that may run into it."),
+        **failing(400, 401, 403, 404, 413, 415, 422, 503),
+    },
+    openapi_extra=body(MaintenanceSpec, examples={"one": _MAINTENANCE}),
+)
+async def add_maintenance(request: Request, here: Here, user: User) -> MaintenanceView:
+    """From now on only jobs start there that are over by then; what runs goes on."""
+    spec = await read_model(request, MaintenanceSpec, here.limits)
+    return await here.backend.add_maintenance(spec, user.user)
+
+
+@router.delete(
+    "/maintenance/{number}",
+    summary="Call maintenance off",
+    operation_id="remove_maintenance",
+    responses={
+        200: examples.shown(examples.MAINTENANCE, "What it was."),
+        **failing(401, 403, 404, 422, 503),
+    },
+)
+async def remove_maintenance(number: MaintenanceNumber, here: Here, user: User) -> MaintenanceView:
+    """Or end it early: jobs start there again."""
+    return await here.backend.remove_maintenance(number, user.user)
 
 
 @router.get(

@@ -1,0 +1,126 @@
+"""Windows of maintenance: an operator announces them, and no job starts that would not be over when one begins.
+
+The engine keeps jobs from starting (`core.closings`); runs that are there nevertheless go on, or are
+stopped in time (`Nodes.stop_in_time`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from betimes.errors import Refused, Unknown
+from betimes.service.scheduling.engine_job import wanted_of
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.node import Maintenance
+from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.state import SchedulerState
+from betimes.units import instant
+
+MOST_WINDOWS = 1000
+
+
+class MaintenanceWindows:
+    """The windows that are not over, each of which is an event."""
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
+        self._state, self._engine = state, engine
+
+    def add(
+        self,
+        from_at: float,
+        to_at: float,
+        nodes: Sequence[str],
+        reason: str,
+        user: str,
+        stop: bool = False,
+    ) -> Maintenance:
+        """Announce a window, on all owned nodes where none are named; stop: runs there are stopped in time.
+
+        Raises Refused, Unknown.
+        """
+        state, ledger = self._state, self._state.ledger
+        if not from_at < to_at:
+            raise Refused(f"it ends at {instant(to_at)}, and begins at {instant(from_at)}", "to_at")
+        if from_at < state.now_at:
+            raise Refused(
+                f"{instant(from_at)} is past, and no job can be kept from having run then; it can begin now at the "
+                "earliest",
+                "from_at",
+            )
+        if len(ledger.maintenance) >= MOST_WINDOWS:
+            raise Refused(f"there are {MOST_WINDOWS} windows already; remove some", "from_at")
+        for name in nodes:
+            node = ledger.nodes.get(name)
+            if node is None:
+                raise Unknown(f"there is no node {name!r}; `betimes nodes` lists them")
+            if node.rented_at is not None:
+                raise Refused(f"node {name} is rented; `betimes fleet release {name}` gives it back", "nodes")
+        named = tuple(dict.fromkeys(nodes))
+        window = Maintenance(ledger.next_maintenance, from_at, to_at, named, reason, user, stop)
+        data = {name: value for name, value in vars(window).items() if name != "user"}
+        state.log("maintenance-set", f"user:{user}", user=user, running=self.may_be_hit(window), **data)
+        self._engine.see_maintenance()
+        return window
+
+    def remove(self, number: int, user: str) -> Maintenance:
+        """Call a window off, or end it early. Raises Unknown."""
+        window = self._state.ledger.maintenance.get(number)
+        if window is None:
+            raise Unknown(f"there is no maintenance {number}; `betimes maintenance list` shows what there is")
+        self._state.log("maintenance-removed", f"user:{user}", number=number)
+        self._look_again()
+        return window
+
+    def end_passed(self) -> None:
+        """Note the windows that are over."""
+        over = [each for each in self._state.ledger.maintenance.values() if each.to_at <= self._state.now_at]
+        for window in over:
+            self._state.log("maintenance-over", "timer", number=window.number)
+        if over:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Nodes may be open again: to the policy, and to trials of sets that have units there."""
+        self._engine.see_maintenance()
+        for number in self._state.trial_index.of:
+            self._state.trial_index.to_share.setdefault(number, ())
+
+    def next_at(self) -> float:
+        """When the next window begins or ends."""
+        now_at, windows = self._state.now_at, self._state.ledger.maintenance.values()
+        edges = (each.from_at if each.from_at > now_at else each.to_at for each in windows)
+        return min(edges, default=math.inf)
+
+    def may_be_hit(self, window: Maintenance) -> list[int]:
+        """The jobs whose runs on its nodes are not sure to be over when it begins, or that run there since."""
+        nodes, occupancy = self._state.ledger.nodes, self._state.occupancy
+        names = [name for name, node in nodes.items() if window.covers(node)]
+        jobs = {run.job: self._state.job_of(run) for name in names for run in occupancy.runs_on(name)}
+        return sorted(
+            n for n, job in jobs.items() if job is not None and self._ends_by_at(job) > window.from_at
+        )
+
+    def _ends_by_at(self, job: Job) -> float:
+        """When a run is over: at the latest by its time limit, else as is believed; infinity: nobody knows."""
+        now_at, run = self._state.now_at, job.run
+        if run is None or job.is_suspended:
+            return math.inf
+        if run.stop_by_at is not None:
+            return max(now_at, run.stop_by_at)
+        limit_s = wanted_of(job).limit_s
+        if limit_s > 0.0 and job.set_id is None:
+            return now_at + max(0.0, limit_s - run.ran_s(now_at))
+        return now_at + lasts_s(self._engine, job)
+
+
+def lasts_s(engine: PolicyEngine, job: Job) -> float:
+    """How long a job takes at most if it starts now: by its time limit, else as is believed."""
+    limit_s = wanted_of(job).limit_s
+    if limit_s > 0.0 and (job.run is None or not job.run.launched):
+        return limit_s
+    if job.account is None or not engine.knows(job):
+        return job.runtime_estimate_s
+    restart_s = engine.restart_s if job.account.attained > 0.0 else 0.0
+    units = None if job.run is not None else job.spec.max_units
+    return restart_s + engine.believed_left_s(job) / engine.rate(job, units)
