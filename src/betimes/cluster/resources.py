@@ -72,6 +72,16 @@ def multiples_within(natural: ArrayLike, capacity: NDArray[np.int64], most: Arra
     return fits - (whole_demand(needed * fits[:, None]) > capacity).any(axis=1)
 
 
+CORES_A_GPU = 8.0
+GIB_A_CORE = 4.0
+
+
+def charge_of(gpu: ArrayLike, cpu: ArrayLike, memory_gib: ArrayLike) -> NDArray[np.float64]:
+    """What so much counts in a user's share, in cores: its largest part, a GPU as 8 cores and 4 GiB as one core."""
+    parts = np.maximum(np.asarray(gpu, np.float64) * CORES_A_GPU, np.asarray(cpu, np.float64))
+    return np.maximum(parts, np.asarray(memory_gib, np.float64) / GIB_A_CORE)
+
+
 Natural = tuple[float, float, float]  # GPUs, cores, GiB
 
 

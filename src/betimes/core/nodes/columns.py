@@ -17,7 +17,7 @@ from typing import Protocol
 
 from betimes.core.instruction import Instruction
 from betimes.core.placements import Node, Placement
-from betimes.core.pool.columns import Job, Pool, Progress, Segment
+from betimes.core.pool.columns import Job, Pool, Progress, Segment, User
 from betimes.kernels import Floats, FloatTable, Ints, Records, Struct, view_by
 
 OWNED = 3
@@ -429,6 +429,7 @@ class NodesState(Struct):
     demands: Records[
         TaskDemand
     ]  # a row for each family, after `families` rows of no job; of length 0: none differs
+    users: Records[User]  # of length 0 where users do not share
     shown: Records[Node]  # what hooks are shown: the nodes themselves, or `aside`
     # Room to think, of no meaning between two passes:
     sketch: Records[Node]  # (nodes,) the nodes as they would be
