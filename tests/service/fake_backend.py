@@ -24,6 +24,7 @@ from betimes.service.executors.log_files import LocalLog, LogReader
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, parse_array
+from betimes.service.spec.users import User, UserChanges
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
     AccuracyView,
@@ -81,6 +82,7 @@ class FakeBackend:
         self.nodes_here = {"here": _node("here")}
         self.policy_here = PolicyView(policy="fifo", engine="pool", since_at=self.now)
         self.tuning_here = TuningView()
+        self.users_here: dict[str, User] = {}
         self.uploads: dict[str, bytes] = {}
         self.upload_limits = UploadLimits(most_bytes=4 << 20, most_files=1000)
         self.most_upload_bytes = 4 << 20
@@ -272,6 +274,22 @@ class FakeBackend:
             raise PolicyError(f"there is no policy {text[:40]!r}; `betimes policies` lists them")
         self.policy_here = PolicyView(policy=text, engine="pool", since_at=self.now)
         return self.policy_here
+
+    async def users(self) -> list[User]:
+        self._may_fail()
+        return list(self.users_here.values())
+
+    async def add_user(self, user: User, by: str) -> User:
+        if user.name in self.users_here:
+            raise Conflict(f"there is a user {user.name} already")
+        self.users_here[user.name] = user
+        return user
+
+    async def change_user(self, name: str, changes: UserChanges, by: str) -> User:
+        if name not in self.users_here:
+            raise Unknown(f"there is no user {name[:64]!r}")
+        self.users_here[name] = self.users_here[name].changed(changes)
+        return self.users_here[name]
 
     async def fleet(self) -> FleetView:
         self._may_fail()

@@ -99,6 +99,13 @@ VERBS = {
     "policy show": Verb(f"{_POLICY}.policy", "show"),
     "policy set": Verb(f"{_POLICY}.policy", "put"),
     "policy front": Verb(f"{_POLICY}.policy", "front"),
+    "users": Verb(
+        "betimes.cli.live.users", "list_users", "List who shares the service, add users, and set limits."
+    ),
+    "users list": Verb("betimes.cli.live.users", "list_users"),
+    "users add": Verb("betimes.cli.live.users", "add"),
+    "users set": Verb("betimes.cli.live.users", "change"),
+    "users disable": Verb("betimes.cli.live.users", "disable"),
     "fleet": Verb(f"{_MACHINES}.fleet", "fleet", "Show the rented machines, their cost and the plan."),
     "fleet plan": Verb(f"{_MACHINES}.fleet", "plan"),
     "fleet release": Verb(f"{_MACHINES}.fleet", "release"),

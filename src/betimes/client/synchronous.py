@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         TuneSpec,
         Uploaded,
         UsageView,
+        User,
         WhatIfSpec,
         WhatIfView,
     )
@@ -455,6 +456,20 @@ class Client:
         """
         body = json.dumps({"policy": policy}).encode()
         return self._ask(Call("PUT", f"{API}/policy", "PolicyView", body=body, read_s=COMPILE_S))
+
+    def users(self) -> list[User]:
+        """Every user of the service that was added, by name."""
+        return self._ask(Call("GET", f"{API}/users", "User", "users"))
+
+    def add_user(self, name: str, **fields: Any) -> User:
+        """Add a user by the fields of a User. Raises Refused; Conflict for a name that is taken."""
+        body = json.dumps({"name": name, **fields}).encode()
+        return self._ask(Call("POST", f"{API}/users", "User", body=body, repeatable=False))
+
+    def change_user(self, name: str, **changes: Any) -> User:
+        """Change fields of a user; of `limits`, those that are given, and None removes one. Raises Unknown, Refused."""
+        body = json.dumps(changes).encode()
+        return self._ask(Call("PATCH", f"{API}/users/{quoted(name, safe='')}", "User", body=body))
 
     def tune(self, spec: TuneSpec | None = None, /, **fields: Any) -> TuningView:
         """Begin a search for a Pareto front on the service's recent jobs; it replaces one that is going on.

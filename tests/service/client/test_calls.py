@@ -79,6 +79,14 @@ def test_the_cluster_is_run(running: Background, call: Both) -> None:
     assert call("set_policy", "srsf").policy == call("policy").policy == "srsf"
 
 
+def test_users_are_added_and_changed(running: Background, call: Both) -> None:
+    assert call("add_user", "ada", weight=2.0, limits={"max_units": 8}).limits.max_units == 8
+    assert call("change_user", "ada", limits={"max_units": None}).limits.max_units is None
+    assert [(user.name, user.weight) for user in call("users")] == [("ada", 2.0)]
+    with pytest.raises(Conflict):
+        call("add_user", "ada")
+
+
 def test_a_front_is_searched_for(running: Background, call: Both) -> None:
     search = call("tune", objectives=["jct:avg", "pred_err:p99"], evaluations=50).search
     assert (search.spec.objectives, search.spec.seed, search.of) == (["jct:avg", "pred_err:p99"], 0, 50)

@@ -257,6 +257,12 @@ def _policy(data: Data, _: float) -> str:
     return f"{data['policy']} (point {front['point']}{names} of the front of event {front['event']})"
 
 
+def _user_set(data: Data, _: float) -> str:
+    limits = "".join(f", {name}={value:g}" for name, value in data["limits"].items())
+    off = ", disabled" if data["disabled"] else ""
+    return f"{data['user']}: {data['role']}, weight {data['weight']:g}{limits}{off}"
+
+
 _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "opened": _opened,
     "submitted": _submitted,
@@ -305,6 +311,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "rents": _reason,
     "unrented": _reason,
     "policy-set": _policy,
+    "user-set": _user_set,
 }
 
 

@@ -18,7 +18,7 @@ from betimes.service.api.context import Context
 from betimes.service.api.document import PREFIX, about, install_document
 from betimes.service.api.guard import Guard
 from betimes.service.api.limits import Limits
-from betimes.service.api.routes import cluster, events, health, jobs, logs, tuning, uploads
+from betimes.service.api.routes import cluster, events, health, jobs, logs, tuning, uploads, users
 
 if TYPE_CHECKING:  # what is behind it takes a second to import
     from betimes.service.runtime.service_backend import ServiceBackend
@@ -58,6 +58,7 @@ def create_app(
         logs.router,
         cluster.router,
         tuning.router,
+        users.router,
         events.router,
         health.router,
     )

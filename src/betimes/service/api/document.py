@@ -20,6 +20,7 @@ from betimes.service.api.models import (
 )
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import SHA256, JobSpec
+from betimes.service.spec.users import USER_WORD, User, UserChanges
 from betimes.service.views.models import EventView, GiveBackSpec, NodeSpec, TuneSpec, WhatIfSpec
 
 PREFIX = "/api/v1"
@@ -27,6 +28,7 @@ JobId = Annotated[int, Path(ge=1, le=MOST_JOB_NUMBER, description="a job's numbe
 Digest = Annotated[
     str, Path(pattern=SHA256, description="the SHA-256 of the archive of a directory, in hexadecimal digits")
 ]
+UserName = Annotated[str, Path(pattern=f"^{USER_WORD}$", description="a user's name")]
 NodeName = Annotated[str, Path(min_length=1, max_length=200, description="a node's name")]
 
 
@@ -54,6 +56,7 @@ Instants are seconds since 1970 (`_at`), durations seconds (`_s`).
 _TAGS = [
     {"name": "jobs", "description": "Submit, list, steer."},
     {"name": "cluster", "description": "Nodes, and the policy that decides."},
+    {"name": "users", "description": "Who shares the service, and how much each may have."},
     {"name": "events", "description": "The log of everything that happened and was decided."},
     {"name": "health", "description": "For whatever watches over the service; no token is needed."},
 ]
@@ -146,6 +149,8 @@ def _document(app: FastAPI) -> dict[str, Any]:
         EventView,
         TuneSpec,
         WhatIfSpec,
+        User,
+        UserChanges,
     )
     _, schemas = models_json_schema(
         [(model, "validation") for model in asked], ref_template="#/components/schemas/{model}"

@@ -6,9 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from betimes.service.api.models import JobList, NodeList, SubmittedBatch
+from betimes.service.api.models import JobList, NodeList, SubmittedBatch, UserList
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.users import User, UserLimits
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
     AccuracyFigures,
@@ -150,6 +151,8 @@ UPLOAD_LIMITS = UploadLimits(most_bytes=100 << 20, most_files=100_000)
 BATCH = SubmittedBatch(jobs=[SUBMITTED])
 JOB_LIST = JobList(jobs=[JOB])
 NODE_LIST = NodeList(nodes=[NODE])
+USER = User(name="ada", weight=2.0, limits=UserLimits(max_running_jobs=40, max_units=64))
+USER_LIST = UserList(users=[USER])
 SPEC_BODY = SPEC.model_dump(mode="json", exclude_defaults=True)
 
 

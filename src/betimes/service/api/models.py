@@ -17,6 +17,7 @@ from betimes.service.api.limits import (
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import WHOLE, JobSpec, in_schema
+from betimes.service.spec.users import User
 from betimes.service.views.models import By, JobFilter, JobView, NodeView, Submitted, View
 
 JobNumber = Annotated[int, Field(ge=1, le=MOST_JOB_NUMBER), WHOLE]
@@ -173,6 +174,12 @@ class NodeList(View):
     """Nodes."""
 
     nodes: list[NodeView]
+
+
+class UserList(View):
+    """Users, by name."""
+
+    users: list[User]
 
 
 class Alive(View):

@@ -24,6 +24,7 @@ from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.pipelines import by_number, check_names, resolved
+from betimes.service.spec.users import User, UserChanges
 from betimes.service.views.models import Quote, QuoteOption
 
 T = TypeVar("T")
@@ -173,6 +174,29 @@ class SetPolicy(Command[None]):
     def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
         front = dict(self.front) if self.front is not None else None
         scheduler.policy.set_policy(self.policy, self.user, front, self.cause)
+
+
+@dataclass(frozen=True)
+class AddUser(Command[User]):
+    """Add a user of the service."""
+
+    user: User
+    cause: str
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> User:
+        return scheduler.users.add(self.user, self.cause)
+
+
+@dataclass(frozen=True)
+class ChangeUser(Command[User]):
+    """Change a user of the service."""
+
+    name: str
+    changes: UserChanges
+    cause: str
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> User:
+        return scheduler.users.change(self.name, self.changes, self.cause)
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------

@@ -29,7 +29,9 @@ from betimes.service.runtime.account import account
 from betimes.service.runtime.admission import can_be_known, check_launchable, check_sent, rounding_note
 from betimes.service.runtime.commands import (
     AddNodes,
+    AddUser,
     CancelJobs,
+    ChangeUser,
     EditJobs,
     GiveBackMachines,
     HoldJobs,
@@ -72,6 +74,7 @@ from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.pipelines import check_names
+from betimes.service.spec.users import User, UserChanges
 from betimes.service.tuning.kept import PREFIX
 from betimes.service.tuning.recent import Submission, submissions
 from betimes.service.tuning.view import TuningView
@@ -539,6 +542,18 @@ class ServiceBackend:
         """
         await self.tuner.set_policy(text, user)
         return await self.policy()
+
+    async def users(self) -> list[User]:
+        """Every user that was added, by name."""
+        return [user for _, user in sorted(self.scheduler.ledger.users.items())]
+
+    async def add_user(self, user: User, by: str) -> User:
+        """Add a user. Raises Conflict for a name that is taken."""
+        return await self.controller.ask(AddUser(user, f"user:{by}"))
+
+    async def change_user(self, name: str, changes: UserChanges, by: str) -> User:
+        """Change a user. Raises Unknown; Refused for a limit below what runs now."""
+        return await self.controller.ask(ChangeUser(name, changes, f"user:{by}"))
 
     async def fleet(self) -> FleetView:
         """The rented fleet and its cost."""

@@ -23,6 +23,7 @@ KINDS = {
     "opened": "the first start ever; engines count seconds from here",
     "recovered": "the service has started again and read its state from this log",
     "policy-set": "another policy decides from now on",
+    "user-set": "a user was added or changed: role, weight, limits, and whether disabled, as they are now",
     "tuning": "a search for a Pareto front on the recent workload has begun, and why",
     "tuned": "a search has ended with a front: how large it is, and what is proposed",
     "not-tuned": "a search has ended without a front, and why",

@@ -23,6 +23,7 @@ from betimes.service.scheduling.job_states import Status, Transition, next_statu
 from betimes.service.scheduling.node import UP, Node
 from betimes.service.scheduling.promise_errors import INTERVAL, PromiseErrors
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.users import User
 
 LEAST_RUN_S = 10.0
 """Jobs that run for less count as this long in a bounded slowdown."""
@@ -62,6 +63,7 @@ class Ledger:
         self.promise_errors = PromiseErrors()
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
+        self.users: dict[str, User] = {}  # by name; none: whoever has the operator's token does everything
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
         self.gone_usd: dict[
             str, float
@@ -114,6 +116,11 @@ class Ledger:
                     list(self.jobs.values()), mode="json", by_alias=True, exclude_defaults=True
                 ),
                 "nodes": [node.to_json() for node in self.nodes.values()],
+                **(
+                    {"users": [user.model_dump(mode="json") for user in self.users.values()]}
+                    if self.users
+                    else {}
+                ),
                 "rented": self.rented,
                 "spent_usd": self.spent_usd,
                 **({"gone_usd": self.gone_usd} if self.gone_usd else {}),
@@ -145,6 +152,7 @@ class Ledger:
         ledger.jobs = {job.job_id: job for job in JOBS.validate_python(found["jobs"])}
         ledger.moved = {job.job_id for job in ledger.jobs.values() if job.move is not None}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
+        ledger.users = {one["name"]: User(**one) for one in found.get("users", ())}
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
         if "promises" in found:  # earlier versions learned otherwise, or not at all
             ledger.promise_errors = PromiseErrors.from_json(found["promises"])
@@ -159,9 +167,10 @@ class Ledger:
     def copied(self) -> Ledger:
         """The same apart from this one, but for what promises taught, which it only reads: no decision rests on it."""
         rest = copy(self)
-        rest.jobs = {}
+        rest.jobs, rest.users = {}, {}
         made = Ledger.from_bytes(rest.to_bytes(promises=False), self.runtime_estimates.default_s)
         made.promise_errors = PromiseErrors(self.promise_errors.run_times)
+        made.users = dict(self.users)
         made.jobs, made.moved = {n: job.copied() for n, job in self.jobs.items()}, set(self.moved)
         return made
 
@@ -576,6 +585,11 @@ def _policy_set(ledger: Ledger, event: Event, _: Job | None) -> None:
         ledger.jobs[int(job_id)].settle(account)
 
 
+def _user_set(ledger: Ledger, event: Event, _: Job | None) -> None:
+    user = User(name=event.data["user"], **{name: event.data[name] for name in event.data if name != "user"})
+    ledger.users[user.name] = user
+
+
 def _selected(ledger: Ledger, event: Event, _: Job | None) -> None:
     if not event.data["shadow"]:
         ledger.member = event.data["member"]
@@ -673,6 +687,7 @@ _CHANGES: dict[str, Change] = {
     "limit-reached": _node_goes,
     "node-gone": _node_gone,
     "policy-set": _policy_set,
+    "user-set": _user_set,
     "selected": _selected,
     "idle": _idle,
 }

@@ -40,6 +40,7 @@ from betimes.service.scheduling.report_handling import ReportHandling
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import Changes, FindStatus, Occupancy, SchedulerState
 from betimes.service.scheduling.trials import TrialSets
+from betimes.service.scheduling.users import Users
 from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec
 
 
@@ -54,7 +55,7 @@ class Scheduler:
     """One cluster under one policy. Instants are seconds since 1970 (`_at`); engines count from `ledger.epoch_at`.
 
     It puts the parts together and gives them their turns. Inputs go to the part concerned: `admission`, `jobs`,
-    `reports` (of runs), `nodes` and `policy`.
+    `reports` (of runs), `nodes`, `users` and `policy`.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Scheduler:
         self.edits = Edits(state, engine, self.jobs, self.admission, self.policy)
         self.reports = ReportHandling(state, engine, self.jobs, runs, sets, self.policy)
         self.nodes = Nodes(state, engine, self.jobs, runs, sets, self.policy)
+        self.users = Users(state)
         self.limits = LimitsOfFleet(state, engine)
         self.machines = MachineRentals(state, engine, self.nodes)
         self.rentals = JobRentals(state, engine, runs, self.nodes)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.family_demand import Amount
 from betimes.service.spec.job_spec import WHOLE, Family, JobSpec, Label, NodeLabels, Seconds, in_schema
+from betimes.service.spec.users import User  # noqa: F401 (clients look answers up here by name)
 
 T = TypeVar("T")
 

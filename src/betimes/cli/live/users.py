@@ -1,0 +1,194 @@
+"""`betimes users`: who shares the service, and how much each may have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from betimes.cli.render.tables import Column
+from betimes.cli.verbs import Argument, Json, Option, Output, State
+from betimes.errors import InputError, Refused
+
+if TYPE_CHECKING:
+    from betimes.client.plain import PlainClient
+    from betimes.service.spec.users import User
+
+Name = Annotated[str, Argument(metavar="NAME", help="The user's name.", show_default=False)]
+Role = Annotated[
+    Literal["viewer", "user", "operator"] | None,
+    Option(
+        "--role",
+        help="viewer: sees the queue and the account; user: runs jobs, too; operator: everything.",
+        show_default=False,
+    ),
+]
+Weight = Annotated[
+    float | None,
+    Option(
+        "--weight",
+        metavar="W",
+        help="Of the fair share: a user of weight 2 is to have twice as much as one of weight 1.",
+        show_default=False,
+    ),
+]
+
+
+def _limit(flag: str, metavar: str, what: str) -> Any:
+    return Annotated[
+        str | None, Option(flag, metavar=metavar, help=f"{what}; none: no limit.", show_default=False)
+    ]
+
+
+Running = _limit("--max-running-jobs", "N", "Jobs that run at once")
+Queued = _limit("--max-queued-jobs", "N", "Jobs that wait at once")
+Units = _limit("--max-units", "N", "Units of the jobs that run, together")
+Memory = _limit("--max-memory", "SIZE", "Memory of the jobs that run, together, as in 64GiB")
+Money = _limit("--max-usd-per-day", "USD", "Money for rented machines, a day")
+
+_LIMITS = {
+    "max_running_jobs": "--max-running-jobs",
+    "max_queued_jobs": "--max-queued-jobs",
+    "max_units": "--max-units",
+    "max_memory_gib": "--max-memory",
+    "max_usd_per_day": "--max-usd-per-day",
+}
+_COLUMNS = (
+    Column("User", flexible=True),
+    Column("Role"),
+    Column("Weight", rank=1, right=True),
+    Column("Running", rank=2, right=True),
+    Column("Queued", rank=3, right=True),
+    Column("Units", rank=2, right=True),
+    Column("Memory", rank=4, right=True),
+    Column("$ a day", rank=4, right=True),
+)
+
+
+def list_users(output: Output = None, state: State = None, as_json: Json = False) -> None:
+    """List the users: role, weight of the fair share, and the most that each may have."""
+    from betimes.cli.live.connection import connect
+
+    with connect(state) as service:
+        _print(service.users(), as_json, wide=output is not None)
+
+
+def add(
+    name: Name,
+    role: Role = None,
+    weight: Weight = None,
+    running: Running = None,
+    queued: Queued = None,
+    units: Units = None,
+    memory: Memory = None,
+    usd: Money = None,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Add a user, by default of the role `user` and the weight 1, without limits."""
+    limits = _limits(running, queued, units, memory, usd)
+    fields = _given(role=role, weight=weight, limits=_given(**limits) or None)
+    _do(state, as_json, lambda service: service.add_user(name, **fields))
+
+
+def change(
+    name: Name,
+    role: Role = None,
+    weight: Weight = None,
+    running: Running = None,
+    queued: Queued = None,
+    units: Units = None,
+    memory: Memory = None,
+    usd: Money = None,
+    enable: Annotated[
+        bool, Option("--enable", help="Let a disabled user in again, with the tokens that are still good.")
+    ] = False,
+    state: State = None,
+    as_json: Json = False,
+) -> None:
+    """Change a user's role, weight or limits; what is not given stays as it is."""
+    changes = _given(
+        role=role,
+        weight=weight,
+        limits=_limits(running, queued, units, memory, usd) or None,
+        disabled=False if enable else None,
+    )
+    if not changes:
+        raise InputError(
+            "nothing to change: give --role, --weight, --enable or a limit, as in --max-units 64"
+        )
+    _do(state, as_json, lambda service: service.change_user(name, **changes))
+
+
+def disable(name: Name, state: State = None, as_json: Json = False) -> None:
+    """Let a user in no more, with any token; `users set --enable` undoes it. The user's jobs go on."""
+    _do(state, as_json, lambda service: service.change_user(name, disabled=True))
+
+
+def _limits(
+    running: str | None, queued: str | None, units: str | None, memory: str | None, usd: str | None
+) -> dict[str, float | None]:
+    """The limits that were given; None: to be removed. Raises InputError."""
+    from betimes.units import parse_gib
+
+    kinds: tuple[Callable[[str], float], ...] = (int, int, int, parse_gib, float)
+    texts = (running, queued, units, memory, usd)
+    found: dict[str, float | None] = {}
+    for (name, flag), text, kind in zip(_LIMITS.items(), texts, kinds, strict=True):
+        if text is None:
+            continue
+        try:
+            found[name] = None if text == "none" else kind(text)
+        except ValueError as error:
+            why = str(error) if kind is parse_gib else f"expected a number or none, not {text!r}"
+            raise InputError(f"{flag}: {why}") from None
+    return found
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _do(state: str | None, as_json: bool, act: Callable[[PlainClient], User]) -> None:
+    from betimes.cli.live.connection import connect
+
+    with connect(state) as service:
+        try:
+            found = act(service)
+        except Refused as refused:
+            field = refused.field or ""
+            option = _LIMITS.get(
+                field.removeprefix("limits."), f"--{field}" if field in ("role", "weight") else field
+            )
+            text = str(refused).removeprefix(f"{field}: ")
+            raise InputError(f"{option}: {text}" if option else text) from None
+    _print([found], as_json, alone=True)
+
+
+def _print(found: Sequence[User], as_json: bool, *, wide: bool = False, alone: bool = False) -> None:
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import say, show
+    from betimes.units import gib, usd
+
+    if as_json:
+        print_json(found[0] if alone else found)
+        return
+    if not found:
+        say(
+            "No user was added: whoever has the token in STATE/token does everything. `betimes users add` adds one."
+        )
+        return
+    rows = []
+    for user in found:
+        limits = user.limits
+        counts = (limits.max_running_jobs, limits.max_queued_jobs, limits.max_units)
+        rows.append(
+            [
+                user.name,
+                f"{user.role}, disabled" if user.disabled else user.role,
+                f"{user.weight:g}",
+                *("" if n is None else f"{n:,}" for n in counts),
+                "" if limits.max_memory_gib is None else gib(limits.max_memory_gib),
+                "" if limits.max_usd_per_day is None else usd(limits.max_usd_per_day),
+            ]
+        )
+    show(_COLUMNS, rows, wide=wide)

@@ -1,0 +1,71 @@
+"""Users are added and changed, each time by an event with all of the user."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from betimes.errors import Conflict, Refused, Unknown
+from betimes.service.scheduling.engine_job import memory_of
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.state import SchedulerState
+from betimes.service.spec.users import User, UserChanges
+
+
+class Held(NamedTuple):
+    """What the runs of a user hold together."""
+
+    running_jobs: int
+    units: int
+    memory_gib: float
+
+
+def held_now(ledger: Ledger, name: str) -> Held:
+    """What the user's runs hold; one whose job is stopping counts until it has ended."""
+    jobs = units = 0
+    memory_gib = 0.0
+    for job in ledger.jobs.values():
+        if job.user == name and job.run is not None:
+            jobs, units = jobs + 1, units + sum(units for _, units in job.run.places)
+            memory_gib += memory_of(job.spec, job.run.places, ledger.nodes)
+    return Held(jobs, units, memory_gib)
+
+
+class Users:
+    """The users of the service; while there are none, whoever has the state directory's token does everything."""
+
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
+
+    def add(self, user: User, cause: str) -> User:
+        """Add a user. Raises Conflict for a name that is taken."""
+        if user.name in self._state.ledger.users:
+            raise Conflict(f"there is a user {user.name} already; `betimes users set {user.name}` changes it")
+        return self._log(user, cause)
+
+    def change(self, name: str, changes: UserChanges, cause: str) -> User:
+        """Change a user. Raises Unknown; Refused, naming the field, for a limit below what runs now."""
+        before = self._state.ledger.users.get(name)
+        if before is None:
+            raise Unknown(
+                f"there is no user {name[:64]!r}; `betimes users` lists them, `betimes users add` adds one"
+            )
+        user = before.changed(changes)
+        if user.limits != before.limits:
+            self._check_limits(user)
+        return user if user == before else self._log(user, cause)
+
+    def _check_limits(self, user: User) -> None:
+        for what, has in held_now(self._state.ledger, user.name)._asdict().items():
+            limit = getattr(user.limits, f"max_{what}")
+            if limit is not None and limit < has:
+                shown = what.replace("_", " ").replace("memory gib", "GiB of memory")
+                raise Refused(
+                    f"{limit:g} is less than the {has:g} {shown} that {user.name} has now; give that at least, or "
+                    "cancel some jobs first",
+                    f"limits.max_{what}",
+                )
+
+    def _log(self, user: User, cause: str) -> User:
+        data = user.model_dump(mode="json", exclude_none=True)
+        self._state.log("user-set", cause, user=data.pop("name"), **data)
+        return user
