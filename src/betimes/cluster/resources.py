@@ -82,6 +82,12 @@ def charge_of(gpu: ArrayLike, cpu: ArrayLike, memory_gib: ArrayLike) -> NDArray[
     return np.maximum(parts, np.asarray(memory_gib, np.float64) / GIB_A_CORE)
 
 
+def unit_charge(amounts: Amounts) -> float:
+    """`charge_of` one unit's amounts."""
+    gpu, cpu, memory_gib = (amount / per for amount, per in zip(amounts, PER_UNIT, strict=True))
+    return max(gpu * CORES_A_GPU, cpu, memory_gib / GIB_A_CORE)
+
+
 Natural = tuple[float, float, float]  # GPUs, cores, GiB
 
 
@@ -107,6 +113,14 @@ class UnitDemand:
         if not self.by_family:
             return self.everywhere
         return next((needed for name, needed in self.by_family if name == family), None)
+
+    @property
+    def most(self) -> Amounts:
+        """A unit's demand in whole numbers; of each resource the most on any family."""
+        if not self.by_family:
+            return demand_amounts(*self.everywhere)
+        gpu, cpu, memory = (max(needed[at] for _, needed in self.by_family) for at in range(3))
+        return demand_amounts(gpu, cpu, memory)
 
     def amounts_on(self, family: str) -> Amounts | None:
         """The same in whole numbers, rounded up."""

@@ -4,10 +4,10 @@ What a unit counts (`Progress.charge`) times the units that a user's jobs hold i
 its mean, in which the past counts half as much after each half-life: while the charge is constant,
 ``recent(t) = charge + (recent(t0) - charge) 2^-((t - t0) / half_life)``, which is exact and needs no timer.
 
-The order (docs/notes/fair-share.md): first the policy's own classes. Then by tag: ten times what the user has held of late,
-what the user holds now, and would hold once the user's jobs ahead of this one ran, over the user's weight. Of equal
-tags, the policy's order. The jobs of one user go by their priority, then in the policy's order; so no priority changes
-the place of another user's job.
+The order (docs/notes/fair-share.md): first the policy's own classes. Then by tag: ten times what the user has held of
+late, what the user holds now, and would hold once the user's jobs ahead of this one ran, over the user's weight. Of
+equal tags, the policy's order. The jobs of one user go by their priority, then in the policy's order; so no priority
+changes the place of another user's job.
 """
 
 from __future__ import annotations
@@ -135,7 +135,9 @@ def order_by_shares(state: Shared, slots: Ints, rank: Ints, key: Floats, limits:
         most = float(job.max_units)
         charge = most * progress.charge
         tag[k] = (RECENT_COUNTS * recent_at(user, now) + user.ahead) / user.weight
-        if job.units > 0.0:  # what runs keeps its place unless another user is behind by more than the job itself
+        if (
+            job.units > 0.0
+        ):  # what runs keeps its place unless another user is behind by more than the job itself
             tag[k] -= charge / user.weight
         elif limits:
             memory = most * progress.unit_memory

@@ -66,7 +66,7 @@ class SimulationOptions:
     """Jobs that need more than there is: `refuse` (the default on a pool), `clip` (on a pool), or `drop` (the
     default on nodes)."""
     users: FairUsers | None = None
-    """Users share by weight and recent use (docs/notes/fair-share.md). None: whose jobs they are makes no difference."""
+    """Users share by weight and recent use (docs/notes/fair-share.md). None: nobody's jobs go before another's."""
     as_trials: bool = False
     """On a pool: a job is as many equal trials as it can use units; each takes one unit (docs/notes/trials.md)."""
 

@@ -62,7 +62,9 @@ class FairUsers:
         names = names_of(workload)
         unknown = set(self.entitled) - set(names)
         if unknown:
-            raise InputError(f"--users: no job of {workload.name} is of user {min(unknown)}; leave the line out")
+            raise InputError(
+                f"--users: no job of {workload.name} is of user {min(unknown)}; leave the line out"
+            )
         for number in range(len(users)):
             mine = self.entitled.get(names[number], Entitled()) if number < len(names) else Entitled()
             mine.write(users[number], self.half_life_s)
@@ -80,17 +82,24 @@ def names_of(workload: Workload) -> list[str]:
     """The users of a workload in the order in which `user_rows` numbers them."""
     known = np.unique(workload.user)
     known = known[known >= 0].tolist()
-    return [workload.user_names[user] for user in known] if workload.user_names else [str(user) for user in known]
+    return (
+        [workload.user_names[user] for user in known]
+        if workload.user_names
+        else [str(user) for user in known]
+    )
 
 
 def parse_users(text: str) -> FairUsers:
     """`fair`, `fair:half-life=7d`, `fair:file=USERS.csv`, or both; raises InputError.
 
-    The file has the columns user and weight, and any of max_running_jobs, max_units and max_memory_gib, empty: no limit.
+    The file has the columns user and weight, and any of max_running_jobs, max_units and max_memory_gib; empty: no
+    limit.
     """
     kind, _, rest = text.partition(":")
     if kind != "fair":
-        raise InputError(f"--users {text}: write fair, fair:half-life=7d, or fair:half-life=7d,file=USERS.csv")
+        raise InputError(
+            f"--users {text}: write fair, fair:half-life=7d, or fair:half-life=7d,file=USERS.csv"
+        )
     half_life_s, entitled = HALF_LIFE_S, dict[str, Entitled]()
     for part in filter(None, rest.split(",")):
         name, _, value = part.partition("=")
@@ -119,7 +128,9 @@ def _read(path: str) -> dict[str, Entitled]:
     if missing := {"user", "weight"} - set(table.columns):
         raise table.fail(f"the header has no column {min(missing)}")
     if unknown := set(table.columns) - {"user", "weight", *_LIMITS}:
-        raise table.fail(f"the column {min(unknown)} means nothing; known are user, weight, {', '.join(_LIMITS)}")
+        raise table.fail(
+            f"the column {min(unknown)} means nothing; known are user, weight, {', '.join(_LIMITS)}"
+        )
     found = dict[str, Entitled]()
     for row in table.rows:
         given = dict[str, float]()
@@ -134,4 +145,3 @@ def _read(path: str) -> dict[str, Entitled]:
             given.get("weight", 1.0), *(given.get(name, math.inf) for name in _LIMITS)
         )
     return found
-

@@ -43,6 +43,7 @@ from betimes.kernels import Floats, FloatTable, Ints, Records, as_array, blank
 
 R = TypeVar("R")
 
+
 def new_nodes_state(
     capacity: NDArray[np.int64],
     kinds: NDArray[np.int64],

@@ -14,8 +14,9 @@ from betimes.cluster.labels import NONE, Labels
 from betimes.cluster.resources import Amounts, Natural, UnitDemand, demand_amounts
 from betimes.cluster.tasks import PACK, SPREAD
 from betimes.core.nodes.columns import AUTO
+from betimes.core.pool.columns import User
 from betimes.foresight.run_times import GRID
-from betimes.kernels import Floats, FloatTable
+from betimes.kernels import Floats, FloatTable, Records
 from betimes.service.engines.accounts import Account
 from betimes.service.engines.plans import ExpectedSaving, Plan
 
@@ -53,6 +54,7 @@ class JobRequest:
     require: Labels = NONE  # labels that its nodes must have
     # A unit's demand on each family instead; the job runs on these only.
     by_family: tuple[tuple[str, Natural], ...] = ()
+    user: str = ""
 
     @cached_property
     def unit(self) -> UnitDemand:
@@ -68,6 +70,13 @@ class JobRequest:
     def demand(self) -> Amounts:
         """A pool unit's demand, the same everywhere: thousandths of a GPU and of a core, MiB."""
         return demand_amounts(self.gpu, self.cpu, self.memory_gib)
+
+
+class Sharing(NamedTuple):
+    """Users who share, or have limits: their rows by name, and their records; the last is of those without a row."""
+
+    rows: dict[str, int]
+    users: Records[User]
 
 
 @dataclass(frozen=True, slots=True)

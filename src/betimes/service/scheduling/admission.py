@@ -32,7 +32,9 @@ from betimes.service.scheduling import reasons
 from betimes.service.scheduling.job import TrialSet
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import LOST, Node
+from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.shares import check_limits
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_spec import JobSpec, full_run_s, parse_after, parse_array, set_spec, trial_spec
 
@@ -257,6 +259,12 @@ class Admission:
     def check(self, spec: JobSpec, user: str) -> None:
         """Raise Refused or Unknown for a job that this user cannot submit."""
         ledger = self._state.ledger
+        if user in ledger.users:
+            waiting = (Status.QUEUED, Status.BLOCKED, Status.HELD)
+            queued = sum(job.user == user and job.status in waiting for job in ledger.jobs.values())
+            check_limits(
+                ledger.users[user], spec, queued, len(parse_array(spec.array)[0]) if spec.array else 1
+            )
         if spec.rent == "now" and self._engine.offers_for_jobs:
             self._check_budget(spec, user)
         engine = self._engine

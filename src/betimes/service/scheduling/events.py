@@ -24,6 +24,7 @@ KINDS = {
     "recovered": "the service has started again and read its state from this log",
     "policy-set": "another policy decides from now on",
     "user-set": "a user was added or changed: role, weight, limits, and whether disabled, as they are now",
+    "fair-share-set": "users share by weight and recent use from now on, or no more; the half-life of their past use",
     "tuning": "a search for a Pareto front on the recent workload has begun, and why",
     "tuned": "a search has ended with a front: how large it is, and what is proposed",
     "not-tuned": "a search has ended without a front, and why",

@@ -22,6 +22,7 @@ from betimes.service.scheduling.job import JOBS, Job, MoveRecord, Preemption, Re
 from betimes.service.scheduling.job_states import Status, Transition, next_status
 from betimes.service.scheduling.node import UP, Node
 from betimes.service.scheduling.promise_errors import INTERVAL, PromiseErrors
+from betimes.service.scheduling.shares import Shares
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User
 
@@ -63,6 +64,7 @@ class Ledger:
         self.promise_errors = PromiseErrors()
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
+        self.shares = Shares()
         self.users: dict[str, User] = {}  # by name; none: whoever has the operator's token does everything
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
         self.gone_usd: dict[
@@ -100,8 +102,11 @@ class Ledger:
         if self.moved and event.kind in _WHO_RUNS_WHERE:
             moved = [self.jobs[number] for number in sorted(self.moved)]
             count_moved(moved, self.jobs, self.nodes, _nodes_of(event, job), event.at_s)
+        before = job.units if job is not None else 0
         if change is not None:
             job = change(self, event, job) or job
+        if self.shares.accounts and job is not None:
+            self.shares.moved(job, before, event.at_s - self.epoch_at)
         if job is not None and "preemption" in event.data:
             job.preemption = Preemption(**event.data["preemption"])
         return job
@@ -121,6 +126,7 @@ class Ledger:
                     if self.users
                     else {}
                 ),
+                **({"shares": self.shares.to_json()} if self.shares.accounts else {}),
                 "rented": self.rented,
                 "spent_usd": self.spent_usd,
                 **({"gone_usd": self.gone_usd} if self.gone_usd else {}),
@@ -153,6 +159,8 @@ class Ledger:
         ledger.moved = {job.job_id for job in ledger.jobs.values() if job.move is not None}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
         ledger.users = {one["name"]: User(**one) for one in found.get("users", ())}
+        if "shares" in found:
+            ledger.shares = Shares.from_json(found["shares"])
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
         if "promises" in found:  # earlier versions learned otherwise, or not at all
             ledger.promise_errors = PromiseErrors.from_json(found["promises"])
@@ -227,6 +235,8 @@ def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
     job.status = next_status(None, Transition.SUBMIT)
     job.reason = data.get("reason")
     ledger.jobs[job.job_id] = job
+    if ledger.shares.half_life_s is not None or ledger.users:
+        ledger.shares.open([job.user], (), event.at_s - ledger.epoch_at)
     ledger.next_job = max(ledger.next_job, job.job_id + 1)
     ledger.promise_errors.submitted(job)
     return job
@@ -588,6 +598,16 @@ def _policy_set(ledger: Ledger, event: Event, _: Job | None) -> None:
 def _user_set(ledger: Ledger, event: Event, _: Job | None) -> None:
     user = User(name=event.data["user"], **{name: event.data[name] for name in event.data if name != "user"})
     ledger.users[user.name] = user
+    ledger.shares.changes += 1
+    ledger.shares.open([user.name], ledger.jobs.values(), event.at_s - ledger.epoch_at)
+
+
+def _fair_share_set(ledger: Ledger, event: Event, _: Job | None) -> None:
+    now_s = event.at_s - ledger.epoch_at
+    ledger.shares.set_half_life(event.data["half_life_s"], now_s)
+    ledger.shares.changes += 1
+    if ledger.shares.half_life_s is not None:
+        ledger.shares.open(ledger.users, ledger.jobs.values(), now_s)
 
 
 def _selected(ledger: Ledger, event: Event, _: Job | None) -> None:
@@ -688,6 +708,7 @@ _CHANGES: dict[str, Change] = {
     "node-gone": _node_gone,
     "policy-set": _policy_set,
     "user-set": _user_set,
+    "fair-share-set": _fair_share_set,
     "selected": _selected,
     "idle": _idle,
 }

@@ -128,6 +128,7 @@ def _engine_settings(config: ServiceConfig) -> Settings:
     return Settings(
         restart_s=config.restart_s or 0.0,
         measures_restarts=config.restart_s is None,
+        half_life_s=config.fair_share_s,
         resize_interval_s=config.resize_interval_s,
         resize_gain=config.resize_gain,
         level=config.level,
@@ -214,7 +215,8 @@ async def _serving(
     _executors(controller, machines, config)
     ray = _executor_of(cluster, controller) if cluster is not None else None
     if config.arrivals is not None:
-        controller.source = Source(config.arrivals, promise_every=_every(config))
+        users = config.arrivals.users if config.fair_share_s is not None else None
+        controller.source = Source(config.arrivals, _every(config), users)
     controller.recovery_s = time.monotonic() - began
     promises = Promises(controller)
     uploads = Uploads(uploads_of(config.state), config.upload_bytes)

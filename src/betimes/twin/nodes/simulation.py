@@ -134,7 +134,9 @@ class NodesSimulation:
             rules = rules.replaced(observes=True)
         if options.users is not None:
             if own.members is not None:
-                raise InputError(f"--users: under {policy} policies take turns, and users do not share; choose one of them")
+                raise InputError(
+                    f"--users: under {policy} policies take turns, and users do not share; choose one of them"
+                )
             rules = sharing(str(policy), rules)
         required = requirements_of(jobs)
         bits = required.bits
