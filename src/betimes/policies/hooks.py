@@ -141,13 +141,17 @@ class Policy:
             **{name: compiled(self.name, each, PoolRules, name) for name, each in self._hooks().items()},
         )
 
-    def sharing(self, rules: PoolRules) -> PoolRules:
-        """Its rules where users share. Raises PolicyError where units are not handed out in an order."""
+    def check_sharing(self) -> None:
+        """Raise PolicyError for a policy under which users cannot share: it hands out units in no order."""
         if self.allocate is not None and not self.in_order:
             raise PolicyError(
                 f"policy {self.name}: it divides the units among all jobs, in no order, so that users cannot have "
                 "shares under it; choose one that serves jobs in an order, such as fifo, srsf, las or wfq"
             )
+
+    def sharing(self, rules: PoolRules) -> PoolRules:
+        """Its rules where users share. Raises PolicyError as `check_sharing`."""
+        self.check_sharing()
         return rules.replaced(share=hook(share_in_group, PoolRules, "share"))
 
     def is_ready(self) -> bool:

@@ -201,6 +201,19 @@ class NodesPolicy:
         needed = self._hooks(values) | self._parts(values)
         return all(is_hook_ready(each, NodesRules, name) for name, each in needed.items())
 
+    def check_sharing(self, values: dict[str, Value | None]) -> None:
+        """Raise PolicyError for a policy under which users cannot share: a planner, or policies that take turns."""
+        if self.members is not None or self.plans(values):
+            why = (
+                "policies take turns under it"
+                if self.members is not None
+                else "it plans for all jobs at once"
+            )
+            raise PolicyError(
+                f"policy {self.name}: {why}, so that users cannot have shares or limits under it; choose a policy with "
+                "one queue, such as fifo or easy"
+            )
+
     def wait_model(self, values: dict[str, Value | None]) -> WaitModel | None:
         """The model of waits that the parameters name; raises PolicyError."""
         path, learns = values.get("model"), values.get("waits") == "learned"
@@ -286,13 +299,8 @@ def rules_in_turn(members: Sequence[Member], learns: bool = False) -> list[Nodes
     return [each.replaced(waits=True, **waits) for each in rules]
 
 
-def sharing(policy: str, rules: NodesRules) -> NodesRules:
-    """The rules of a policy where users share: the order changes while jobs wait. Raises PolicyError for a planner."""
-    if rules.planned:
-        raise PolicyError(
-            f"policy {policy}: it starts all jobs at once, in no order, so that users cannot have shares under it; "
-            "choose a policy with a queue, such as fifo or easy"
-        )
+def sharing(rules: NodesRules) -> NodesRules:
+    """The rules of a policy where users share: the order changes while jobs wait."""
     return rules.replaced(dynamic=True, share=hook(share, NodesRules, "share"))
 
 

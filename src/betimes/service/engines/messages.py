@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from betimes.cluster.tasks import PACK, SPREAD
 from betimes.core.nodes.columns import AUTO
 from betimes.core.pool.columns import User
 from betimes.foresight.run_times import GRID
-from betimes.kernels import Floats, FloatTable, Records
+from betimes.kernels import Floats, FloatTable, Records, as_array
 from betimes.service.engines.accounts import Account
 from betimes.service.engines.plans import ExpectedSaving, Plan
 
@@ -77,6 +77,10 @@ class Sharing(NamedTuple):
 
     rows: dict[str, int]
     users: Records[User]
+
+    def copied(self) -> Sharing:
+        """The same, to be counted on apart from this one."""
+        return Sharing(self.rows, cast("Records[User]", as_array(self.users).copy()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,8 @@ class LiveNodes:
         params[: len(first)] = first
         rules = rules_in_turn(in_turn)[decides]
         if shared:
-            rules = sharing(str(policy), rules)
+            own.check_sharing(values)
+            rules = sharing(rules)
         self.selects_every_s: float | None = None
         self.member: str | None = None
         self._selection: SelectionSnapshot | None = None

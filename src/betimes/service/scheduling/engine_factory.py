@@ -16,10 +16,8 @@ import numpy as np
 from betimes.cluster import Offer
 from betimes.cluster.resources import Amounts
 from betimes.cluster.shapes import Shapes, distinct_shapes
-from betimes.core.pool.columns import User
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL
-from betimes.kernels import blank
 from betimes.policies import parse_nodes_policy, parse_policy
 from betimes.service.engines.accounts import Account
 from betimes.service.engines.dedicated_machines import shapes_of
@@ -203,7 +201,7 @@ def build(
         for job in live
     ]
     if sharing is not None and not isinstance(engine, Standby):
-        engine.share(Sharing(sharing.rows, blank(User, len(sharing.users))))
+        engine.share(sharing.copied())
     for one in carried:
         engine.restore(one, now_s)
     if not isinstance(engine, Standby):

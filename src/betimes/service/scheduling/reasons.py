@@ -36,6 +36,7 @@ CODES = {
     "array-limit": "the array's limit of running elements is reached",
     "resource": "other jobs have what the service counts of a resource that it needs",
     "retry-delay": "it failed, and its retry is not due yet",
+    "user-limit": "the running jobs of its user hold as much as they may",
     "no-room": "too few resources are free",
     "turn": "other jobs come first under the policy",
     "cut": "the policy gave it units that it did not receive; the sentence says why",
@@ -328,6 +329,10 @@ class WaitReasons:
         The job may be an unsubmitted one, numbered 0 as in the forecast.
         """
         found = self._why(job)
+        if job.user in self._ahead_of_share and found["code"] in ("no-room", "turn"):
+            had, due = self._ahead_of_share[job.user]
+            text = f"{found['text']}; {job.user} used more of late: {had:.0%}, where {due:.0%} is the user's share"
+            found = {**found, "text": text}
         if self._no_more is not None and job.rental is None and job.spec.rent != "never":
             found = {**found, "text": f"{found['text']}; nothing more is rented, since {self._no_more}"}
         until_s = job.account.waits_until_s if job.account is not None and job.rental is None else None
@@ -371,6 +376,11 @@ class WaitReasons:
                 )
             make = "makes" if len(victims) == 1 else "make"
             return reason("nominated", f"{named(victims)} {make} room for it", jobs=victims)
+        limit = self._state.ledger.shares.limit_of(job, self._state.ledger.users)
+        if limit is not None:
+            what, has, most = limit
+            text = f"the running jobs of {job.user} hold {has:g} of at most {most:g} {what}"
+            return reason("user-limit", text, user=job.user, what=what, has=has, most=most)
         short = self._too_little(job)
         if short is not None:
             return short
@@ -546,6 +556,19 @@ class WaitReasons:
     @cached_property
     def _jobs(self) -> list[Job]:
         return list(self._state.ledger.jobs.values())
+
+    @cached_property
+    def _ahead_of_share(self) -> dict[str, tuple[float, float]]:
+        """The users who have had more of late than their weight gives them: the part that each had, and the share."""
+        ledger = self._state.ledger
+        if ledger.shares.half_life_s is None:
+            return {}
+        recent = ledger.shares.recent(self._state.now_s)
+        competing = {job.user for job in self._jobs} | {name for name, part in recent.items() if part > 0.0}
+        weights = {name: ledger.users[name].weight if name in ledger.users else 1.0 for name in competing}
+        whole = sum(weights.values())
+        shares = {name: weight / whole for name, weight in weights.items()}
+        return {name: (had, shares[name]) for name, had in recent.items() if had > shares.get(name, 1.0)}
 
     @cached_property
     def free(self) -> dict[str, Amounts]:

@@ -101,6 +101,22 @@ class Shares:
         whole = math.fsum(held.values())
         return {name: each / whole for name, each in held.items()} if whole > 0.0 else {}
 
+    def limit_of(self, job: Job, users: Mapping[str, User]) -> tuple[str, float, float] | None:
+        """The limit of its user that a waiting job would exceed: of what, how much runs, and the most; null: none."""
+        user, account = users.get(job.user), self.accounts.get(job.user)
+        if user is None or account is None or job.set_id is not None:
+            return None
+        most, limits = float(job.spec.max_units), user.limits
+        needs = most * job.spec.unit.most[2] / MIB_A_GIB
+        for what, has, more, limit in (
+            ("jobs", float(account.running), 1.0, limits.max_running_jobs),
+            ("units", account.units, most, limits.max_units),
+            ("GiB of memory", account.memory / MIB_A_GIB, needs, limits.max_memory_gib),
+        ):
+            if limit is not None and has + more > limit:
+                return what, has, float(limit)
+        return None
+
     def is_for_engine(self, users: Mapping[str, User]) -> bool:
         """Whether the engine has to know users: they share, or one has a limit of what runs."""
         return self.half_life_s is not None or any(has_limits(user) for user in users.values())
@@ -156,7 +172,7 @@ def check_limits(user: User, spec: JobSpec, queued: int, more: int) -> None:
     queued: jobs of the user that do not run yet; more: jobs that come in.
     """
     limits, name = user.limits, user.name
-    if limits.max_queued_jobs is not None and queued + more > limits.max_queued_jobs:
+    if more and limits.max_queued_jobs is not None and queued + more > limits.max_queued_jobs:
         raise Refused(
             f"{name} may have {limits.max_queued_jobs} jobs in the queue, and has {queued}; wait for some to start, or "
             "cancel some",

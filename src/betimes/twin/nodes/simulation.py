@@ -133,11 +133,8 @@ class NodesSimulation:
         if observed:
             rules = rules.replaced(observes=True)
         if options.users is not None:
-            if own.members is not None:
-                raise InputError(
-                    f"--users: under {policy} policies take turns, and users do not share; choose one of them"
-                )
-            rules = sharing(str(policy), rules)
+            own.check_sharing(values)
+            rules = sharing(rules)
         required = requirements_of(jobs)
         bits = required.bits
         self.preempts = any(each.policy.evict is not None for each in in_turn)
