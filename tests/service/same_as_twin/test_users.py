@@ -75,4 +75,5 @@ def test_the_same_schedule(policy: str, tmp_path: Path) -> None:
         assert account == scheduler.ledger.shares.accounts[name]
         assert account.recent == users[at].recent
         assert (account.running, account.charge, users[at].running) == (0, 0.0, 0)
-    assert sum(again.shares.recent(now_s).values()) == pytest.approx(1.0)
+    parts = again.shares.standing({}, (), now_s)
+    assert sum(part.recent_frac for part in parts.values()) == pytest.approx(1.0)

@@ -24,6 +24,7 @@ from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import BOOTING, UP
 from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.shares import Standing
 from betimes.service.scheduling.state import SchedulerState, most
 from betimes.units import instant
 
@@ -558,17 +559,13 @@ class WaitReasons:
         return list(self._state.ledger.jobs.values())
 
     @cached_property
-    def _ahead_of_share(self) -> dict[str, tuple[float, float]]:
-        """The users who have had more of late than their weight gives them: the part that each had, and the share."""
+    def _ahead_of_share(self) -> dict[str, Standing]:
+        """The users who have had more of late than their weights give them."""
         ledger = self._state.ledger
         if ledger.shares.half_life_s is None:
             return {}
-        recent = ledger.shares.recent(self._state.now_s)
-        competing = {job.user for job in self._jobs} | {name for name, part in recent.items() if part > 0.0}
-        weights = {name: ledger.users[name].weight if name in ledger.users else 1.0 for name in competing}
-        whole = sum(weights.values())
-        shares = {name: weight / whole for name, weight in weights.items()}
-        return {name: (had, shares[name]) for name, had in recent.items() if had > shares.get(name, 1.0)}
+        standing = ledger.shares.standing(ledger.users, {job.user for job in self._jobs}, self._state.now_s)
+        return {name: parts for name, parts in standing.items() if parts.recent_frac > parts.share_frac}
 
     @cached_property
     def free(self) -> dict[str, Amounts]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from betimes.cluster.resources import unit_charge
 from betimes.core.pool.columns import User as UserRecord
@@ -41,6 +41,13 @@ class ShareAccount:
         return (
             recent_after(self.recent, self.charge, passed_s, half_life_s) if passed_s > 0.0 else self.recent
         )
+
+
+class Standing(NamedTuple):
+    """The part that a user has had of late of all that users had, and the part that the user's weight gives."""
+
+    recent_frac: float
+    share_frac: float
 
 
 class Shares:
@@ -92,14 +99,22 @@ class Shares:
             account.recent, account.since_s = account.recent_at(now_s, self.counted_half_life_s), now_s
         self.half_life_s = half_life_s
 
-    def recent(self, now_s: float) -> dict[str, float]:
-        """The part that each user has had of late of all that users had; empty where nothing was held."""
-        held = {
-            name: account.recent_at(now_s, self.counted_half_life_s)
-            for name, account in self.accounts.items()
-        }
+    def standing(
+        self, users: Mapping[str, User], waiting: Iterable[str], now_s: float
+    ) -> dict[str, Standing]:
+        """Of users who have jobs, or have held something of late: their parts, and their shares; empty: nobody has."""
+        half_life_s = self.counted_half_life_s
+        held = {name: account.recent_at(now_s, half_life_s) for name, account in self.accounts.items()}
         whole = math.fsum(held.values())
-        return {name: each / whole for name, each in held.items()} if whole > 0.0 else {}
+        if whole <= 0.0:
+            return {}
+        present = {name for name in self.accounts if held[name] > 0.0} | set(waiting)
+        weights = {name: users[name].weight if name in users else 1.0 for name in sorted(present)}
+        all_weights = math.fsum(weights.values())
+        return {
+            name: Standing(held.get(name, 0.0) / whole, weight / all_weights)
+            for name, weight in weights.items()
+        }
 
     def limit_of(self, job: Job, users: Mapping[str, User]) -> tuple[str, float, float] | None:
         """The limit of its user that a waiting job would exceed: of what, how much runs, and the most; null: none."""

@@ -39,10 +39,11 @@ class Users:
         self._state = state
 
     def add(self, user: User, cause: str) -> User:
-        """Add a user. Raises Conflict for a name that is taken."""
+        """Add a user. Raises Conflict for a name that is taken; Refused, as `change` does."""
         if user.name in self._state.ledger.users:
             raise Conflict(f"there is a user {user.name} already; `betimes users set {user.name}` changes it")
         self._check_policy(user)
+        self._check_limits(user)
         return self._log(user, cause)
 
     def change(self, name: str, changes: UserChanges, cause: str) -> User:
