@@ -51,11 +51,21 @@ def serve_trace(
     submissions: Iterable[tuple[float, JobSpec]] | None = None,
     promise_every: int = 1,
     world_of: Callable[[float, bool, float], VirtualWorld] = VirtualWorld,
+    half_life_s: float | None = None,
 ) -> Served:
     """`submissions`: instead of the jobs that replaying the trace would submit."""
     given = Arrivals(workload, cluster, policy) if submissions is None else submissions
     return asyncio.run(
-        _serve(given, cluster, policy, folder, restart_s, seed, disturb, promise_every, world_of)
+        _serve(
+            given,
+            cluster,
+            policy,
+            folder,
+            Settings(restart_s=restart_s, seed=seed, half_life_s=half_life_s),
+            disturb,
+            promise_every,
+            world_of,
+        )
     )
 
 
@@ -64,8 +74,7 @@ async def _serve(
     cluster: Cluster,
     policy: str,
     folder: Path,
-    restart_s: float,
-    seed: int,
+    settings: Settings,
     disturb: Disturb | None,
     promise_every: int,
     world_of: Callable[[float, bool, float], VirtualWorld],
@@ -77,10 +86,13 @@ async def _serve(
         folder,
         clock=VirtualClock(0.0, math.inf),
         store=store,
-        settings=Settings(restart_s=restart_s, seed=seed),
+        settings=settings,
         cloud=cloud_of(cluster) if cluster.offers else None,
         at_once=kind_of(policy)[0] == "pool",
         arrivals=submissions,
+        users=submissions.users
+        if settings.half_life_s is not None and isinstance(submissions, Arrivals)
+        else None,
         promise_every=promise_every,
         world_of=world_of,
     ) as service:

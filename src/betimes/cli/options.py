@@ -221,6 +221,16 @@ Sizes = Annotated[
         show_default=False,
     ),
 ]
+Users = Annotated[
+    str | None,
+    Option(
+        "--users",
+        metavar="fair[:half-life=7d][,file=USERS.csv]",
+        help="Users share: those who used more of late, by weight, go later. The file has the columns user and weight, "
+        "and max_running_jobs, max_units or max_memory_gib.",
+        show_default=False,
+    ),
+]
 Status = Annotated[
     Literal["all", "completed"],
     Option("--status", help="Count all jobs, or those that completed in the trace."),

@@ -72,6 +72,22 @@ def multiples_within(natural: ArrayLike, capacity: NDArray[np.int64], most: Arra
     return fits - (whole_demand(needed * fits[:, None]) > capacity).any(axis=1)
 
 
+CORES_A_GPU = 8.0
+GIB_A_CORE = 4.0
+
+
+def charge_of(gpu: ArrayLike, cpu: ArrayLike, memory_gib: ArrayLike) -> NDArray[np.float64]:
+    """What so much counts in a user's share, in cores: its largest part, a GPU as 8 cores and 4 GiB as one core."""
+    parts = np.maximum(np.asarray(gpu, np.float64) * CORES_A_GPU, np.asarray(cpu, np.float64))
+    return np.maximum(parts, np.asarray(memory_gib, np.float64) / GIB_A_CORE)
+
+
+def unit_charge(amounts: Amounts) -> float:
+    """`charge_of` one unit's amounts."""
+    gpu, cpu, memory_gib = (amount / per for amount, per in zip(amounts, PER_UNIT, strict=True))
+    return max(gpu * CORES_A_GPU, cpu, memory_gib / GIB_A_CORE)
+
+
 Natural = tuple[float, float, float]  # GPUs, cores, GiB
 
 
@@ -97,6 +113,14 @@ class UnitDemand:
         if not self.by_family:
             return self.everywhere
         return next((needed for name, needed in self.by_family if name == family), None)
+
+    @property
+    def most(self) -> Amounts:
+        """A unit's demand in whole numbers; of each resource the most on any family."""
+        if not self.by_family:
+            return demand_amounts(*self.everywhere)
+        gpu, cpu, memory = (max(needed[at] for _, needed in self.by_family) for at in range(3))
+        return demand_amounts(gpu, cpu, memory)
 
     def amounts_on(self, family: str) -> Amounts | None:
         """The same in whole numbers, rounded up."""

@@ -120,7 +120,7 @@ def predicting(
     believing = run.sizes.kind != "true"
     policy = run.policy.policy
     way = policy.playout_fractional if run.options.fractional else policy.playout_whole
-    if not shortcuts:
+    if not shortcuts or run.options.users is not None:
         way = ASK
     copy = room_to_play(run.state)
     source = run.state

@@ -26,7 +26,8 @@ from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 
-from betimes.core.pool.columns import Again, Grant, PoolRules, View
+from betimes.core.pool.columns import Again, Grant, PoolRules, State, View
+from betimes.core.pool.order import share_in_group
 from betimes.errors import PolicyError
 from betimes.kernels import Floats, Ints, Records, Struct, full_kernel, hook, is_hook_ready, kernel
 from betimes.policies.declaring import check_declaration, check_reads_only, located
@@ -106,6 +107,7 @@ class Policy:
     classify: Any = None
     allocate: Any = None
     reads_progress: bool = True
+    in_order: bool = False  # `allocate` serves jobs in their order, as `greedy` does
     playout_whole: int = ASK  # in whole units
     playout_fractional: int = ASK
     prepare: Callable[[dict[str, Value | None], Setting], Prepared] | None = None
@@ -139,6 +141,19 @@ class Policy:
             **{name: compiled(self.name, each, PoolRules, name) for name, each in self._hooks().items()},
         )
 
+    def check_sharing(self) -> None:
+        """Raise PolicyError for a policy under which users cannot share: it hands out units in no order."""
+        if self.allocate is not None and not self.in_order:
+            raise PolicyError(
+                f"policy {self.name}: it divides the units among all jobs, in no order, so that users cannot have "
+                "shares under it; choose one that serves jobs in an order, such as fifo, srsf, las or wfq"
+            )
+
+    def sharing(self, rules: PoolRules) -> PoolRules:
+        """Its rules where users share. Raises PolicyError as `check_sharing`."""
+        self.check_sharing()
+        return rules.replaced(share=hook(share_in_group, PoolRules, "share"))
+
     def is_ready(self) -> bool:
         """Whether its hooks are in the cache of compiled kernels."""
         return all(is_hook_ready(each, PoolRules, name) for name, each in self._hooks().items())
@@ -148,6 +163,7 @@ class Policy:
             "rank": self.rank or by_submission,
             "classify": self.classify or one_group,
             "allocate": self.allocate or greedy,
+            "share": nobody_left_out,
         }
 
 
@@ -213,6 +229,12 @@ def by_submission(view: View, now: float, chosen: Ints, key: Floats) -> None:
 @kernel
 def one_group(view: View, slot: int) -> int:
     """Group: the same for all."""
+    return 0
+
+
+@kernel
+def nobody_left_out(state: State, number: int, keys: Floats) -> int:
+    """Share: users have none, and it is never called."""
     return 0
 
 

@@ -13,6 +13,7 @@ from betimes.cluster import Cluster, read_cluster
 from betimes.errors import ClusterError, InputError
 from betimes.twin.noted_cluster import noted_cluster
 from betimes.twin.sizes import Sizes, parse_sizes
+from betimes.twin.users import FairUsers, parse_users
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable
 
@@ -64,6 +65,8 @@ class SimulationOptions:
     on_wide: str | None = None
     """Jobs that need more than there is: `refuse` (the default on a pool), `clip` (on a pool), or `drop` (the
     default on nodes)."""
+    users: FairUsers | None = None
+    """Users share by weight and recent use (docs/notes/fair-share.md). None: nobody's jobs go before another's."""
     as_trials: bool = False
     """On a pool: a job is as many equal trials as it can use units; each takes one unit (docs/notes/trials.md)."""
 
@@ -111,6 +114,8 @@ class SimulationOptions:
             fields["curves"] = SpeedupTable.read_csv(fields["curves"])
         if isinstance(fields.get("sizes"), str):
             fields["sizes"] = parse_sizes(fields["sizes"])
+        if isinstance(fields.get("users"), str):
+            fields["users"] = parse_users(fields["users"])
         made = replace(options or cls(), **fields)
         if made.cluster is not None and made.units is not None:
             raise InputError(
@@ -186,6 +191,8 @@ class SimulationOptions:
             raise InputError(
                 f"--as-trials: trials take whole units of a pool without nodes; leave {what} out"
             )
+        if self.as_trials and self.users is not None:
+            raise InputError("--users: trials are not counted by user; leave --users or --as-trials out")
         if self.as_trials and self.interval is not None:
             raise InputError(
                 f"--interval {self.interval:g}: trials are promised without intervals; leave one of them out"

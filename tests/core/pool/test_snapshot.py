@@ -28,6 +28,7 @@ NOT_PLAYED = {
     "log",
 }  # nothing is submitted or recorded in a play-out
 ON_NODES = {"nodes", "footprints", "placements"}  # `test_placing`
+OF_USERS = {"users"}  # of length 0 here; `tests/service/same_as_twin/test_users.py`
 
 
 def lines(state: State) -> list[list[int]]:
@@ -52,6 +53,7 @@ def test_a_copy_has_every_field(policy: str, fractional: bool) -> None:
         "pool",
         "holders",
         *ON_NODES,
+        *OF_USERS,
     }
     run = simulation(workload(60, 10), policy, fractional=fractional, restart_s=2.5, sizes="estimate")
     copy = room_to_play(run.state)

@@ -22,6 +22,7 @@ _COLUMNS = (
     Column("Cost", right=True),
     Column("Mean\nwait", right=True),
 )
+_OF_USERS = (Column("Of\nlate", right=True), Column("Share", right=True))
 
 
 def usage(
@@ -53,7 +54,8 @@ def usage(
     """Show what jobs used: hours of their units, and of the cores and GPUs of these, money, and how long they waited.
 
     Of runs that began earlier, or go on, the part within the period counts. Money is at the prices of the present
-    machines, as in promises; the wait is that of the jobs that started in the period.
+    machines, as in promises; the wait is that of the jobs that started in the period. Of users who share, also the part
+    that each has had of late, by the half-life of --fair-share, and the share by weight.
     """
     from betimes.cli.duration_options import parse_option
     from betimes.cli.live.connection import connect
@@ -79,7 +81,14 @@ def usage(
     if not found.total.jobs:
         say("No job ran in this time.")
         return
-    show(_COLUMNS, [*(_row(*each) for each in rows), _row("all", found.total)], wide=output is not None)
+    shared = any(group.recent_frac is not None for group in found.groups)
+    cells = [*(_row(*each) for each in rows), _row("all", found.total)]
+    if shared:
+        for row, group in zip(cells, [*found.groups, None], strict=True):
+            parts = (group.recent_frac, group.share_frac) if group is not None else (None, None)
+            row += ["" if part is None else f"{part:.0%}" for part in parts]
+    columns = (*_COLUMNS, *_OF_USERS) if shared else _COLUMNS
+    show(columns, cells, wide=output is not None)
 
 
 def efficiency(ids: Ids, state: State = None, as_json: Json = False) -> None:

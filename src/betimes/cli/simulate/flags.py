@@ -38,6 +38,7 @@ class SimulationFlags:
     predict_sample: options.PredictSample = None
     interval: options.PredictInterval = None
     sizes: options.Sizes = None
+    users: options.Users = None
     seed: options.Seed = 0
     seeds: options.Seeds = None
     status: options.Status = "all"

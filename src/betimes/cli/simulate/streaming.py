@@ -43,6 +43,8 @@ def run_in_chunks(wanted: Study, policy: AnyChosen, runs: RunFlags, *, as_json: 
     }.items():
         if given:
             raise InputError(f"--{name}: with --stream only the figures of all jobs are kept; leave one out")
+    if wanted.options.users is not None:
+        raise InputError("--users: with --stream users do not share; leave one of them out")
     if str(wanted.options.sizes) == "learned":
         raise InputError(
             "--sizes learned: with --stream run times are not learned; choose estimate or last-two"

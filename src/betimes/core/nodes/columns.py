@@ -18,7 +18,7 @@ from typing import Protocol
 from betimes.core.closings import Closing
 from betimes.core.instruction import Instruction
 from betimes.core.placements import Node, Placement
-from betimes.core.pool.columns import Job, Pool, Progress, Segment
+from betimes.core.pool.columns import Job, Pool, Progress, Segment, User
 from betimes.kernels import Floats, FloatTable, Ints, Records, Struct, view_by
 
 OWNED = 3
@@ -435,6 +435,7 @@ class NodesState(Struct):
         TaskDemand
     ]  # a row for each family, after `families` rows of no job; of length 0: none differs
     closings: Records[Closing]  # of length 0 where no node closes
+    users: Records[User]  # of length 0 where users do not share
     shown: Records[Node]  # what hooks are shown: the nodes themselves, or `aside`
     # Room to think, of no meaning between two passes:
     sketch: Records[Node]  # (nodes,) the nodes as they would be

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +38,11 @@ from betimes.core.nodes.columns import (
     Timer,
 )
 from betimes.core.placements import Node
-from betimes.core.pool.columns import UNLIMITED, Job, Pool, Progress, Segment
+from betimes.core.pool.columns import UNLIMITED, Job, Pool, Progress, Segment, User
 from betimes.core.status import NEED_LOG, NEED_NODES, NEED_PLACEMENTS, NEED_SLOTS, NEED_STEPS
 from betimes.kernels import Floats, FloatTable, Ints, Records, as_array, blank
+
+R = TypeVar("R")
 
 
 def new_nodes_state(
@@ -200,6 +202,7 @@ def room_to_play(state: NodesState) -> NodesState:
         leases=blank(Lease, 0),
         log=blank(Instruction, 0),
         offers=_copied(state.offers),
+        users=_copied(state.users),
         orders=state.orders.copy(),
     )
 
@@ -219,7 +222,7 @@ def _resized(state: NodesState, *, slots: int | None = None, placements: int | N
     follows = as_array(fresh.placements)["follows"][old:].copy()
     recorded = (
         *("segments", "absences", "offers", "fates", "orders", "leases", "log"),
-        *("interference", "hardware", "demands", "closings"),
+        *("interference", "hardware", "demands", "closings", "users"),
     )
     for name, mine in state.values().items():
         if name not in (*recorded, "params"):
@@ -271,6 +274,7 @@ def _blank_state(
         hardware=np.zeros((0, 0)),
         demands=blank(TaskDemand, 0),
         closings=blank(Closing, 0),
+        users=blank(User, 0),
         chosen=_whole(slots),
         ends=blank(End, 2 * slots),
         leavers=blank(End, slots),
@@ -302,10 +306,8 @@ def _of_nodes(nodes: int, slots: int, *, guarded: bool) -> dict[str, Any]:
     }
 
 
-def _copied(terms: Records[Terms]) -> Records[Terms]:
-    copy = blank(Terms, len(terms))
-    as_array(copy)[...] = as_array(terms)
-    return copy
+def _copied(records: Records[R]) -> Records[R]:
+    return cast("Records[R]", as_array(records).copy())
 
 
 def _blocks_for(slots: int) -> int:

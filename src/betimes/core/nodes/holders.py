@@ -5,6 +5,7 @@ from __future__ import annotations
 from betimes.core.nodes.believed_ends import forget_end
 from betimes.core.nodes.columns import NodesState, Residence
 from betimes.core.nodes.timers import clear_job_timer
+from betimes.core.shares import count_held
 from betimes.kernels import kernel
 
 
@@ -15,6 +16,7 @@ def add_holder(state: NodesState, slot: int) -> None:
     state.needs[slot].holder = pool.holders
     state.holders[pool.holders] = slot
     pool.holders += 1
+    count_held(state, slot, 0.0, float(state.jobs[slot].max_units))
 
 
 @kernel
@@ -31,6 +33,7 @@ def drop_holder(state: NodesState, slot: int) -> None:
         state.needs[moved].holder = holder
     clear_job_timer(state, slot)
     forget_end(state, slot)
+    count_held(state, slot, float(state.jobs[slot].max_units), 0.0)
 
 
 @kernel

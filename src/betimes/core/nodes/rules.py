@@ -17,6 +17,7 @@ class NodesRules(Struct):
 
     ranked: bool  # else all keys are 0: first come, first served
     dynamic: bool  # keys change while jobs wait
+    by_level: bool  # trial jobs first, or those of a higher priority: a class of its own where users share
     backfill: int  # SKIP: any that fits goes ahead; EASY: what does not delay the first that does not fit
     window: int  # jobs passed over before a pass gives up; 1: strictly in order; 0: no limit
     spreads: bool  # a gang takes one node after another in turn
@@ -45,6 +46,7 @@ class NodesRules(Struct):
     provision: Callable[[NodesView, float, Ints, Ints], None]
     wait: Callable[[NodesView, float, int], float]
     # Parts of the engine that only some policies need, so that the others need not compile them.
+    share: Callable[[NodesState, NodesRules, int], int]  # `passes.schedule.share`, where users share
     preempt: Callable[[NodesState, NodesRules, int], int]  # `passes.preemption`, if the policy preempts
     reserve: Callable[[NodesState, NodesRules, int], int]  # `passes.backfilling`, if `backfill` is EASY
     # `passes.reservations`, if `backfill` is CONSERVATIVE

@@ -21,6 +21,8 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
     copy.pool[0] = state.pool[0]
     copy.cluster[0] = state.cluster[0]
     copy.cluster[0].leavers = -1
+    for number in range(len(state.users)):
+        copy.users[number] = state.users[number]
     cluster = state.cluster[0]
     for number in range(len(state.nodes)):
         copy.nodes[number] = state.nodes[number]

@@ -67,6 +67,34 @@ class Progress:
     stalled_s: float  # seconds lost to restarts
     preemptions: int
     row: int  # row of the job in the workload
+    # What `core.shares` needs, where users share:
+    user: int  # row of `State.users`
+    priority: int  # among the jobs of its user
+    charge: float  # what a unit counts for its user
+    unit_memory: float  # MiB of a unit, for the user's limit
+
+
+class User:
+    """A user's share: the weight, what the user's jobs hold now and have held of late, and the limits (`core.shares`).
+
+    Of length 0 where users do not share.
+    """
+
+    weight: float
+    half_life_s: float
+    recent: float  # charge held of late: a mean in which the past counts half as much after each half-life
+    since_s: float  # when that was true
+    charge: float  # held now
+    running: int  # jobs that hold something
+    units: float  # that these can use
+    memory: float  # MiB, on those
+    most_running: float  # limits of these three; infinity: none
+    most_units: float
+    most_memory: float
+    ahead: float  # while jobs are put in order: the charge of those of the user before the next one
+    next_running: float  # likewise, of those that may run
+    next_units: float
+    next_memory: float
 
 
 class PoolProgress(Progress):
@@ -89,6 +117,7 @@ class Group:
     head: int  # the group's jobs are order[g, head:tail]
     tail: int
     demand: float  # sum of what each can use of the pool
+    left_out: int  # jobs behind `tail` while a policy decides, which their users' limits keep from running
 
 
 class Pool:
@@ -189,6 +218,7 @@ class State(Struct):
     placements: Records[Placement]
     closings: Records[Closing]  # of length 0 where no node closes
     log: Records[Instruction]  # of length 0 where it is not read (`grant_log`)
+    users: Records[User]  # of length 0 where users do not share
 
 
 view_of = view_by(View, State)
@@ -252,6 +282,7 @@ def new_state(
         placements=chained(blank(Placement, room)),
         closings=blank(Closing, 0),
         log=_log_for(slots, room) if logs else blank(Instruction, 0),
+        users=blank(User, 0),
     )
 
 
@@ -316,6 +347,7 @@ def grown(state: State) -> State:
     bigger.free[:old] = np.arange(old, 2 * old)[::-1]
     bigger.free[old : old + unused] = state.free[:unused]
     bigger.pool[0].free = old + unused
+    bigger = bigger.replaced(users=state.users)
     if len(state.nodes) == 0:
         return bigger
     as_array(bigger.footprints)[:old] = as_array(state.footprints)
@@ -338,6 +370,7 @@ def is_room_for(state: State, spare: State) -> bool:
         and spare.params is state.params
         and spare.table is state.table
         and spare.closings is state.closings
+        and len(spare.users) == len(state.users)
     )
 
 
@@ -370,6 +403,7 @@ def _like(state: State, slots: int, segments: int) -> State:
         footprints=blank(Footprint, slots if len(state.nodes) > 0 else 0),
         placements=blank(Placement, len(state.placements)),
         closings=state.closings,
+        users=blank(User, len(state.users)),
     )
 
 
@@ -382,3 +416,4 @@ class PoolRules(Struct):
     rank: Callable[[View, float, Ints, Floats], None]
     classify: Callable[[View, int], int]
     allocate: Callable[[View, float, Records[Grant], Records[Again]], int]
+    share: Callable[[State, int, Floats], int]  # `order.share_in_group`, where users share

@@ -7,8 +7,11 @@ wait behind them.
 
 from __future__ import annotations
 
+import numpy as np
+
 from betimes.core.pool.columns import Job, State
-from betimes.kernels import Each, Ints, kernel
+from betimes.core.shares import order_by_shares
+from betimes.kernels import Each, Floats, Ints, full_kernel, kernel
 
 
 @kernel
@@ -94,6 +97,45 @@ def reach(state: State, number: int) -> int:
             missing -= 1
         place += 1
     return place
+
+
+HELD = 1 << 40  # places before those of waiting jobs
+
+
+@full_kernel
+def share_in_group(state: State, number: int, keys: Floats) -> int:
+    """Put a group's jobs into the order of their users' shares; keys: the policy's, by place; NaN: it ranks none.
+
+    Jobs that the users' limits keep from running are behind the group's tail then, until `show_left_out`. Under a
+    policy without ranks jobs that hold units stay ahead, as they are: none has to make room for another. Returns how
+    many are left out.
+    """
+    group, jobs = state.groups[number], state.jobs
+    line = state.order[number][group.head : group.tail]
+    rank = np.zeros(len(line), dtype=np.int64)
+    if len(keys) == 0:
+        keys = np.zeros(len(line))
+        for at in range(len(line)):
+            if jobs[line[at]].units > 0.0:
+                rank[at] = int(jobs[line[at]].key) - HELD
+    group.left_out = len(line) - order_by_shares(state, line, rank, keys, True)
+    for at in range(len(line)):
+        jobs[line[at]].key = keys[at]
+    group.tail -= group.left_out
+    for place in range(group.tail, group.tail + group.left_out):
+        group.demand -= min(float(jobs[state.order[number, place]].max_units), state.pool[0].units)
+    return group.left_out
+
+
+@kernel
+def show_left_out(state: State) -> None:
+    """After the policy has decided: jobs that were left out are in their groups again."""
+    for number in range(len(state.groups)):
+        group = state.groups[number]
+        for place in range(group.tail, group.tail + group.left_out):
+            group.demand += min(float(state.jobs[state.order[number, place]].max_units), state.pool[0].units)
+        group.tail += group.left_out
+        group.left_out = 0
 
 
 @kernel

@@ -18,6 +18,8 @@ def copy_into(state: State, copy: State, believing: bool) -> None:
     scheduler's promises; else the two are the same to the last bit.
     """
     copy.pool[0] = state.pool[0]
+    for number in range(len(state.users)):
+        copy.users[number] = state.users[number]
     for number in range(len(state.groups)):
         copy.groups[number] = state.groups[number]
         for place in range(state.groups[number].head, state.groups[number].tail):

@@ -13,6 +13,7 @@ from betimes.core.pool.feasible_grants import curtail, curtails
 from betimes.core.pool.grant_log import note_grants
 from betimes.core.pool.order import leave
 from betimes.core.pool.placement import enter_nodes, leave_nodes
+from betimes.core.shares import count_held
 from betimes.core.status import (
     ABOVE_MAXIMUM,
     ACCEPTED,
@@ -114,6 +115,7 @@ def regrant(state: State, slot: int, units: float, now: float) -> None:
     """Give the job exactly `units` from `now` on; 0 preempts it. `placement` chooses their nodes."""
     job, progress = state.jobs[slot], state.progress[slot]
     _settle(state, slot, now)
+    count_held(state, slot, job.units, units)
     job.units = units
     progress.resized_s = progress.resized_before_s if units == progress.units_before else now
     _count_change(state, slot, units, 1)
@@ -141,6 +143,7 @@ def finish(state: State, slot: int, now: float) -> None:
     _record_segment(state, slot, now)
     close_account(state, slot, now)
     pool.used -= job.units
+    count_held(state, slot, job.units, 0.0)
     job.units = 0.0
     leave(state, slot)
     if len(state.nodes) > 0:

@@ -35,6 +35,7 @@ from betimes.core.nodes.machines.wait_or_rent import begin_to_wait, stop_waiting
 from betimes.core.nodes.passes.backfilling import reserve
 from betimes.core.nodes.passes.preemption import NO_PLAN, preempt
 from betimes.core.nodes.passes.reservations import start_as_reserved
+from betimes.core.nodes.passes.schedule import share
 from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
 from betimes.core.nodes.wait_predictor import no_predictor
 from betimes.core.planning import Planner
@@ -43,7 +44,7 @@ from betimes.errors import PolicyError
 from betimes.kernels import Floats, Ints, full_kernel, hook, is_hook_ready, kernel
 from betimes.policies.declaring import check_declaration, check_reads_only, is_users
 from betimes.policies.hooks import SAID, Parameter, Value, compiled
-from betimes.policies.nodes.orders import ORDERS, first_come
+from betimes.policies.nodes.orders import ORDERS, first_come, highest_level
 from betimes.policies.nodes.placement import RULES
 from betimes.policies.nodes.wait_model import WaitModel
 
@@ -143,6 +144,7 @@ class NodesPolicy:
         rules = NodesRules(
             ranked=self.rank is not None or (order is not None and order.rank is not first_come),
             dynamic=self.dynamic or (self.rank is None and order is not None and order.dynamic),
+            by_level=(self.rank or (order and order.rank)) is highest_level,
             backfill={"easy": EASY, "conservative": CONSERVATIVE}.get(str(backfill), SKIP),
             window=window,
             spreads=self.spreads if self.place is not None or rule is None else rule.spreads,
@@ -199,6 +201,19 @@ class NodesPolicy:
         needed = self._hooks(values) | self._parts(values)
         return all(is_hook_ready(each, NodesRules, name) for name, each in needed.items())
 
+    def check_sharing(self, values: dict[str, Value | None]) -> None:
+        """Raise PolicyError for a policy under which users cannot share: a planner, or policies that take turns."""
+        if self.members is not None or self.plans(values):
+            why = (
+                "policies take turns under it"
+                if self.members is not None
+                else "it plans for all jobs at once"
+            )
+            raise PolicyError(
+                f"policy {self.name}: {why}, so that users cannot have shares or limits under it; choose a policy with "
+                "one queue, such as fifo or easy"
+            )
+
     def wait_model(self, values: dict[str, Value | None]) -> WaitModel | None:
         """The model of waits that the parameters name; raises PolicyError."""
         path, learns = values.get("model"), values.get("waits") == "learned"
@@ -225,6 +240,7 @@ class NodesPolicy:
     def _parts(self, values: dict[str, Value | None]) -> dict[str, Any]:
         backfill = values.get("backfill", self.backfill)
         return {
+            "share": no_room_made,
             "preempt": preempt if self.evict is not None else no_room_made,
             "start_as_reserved": start_as_reserved if backfill == "conservative" else nothing_to_do,
             "reserve": reserve if backfill == "easy" else no_room_made,
@@ -281,6 +297,11 @@ def rules_in_turn(members: Sequence[Member], learns: bool = False) -> list[Nodes
         return rules
     waits = {"begin_to_wait": renting.begin_to_wait, "stop_waiting": renting.stop_waiting}
     return [each.replaced(waits=True, **waits) for each in rules]
+
+
+def sharing(rules: NodesRules) -> NodesRules:
+    """The rules of a policy where users share: the order changes while jobs wait."""
+    return rules.replaced(dynamic=True, share=hook(share, NodesRules, "share"))
 
 
 def ordering(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:

@@ -47,6 +47,7 @@ las = Policy(
         Parameter("quantum", "seconds between two decisions when nothing else happens", 600.0, low=1e-3),
     ),
     rank=attained_service,
+    in_order=True,
     allocate=share_in_turns,
     prepare=_prepare,
 )

@@ -269,6 +269,7 @@ wfq = Policy(
     ),
     classify=size_class,
     allocate=share_by_class,
+    in_order=True,
     reads_progress=False,
     playout_whole=BY_CLASS,
     playout_fractional=BY_CLASS,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from betimes.cluster import Offer
 from betimes.cluster.labels import NONE, Labels, bits_for, mask
-from betimes.cluster.resources import Amounts
+from betimes.cluster.resources import Amounts, unit_charge
 from betimes.cluster.shapes import Shape, Shapes, roomiest, suiting
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks
 from betimes.core.nodes.columns import NodesState
@@ -75,6 +75,7 @@ class JobsOnNodes:
         self.demands = DemandRows(len(self.families), 0)
         capacity = np.array([each.amounts for each in machines], dtype=np.int64).reshape(-1, 3)
         self.largest: list[int] = self._largest(capacity).tolist()
+        self.users: dict[str, int] = {}  # rows of users, where they share
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
         self.tasks_of: dict[int, JobTasks] = {}
@@ -170,6 +171,9 @@ class JobsOnNodes:
         """Write a job with these tasks, submitted now, into a row."""
         self.rows.fill(arrival, wanted, tasks, now_s)
         arrival.fits_no_owned = self._fits_no_owned(tasks, wanted.require)
+        if self.users:
+            arrival.user = self.users.get(wanted.user, -1)
+            arrival.charge, arrival.unit_memory = unit_charge(wanted.unit.most), float(wanted.unit.most[2])
         if self.rounds is not None:  # a moving job has left once that is reported, not at once
             arrival.stop_s = max(wanted.grace_s, PATIENCE_S)
 

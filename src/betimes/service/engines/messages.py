@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from betimes.cluster.labels import NONE, Labels
 from betimes.cluster.resources import Amounts, Natural, UnitDemand, demand_amounts
 from betimes.cluster.tasks import PACK, SPREAD
 from betimes.core.nodes.columns import AUTO
+from betimes.core.pool.columns import User
 from betimes.foresight.run_times import GRID
-from betimes.kernels import Floats, FloatTable
+from betimes.kernels import Floats, FloatTable, Records, as_array
 from betimes.service.engines.accounts import Account
 from betimes.service.engines.plans import ExpectedSaving, Plan
 
@@ -54,6 +55,7 @@ class JobRequest:
     limit_s: float = 0.0  # the longest that a run may take, until it is killed; 0: it may go on
     # A unit's demand on each family instead; the job runs on these only.
     by_family: tuple[tuple[str, Natural], ...] = ()
+    user: str = ""
 
     @cached_property
     def unit(self) -> UnitDemand:
@@ -69,6 +71,17 @@ class JobRequest:
     def demand(self) -> Amounts:
         """A pool unit's demand, the same everywhere: thousandths of a GPU and of a core, MiB."""
         return demand_amounts(self.gpu, self.cpu, self.memory_gib)
+
+
+class Sharing(NamedTuple):
+    """Users who share, or have limits: their rows by name, and their records; the last is of those without a row."""
+
+    rows: dict[str, int]
+    users: Records[User]
+
+    def copied(self) -> Sharing:
+        """The same, to be counted on apart from this one."""
+        return Sharing(self.rows, cast("Records[User]", as_array(self.users).copy()))
 
 
 @dataclass(frozen=True, slots=True)

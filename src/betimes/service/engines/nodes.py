@@ -32,7 +32,7 @@ from betimes.core.work import believed_left
 from betimes.foresight.run_times import HALF
 from betimes.kernels import as_array, blank, entry
 from betimes.policies import ChosenPolicy
-from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn
+from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn, sharing
 from betimes.service.engines import jobs_on_nodes, rented_machines
 from betimes.service.engines.accounts import (
     Account,
@@ -56,6 +56,7 @@ from betimes.service.engines.messages import (
     Opening,
     Play,
     Restored,
+    Sharing,
     expected_table,
 )
 from betimes.service.engines.moves import moves_in, strike_out
@@ -101,7 +102,7 @@ class LiveNodes:
     """Nodes under a policy, in real time.
 
     machines: the shape of each node; kinds: (nodes,) equal for equal nodes; shapes: of those that take work, by which
-    jobs are split into tasks.
+    jobs are split into tasks. shared: users share, or have limits (`share`).
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class LiveNodes:
         quota: int | None = None,
         member: str | None = None,
         plans_aside: bool = False,
+        shared: bool = False,
     ) -> None:
         self.policy = policy
         own, values = policy.policy, policy.values
@@ -141,6 +143,9 @@ class LiveNodes:
         first = in_turn[decides].policy.params(in_turn[decides].values)
         params[: len(first)] = first
         rules = rules_in_turn(in_turn)[decides]
+        if shared:
+            own.check_sharing(values)
+            rules = sharing(rules)
         self.selects_every_s: float | None = None
         self.member: str | None = None
         self._selection: SelectionSnapshot | None = None
@@ -198,6 +203,12 @@ class LiveNodes:
     def rules(self) -> NodesRules:
         """The rules of the policy in force."""
         return self.driver.rules
+
+    def share(self, sharing: Sharing) -> None:
+        """Set the users' weights and limits, and what they hold and have held; of jobs to come, their users' rows."""
+        self.jobs.users = sharing.rows
+        self.driver.state = self.state.replaced(users=sharing.users)
+        self.jobs.changed = True
 
     def next_timer_s(self) -> float:
         """When the next belief is outrun, or a victim should have left."""

@@ -14,7 +14,7 @@ from copy import copy as shallow
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.cluster.resources import Amounts
+from betimes.cluster.resources import Amounts, unit_charge
 from betimes.core.closings import closings_of
 from betimes.core.instruction import DOUBLE
 from betimes.core.pool.columns import State, clear, grown, is_room_for, new_state, room_to_play, with_nodes
@@ -57,6 +57,7 @@ from betimes.service.engines.messages import (
     Outrun,
     Play,
     Restored,
+    Sharing,
     expected_table,
 )
 from betimes.service.engines.speedups import Speedups, speed
@@ -95,7 +96,7 @@ class LivePool:
 
     capacity: (nodes, 3) thousandths of GPUs, thousandths of cores, MiB. A job's units take its demand, and the policy's
     grants are cut to the room there is. sizes: recent run times of the cluster's jobs, seconds on one unit, for a
-    policy that derives its parameters from them.
+    policy that derives its parameters from them. shared: users share, or have limits (`share`).
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class LivePool:
         resize_interval_s: float = 0.0,
         resize_gain: bool = False,
         sizes: Sequence[float] = (),
+        shared: bool = False,
     ) -> None:
         self.policy, self.units, self.restart_s = policy, units, restart_s
         self.sizes = np.array(sizes or [1.0])
@@ -118,6 +120,9 @@ class LivePool:
         prepared = self._prepared()
         self.rules = own.rules()
         self.playout = own.playout_whole  # what a play-out may rely on (`policies.hooks`)
+        if shared:
+            self.rules, self.playout = own.sharing(self.rules), ASK
+        self.users: dict[str, int] = {}  # rows of users, where they share
         self.state: State = new_state(
             FIRST_SLOTS,
             prepared.groups,
@@ -138,6 +143,11 @@ class LivePool:
         self._decided: dict[int, set[int]] = {}  # logged decisions by slot, not reported yet
         self._spare: State | None = None  # a copy that has been played forward, for the next play-out
         self.left_of: LeftOf = lambda _job, _at_s: None
+
+    def share(self, sharing: Sharing) -> None:
+        """Set the users' weights and limits, and what they hold and have held; of jobs to come, their users' rows."""
+        self.users = sharing.rows
+        self.state = self.state.replaced(users=sharing.users)
 
     def next_timer_s(self) -> float:
         """The next outrun belief or wake-up of the policy; a wake-up that decides nothing new does not count."""
@@ -490,7 +500,8 @@ class LivePool:
         work_s = wanted.runtime_estimate_s * speed(wanted, wanted.max_units)
         arrival.believed = work_s if wanted.work_s is None else wanted.work_s
         arrival.believed_per_work = 1.0
-        arrival.user = -1
+        arrival.user = self.users.get(wanted.user, -1)
+        arrival.priority, arrival.charge = wanted.priority, unit_charge(wanted.unit.most)
         return state
 
     def _with_curves(self, state: State) -> State:

@@ -308,8 +308,7 @@ class Controller:
         now_at = max(scheduler.now_at, self._instant())
         self.taken = [*(Input(command) for command in self._due(now_at)), *asked]
         if self.source is not None:
-            user = self.source.user
-            self.taken += [Input(SubmitJob(spec, user)) for spec in self.source.take(now_at)]
+            self.taken += [Input(SubmitJob(spec, user)) for spec, user in self.source.take(now_at)]
         scheduler.begin(now_at)
         results: Results = []
         for one in self.taken:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 from pydantic import ValidationError
@@ -35,13 +36,18 @@ from betimes.workload.speedup import SpeedupTable, bind
 class Source:
     """Jobs that are submitted at given instants, in order.
 
-    promise_every: one in so many is promised an end; 0: none.
+    promise_every: one in so many is promised an end; 0: none. users: whose they are; null: all of user `trace`.
     """
 
     def __init__(
-        self, arrivals: Iterable[tuple[float, JobSpec]], user: str = "trace", promise_every: int = 1
+        self,
+        arrivals: Iterable[tuple[float, JobSpec]],
+        promise_every: int = 1,
+        users: Sequence[str] | None = None,
     ) -> None:
-        self.user, self.promise_every = user, promise_every
+        self.promise_every = promise_every
+        self._users = repeat("trace") if users is None else iter(users)
+        self._causes = {f"user:{user}" for user in users or ("trace",)}
         self._arrivals = iter(arrivals)
         self._coming = next(self._arrivals, None)
         self._seen = 0
@@ -50,11 +56,11 @@ class Source:
         """When the next one is due; infinity: there is none."""
         return self._coming[0] if self._coming is not None else math.inf
 
-    def take(self, now_at: float) -> list[JobSpec]:
-        """The jobs now due."""
-        due: list[JobSpec] = []
+    def take(self, now_at: float) -> list[tuple[JobSpec, str]]:
+        """The jobs now due, each with its user."""
+        due: list[tuple[JobSpec, str]] = []
         while self._coming is not None and self._coming[0] <= now_at:
-            due.append(self._coming[1])
+            due.append((self._coming[1], next(self._users)))
             self._coming = next(self._arrivals, None)
         return due
 
@@ -63,7 +69,7 @@ class Source:
         numbers: list[int] = []
         for event in events:
             of_a_set = "set_id" in event.data  # which is promised as a whole
-            mine = event.kind == "submitted" and event.cause == f"user:{self.user}" and not of_a_set
+            mine = event.kind == "submitted" and event.cause in self._causes and not of_a_set
             if mine and event.job is not None:
                 if self.promise_every and self._seen % self.promise_every == 0:
                     numbers.append(event.job)
@@ -136,6 +142,14 @@ class Arrivals:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def users(self) -> list[str]:
+        """The user of each job."""
+        workload = self._workload
+        users = workload.user[self._rows].tolist()
+        names = workload.user_names
+        return ["trace" if user < 0 else names[user] if names else f"user{user}" for user in users]
 
     @property
     def begin_s(self) -> float:

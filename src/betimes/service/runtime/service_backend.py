@@ -77,6 +77,7 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import DRAINED, DRAINING, UP
 from betimes.service.scheduling.reasons import WaitReasons, compiling, in_vain
 from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.shares import Standing
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.pipelines import check_names
@@ -695,13 +696,18 @@ class ServiceBackend:
     ) -> UsageView:
         """What runs used in a period. Raises Refused for a period that ends before it begins."""
         since_at, until_at = self._period(since_s, until_s)
-        nodes = [*self.scheduler.ledger.nodes.values()]
+        ledger = self.scheduler.ledger
+        nodes, standing = [*ledger.nodes.values()], dict[str, Standing]()
+        if by == "user":
+            now_s = self.controller.clock.now_s() - ledger.epoch_at
+            standing = ledger.shares.standing(ledger.users, {job.user for job in ledger.jobs.values()}, now_s)
 
         def read() -> UsageView:
             store = self.controller.store
             total = store.usage(since_at, until_at, None)
             grouped = store.usage(since_at, until_at, by) if by is not None else []
-            return usage_view(total, grouped, nodes, {"since_at": since_at, "until_at": until_at, "by": by})
+            asked = {"since_at": since_at, "until_at": until_at, "by": by}
+            return usage_view(total, grouped, nodes, asked, standing)
 
         return await asyncio.to_thread(read)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from betimes.service.scheduling.forecasts import cost_usd
 from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.shares import Standing
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import EfficiencyView, UsageFigures, UsageGroup, UsageView
 
@@ -53,9 +54,16 @@ class _Sums:
 
 
 def usage_view(
-    total: Iterable[Row], grouped: Iterable[Row], nodes: Sequence[Node], asked: Mapping[str, Any]
+    total: Iterable[Row],
+    grouped: Iterable[Row],
+    nodes: Sequence[Node],
+    asked: Mapping[str, Any],
+    standing: Mapping[str, Standing],
 ) -> UsageView:
-    """The sums of rows of `store.usage.usage`; money at the prices of present nodes, as in promises."""
+    """The sums of rows of `store.usage.usage`; money at the prices of present nodes, as in promises.
+
+    standing: of users, where the groups are users who share.
+    """
     priced: dict[tuple[float, float, float], float | None] = {}
 
     def price(row: Row) -> float | None:
@@ -75,7 +83,12 @@ def usage_view(
     return UsageView(
         **asked,
         total=whole.figures(),
-        groups=[UsageGroup(name=name, figures=sums.figures()) for name, sums in ordered],
+        groups=[
+            UsageGroup(
+                name=name, figures=sums.figures(), **(standing[name]._asdict() if name in standing else {})
+            )
+            for name, sums in ordered
+        ],
     )
 
 

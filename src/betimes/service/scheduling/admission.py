@@ -30,15 +30,19 @@ from betimes.service.machines.budgets import Budgets, month_of
 from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.job import TrialSet
+from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import LOST, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.shares import check_limits
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_spec import JobSpec, full_run_s, parse_after, parse_array, set_spec, trial_spec
+from betimes.service.spec.users import User
 
 FIELDS = ("gpu", "cpu", "memory_gib")
 NAMES = (("GPU", "GPUs"), ("core", "cores"), ("GiB of memory", "GiB of memory"))
 NAMED = 3  # machines in a note
+WAITING = (Status.QUEUED, Status.BLOCKED, Status.HELD)  # for whatever: in the queue of their user
 
 
 def check_possible(
@@ -254,9 +258,11 @@ class Admission:
     def __init__(self, state: SchedulerState, engine: PolicyEngine, jobs: Jobs) -> None:
         self._state, self._engine, self._jobs = state, engine, jobs
 
-    def check(self, spec: JobSpec, user: str) -> None:
-        """Raise Refused or Unknown for a job that this user cannot submit."""
+    def check(self, spec: JobSpec, user: str, *, is_new: bool = True) -> None:
+        """Raise Refused or Unknown for a job that this user cannot submit; is_new: it is not in the queue yet."""
         ledger = self._state.ledger
+        if user in ledger.users:
+            self._check_limits(spec, ledger.users[user], is_new)
         if spec.rent == "now" and self._engine.offers_for_jobs:
             self._check_budget(spec, user)
         engine = self._engine
@@ -362,6 +368,16 @@ class Admission:
         elif job is not None:
             self._jobs.admit(job)
         return [number]
+
+    def _check_limits(self, spec: JobSpec, user: User, is_new: bool) -> None:
+        queued = coming = 0
+        if is_new and user.limits.max_queued_jobs is not None:
+            jobs = self._state.ledger.jobs.values()
+            queued = sum(
+                job.user == user.name and job.set_id is None and job.status in WAITING for job in jobs
+            )
+            coming = len(parse_array(spec.array)[0]) if spec.array and not spec.as_one else 1
+        check_limits(user, spec, queued, coming)
 
     def _check_resources(self, spec: JobSpec) -> None:
         there = self._engine.settings.resources

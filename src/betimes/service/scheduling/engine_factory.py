@@ -21,7 +21,7 @@ from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
 from betimes.service.engines.accounts import Account
 from betimes.service.engines.dedicated_machines import shapes_of
-from betimes.service.engines.messages import Allocation, Alone, Closings, Decisions, Inputs, Restored
+from betimes.service.engines.messages import Allocation, Alone, Closings, Decisions, Inputs, Restored, Sharing
 from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import Contention, LivePool
@@ -43,6 +43,7 @@ class Settings:
     resize_interval_s: float = 0.0  # a job's width does not change again within so many seconds
     resize_gain: bool = False  # a resize must pay, restart included
     seed: int = 0  # of random decisions
+    half_life_s: float | None = None  # of fair shares; null: users do not share
     level: float = 0.8  # probability with which a job is done within the interval that it is promised
     offers: tuple[Offer, ...] = ()  # of machines that policies may rent
     quota: int | None = None  # of these at once; null: any number
@@ -64,6 +65,7 @@ class Built:
     kinds: dict[str, int]  # of their types
     accounts: dict[int, Account]  # of the jobs that it has taken over, in its unit of work
     offered: tuple[Offer, ...] = ()  # machines that it may rent for several jobs
+    is_shared: bool = False  # it knows users
     machines: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     """Names and generations of these rented machines, by number."""
 
@@ -129,12 +131,14 @@ def build(
     is_compiled: bool = True,
     member: str | None = None,
     contention: Contention | None = None,
+    sharing: Sharing | None = None,
 ) -> Built:
     """The engine of `policy` with all jobs of the engine of policy `before` (null: the same policy).
 
     It places jobs on the shared nodes. Engines count seconds from `epoch_at`. A policy that is not compiled yet gets a
     stand-in. member: the one that decides in a portfolio; null: its first.
-    contention: seen by jobs until now; null: as in their accounts.
+    contention: seen by jobs until now; null: as in their accounts. sharing: the users, with what their jobs hold and
+    have held; null: they do not share.
 
     Raises PolicyError, ClusterError.
     """
@@ -160,6 +164,7 @@ def build(
             resize_interval_s=settings.resize_interval_s,
             resize_gain=settings.resize_gain,
             sizes=known or SIZES_WITHOUT_JOBS,
+            shared=sharing is not None,
         )
     else:
         engine = LiveNodes(
@@ -174,6 +179,7 @@ def build(
             quota=settings.quota,
             member=member,
             plans_aside=settings.plans_aside,
+            shared=sharing is not None,
         )
         for name, node in rented.items():
             numbers[name] = resume_machine(engine, node, settings.offers, now_s, epoch_at)
@@ -194,17 +200,21 @@ def build(
         )
         for job in live
     ]
+    if sharing is not None and not isinstance(engine, Standby):
+        engine.share(sharing.copied())
     for one in carried:
         engine.restore(one, now_s)
     if not isinstance(engine, Standby):
         engine.settle(carried)
+        if sharing is not None:  # what was counted of jobs that hold something is in the log already
+            engine.share(sharing)
     for name, node in (nodes | rented).items():
         if node.status not in ((UP, BOOTING) if name in rented else (UP,)):
             engine.open_node(numbers[name], False)
     accounts = {one.wanted.job: engine.account(one.wanted.job) for one in carried}
     machines = {numbers[name]: (name, _generation(engine, numbers[name])) for name in rented}
     owned = {numbers[name]: (name, node.capacity) for name, node in nodes.items()}
-    return Built(engine, kind, owned, kinds, accounts, offered, machines)
+    return Built(engine, kind, owned, kinds, accounts, offered, sharing is not None, machines)
 
 
 def ordered_name(number: int) -> str:

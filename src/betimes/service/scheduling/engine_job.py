@@ -14,7 +14,7 @@ from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.twin.nodes.renting import CHOICES
 
 
-def wanted_for(job_id: int, spec: JobSpec, runtime_estimate_s: float) -> JobRequest:
+def wanted_for(job_id: int, spec: JobSpec, runtime_estimate_s: float, user: str = "") -> JobRequest:
     """The request of a job to an engine; runtime_estimate_s: run time on max_units.
 
     A limit is one of each trial in a set, which has none itself.
@@ -38,13 +38,14 @@ def wanted_for(job_id: int, spec: JobSpec, runtime_estimate_s: float) -> JobRequ
         require=spec.required,
         by_family=spec.unit.by_family,
         limit_s=0.0 if spec.time_limit_s is None or spec.as_one else spec.time_limit_s + spec.grace_s,
+        user=user,
         table=_row(spec.curve.speedup, spec.max_units) if is_table and isinstance(spec.curve, Curve) else (),
     )
 
 
 def wanted_of(job: Job) -> JobRequest:
     """The request of a job of the ledger to an engine."""
-    wanted = wanted_for(job.job_id, job.spec, job.runtime_estimate_s)
+    wanted = wanted_for(job.job_id, job.spec, job.runtime_estimate_s, job.user)
     if job.alone_per_s is not None:
         wanted = replace(wanted, profiled=True)
     return wanted if job.trials is None else replace(wanted, max_units=job.trials.width, limit_s=0.0)

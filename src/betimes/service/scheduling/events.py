@@ -26,6 +26,7 @@ KINDS = {
     "user-set": "a user was added or changed: role, weight, limits, and whether disabled, as they are now",
     "token-made": "a token of a user was made; nobody has its text but who was handed it",
     "token-revoked": "a token of a user is not accepted any more",
+    "fair-share-set": "users share by weight and recent use from now on, or no more; the half-life of their past use",
     "tuning": "a search for a Pareto front on the recent workload has begun, and why",
     "tuned": "a search has ended with a front: how large it is, and what is proposed",
     "not-tuned": "a search has ended without a front, and why",

@@ -22,6 +22,7 @@ from betimes.service.scheduling.job import JOBS, Job, MoveRecord, Preemption, Re
 from betimes.service.scheduling.job_states import Status, Transition, next_status
 from betimes.service.scheduling.node import UP, Maintenance, Node
 from betimes.service.scheduling.promise_errors import INTERVAL, PromiseErrors
+from betimes.service.scheduling.shares import Shares
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User
 
@@ -63,6 +64,7 @@ class Ledger:
         self.promise_errors = PromiseErrors()
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
+        self.shares = Shares()
         self.users: dict[str, User] = {}  # by name; none: whoever has the operator's token does everything
         self.maintenance: dict[int, Maintenance] = {}  # windows that are not over
         self.next_maintenance = 1
@@ -102,8 +104,11 @@ class Ledger:
         if self.moved and event.kind in _WHO_RUNS_WHERE:
             moved = [self.jobs[number] for number in sorted(self.moved)]
             count_moved(moved, self.jobs, self.nodes, _nodes_of(event, job), event.at_s)
+        before = job.units if job is not None else 0
         if change is not None:
             job = change(self, event, job) or job
+        if self.shares.accounts and job is not None:
+            self.shares.moved(job, before, event.at_s - self.epoch_at)
         if job is not None and "preemption" in event.data:
             job.preemption = Preemption(**event.data["preemption"])
         return job
@@ -124,6 +129,7 @@ class Ledger:
                     else {}
                 ),
                 **self._maintenance_to_json(),
+                **({"shares": self.shares.to_json()} if self.shares.accounts else {}),
                 "rented": self.rented,
                 "spent_usd": self.spent_usd,
                 **({"gone_usd": self.gone_usd} if self.gone_usd else {}),
@@ -165,6 +171,8 @@ class Ledger:
         for one in found.get("maintenance", ()):
             ledger.maintenance[one["number"]] = Maintenance.from_json(one)
         ledger.next_maintenance = found.get("next_maintenance", 1)
+        if "shares" in found:
+            ledger.shares = Shares.from_json(found["shares"])
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
         if "promises" in found:  # earlier versions learned otherwise, or not at all
             ledger.promise_errors = PromiseErrors.from_json(found["promises"])
@@ -239,6 +247,8 @@ def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
     job.status = next_status(None, Transition.SUBMIT)
     job.reason = data.get("reason")
     ledger.jobs[job.job_id] = job
+    if ledger.shares.half_life_s is not None or ledger.users:
+        ledger.shares.open([job.user], (), event.at_s - ledger.epoch_at)
     ledger.next_job = max(ledger.next_job, job.job_id + 1)
     ledger.promise_errors.submitted(job)
     return job
@@ -610,6 +620,16 @@ def _policy_set(ledger: Ledger, event: Event, _: Job | None) -> None:
 def _user_set(ledger: Ledger, event: Event, _: Job | None) -> None:
     user = User(name=event.data["user"], **{name: event.data[name] for name in event.data if name != "user"})
     ledger.users[user.name] = user
+    ledger.shares.changes += 1
+    ledger.shares.open([user.name], ledger.jobs.values(), event.at_s - ledger.epoch_at)
+
+
+def _fair_share_set(ledger: Ledger, event: Event, _: Job | None) -> None:
+    now_s = event.at_s - ledger.epoch_at
+    ledger.shares.set_half_life(event.data["half_life_s"], now_s)
+    ledger.shares.changes += 1
+    if ledger.shares.half_life_s is not None:
+        ledger.shares.open(ledger.users, ledger.jobs.values(), now_s)
 
 
 def _selected(ledger: Ledger, event: Event, _: Job | None) -> None:
@@ -713,6 +733,7 @@ _CHANGES: dict[str, Change] = {
     "maintenance-over": _maintenance_over,
     "policy-set": _policy_set,
     "user-set": _user_set,
+    "fair-share-set": _fair_share_set,
     "selected": _selected,
     "idle": _idle,
 }

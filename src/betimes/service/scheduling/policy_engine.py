@@ -72,6 +72,7 @@ class PolicyEngine:
         self._state, self.is_compiled = state, is_compiled
         self._pending = Inputs()
         self._built: Built | None = None
+        self._told = (0, 0)  # how many users the engine knows, and changes of these
 
     # --- the policy in force ----------------------------------------------------------------------------------
 
@@ -425,8 +426,25 @@ class PolicyEngine:
         """Let timers before the present instant go off; the policy decides as they do."""
         return self.engine.catch_up(self._state.now_s) if self._built is not None else []
 
+    @property
+    def lacks_users(self) -> bool:
+        """Whether an engine has to be made that knows users, or does not any more."""
+        ledger, built = self._state.ledger, self._built
+        return built is not None and built.is_shared != ledger.shares.is_for_engine(ledger.users)
+
+    def _tell_users(self) -> None:
+        """Let the engine know users, weights and limits that are new since the last time."""
+        ledger, built = self._state.ledger, self._built
+        told = (len(ledger.shares.accounts), ledger.shares.changes)
+        if built is None or not built.is_shared or self.stands_by or told == self._told:
+            return
+        self._told = told
+        built.engine.share(ledger.shares.sharing(ledger.users, built.engine.state.users))
+        self.look()
+
     def decide(self) -> tuple[Inputs, list[Decisions]]:
         """Hand the inputs since the last decision to the engine; returns the inputs and the policy's decisions."""
+        self._tell_users()
         what, self._pending = self._pending, Inputs()
         if self.stands_by:  # new jobs wait for the policy
             self._pending.wanted, what.wanted = what.wanted, []
@@ -563,6 +581,9 @@ class PolicyEngine:
             is_compiled=self.is_compiled(policy),
             member=ledger.member if before is None else None,
             contention=retired.contention() if isinstance(retired, LivePool) else None,
+            sharing=ledger.shares.sharing(ledger.users)
+            if ledger.shares.is_for_engine(ledger.users)
+            else None,
         )
         engine = self._built.engine
         if isinstance(engine, Standby):

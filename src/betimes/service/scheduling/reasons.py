@@ -25,6 +25,7 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.maintenance import lasts_s
 from betimes.service.scheduling.node import BOOTING, UP, Maintenance
 from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.shares import Standing
 from betimes.service.scheduling.state import SchedulerState, most
 from betimes.units import instant
 
@@ -38,6 +39,7 @@ CODES = {
     "resource": "other jobs have what the service counts of a resource that it needs",
     "retry-delay": "it failed, and its retry is not due yet",
     "maintenance": "it would run into a maintenance of its nodes, or that goes on; or was stopped for one",
+    "user-limit": "the running jobs of its user hold as much as they may",
     "no-room": "too few resources are free",
     "turn": "other jobs come first under the policy",
     "cut": "the policy gave it units that it did not receive; the sentence says why",
@@ -338,6 +340,10 @@ class WaitReasons:
         The job may be an unsubmitted one, numbered 0 as in the forecast.
         """
         found = self._why(job)
+        if job.user in self._ahead_of_share and found["code"] in ("no-room", "turn"):
+            had, due = self._ahead_of_share[job.user]
+            text = f"{found['text']}; {job.user} used more of late: {had:.0%}, where {due:.0%} is the user's share"
+            found = {**found, "text": text}
         if self._no_more is not None and job.rental is None and job.spec.rent != "never":
             found = {**found, "text": f"{found['text']}; nothing more is rented, since {self._no_more}"}
         until_s = job.account.waits_until_s if job.account is not None and job.rental is None else None
@@ -384,6 +390,11 @@ class WaitReasons:
         closing = self._closing(job)
         if closing is not None:
             return closing
+        limit = self._state.ledger.shares.limit_of(job, self._state.ledger.users)
+        if limit is not None:
+            what, has, most = limit
+            text = f"the running jobs of {job.user} hold {has:g} of at most {most:g} {what}"
+            return reason("user-limit", text, user=job.user, what=what, has=has, most=most)
         short = self._too_little(job)
         if short is not None:
             return short
@@ -595,6 +606,15 @@ class WaitReasons:
     @cached_property
     def _jobs(self) -> list[Job]:
         return list(self._state.ledger.jobs.values())
+
+    @cached_property
+    def _ahead_of_share(self) -> dict[str, Standing]:
+        """The users who have had more of late than their weights give them."""
+        ledger = self._state.ledger
+        if ledger.shares.half_life_s is None:
+            return {}
+        standing = ledger.shares.standing(ledger.users, {job.user for job in self._jobs}, self._state.now_s)
+        return {name: parts for name, parts in standing.items() if parts.recent_frac > parts.share_frac}
 
     @cached_property
     def free(self) -> dict[str, Amounts]:

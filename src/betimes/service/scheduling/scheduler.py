@@ -246,12 +246,14 @@ class Scheduler:
     def open(self, policy: str, epoch_at: float) -> None:
         """The first start ever: under this policy, with the nodes added so far."""
         self._state.log("opened", "operator", epoch_at=epoch_at)
+        self._set_half_life()
         self.policy.set_policy(policy, "operator")
 
     def recover(self) -> None:
         """After a start: build the engine from the ledger; the policy looks at everything."""
         self._is_resuming = True
         self._state.log("recovered", "recovery")
+        self._set_half_life()
         self._engine.rebuild(self.ledger.policy)
         for job in list(self.ledger.jobs.values()):
             self.jobs.admit(job)
@@ -259,6 +261,11 @@ class Scheduler:
                 self._state.trial_index.to_review.add(job.job_id)
         self.rentals.resume()
         self._engine.look()
+
+    def _set_half_life(self) -> None:
+        half_life_s = self._engine.settings.half_life_s
+        if half_life_s != self.ledger.shares.half_life_s:
+            self._state.log("fair-share-set", "operator", half_life_s=half_life_s)
 
     def copied(self, settings: Settings) -> Scheduler:
         """The same state apart from this one, between two turns, as it would go on under these settings."""
@@ -324,6 +331,8 @@ class Scheduler:
                 self.policy.renew()
         else:  # after a start, runs may have ended in time of which the reports are still to come
             self.promises.note_passed()
+        if self._engine.lacks_users:
+            self.policy.renew()
         self.jobs.admit_delayed()
         self._keep_limits()
         self.maintenance.end_passed()
@@ -413,7 +422,7 @@ class Scheduler:
         self.admission.check(spec, user)
         believed = self.ledger.runtime_estimates.believed(user, spec)
         run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
-        wanted = wanted_for(0, set_spec(spec) if spec.as_one else spec, run_s)
+        wanted = wanted_for(0, set_spec(spec) if spec.as_one else spec, run_s, user)
         job = Job(0, spec, user, now_at, run_s, believed.basis)
         grid = None if spec.as_one else self.ledger.promise_errors.expected(job, now_at)
         return self._engine.foresee(now_s, wanted, grid), believed.basis

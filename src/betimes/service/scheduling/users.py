@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from betimes.errors import Conflict, Refused, Unknown
+from betimes.errors import Conflict, PolicyError, Refused, Unknown
+from betimes.service.engines.named_policies import check_sharing
 from betimes.service.scheduling.engine_job import memory_of
 from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.shares import has_limits
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.users import TokenSpec, User, UserChanges
 
@@ -37,9 +39,11 @@ class Users:
         self._state = state
 
     def add(self, user: User, cause: str) -> User:
-        """Add a user. Raises Conflict for a name that is taken."""
+        """Add a user. Raises Conflict for a name that is taken; Refused, as `change` does."""
         if user.name in self._state.ledger.users:
             raise Conflict(f"there is a user {user.name} already; `betimes users set {user.name}` changes it")
+        self._check_policy(user)
+        self._check_limits(user)
         return self._log(user, cause)
 
     def change(self, name: str, changes: UserChanges, cause: str) -> User:
@@ -47,6 +51,7 @@ class Users:
         before = self._user(name)
         user = before.changed(changes)
         if user.limits != before.limits:
+            self._check_policy(user)
             self._check_limits(user)
         return user if user == before else self._log(user, cause)
 
@@ -61,6 +66,15 @@ class Users:
                 f"there is no user {name[:64]!r}; `betimes users` lists them, `betimes users add` adds one"
             )
         return user
+
+    def _check_policy(self, user: User) -> None:
+        """Raise Refused for limits of what runs under a policy that cannot heed them."""
+        if not has_limits(user):
+            return
+        try:
+            check_sharing(self._state.ledger.policy)
+        except PolicyError as error:
+            raise Refused(str(error), "limits") from None
 
     def _check_limits(self, user: User) -> None:
         for what, has in held_now(self._state.ledger, user.name)._asdict().items():

@@ -143,6 +143,7 @@ def _engine_settings(config: ServiceConfig) -> Settings:
     return Settings(
         restart_s=config.restart_s or 0.0,
         measures_restarts=config.restart_s is None,
+        half_life_s=config.fair_share_s,
         resize_interval_s=config.resize_interval_s,
         resize_gain=config.resize_gain,
         level=config.level,
@@ -233,7 +234,8 @@ async def _serving(
     launches.owners = _owners(controller, config, operator.user)
     launches.socket = check_local(config.socket) if config.local_users is not None else None
     if config.arrivals is not None:
-        controller.source = Source(config.arrivals, promise_every=_every(config))
+        users = config.arrivals.users if config.fair_share_s is not None else None
+        controller.source = Source(config.arrivals, _every(config), users)
     controller.recovery_s = time.monotonic() - began
     promises = Promises(controller)
     uploads = Uploads(uploads_of(config.state), config.upload_bytes)

@@ -385,6 +385,16 @@ class ServiceConfig:
             "TIME",
         ),
     )
+    fair_share_s: float | None = field(
+        default=None,
+        metadata=_told(
+            "fair_share",
+            "Users share by their weights: who used more of late goes later, and use that is so long ago counts half; "
+            "by default whose jobs they are makes no difference.",
+            _some_seconds,
+            "TIME",
+        ),
+    )
     resize_interval_s: float = field(
         default=0.0,
         metadata=_told(

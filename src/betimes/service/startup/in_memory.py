@@ -6,7 +6,7 @@ The controller, the scheduler and the API's backend are those of the real servic
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +88,7 @@ async def assembled(
     at_once: bool = False,
     arrivals: Iterable[tuple[float, JobSpec]] | None = None,
     promise_every: int = 1,
+    users: Sequence[str] | None = None,
     retune: Retune | None = None,
     search: SearchFor = search_in_process,
     world_of: Callable[[float, bool, float], VirtualWorld] = VirtualWorld,
@@ -99,6 +100,7 @@ async def assembled(
 
     at_once: a preempted job has left at once, as in a pool of the simulator; else it has its grace period.
     arrivals: jobs that are submitted by themselves, (when, the job); one in `promise_every` is promised an end.
+    users: whose they are.
     world_of: makes the world of virtual runs, from the arguments of `VirtualWorld`.
     """
     kept = Store.in_memory(folder) if store is None else store
@@ -123,7 +125,7 @@ async def assembled(
         scheduler.open(policy, clock.now_s())
     world = admit_virtual_nodes(controller, at_once, world_of)
     if arrivals is not None:
-        controller.source = Source(arrivals, promise_every=promise_every)
+        controller.source = Source(arrivals, promise_every, users)
     tuner = LiveTuner(controller, folder, retune, search)
     uploads = Uploads(uploads_of(folder))
     backend = ServiceBackend(controller, Promises(controller), tokens, tuner, uploads)

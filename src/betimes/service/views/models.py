@@ -201,6 +201,11 @@ class UsageGroup(View):
 
     name: str
     figures: UsageFigures
+    recent_frac: float | None = Field(
+        default=None,
+        description="of a user: the part of all that users have held of late, by the half-life of shares",
+    )
+    share_frac: float | None = Field(default=None, description="and the part that the user's weight gives")
 
 
 class UsageView(View):

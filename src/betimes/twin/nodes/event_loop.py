@@ -106,6 +106,8 @@ class Arrival:
     stop_s: float  # from the signal to move until it has left
     longest_s: float  # the user's own limit on a belief drawn from history
     limit_s: float  # the longest that a run may take; 0: no such limit
+    charge: float  # of a unit, for its user (`Progress.charge`)
+    unit_memory: float  # MiB
 
 
 class Outcome:
@@ -388,6 +390,12 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     need.init_s = arrival.init_s
     need.stop_s = arrival.stop_s
     need.limit_s = arrival.limit_s
+    if len(state.users) > 0:
+        progress = state.progress[slot]
+        progress.user = arrival.user if arrival.user >= 0 else len(state.users) - 1
+        progress.priority = arrival.priority
+        progress.charge = arrival.charge
+        progress.unit_memory = arrival.unit_memory
     return slot
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster.labels import mask
-from betimes.cluster.resources import PER_UNIT, RESOURCES, whole_capacity
+from betimes.cluster.resources import PER_UNIT, RESOURCES, charge_of, whole_capacity
 from betimes.core.closings import closings_of
 from betimes.core.instruction import NAMES, Instruction
 from betimes.core.nodes.columns import LARGEST_PRIORITY, Absence, Lease, NodesState
@@ -37,7 +37,7 @@ from betimes.outcome import (
 )
 from betimes.policies import ChosenPolicy
 from betimes.policies.loading import mark_proven
-from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.nodes.hooks import NodesPolicy, sharing
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.history import user_rows
 from betimes.twin.nodes import entries, event_loop
@@ -133,6 +133,9 @@ class NodesSimulation:
         rules = policy.policy.rules(policy.values, learns=self.sizes.kind == "last-two")
         if observed:
             rules = rules.replaced(observes=True)
+        if options.users is not None:
+            own.check_sharing(values)
+            rules = sharing(rules)
         required = requirements_of(jobs)
         bits = required.bits
         self.preempts = any(each.policy.evict is not None for each in in_turn)
@@ -172,6 +175,8 @@ class NodesSimulation:
         if cluster.maintenance:
             state = state.replaced(closings=closings_of(cluster.closings))
             entries.expect_openings(state)
+        if options.users is not None:
+            state = state.replaced(users=options.users.records(jobs))
         self.driver = Driver(
             state,
             rules,
@@ -389,6 +394,7 @@ class NodesSimulation:
         users = user_rows(jobs)
         trace = new_trace(len(jobs), max(1, int(users.max(initial=-1)) + 1), observed)
         count, demand = self.tasks.count[self.kept], self.tasks.demand[self.kept]
+        amounts = count[:, None] * demand / jobs.max_units[:, None]  # a unit's
         self._demands, first_of = demand_rows(self.tasks, self.kept)
         columns = {
             "submit_s": jobs.submit_s,
@@ -410,6 +416,8 @@ class NodesSimulation:
             "longest_s": belief.longest_s,
             "fits_no_owned": 0 if self.tasks.fits_no_owned is None else self.tasks.fits_no_owned[self.kept],
             "choice": choices_of(jobs),
+            "charge": charge_of(*(amounts / PER_UNIT).T),
+            "unit_memory": amounts[:, 2],
             **launching(jobs, self.cluster),
         }
         if self.options.overrun == "kill":

@@ -11,9 +11,10 @@ import math
 
 from betimes.core.pool.columns import PoolRules, State, view_of
 from betimes.core.pool.grant_log import has_room_for_an_event, note_doubled
-from betimes.core.pool.order import enter, reach, reorder
+from betimes.core.pool.order import enter, reach, reorder, show_left_out
 from betimes.core.pool.placement import set_demand
 from betimes.core.pool.transitions import apply_grants, find_next, finish, refresh, sample_contention, submit
+from betimes.core.shares import begin_order
 from betimes.core.status import (
     ACCEPTED,
     BAD_GROUP,
@@ -52,6 +53,8 @@ class Arrival:
     cpu: int  # thousandths of a core
     memory: int  # MiB
     limit_s: float  # the longest that a run may take; 0: no such limit
+    priority: int
+    charge: float  # of a unit, for its user (`Progress.charge`)
 
 
 class Outcome:
@@ -87,7 +90,11 @@ def decide(state: State, rules: PoolRules, trace: Trace) -> int:
     view = view_of(state)
     if rules.reads_progress:
         refresh(state)
-    if rules.ranked:
+    if len(state.users) > 0:
+        status = _share(state, rules, trace)
+        if status != DONE:
+            return status
+    elif rules.ranked:
         for number in range(len(state.groups)):
             status = _rank(state, rules, trace, number, reach(state, number))
             if status != DONE:
@@ -95,6 +102,8 @@ def decide(state: State, rules: PoolRules, trace: Trace) -> int:
     again.at_s = math.inf
     again.period_s = 0.0
     count = rules.allocate(view, pool.now, state.grants, state.wakeups)
+    if len(state.users) > 0:
+        show_left_out(state)
     if not again.at_s > pool.now:
         pool.offender = -1
         return REFUSED + BAD_WAKEUP
@@ -110,11 +119,39 @@ def decide(state: State, rules: PoolRules, trace: Trace) -> int:
 
 
 @kernel
+def _share(state: State, rules: PoolRules, trace: Trace) -> int:
+    """Put the jobs of each group into the order of their users' shares; returns as `decide`."""
+    begin_order(state, False)
+    for number in range(len(state.groups)):
+        count = 0
+        if rules.ranked:
+            count = state.groups[number].tail - state.groups[number].head
+            status = _ask_for_keys(state, rules, trace, number, state.groups[number].tail)
+            if status != DONE:
+                return status
+        rules.share(state, number, trace.keys[:count])
+    return DONE
+
+
+@kernel
 def _rank(state: State, rules: PoolRules, trace: Trace, number: int, stop: int) -> int:
     """Ask for the keys of a group's jobs before place `stop`, and order the group by them; returns as `decide`."""
-    head, keys, asked = state.groups[number].head, trace.keys, trace.asked
+    head = state.groups[number].head
     if stop <= head:
         return DONE
+    status = _ask_for_keys(state, rules, trace, number, stop)
+    if status != DONE:
+        return status
+    for k in range(stop - head):
+        state.jobs[state.order[number, head + k]].key = trace.keys[k]
+    reorder(state, number, stop)
+    return DONE
+
+
+@kernel
+def _ask_for_keys(state: State, rules: PoolRules, trace: Trace, number: int, stop: int) -> int:
+    """Ask for trace.keys of a group's jobs before place `stop`; returns as `decide`."""
+    head, keys, asked = state.groups[number].head, trace.keys, trace.asked
     chosen, count = state.order[number][head:stop], stop - head
     for k in range(count):  # a hook may write into its arguments, and leave its answer out
         asked[k] = chosen[k]
@@ -124,8 +161,6 @@ def _rank(state: State, rules: PoolRules, trace: Trace, number: int, stop: int) 
         if math.isnan(keys[k]):
             state.pool[0].offender = chosen[k]
             return REFUSED + BAD_KEY
-        state.jobs[chosen[k]].key = keys[k]
-    reorder(state, number, stop)
     return DONE
 
 
@@ -225,6 +260,12 @@ def take_slot(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
     if len(state.nodes) > 0:
         set_demand(state, slot, arrival.gpu, arrival.cpu, arrival.memory)
         state.footprints[slot].limit_s = arrival.limit_s
+    if len(state.users) > 0:
+        progress = state.progress[slot]
+        progress.user = arrival.user if arrival.user >= 0 else len(state.users) - 1
+        progress.priority = arrival.priority
+        progress.charge = arrival.charge
+        progress.unit_memory = float(arrival.memory)
     return slot
 
 

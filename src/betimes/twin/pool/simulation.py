@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Cluster
+from betimes.cluster.resources import PER_UNIT, charge_of
 from betimes.core.closings import closings_of
 from betimes.core.pool.columns import Segment, State, grown, new_state
 from betimes.core.status import DONE, FORESEEN, NEED_SEGMENTS, NEED_SLOTS, PAUSED, REFUSED, STUCK
@@ -121,8 +122,8 @@ class Simulation:
         arrivals["believed_per_work"] = belief.per_work
         arrivals["user"] = users
         arrivals["longest_s"] = belief.longest_s
+        demand = np.zeros((len(workload), 3)) if cluster is None else unit_demand(workload, cluster)
         if cluster is not None:
-            demand = unit_demand(workload, cluster)
             for at, name in enumerate(("gpu", "cpu", "memory")):
                 arrivals[name] = demand[:, at]
         prepared = policy.policy.prepared(
@@ -136,6 +137,11 @@ class Simulation:
             ),
         )
         self.rules = policy.policy.rules(learns=self.sizes.kind == "last-two")
+        arrivals["priority"], arrivals["charge"] = workload.priority, 1.0
+        if options.users is not None:
+            self.rules = policy.policy.sharing(self.rules)
+            if cluster is not None:
+                arrivals["charge"] = charge_of(*(demand / PER_UNIT).T)
         self.state: State = new_state(
             FIRST_SLOTS,
             prepared.groups,
@@ -152,6 +158,8 @@ class Simulation:
         )
         if cluster is not None and cluster.maintenance:
             self.state = self.state.replaced(closings=closings_of(cluster.closings))
+        if options.users is not None:
+            self.state = self.state.replaced(users=options.users.records(workload))
         self.row: Ints = np.zeros(1, dtype=np.int64)
         self.predicted: Floats = np.full(len(workload), np.nan)
         self.chunks: list[NDArray[Any]] = []

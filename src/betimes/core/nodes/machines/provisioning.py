@@ -107,7 +107,7 @@ def _offer_to_begin_with(state: NodesState, rules: NodesRules) -> int:
     if len(state.offers) < 2 or cluster.waiting == 0 or cluster.rented + wanted <= cluster.quota:
         return -1
     count, view, next_one = all_waiting(state, state.chosen), view_of(state), 0
-    if rules.dynamic:  # they stand in any order
+    if rules.dynamic and len(state.users) == 0:  # they stand in any order
         rules.rank(view, state.pool[0].now, state.chosen[:count], state.score[:count])
         for k in range(1, count):
             if state.score[k] < state.score[next_one] or (

@@ -118,14 +118,16 @@ def level_of(need: Need, mask: int) -> int:
 def _those_below(state: NodesState, slot: int) -> int:
     """Write the running jobs of a lower level to state.chosen; returns their number.
 
-    A job that is only on nodes without a label that the preemptor requires would leave in vain, and is left out.
+    A job that is only on nodes without a label that the preemptor requires would leave in vain, and is left out. Where
+    users share, a priority counts among the jobs of one user only.
     """
-    mask, count = state.cluster[0].level_mask, 0
-    level, labels = level_of(state.needs[slot], mask), state.needs[slot].labels
+    whole, count, labels = state.cluster[0].level_mask, 0, state.needs[slot].labels
     for at in range(state.pool[0].holders):
         other = state.holders[at]
-        need = state.needs[other]
-        if level_of(need, mask) < level and need.vacate_at == math.inf:
+        need, mask = state.needs[other], whole
+        if len(state.users) > 0 and state.progress[other].user != state.progress[slot].user:
+            mask = 1
+        if level_of(need, mask) < level_of(state.needs[slot], mask) and need.vacate_at == math.inf:
             if labels != 0 and not _is_where_taken(state, other, slot):
                 continue
             state.chosen[count] = other

@@ -29,6 +29,7 @@ from betimes.core.nodes.passes.profile import (
 from betimes.core.nodes.queue import all_waiting, remove
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import book, start, start_as_booked, unbook
+from betimes.core.shares import is_over_limit
 from betimes.core.status import DONE, NEED_STEPS
 from betimes.kernels import Ints, kernel
 
@@ -57,6 +58,9 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
         slot = state.chosen[k]
         need, progress = state.needs[slot], state.progress[slot]
         if progress.served_by == pool.decision or (need.reservation < 0 and booked >= rules.window > 0):
+            continue
+        if is_over_limit(state, slot):
+            booked -= _give_up(state, state.chosen[k : k + 1])
             continue
         if need.reservation >= 0 and cluster.must_replan == 0:
             if need.reserved_s <= pool.now and _begin(state, slot):
@@ -166,7 +170,9 @@ def _give_up(state: NodesState, behind: Ints) -> int:
     for k in range(len(behind)):
         need = state.needs[behind[k]]
         if need.reservation >= 0:
-            claim(state, behind[k], max(need.reserved_s, state.pool[0].now), -1)
+            if state.cluster[0].steps > 0:
+                claim(state, behind[k], max(need.reserved_s, state.pool[0].now), -1)
             unbook(state, behind[k])
+            state.cluster[0].moved = 1
             count += 1
     return count

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from betimes.core.closings import see_closings
 from betimes.core.nodes.columns import BLOCK, GROUP, Bounds, Need, NodesState, Room, view_of
 from betimes.core.nodes.directory import (
@@ -42,6 +44,7 @@ from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
 from betimes.core.nodes.transitions import start, unbook, would_end
 from betimes.core.placements import Amounts, Node
 from betimes.core.pool.order import goes_before
+from betimes.core.shares import begin_order, is_over_limit, order_by_shares
 from betimes.core.status import (
     BAD_KEY,
     BAD_PLACE,
@@ -53,7 +56,7 @@ from betimes.core.status import (
     NEED_STEPS,
     REFUSED,
 )
-from betimes.kernels import FloatTable, Records, kernel
+from betimes.kernels import FloatTable, Records, full_kernel, kernel
 
 FEW = 8  # newcomers that are tried by themselves, and jobs that are looked for in a queue without order
 
@@ -78,7 +81,7 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
                 return _try_newcomers(state, rules)
     if rules.tick_s > 0.0 and rules.window == 1 and not may_any_fit(state):
         return _complete(state)  # in whatever order they stand
-    if _goes_by_the_first(rules):
+    if _goes_by_the_first(state, rules):
         return _start_in_turn(state, rules)
     if rules.dynamic:
         verdict = rank_again(state, rules)
@@ -127,18 +130,24 @@ def change_rules(state: NodesState, rules: NodesRules) -> int:
         status = decide_waits(state, rules)
         if status != DONE:
             return status
-    if _goes_by_the_first(rules):
+    if _goes_by_the_first(state, rules):
         return DONE
     return rank_again(state, rules)
 
 
 @kernel
-def _goes_by_the_first(rules: NodesRules) -> bool:
+def _goes_by_the_first(state: NodesState, rules: NodesRules) -> bool:
     """Whether a pass only ever needs the first of the queue, in an order that is another in each pass.
 
     Policies that decide at ticks: between them, no job's place in the queue is looked at.
     """
-    return rules.dynamic and rules.tick_s > 0.0 and rules.window == 1 and not rules.preempts
+    return (
+        rules.dynamic
+        and rules.tick_s > 0.0
+        and rules.window == 1
+        and not rules.preempts
+        and len(state.users) == 0
+    )
 
 
 @kernel
@@ -235,6 +244,23 @@ def _ask_for_keys(state: NodesState, rules: NodesRules, count: int) -> int:
         if math.isnan(state.score[k]):
             state.pool[0].offender = state.chosen[k]
             return REFUSED + BAD_KEY
+    if len(state.users) > 0:
+        return rules.share(state, rules, count)
+    return DONE
+
+
+@full_kernel
+def share(state: NodesState, rules: NodesRules, count: int) -> int:
+    """Put state.chosen[:count] into the order of their users' shares, within the classes of a policy that has levels.
+
+    state.score[:count], the policy's keys, become their places.
+    """
+    rank = np.zeros(count, dtype=np.int64)
+    if rules.by_level:
+        for k in range(count):
+            rank[k] = -state.needs[state.chosen[k]].trial
+    begin_order(state, True)
+    order_by_shares(state, state.chosen[:count], rank, state.score[:count], False)
     return DONE
 
 
@@ -274,6 +300,8 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
     open_bounds(state.tally[1])
     begin_tally(state)
     passed, at, spot = 0, 0, state.blocks[block_at(state, 0)].head
+    if len(state.users) > 0:
+        _measure_room(state)  # before any job has been tried, whole blocks may be over their users' limits
     while at < cluster.blocks and (rules.window == 0 or passed < rules.window):
         number = block_at(state, at)
         if spot >= state.blocks[number].tail:
@@ -288,6 +316,10 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
             return room
         slot = state.queue[number * BLOCK + spot].slot
         need = state.needs[slot]
+        if is_over_limit(state, slot):
+            tally(state, slot, rules.backfill == EASY)
+            spot += 1
+            continue
         count = 0 if passed > 0 and _fits_nowhere(state, rules, slot) else _room_for(state, rules, slot)
         if count < 0:
             return _refuse(state, slot, count)

@@ -115,7 +115,7 @@ async def heartbeat(name: NodeName, here: Here, _: Operator) -> Lease:
         **failing(401, 403, 503),
     },
 )
-async def list_maintenance(here: Here, _: User) -> MaintenanceList:
+async def list_maintenance(here: Here, _: Viewer) -> MaintenanceList:
     """Windows in which no job starts on some nodes, the next first."""
     return MaintenanceList(maintenance=await here.backend.maintenance())
 
@@ -131,7 +131,7 @@ async def list_maintenance(here: Here, _: User) -> MaintenanceList:
     },
     openapi_extra=body(MaintenanceSpec, examples={"one": _MAINTENANCE}),
 )
-async def add_maintenance(request: Request, here: Here, user: User) -> MaintenanceView:
+async def add_maintenance(request: Request, here: Here, user: Operator) -> MaintenanceView:
     """From now on only jobs start there that are over by then; what runs goes on."""
     spec = await read_model(request, MaintenanceSpec, here.limits)
     return await here.backend.add_maintenance(spec, user.user)
@@ -146,7 +146,7 @@ async def add_maintenance(request: Request, here: Here, user: User) -> Maintenan
         **failing(401, 403, 404, 422, 503),
     },
 )
-async def remove_maintenance(number: MaintenanceNumber, here: Here, user: User) -> MaintenanceView:
+async def remove_maintenance(number: MaintenanceNumber, here: Here, user: Operator) -> MaintenanceView:
     """Or end it early: jobs start there again."""
     return await here.backend.remove_maintenance(number, user.user)
 

@@ -1,0 +1,165 @@
+"""Fair shares: the order in which the jobs of several users are served, and the limits of each user.
+
+What a unit counts (`Progress.charge`) times the units that a user's jobs hold is the user's charge. `User.recent` is
+its mean, in which the past counts half as much after each half-life: while the charge is constant,
+``recent(t) = charge + (recent(t0) - charge) 2^-((t - t0) / half_life)``, which is exact and needs no timer.
+
+The order (docs/notes/fair-share.md): first the policy's own classes. Then by tag: ten times what the user has held of
+late, what the user holds now, and would hold once the user's jobs ahead of this one ran, over the user's weight. Of
+equal tags, the policy's order. The jobs of one user go by their priority, then in the policy's order; so no priority
+changes the place of another user's job.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from betimes.core.pool.columns import Job, Pool, Progress, User
+from betimes.kernels import Each, Floats, Ints, Records, full_kernel, kernel
+
+LN_2 = math.log(2.0)
+RECENT_COUNTS = 10.0
+"""How much more what was held of late counts than what is held now.
+
+The latter keeps users from taking turns at everything; alone it would favour small weights by about one job each.
+"""
+PASSED_OVER = 1 << 40  # class of the jobs that their users' limits keep from running
+
+
+class Shared(Protocol):
+    """The state or the view of either engine."""
+
+    @property
+    def jobs(self) -> Each[Job]:
+        """The part of each job that a policy may read."""
+        ...
+
+    @property
+    def progress(self) -> Each[Progress]:
+        """The account of each job."""
+        ...
+
+    @property
+    def pool(self) -> Records[Pool]:
+        """The scalars."""
+        ...
+
+    @property
+    def users(self) -> Records[User]:
+        """The users' shares."""
+        ...
+
+
+def recent_after(recent: float, charge: float, passed_s: float, half_life_s: float) -> float:
+    """The charge held of late, after so many seconds in which it was `charge`."""
+    return charge + (recent - charge) * math.exp(-LN_2 * passed_s / half_life_s)
+
+
+_recent_after = kernel(recent_after)
+
+
+@kernel
+def recent_at(user: User, now: float) -> float:
+    """The charge held of late, at an instant since the account was true."""
+    if now <= user.since_s:
+        return user.recent
+    return _recent_after(user.recent, user.charge, now - user.since_s, user.half_life_s)
+
+
+@kernel
+def count_held(state: Shared, slot: int, before: float, units: float) -> None:
+    """The job of a slot holds `units` from now on, after `before`: its user's account follows."""
+    if len(state.users) == 0 or units == before:
+        return
+    progress, now = state.progress[slot], state.pool[0].now
+    user = state.users[progress.user]
+    user.recent = recent_at(user, now)
+    user.since_s = max(now, user.since_s)
+    user.charge += (units - before) * progress.charge
+    starts = (1 if units > 0.0 else 0) - (1 if before > 0.0 else 0)
+    most = float(state.jobs[slot].max_units)
+    user.running += starts
+    user.units += starts * most
+    user.memory += starts * most * progress.unit_memory
+    if user.running == 0:  # sums of fractions leave nothing behind
+        user.charge = user.units = user.memory = 0.0
+
+
+@kernel
+def is_over_limit(state: Shared, slot: int) -> bool:
+    """Whether a waiting job may not start now, by the limits of its user."""
+    if len(state.users) == 0:
+        return False
+    progress, most = state.progress[slot], float(state.jobs[slot].max_units)
+    user = state.users[progress.user]
+    return (
+        user.running + 1 > user.most_running
+        or user.units + most > user.most_units
+        or user.memory + most * progress.unit_memory > user.most_memory
+    )
+
+
+@kernel
+def begin_order(state: Shared, counts_held: bool) -> None:
+    """Before jobs are put in order: what each user holds counts, or is counted as the jobs that hold it are passed."""
+    for number in range(len(state.users)):
+        user = state.users[number]
+        user.ahead = user.charge if counts_held else 0.0
+        user.next_running = float(user.running)
+        user.next_units = user.units
+        user.next_memory = user.memory
+
+
+@full_kernel
+def order_by_shares(state: Shared, slots: Ints, rank: Ints, key: Floats, limits: bool) -> int:
+    """Put jobs into the order of their users' shares, and set key[k] = k; returns how many come before those left out.
+
+    rank[k]: the policy's class of the job in slots[k], the smallest first; key[k]: the policy's rank. With `limits`
+    waiting jobs that their users' limits keep from running come last, and are left out.
+    """
+    count, now = len(slots), state.pool[0].now
+    seq, first, tag = np.empty(count), np.empty(count), np.empty(count)
+    for k in range(count):
+        seq[k] = float(state.jobs[slots[k]].seq)
+        first[k] = -float(state.progress[slots[k]].priority)
+    order = np.argsort(seq, kind="mergesort")
+    for column in (key, first, rank.astype(np.float64)):
+        order = order[np.argsort(column[order], kind="mergesort")]
+    for at in range(count):
+        k = order[at]
+        job, progress = state.jobs[slots[k]], state.progress[slots[k]]
+        user = state.users[progress.user]
+        most = float(job.max_units)
+        charge = most * progress.charge
+        tag[k] = (RECENT_COUNTS * recent_at(user, now) + user.ahead) / user.weight
+        if (
+            job.units > 0.0
+        ):  # what runs keeps its place unless another user is behind by more than the job itself
+            tag[k] -= charge / user.weight
+        elif limits:
+            memory = most * progress.unit_memory
+            if (
+                user.next_running + 1.0 > user.most_running
+                or user.next_units + most > user.most_units
+                or user.next_memory + memory > user.most_memory
+            ):
+                rank[k] = PASSED_OVER
+                continue
+            user.next_running += 1.0
+            user.next_units += most
+            user.next_memory += memory
+        user.ahead += charge
+    order = np.argsort(seq, kind="mergesort")
+    for column in (key, tag, rank.astype(np.float64)):
+        order = order[np.argsort(column[order], kind="mergesort")]
+    before = slots.copy()
+    served = 0
+    for at in range(count):
+        slots[at] = before[order[at]]
+        key[at] = float(at)
+        if rank[order[at]] < PASSED_OVER:
+            served += 1
+    return served

@@ -1,0 +1,172 @@
+"""Fair shares in both engines: cases worked by hand (docs/notes/fair-share.md), and what the theory says under load."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from betimes import Workload, simulate
+from betimes.core.shares import RECENT_COUNTS, recent_after
+from betimes.errors import InputError, PolicyError
+from betimes.twin.users import Entitled, FairUsers, parse_users
+
+A, B, C = 0, 1, 2
+
+
+def jobs(*rows: tuple[float, int, float, int], priority: tuple[int, ...] = ()) -> Workload:
+    """Rigid jobs: when, whose, seconds, units."""
+    submit_s, user, run_s, units = (np.array(column) for column in zip(*rows, strict=True))
+    return Workload.from_columns(
+        submit_s=submit_s.astype(float),
+        work_s=run_s * units,
+        min_units=units,
+        max_units=units,
+        user=user,
+        priority=np.array(priority) if priority else 0,
+    )
+
+
+def starts(workload: Workload, policy: str, users: FairUsers | None, units: int = 1) -> list[float]:
+    return simulate(workload, policy, units=units, users=users).jobs.start_s.tolist()
+
+
+def test_the_mean_of_the_past_is_exact_however_it_is_cut() -> None:
+    """A unit held for one half-life from nothing makes a half; nothing held for another, a quarter."""
+    assert recent_after(0.0, 1.0, 100.0, 100.0) == pytest.approx(0.5)
+    assert recent_after(0.5, 0.0, 100.0, 100.0) == pytest.approx(0.25)
+    whole = recent_after(3.0, 1.0, 250.0, 100.0)
+    assert recent_after(recent_after(3.0, 1.0, 90.0, 100.0), 1.0, 160.0, 100.0) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("policy", ["nodes:fifo", "easy", "pool:fifo", "srsf"])
+def test_users_take_turns_where_one_came_with_all_jobs_first(policy: str) -> None:
+    """One unit. A submits three jobs of 10 s at 0, B one at 1. After the first job A has used, and B has not."""
+    workload = jobs((0, A, 10, 1), (0, A, 10, 1), (0, A, 10, 1), (1, B, 10, 1))
+    assert starts(workload, policy, None) == [0.0, 10.0, 20.0, 30.0]
+    assert starts(workload, policy, FairUsers(1000.0)) == [0.0, 20.0, 30.0, 10.0]
+
+
+def test_what_is_held_now_counts_within_an_instant() -> None:
+    """Four units, nothing used yet: A's four jobs and B's two alternate, A first by submission, and B is done."""
+    workload = jobs(*[(0, A, 10, 1)] * 4, *[(0, B, 10, 1)] * 2)
+    assert starts(workload, "nodes:fifo", FairUsers(1000.0), 4) == [0.0, 0.0, 10.0, 10.0, 0.0, 0.0]
+    three = FairUsers(1000.0, {"0": Entitled(3.0)})  # A has 3 of 4
+    assert starts(workload, "nodes:fifo", three, 4) == [0.0, 0.0, 0.0, 10.0, 0.0, 10.0]
+
+
+def test_the_past_is_forgotten_by_half_lives() -> None:
+    """A held the unit for 100 s, B for 50 s right after; then who is behind depends on the half-life alone.
+
+    Half-life 20 s: at 150, A's mean has fallen to (1 - 2^-5) 2^-2.5 = 0.17, B's has risen to 1 - 2^-2.5 = 0.82.
+    Half-life 1000 s: A's is 0.0647, B's 0.0341.
+    """
+    workload = jobs((0, A, 100, 1), (1, B, 50, 1), (2, A, 10, 1), (2, B, 10, 1))
+    assert starts(workload, "nodes:fifo", FairUsers(20.0)) == [0.0, 100.0, 150.0, 160.0]
+    assert starts(workload, "nodes:fifo", FairUsers(1000.0)) == [0.0, 100.0, 160.0, 150.0]
+
+
+@pytest.mark.parametrize("policy", ["nodes:fifo", "pool:fifo"])
+def test_a_priority_counts_among_the_jobs_of_its_user_only(policy: str) -> None:
+    """A's second job goes first of A's two; B's job keeps its turn."""
+    rows = ((0, C, 5, 1), (1, A, 10, 1), (2, A, 10, 1), (3, B, 10, 1))
+    plain = starts(jobs(*rows), policy, FairUsers(1000.0))
+    assert plain == [0.0, 5.0, 25.0, 15.0]
+    urgent = starts(jobs(*rows, priority=(0, 0, 9, 0)), policy, FairUsers(1000.0))
+    assert urgent == [0.0, 25.0, 5.0, 15.0]
+    assert starts(jobs(*rows, priority=(0, 0, 9, 0)), policy, None) == [0.0, 5.0, 15.0, 25.0]
+
+
+def test_a_priority_preempts_the_jobs_of_its_user_only() -> None:
+    rows = ((0, A, 100, 1), (0, B, 100, 1), (10, A, 10, 1))
+    workload = jobs(*rows, priority=(1, 0, 5))
+    alone = simulate(workload, "lowest-priority", units=2)
+    assert alone.jobs.preemptions.tolist() == [0, 1, 0]
+    shared = simulate(workload, "lowest-priority", units=2, users=FairUsers(1000.0))
+    assert shared.jobs.preemptions.tolist() == [1, 0, 0]
+
+
+def test_trial_jobs_keep_their_class() -> None:
+    """Under FitGpp a trial job goes before all others, whoever used more."""
+    rows = ((0, A, 10, 1), (1, B, 10, 1), (2, A, 10, 1))
+    made = jobs(*rows)
+    trial = Workload.from_columns(submit_s=made.submit_s, work_s=made.work_s, user=made.user, qos=[1, 0, 1])
+    assert starts(trial, "fitgpp", FairUsers(1000.0)) == [0.0, 20.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    "policy", ["nodes:fifo", "easy", "conservative", "skip-over", "pool:fifo", "srsf", "las"]
+)
+def test_limits_let_others_pass(policy: str) -> None:
+    """Three units, A may hold two: its third and fourth job wait for its own, and B's jobs do not wait for them."""
+    workload = jobs(*[(0, A, 10, 1)] * 4, (1, B, 10, 1), (2, B, 10, 1))
+    for limited in (Entitled(most_units=2.0), Entitled(most_running=2.0)):
+        users = FairUsers(1000.0, {"0": limited})
+        result = simulate(workload, policy, units=3, users=users, timeline=True)
+        stays = result.segments
+        assert stays is not None
+        for at in stays.start_s:
+            now = (stays.start_s <= at) & (stays.end_s > at) & (workload.user[stays.row] == A)
+            assert stays.units[now].sum() <= 2.0
+        assert result.jobs.start_s[4] == 1.0
+        assert result.jobs.start_s.tolist().count(0.0) == 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "least_used"),
+    [("nodes:fifo", 0.8), ("easy", 0.93), ("sjf", 0.9), ("srsf", 0.98), ("pool:fifo", 0.98)],
+)
+def test_shares_come_to_the_weights_under_load(policy: str, least_used: float) -> None:
+    """Weighted max-min: users who always have jobs that wait get units by weight; who wants less, all of that.
+
+    C comes with one job of one unit at a time, which is less than its share, and is served. Work is conserved.
+    """
+    units = 32
+    rng = np.random.default_rng(4)
+    user, width = rng.integers(A, C, 800), rng.integers(1, units // 4 + 1, 800)
+    busy = [(0.0, *each) for each in zip(user, rng.uniform(10.0, 100.0, 800), width, strict=True)]
+    workload = jobs(*busy, *[(50.0 * at, C, 40.0, 1) for at in range(60)])
+    if policy in ("srsf", "pool:fifo"):  # elastic
+        workload = replace(workload, min_units=np.ones(len(workload), dtype=np.int64))
+    weights = {"0": Entitled(1.0), "1": Entitled(3.0), "2": Entitled(1.0)}
+    result = simulate(workload, policy, units=units, users=FairUsers(500.0, weights), timeline=True)
+    stays, since_s, until_s = result.segments, 500.0, 2500.0
+    assert stays is not None
+    lasted_s = np.clip(np.minimum(stays.end_s, until_s) - np.maximum(stays.start_s, since_s), 0.0, None)
+    held = np.bincount(workload.user[stays.row], lasted_s * stays.units) / (until_s - since_s)
+    assert held.sum() > least_used * units
+    assert held[B] / held[A] == pytest.approx(3.0, rel=0.12)
+    assert held[C] == pytest.approx(0.8, rel=0.1)  # one unit for 40 of every 50 s
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    nobody = Workload.from_columns(submit_s=[0.0], work_s=[1.0])
+    with pytest.raises(InputError, match="no job of workload names its user"):
+        simulate(nobody, "easy", units=1, users="fair")
+    one = jobs((0, A, 10, 2))
+    with pytest.raises(InputError, match="job 0 can use 2 units, more than the 1 of its user 0"):
+        simulate(one, "easy", units=2, users=FairUsers(1.0, {"0": Entitled(most_units=1.0)}))
+    for policy in ("afs", "themis", "eva", "portfolio"):
+        with pytest.raises(PolicyError, match="users cannot have shares"):
+            simulate(one, policy, units=2, users="fair")
+    for text in ("fast", "fair:half-life=0", "fair:half-life=x", "fair:weights=1"):
+        with pytest.raises(InputError, match="--users"):
+            parse_users(text)
+    table = tmp_path / "users.csv"
+    for content, message in (
+        ("user,weight\nann,0\n", "expected a number above 0"),
+        ("user\nann\n", "no column weight"),
+        ("user,weight,speed\nann,1,2\n", "the column speed means nothing"),
+        ("user,weight\nann,1\nann,2\n", "user ann stands twice"),
+    ):
+        table.write_text(content)
+        with pytest.raises(InputError, match=message):
+            parse_users(f"fair:file={table}")
+    table.write_text("user,weight,max_units,max_memory_gib\n0,2,8,\n")
+    assert parse_users(f"fair:half-life=1h,file={table}") == FairUsers(
+        3600.0, {"0": Entitled(2.0, math.inf, 8.0, math.inf)}
+    )
+    assert RECENT_COUNTS > 1.0

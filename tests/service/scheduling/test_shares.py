@@ -1,0 +1,168 @@
+"""Users who share and have limits: who is next, who waits and why, and what of it the log brings back."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from betimes.errors import PolicyError, Refused
+from betimes.kernels import as_array
+from betimes.service.scheduling.forecasts import forecast
+from betimes.service.scheduling.job_states import Status
+from betimes.service.spec.users import User, UserChanges, UserLimits
+from tests.service.reliability.cluster import Cluster, spec
+
+HALF_LIFE_S = 100.0
+
+
+def with_users(policy: str, *users: User, nodes: int = 1, **settings: float) -> Cluster:
+    cluster = Cluster(policy, nodes=nodes, **settings)  # a node has 2 cores
+    for user in users:
+        cluster.scheduler.users.add(user, "operator")
+    cluster.turn()
+    return cluster
+
+
+def why(cluster: Cluster, number: int) -> dict[str, object]:
+    play, _ = cluster.scheduler.foresee(cluster.now_at)
+    found = forecast(play(), cluster.now_at, cluster.ledger.epoch_at, cluster.scheduler.holding)
+    return cluster.scheduler.wait_reasons(found).why(cluster.job(number))
+
+
+def start_of(cluster: Cluster, number: int) -> float | None:
+    play, _ = cluster.scheduler.foresee(cluster.now_at)
+    found = forecast(play(), cluster.now_at, cluster.ledger.epoch_at, cluster.scheduler.holding)
+    return found.times(number)[0]
+
+
+@pytest.mark.parametrize("policy", ["nodes:fifo", "fifo"])
+def test_who_used_more_of_late_goes_later(policy: str) -> None:
+    cluster = with_users(policy, half_life_s=HALF_LIFE_S)
+    began = cluster.now_at
+    cluster.submit(spec(10.0), spec(10.0), user="ann")
+    first, second = cluster.submit(spec(10.0), spec(20.0), user="ann")
+    (third,) = cluster.submit(spec(30.0), user="bob")
+    assert start_of(cluster, third) == start_of(cluster, first) == began + 10.0
+    assert start_of(cluster, second) == began + 20.0
+    cluster.go_on(5.0)
+    found = why(cluster, second)
+    assert found["text"].endswith("ann used more of late: 100%, where 50% is the user's share"), found
+    cluster.crash()
+    cluster.go_on(5.0)
+    assert [cluster.status(number) for number in (first, third, second)] == [
+        Status.RUNNING,
+        Status.RUNNING,
+        Status.QUEUED,
+    ]
+
+
+@pytest.mark.parametrize("policy", ["nodes:fifo", "fifo"])
+def test_without_shares_they_go_in_order(policy: str) -> None:
+    cluster = with_users(policy, User(name="ann"), User(name="bob", weight=5.0))
+    cluster.submit(*[spec(10.0)] * 4, user="ann")
+    (last,) = cluster.submit(spec(10.0), user="bob")
+    cluster.go_on(10.0)
+    assert cluster.status(last) == Status.QUEUED
+
+
+@pytest.mark.parametrize("policy", ["nodes:fifo", "easy", "conservative", "fifo", "srsf"])
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        (UserLimits(max_running_jobs=1), "the running jobs of ann hold 1 of at most 1 jobs"),
+        (UserLimits(max_units=1), "the running jobs of ann hold 1 of at most 1 units"),
+        (UserLimits(max_memory_gib=3.0), "the running jobs of ann hold 2 of at most 3 GiB of memory"),
+    ],
+)
+def test_a_limit_lets_jobs_wait_and_others_pass(policy: str, limits: UserLimits, text: str) -> None:
+    cluster = with_users(policy, User(name="ann", limits=limits))
+    began = cluster.now_at
+    first, second = cluster.submit(spec(10.0, memory_gib=2.0), spec(20.0, memory_gib=2.0), user="ann")
+    (other,) = cluster.submit(spec(30.0), user="bob")
+    assert [cluster.status(number) for number in (first, second, other)] == [
+        Status.RUNNING,
+        Status.QUEUED,
+        Status.RUNNING,
+    ]
+    assert why(cluster, second)["text"] == text
+    assert start_of(cluster, second) == began + 10.0  # promises know it, too
+    cluster.crash()
+    assert cluster.status(second) == Status.QUEUED
+    cluster.go_on(10.0)
+    assert cluster.status(second) == Status.RUNNING
+
+
+def test_a_higher_limit_counts_at_once_and_a_lower_one_is_for_jobs_to_come() -> None:
+    cluster = with_users("easy", User(name="ann", limits=UserLimits(max_running_jobs=1)))
+    first, second = cluster.submit(spec(10.0), spec(10.0), user="ann")
+    cluster.scheduler.users.change("ann", UserChanges(limits=UserLimits(max_running_jobs=2)), "operator")
+    cluster.turn()
+    assert [cluster.status(number) for number in (first, second)] == [Status.RUNNING] * 2
+    with pytest.raises(Refused, match="1 is less than the 2 running jobs that ann has now"):
+        cluster.scheduler.users.change("ann", UserChanges(limits=UserLimits(max_running_jobs=1)), "operator")
+
+
+def test_what_no_limit_lets_run_and_what_is_too_much_in_the_queue_is_refused() -> None:
+    limits = UserLimits(max_units=2, max_memory_gib=4.0, max_queued_jobs=2)
+    cluster = with_users("easy", User(name="ann", limits=limits), nodes=4)
+    with pytest.raises(Refused, match="max_units: the jobs of ann may have 2 units together"):
+        cluster.submit(spec(1.0, min_units=3, max_units=3), user="ann")
+    with pytest.raises(Refused, match="may have 4 GiB of memory together, and this one needs 5"):
+        cluster.submit(spec(1.0, memory_gib=5.0), user="ann")
+    with pytest.raises(Refused, match="ann may have 2 jobs in the queue, and has 0"):
+        cluster.submit(spec(1.0, array="1-3"), user="ann")
+    cluster.submit(*[spec(10.0)] * 2, user="ann")  # these run
+    one, _ = cluster.submit(*[spec(10.0)] * 2, user="ann")
+    with pytest.raises(Refused, match="ann may have 2 jobs in the queue, and has 2"):
+        cluster.submit(spec(10.0), user="ann")
+    cluster.submit(spec(10.0), user="bob")
+    cluster.scheduler.jobs.cancel(one, "ann")
+    cluster.submit(spec(10.0), user="ann")
+
+
+@pytest.mark.parametrize("policy", ["afs", "max-min"])
+def test_policies_without_an_order_are_refused(policy: str) -> None:
+    with pytest.raises(PolicyError, match="users cannot have shares"):
+        Cluster(policy, half_life_s=HALF_LIFE_S)
+    cluster = Cluster(policy)
+    cluster.scheduler.users.add(User(name="ann"), "operator")
+    with pytest.raises(Refused, match="limits: policy"):
+        cluster.scheduler.users.change("ann", UserChanges(limits=UserLimits(max_units=1)), "operator")
+    cluster.scheduler.policy.set_policy("fifo", "operator")
+    cluster.scheduler.users.change("ann", UserChanges(limits=UserLimits(max_units=1)), "operator")
+    cluster.turn()
+    with pytest.raises(PolicyError, match="users cannot have shares"):
+        cluster.scheduler.policy.set_policy(policy, "operator")
+    assert cluster.ledger.policy == "fifo"
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative", "srsf", "lowest-priority"])
+def test_the_log_counts_what_the_engine_counts(policy: str) -> None:
+    """With crashes, cancelled jobs and users whose limits change in between."""
+    chance, limits = random.Random(3), (UserLimits(), UserLimits(max_running_jobs=3), UserLimits(max_units=4))
+    cluster = with_users(
+        policy, User(name="ann"), User(name="bob", weight=2.0), nodes=2, half_life_s=HALF_LIFE_S
+    )
+    for step in range(60):
+        user = chance.choice(["ann", "bob", "cem"])
+        units = chance.randint(1, 2)
+        cluster.submit(
+            spec(chance.uniform(1.0, 60.0), min_units=units, max_units=units, priority=chance.randint(0, 2)),
+            user=user,
+        )
+        cluster.go_on(chance.uniform(0.0, 20.0))
+        if step % 7 == 0 and cluster.ledger.jobs:
+            cluster.ask("jobs.cancel", chance.choice(list(cluster.ledger.jobs)), "ann")
+            cluster.turn()
+        if step % 11 == 0:
+            cluster.ask("users.change", "ann", UserChanges(limits=limits[step % 3]), "operator")
+            cluster.turn()
+        if step % 13 == 0:
+            cluster.crash()
+        users = as_array(cluster.scheduler.engine.state.users)
+        for at, account in enumerate(cluster.ledger.shares.accounts.values()):
+            for name, value in vars(account).items():
+                assert users[at][name] == pytest.approx(value, rel=1e-12, abs=1e-9), (step, name)
+    cluster.go_on()
+    assert all(account.running == 0 for account in cluster.ledger.shares.accounts.values())
