@@ -10,6 +10,7 @@ import pytest
 
 from betimes.errors import Conflict
 from betimes.service.machines.budgets import Budgets, FleetLimits, parse_budgets
+from betimes.service.runtime.fleet_views import fleet
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import GiveBackSpec
@@ -94,7 +95,7 @@ def test_a_budget_is_kept_and_begins_anew_with_the_day(tmp_path: Path, policy: s
         (job,) = await house.submit(100_000.0, cpu=4.0)
         await house.at(1500.0)
         assert (await house.statuses())["own-0"] == "up"
-        spent_usd = house.controller.scheduler.limits.spent_usd("day")
+        spent_usd = house.controller.scheduler.limits.spent_usd("day", house.clock.now_s())
         assert 0.8 * 0.2 < spent_usd <= 0.2
         assert "the budget of $0.2 a day is spent" in await reason(house, job)
         with pytest.raises(Conflict, match=r"nothing is rented: the budget of \$0.2 a day is spent"):
@@ -103,7 +104,8 @@ def test_a_budget_is_kept_and_begins_anew_with_the_day(tmp_path: Path, policy: s
         assert await house.statuses() == {"own-0": "up"}
 
     async def next_day(house: House) -> None:
-        assert house.controller.scheduler.limits.spent_usd("day") > 0.15, "known after a restart"
+        spent_usd = house.controller.scheduler.limits.spent_usd("day", house.clock.now_s())
+        assert spent_usd > 0.15, "known after a restart"
         await house.at(DAY_S - 1000.0 + 200.0)
         assert len(await house.statuses()) == 2
 
@@ -157,6 +159,23 @@ def test_what_is_rented_is_shown_and_given_back_by_hand(tmp_path: Path) -> None:
             await house.backend.give_back(GiveBackSpec(machine="own-0"), "ann")
 
     play(tmp_path, "nodes:fifo", Settings(), test)
+
+
+def test_costs_are_shown_until_now_also_when_nothing_has_happened_since(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await house.rent()
+        await house.at(60.0)
+        scheduler, up_at = house.controller.scheduler, house.clock.now_s()
+        later = fleet(scheduler, up_at + 1800.0)
+        (machine,) = later.machines
+        assert (machine.cost_usd, later.today_usd) == (pytest.approx(1.0), pytest.approx(1.0))
+        tomorrow = fleet(scheduler, DAY_S + 3600.0)
+        assert (tomorrow.today_usd, tomorrow.month_usd) == (
+            pytest.approx(2.0),
+            pytest.approx((DAY_S + 3600.0 - up_at) * 2.0 / 3600.0),
+        )
+
+    play(tmp_path, "fifo", Settings(), test)
 
 
 def test_how_budgets_are_written() -> None:

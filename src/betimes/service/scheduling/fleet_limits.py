@@ -38,9 +38,9 @@ class LimitsOfFleet:
         nodes = self._state.ledger.nodes
         return {name: node for name, node in nodes.items() if node.rented_at is not None}
 
-    def spent_usd(self, period: str, ahead_s: float = 0.0) -> float:
-        """The cost of all rented machines in the present day or month, as it is if all is kept for so much longer."""
-        now_at, offers = self._state.now_at, self._engine.settings.offers
+    def spent_usd(self, period: str, now_at: float, ahead_s: float = 0.0) -> float:
+        """The cost of all rented machines in the day or month of an instant, if all is kept for so much longer."""
+        offers = self._engine.settings.offers
         since_at = period_since(period, now_at)
         held = (
             charged_usd(node, offers, now_at + ahead_s) - charged_usd(node, offers, since_at)
@@ -64,7 +64,7 @@ class LimitsOfFleet:
         to_come_usd = sum(least_usd.get(type_, 0.0) for type_ in booting)
         to_come_usd += new_usd * (count + max(0, held - len(self._rented)))
         for period, budget_usd in settings.budgets.usd_by_period.items():
-            if self.spent_usd(period, NOTICE_S) + to_come_usd > budget_usd:
+            if self.spent_usd(period, self._state.now_at, NOTICE_S) + to_come_usd > budget_usd:
                 return f"the budget of ${budget_usd:g} a {period} is spent"
         return None
 
@@ -78,10 +78,10 @@ class LimitsOfFleet:
                 end_at = (node.rented_at or 0.0) + longest_s
                 yield Ending(name, end_at - min(NOTICE_S, longest_s / 2.0), end_at, text)
         for period, budget_usd in settings.budgets.usd_by_period.items():
-            if not 0.0 < budget_usd <= self.spent_usd(period, NOTICE_S):
-                continue
             now_at = self._state.now_at
-            is_spent = self.spent_usd(period, LOOK_S) >= budget_usd
+            if not 0.0 < budget_usd <= self.spent_usd(period, now_at, NOTICE_S):
+                continue
+            is_spent = self.spent_usd(period, now_at, LOOK_S) >= budget_usd
             end_at = now_at if is_spent else now_at + NOTICE_S - LOOK_S  # or later, as others go
             for name in rented:
                 yield Ending(name, now_at, end_at, f"the budget of ${budget_usd:g} a {period} is spent")
