@@ -33,7 +33,8 @@ KINDS = {
     "node-noticed": "the cloud will take a rented node away: what runs there is stopped in time",
     "node-gone": "a rented node was given back, reclaimed by the cloud, or never booted; or a node left its cluster",
     "not-rented": "the cloud refused a machine that the policy ordered, or nodes after it had accepted the request",
-    "limit-reached": "a rented machine has to go by a limit of the operator's: nothing more starts there",
+    "limit-reached": "a rented machine has to go by a limit of the operator's: nothing more starts there; without a "
+    "node: a user's budget is spent",
     "selected": "the portfolio has chosen the member that decides from now on; the scores of those simulated",
     "not-selected": "a selection failed, or came too late; the member in force goes on deciding",
     "not-planned": "a planner failed, or answered too late; what it decided before holds",
