@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.outcome.tables import short_names
-from betimes.units import TIME_UNITS, decimals, humanise_s, time_unit
+from betimes.units import TIME_UNITS, decimals, humanise_s, time_unit, usd
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,13 @@ def test_three_digits_are_enough_and_there(seconds: float) -> None:
     number, unit = humanise_s(seconds).split(" ")
     shown = float(number.replace(",", "")) * TIME_UNITS[unit]
     assert shown == pytest.approx(seconds, rel=0.005)
+
+
+def test_money_has_no_exponent() -> None:
+    amounts = (1234.5, 0.996, 0.5, 0.00011, 5.6e-5, 1e-9, 0.0, -1e-9, -0.25, None)
+    assert [usd(each) for each in amounts] == (
+        ["$1,234.50", "$1.00", "$0.5", "$0.00011", "$0.000056", "$0.00", "$0.00", "$0.00", "-$0.25", ""]
+    )
 
 
 def test_decimals_show_the_smallest_value() -> None:

@@ -159,7 +159,8 @@ def usd(amount: float | None) -> str:
     """`$1.20`, `-$3.00`; cents alone would hide what little a short job costs; nothing where no price is known."""
     if amount is None:
         return ""
-    whole = abs(amount)
-    return f"{'-' if amount < 0 else ''}$" + (
-        f"{whole:,.2f}" if whole == 0 or whole >= 0.995 else f"{whole:,.2g}"
-    )
+    whole = round(abs(amount), 6)
+    sign = "-" if amount < 0 and whole else ""
+    if whole == 0 or whole >= 0.995:
+        return f"{sign}${whole:,.2f}"
+    return f"{sign}$" + f"{float(f'{whole:.2g}'):.6f}".rstrip("0")

@@ -150,6 +150,40 @@ def test_the_tutorial(reader: Reader) -> None:
     assert "started, run 2" in reader.said  # what happened to the reader's own jobs was told there, too
 
 
+def test_the_tutorial_about_renting(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are other than two cores, two more jobs than cores are submitted."""
+    monkeypatch.setenv("COLUMNS", "120")
+    lost = 3
+
+    def wait_for(status: str, *jobs: int) -> None:
+        for _ in range(PATIENCE_S):
+            found = {each["job_id"]: each["status"] for each in json.loads(_asked("jobs", "--json"))}
+            if all(found.get(job) == status for job in jobs):
+                return
+            time.sleep(1)
+        pytest.fail(f"jobs {jobs} are not {status}")
+
+    for block in BLOCK.finditer(text_of("docs/tutorial-renting.md")):
+        for command, shown in commands(block["body"]):
+            words = shlex.split(command, comments=True)
+            if words[:2] == ["betimes", "up"]:
+                reader.start("up", "Betimes listens at", "--state", str(reader.state), *words[2:])
+            elif words[0] == "for":
+                lost = round(json.loads(_asked("nodes", "--json"))[0]["cpu"]) + 1
+                submit = [word.removesuffix(";") for word in words[words.index("submit") : -1]]
+                for _ in range(lost + 1):
+                    reader.call(command, submit, "")
+                wait_for("running", *range(1, lost + 2))
+            elif words[0] == "kill":
+                (lease,) = reader.state.rglob("small-0.lease")
+                os.kill(int(lease.read_text().splitlines()[1].split()[0]), signal.SIGKILL)
+                wait_for("queued", lost)
+            elif words[0] == "betimes":
+                reader.call(command, [f"{lost}" if word == "3" else word for word in words[1:]], shown)
+    assert reader.leave() == 0
+    assert not [*reader.state.rglob("*.lease")], "no machine is left"
+
+
 @pytest.mark.parametrize("page", [page for page in SERVICE_PAGES if "tutorial" not in page])
 def test_a_page(reader: Reader, page: str) -> None:
     reader.follow(page)

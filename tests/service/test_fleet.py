@@ -45,6 +45,22 @@ def test_what_is_rented_costs_less_than_a_machine_for_each_task() -> None:
         service.finish()
 
 
+def test_every_policy_whose_machines_are_shared_is_compared_with_a_machine_for_each_task() -> None:
+    with InMemoryService(CLUSTER, policy="odb:order=unicef,placement=best") as service:
+        service.advance(1.0)
+        submit(service, 4.0, 200.0)
+        service.advance(200.0)
+        submit(service, 4.0, 2000.0)
+        submit(service, 2.0, 2000.0)
+        service.advance(400.0)
+        found = service.fleet()
+        assert sorted(one.type for one in found.machines) == ["c2", "c4"]
+        assert found.no_packing_usd_per_h == pytest.approx(0.28)
+        assert found.saving_usd_per_h == pytest.approx(0.0)
+    with InMemoryService(CLUSTER, policy="njw") as service:
+        assert service.fleet().no_packing_usd_per_h is None, "each of its machines is for one job"
+
+
 def test_owned_machines_save_nothing_since_they_are_filled_without_packing_too() -> None:
     cluster = replace(CLUSTER, groups=(NodeGroup("own", 1, 0, 2, 8),))
     with InMemoryService(cluster, policy="eva:t=1") as service:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import pytest
 
 from betimes.errors import Conflict
 from betimes.service.machines.budgets import Budgets, FleetLimits, parse_budgets
+from betimes.service.runtime.fleet_views import fleet
 from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.fleet_limits import UserBudgets
 from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import GiveBackSpec
+from tests.service.reliability.cluster import spec
 from tests.service.runtime.test_rentals import House, clouds
 
 DAY_S = 86400.0
@@ -94,7 +98,7 @@ def test_a_budget_is_kept_and_begins_anew_with_the_day(tmp_path: Path, policy: s
         (job,) = await house.submit(100_000.0, cpu=4.0)
         await house.at(1500.0)
         assert (await house.statuses())["own-0"] == "up"
-        spent_usd = house.controller.scheduler.limits.spent_usd("day")
+        spent_usd = house.controller.scheduler.limits.spent_usd("day", house.clock.now_s())
         assert 0.8 * 0.2 < spent_usd <= 0.2
         assert "the budget of $0.2 a day is spent" in await reason(house, job)
         with pytest.raises(Conflict, match=r"nothing is rented: the budget of \$0.2 a day is spent"):
@@ -103,13 +107,68 @@ def test_a_budget_is_kept_and_begins_anew_with_the_day(tmp_path: Path, policy: s
         assert await house.statuses() == {"own-0": "up"}
 
     async def next_day(house: House) -> None:
-        assert house.controller.scheduler.limits.spent_usd("day") > 0.15, "known after a restart"
+        spent_usd = house.controller.scheduler.limits.spent_usd("day", house.clock.now_s())
+        assert spent_usd > 0.15, "known after a restart"
         await house.at(DAY_S - 1000.0 + 200.0)
         assert len(await house.statuses()) == 2
 
     settings = Settings(budgets=parse_budgets(["0.2usd/day"]))
     house = play(tmp_path, policy, settings, test, next_day)
     assert {kind for kind, *_ in house.told("limit-reached")} == {"limit-reached"}
+
+
+def test_a_users_budget_for_a_day_is_kept_on_machines_that_jobs_share(tmp_path: Path) -> None:
+    """Ann's two jobs hold half of a machine of 2 USD an hour each: 20 cents are spent after six minutes."""
+
+    async def test(house: House) -> None:
+        anns = await house.submit(50_000.0, 50_000.0, cpu=2.0)
+        (bobs,) = [one.job_id for one in await house.backend.submit([spec(3000.0, cpu=4.0)], "bob")]
+        await house.at(400.0)
+        assert [(await house.job(job))[0] for job in anns] == [Status.RUNNING, Status.RUNNING]
+        await house.at(500.0)
+        assert [(await house.job(job))[0] for job in anns] == [Status.BLOCKED, Status.BLOCKED]
+        assert await reason(house, anns[0]) == (
+            "ann's budget of $0.2 a day for rented machines is spent; it waits until 1970-01-02T00:00:00Z"
+        )
+        assert (await house.job(bobs))[0] == Status.RUNNING, "it is nobody else's"
+        (late,) = await house.submit(10.0, cpu=2.0)
+        assert (await house.job(late))[0] == Status.BLOCKED
+        budgets = UserBudgets(house.controller.scheduler._state, house.controller.scheduler._engine)
+        assert 0.17 < budgets.spent_usd("ann", "day") <= 0.21
+
+    async def again(house: House) -> None:
+        await house.at(4000.0)
+        assert list(await house.statuses()) == ["own-0"], "what ann may not use is given back"
+        assert await reason(house, 1) != ""
+        await house.at(DAY_S - 900.0)
+        assert (await house.job(1))[0] == Status.RUNNING
+
+    settings = Settings(budgets=parse_budgets(["ann=0.2usd/day"]))
+    house = play(tmp_path, "odb", settings, test, again)
+    reached = house.store.events(kinds=["limit-reached"])
+    assert {(event.node, event.data["user"]) for event in reached} == {(None, "ann")}
+
+
+def test_a_users_machine_goes_when_the_budget_of_the_day_is_spent(tmp_path: Path) -> None:
+    """It was expected to cost 11 cents, and the job goes on for longer than it said."""
+
+    async def test(house: House) -> None:
+        (job,) = [
+            one.job_id
+            for one in await house.backend.submit(
+                [spec(50_000.0, cpu=4.0).model_copy(update={"estimate_s": 200.0})], "ann"
+            )
+        ]
+        await house.at(200.0)
+        assert (await house.job(job))[0] == Status.RUNNING
+        await house.at(800.0)
+        assert list(await house.statuses()) == ["own-0"]
+        assert "ann has spent $0.19 of $0.20 on" in await reason(house, job)
+        assert "on rented machines on 1970-01-01" in await reason(house, job)
+        await house.at(DAY_S - 900.0)
+        assert (await house.job(job))[0] == Status.RUNNING
+
+    play(tmp_path, "njw", Settings(budgets=parse_budgets(["ann=0.2usd/day"])), test)
 
 
 def test_no_machine_is_rented_that_would_have_to_go_at_once(tmp_path: Path) -> None:
@@ -159,13 +218,36 @@ def test_what_is_rented_is_shown_and_given_back_by_hand(tmp_path: Path) -> None:
     play(tmp_path, "nodes:fifo", Settings(), test)
 
 
+def test_costs_are_shown_until_now_also_when_nothing_has_happened_since(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await house.rent()
+        await house.at(60.0)
+        scheduler, up_at = house.controller.scheduler, house.clock.now_s()
+        later = fleet(scheduler, up_at + 1800.0)
+        (machine,) = later.machines
+        assert (machine.cost_usd, later.today_usd) == (pytest.approx(1.0), pytest.approx(1.0))
+        tomorrow = fleet(scheduler, DAY_S + 3600.0)
+        assert (tomorrow.today_usd, tomorrow.month_usd) == (
+            pytest.approx(2.0),
+            pytest.approx((DAY_S + 3600.0 - up_at) * 2.0 / 3600.0),
+        )
+
+    play(tmp_path, "fifo", Settings(), test)
+
+
 def test_how_budgets_are_written() -> None:
-    assert parse_budgets(["ann=50", "50usd/day", "600/month"]) == Budgets(
-        {"ann": 50.0}, {"day": 50.0, "month": 600.0}
+    found = parse_budgets(["ann=50", "ann=9usd/day", "*=20usd/month", "50usd/day", "600/month"])
+    assert found == Budgets(
+        {"ann": {"month": 50.0, "day": 9.0}, "*": {"month": 20.0}}, {"day": 50.0, "month": 600.0}
     )
+    assert [found.of(user, "month") for user in ("ann", "bob")] == [50.0, 20.0]
+    assert [found.of(user, "day") for user in ("ann", "bob")] == [9.0, math.inf]
     for wrong, said in (
         (["50usd"], "as in 50usd/day"),
         (["5usd/day", "6usd/day"], "a day has a budget already"),
+        (["ann=50/week"], "as in ann=50 or ann=20usd/day"),
+        (["=50usd/day"], "as in ann=50 or ann=20usd/day"),
+        (["ann=5usd/day", "ann=6/day"], "ann has a budget a day already"),
         (["1.2.3usd/day"], "'1.2.3' is not an amount of money"),
     ):
         with pytest.raises(ValueError, match=said):

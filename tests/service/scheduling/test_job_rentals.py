@@ -340,7 +340,7 @@ def test_a_budget_is_kept_over_a_restart_and_named(tmp_path: Path) -> None:
         assert await house.job(2) == (Status.FINISHED, 1)
 
     async def asks(house: House) -> None:
-        assert house.controller.scheduler.ledger.spent_usd == {"ann": {"1970-01": 2.0}}
+        assert house.controller.scheduler.ledger.spent_usd == {"ann": {"1970-01-01": 2.0, "1970-01": 2.0}}
         with pytest.raises(Refused, match=r"rent: ann has spent \$2.00 of \$2.50 .* ask for a larger budget"):
             await house.backend.submit([spec(1800.0, cpu=1.0, rent="now")], "ann")
         with pytest.raises(Refused, match="rent: ann has spent"):
@@ -359,7 +359,7 @@ def test_a_budget_is_kept_over_a_restart_and_named(tmp_path: Path) -> None:
         (["ann=many"], "ann=many: 'many' is not an amount of money; give USD a month"),
         (["ann=-1"], "ann=-1: '-1' is not an amount of money"),
         (["ann=nan"], "ann=nan: 'nan' is not an amount of money"),
-        (["ann=1", "ann=2"], "ann=2: ann has a budget already"),
+        (["ann=1", "ann=2"], "ann=2: ann has a budget a month already"),
     ],
 )
 def test_a_budget_that_is_not_money_is_refused(texts: list[str], message: str) -> None:

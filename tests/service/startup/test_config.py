@@ -65,9 +65,10 @@ def test_names_of_files_are_those_of_the_folder_of_the_file_that_names_them(tmp_
 
 def test_lists_in_each_of_the_ways(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('budget = ["ada=20", "*=5"]\n')
-    assert config(tmp_path).budget == Budgets({"ada": 20.0, "*": 5.0})
-    assert config(tmp_path, {"BETIMES_UP_BUDGET": "ada=1,*=2"}).budget == Budgets({"ada": 1.0, "*": 2.0})
-    assert config(tmp_path, budget=["ada=3"]).budget == Budgets({"ada": 3.0})
+    assert config(tmp_path).budget == Budgets({"ada": {"month": 20.0}, "*": {"month": 5.0}})
+    given = config(tmp_path, {"BETIMES_UP_BUDGET": "ada=1,*=2/day"}).budget
+    assert given == Budgets({"ada": {"month": 1.0}, "*": {"day": 2.0}})
+    assert config(tmp_path, budget=["ada=3"]).budget == Budgets({"ada": {"month": 3.0}})
 
 
 @pytest.mark.parametrize(

@@ -11,22 +11,25 @@ from datetime import UTC, datetime
 ANYBODY = "*"
 MOST_USD = 1e9
 DAY, MONTH = "day", "month"
-_OF_ALL = re.compile(r"(?P<usd>[0-9.]+)(usd)?/(?P<period>day|month)")
+DAY_S = 86400.0
+_AMOUNT = re.compile(r"(?P<usd>[^/]*?)(usd)?(/(?P<period>day|month))?")
 
 
 @dataclass(frozen=True)
 class Budgets:
-    """USD a month by user, for machines rented for one job alone; `*` is for each user without an entry.
+    """The most that rented machines may cost a `day` or a `month` (UTC), USD; without an entry any amount.
 
-    usd_by_period: for all machines together, a `day` or a `month` (UTC). Without an entry there is no limit.
+    usd_by_period: all of them together. usd_by_user: what they may cost for a user's jobs, by user and period; `*` is
+    for each user without an entry for that period.
     """
 
-    usd_by_user: dict[str, float] = field(default_factory=dict[str, float])
+    usd_by_user: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
     usd_by_period: dict[str, float] = field(default_factory=dict[str, float])
 
-    def of(self, user: str) -> float:
-        """A user's limit in a month, USD; infinity: any amount."""
-        return self.usd_by_user.get(user, self.usd_by_user.get(ANYBODY, math.inf))
+    def of(self, user: str, period: str) -> float:
+        """A user's limit in a day or month, USD; infinity: any amount."""
+        found = (self.usd_by_user.get(each, {}).get(period) for each in (user, ANYBODY))
+        return next((usd for usd in found if usd is not None), math.inf)
 
 
 @dataclass(frozen=True)
@@ -38,51 +41,51 @@ class FleetLimits:
 
 
 def parse_budgets(texts: Iterable[str]) -> Budgets:
-    """`ann=50`, `*=20`, `50usd/day`. Raises ValueError for anything else, and for two of one user or period."""
-    users: dict[str, float] = {}
-    periods: dict[str, float] = {}
+    """`50usd/day`, `ann=20usd/day`, `ann=50` (a month), `*=20`.
+
+    Raises ValueError for anything else, and for two of one user and period.
+    """
+    users: dict[str, dict[str, float]] = {}
+    of_all: dict[str, float] = {}
     for text in texts:
-        user, equals, amount = text.partition("=")
-        if (of_all := _OF_ALL.fullmatch(text)) is not None:
-            period = of_all["period"]
-            found, key, whose, example = periods, period, f"a {period}", f"50usd/{period}"
-            amount = of_all["usd"]
-        elif user and equals:
-            period = MONTH
-            found, key, whose, example = users, user, user, f"{user[:40]}=50"
-        else:
+        user, equals, amount = text.rpartition("=")
+        found = _AMOUNT.fullmatch(amount)
+        if found is None or bool(user) != bool(equals) or not (user or found["period"]):
             raise ValueError(
-                f"{text[:60]}: expected USER=USD, as in ann=50, or *=20 for all others; or what all machines together "
-                "may cost, as in 50usd/day or 500usd/month"
+                f"{text[:60]}: expected USER=USD, as in ann=50 or ann=20usd/day, or *=20 for all others; or what all "
+                "machines together may cost, as in 50usd/day or 500usd/month"
             )
-        if key in found:
-            raise ValueError(f"{text[:60]}: {whose} has a budget already; give one of them")
+        period = found["period"] or MONTH
+        budgets = users.setdefault(user, {}) if user else of_all
+        if period in budgets:
+            whose = f"{user} has a budget a {period}" if user else f"a {period} has a budget"
+            raise ValueError(f"{text[:60]}: {whose} already; give one of them")
         try:
-            usd = float(amount)
+            usd = float(found["usd"])
         except ValueError:
             usd = math.nan
         if not 0.0 <= usd <= MOST_USD:
+            example = f"{user[:40]}=50" if user and not found["period"] else f"50usd/{period}"
             raise ValueError(
-                f"{text[:60]}: {amount[:40]!r} is not an amount of money; give USD a {period}, 0 or more, as in "
+                f"{text[:60]}: {found['usd'][:40]!r} is not an amount of money; give USD a {period}, 0 or more, as in "
                 f"{example}"
             )
-        found[key] = usd
-    return Budgets(users, periods)
+        budgets[period] = usd
+    return Budgets(users, of_all)
 
 
-def month_of(at_s: float) -> str:
-    """The month of an instant, as `2026-11`."""
-    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m}"
-
-
-def next_month_at(at_s: float) -> float:
-    """When the month after that of an instant begins, seconds since 1970."""
-    now = datetime.fromtimestamp(at_s, UTC)
-    year, month = (now.year + 1, 1) if now.month == 12 else (now.year, now.month + 1)
-    return datetime(year, month, 1, tzinfo=UTC).timestamp()
+def period_name(period: str, at_s: float) -> str:
+    """The day or the month of an instant, as `2026-11-26` or `2026-11`."""
+    return f"{datetime.fromtimestamp(at_s, UTC):{'%Y-%m-%d' if period == DAY else '%Y-%m'}}"
 
 
 def period_since(period: str, at_s: float) -> float:
     """When the day or the month of an instant began, seconds since 1970."""
     now = datetime.fromtimestamp(at_s, UTC)
     return datetime(now.year, now.month, now.day if period == DAY else 1, tzinfo=UTC).timestamp()
+
+
+def period_until(period: str, at_s: float) -> float:
+    """When the day or the month of an instant ends, seconds since 1970."""
+    since_at = period_since(period, at_s)
+    return since_at + DAY_S if period == DAY else period_since(MONTH, since_at + 31 * DAY_S)

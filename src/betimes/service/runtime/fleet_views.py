@@ -23,6 +23,7 @@ from betimes.core.planning import (
 )
 from betimes.errors import Conflict
 from betimes.service.engines.dedicated_machines import rooms_of, shapes_of, times_on
+from betimes.service.engines.named_policies import shared_offers
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.plans import Question, answer
 from betimes.service.machines.budgets import DAY, MONTH
@@ -35,9 +36,10 @@ from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.views.models import FleetMachine, FleetMove, FleetPlanView, FleetStep, FleetView
 
 
-def fleet(scheduler: Scheduler, going: int = 0) -> FleetView:
-    """The rented fleet; going: machines that the cloud is still being asked to take back."""
+def fleet(scheduler: Scheduler, now_at: float, going: int = 0) -> FleetView:
+    """The rented fleet, its cost until now; going: machines that the cloud is still being asked to take back."""
     ledger, engine = scheduler.ledger, scheduler.engine
+    now_at = max(now_at, scheduler.now_at)
     rented = [node for node in ledger.nodes.values() if node.rented_at is not None]
     machines = [
         FleetMachine(
@@ -48,24 +50,25 @@ def fleet(scheduler: Scheduler, going: int = 0) -> FleetView:
             rented_at=node.rented_at or 0.0,
             jobs=_jobs_on(scheduler, node),
             why=_why(node, ledger.policy),
-            paid_until_at=_paid_until_at(scheduler, node),
-            cost_usd=charged_usd(node, scheduler.settings.offers, scheduler.now_at),
+            paid_until_at=_paid_until_at(scheduler, node, now_at),
+            cost_usd=charged_usd(node, scheduler.settings.offers, now_at),
         )
         for node in rented
     ]
     usd_per_h = sum(one.usd_per_h for one in machines)
-    alone = _alone_usd_per_h(engine) if isinstance(engine, LiveNodes) and engine.rounds is not None else None
+    shares = bool(shared_offers(ledger.policy, scheduler.settings.offers))
+    alone = _alone_usd_per_h(engine) if shares and isinstance(engine, LiveNodes) else None
     return FleetView(
         policy=ledger.policy,
         machines=machines,
         usd_per_h=usd_per_h,
         no_packing_usd_per_h=alone,
         saving_usd_per_h=None if alone is None else alone - usd_per_h,
-        today_usd=scheduler.limits.spent_usd(DAY),
-        month_usd=scheduler.limits.spent_usd(MONTH),
+        today_usd=scheduler.limits.spent_usd(DAY, now_at),
+        month_usd=scheduler.limits.spent_usd(MONTH, now_at),
         going=going,
         no_more=scheduler.limits.why_no_more(),
-        moves=[_move(scheduler, job) for job in ledger.jobs.values() if job.next_move or job.move],
+        moves=[_move(scheduler, job, now_at) for job in ledger.jobs.values() if job.next_move or job.move],
     )
 
 
@@ -75,7 +78,7 @@ def _why(node: Node, policy: str) -> str:
     return f"by {policy}, for all jobs" if node.by_policy else "by hand"
 
 
-def _paid_until_at(scheduler: Scheduler, node: Node) -> float | None:
+def _paid_until_at(scheduler: Scheduler, node: Node, now_at: float) -> float | None:
     """Until when a machine is paid; null: nothing is charged for it yet."""
     offers = scheduler.settings.offers
     offer = next((each for each in offers if each.type == node.machine.type), None)
@@ -83,15 +86,15 @@ def _paid_until_at(scheduler: Scheduler, node: Node) -> float | None:
         return None
     booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
     since_at = offer.billing.since_s(node.rented_at, booted_at)
-    if since_at > scheduler.now_at:
+    if since_at > now_at:
         return None
-    return since_at + S_PER_H * charged_usd(node, offers, scheduler.now_at, usd_per_h=1.0)
+    return since_at + S_PER_H * charged_usd(node, offers, now_at, usd_per_h=1.0)
 
 
-def _move(scheduler: Scheduler, job: Job) -> FleetMove:
+def _move(scheduler: Scheduler, job: Job, now_at: float) -> FleetMove:
     """A job's decided move, or else the last one made, counted until now."""
     ledger = scheduler.ledger
-    counted = paid_until([job], ledger.jobs, ledger.nodes, scheduler.now_at) if job.next_move is None else ()
+    counted = paid_until([job], ledger.jobs, ledger.nodes, now_at) if job.next_move is None else ()
     move = next((move for _, move in counted), job.next_move or job.move)
     assert move is not None, "only jobs that have one are asked for theirs"
     return FleetMove(

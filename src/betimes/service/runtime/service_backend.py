@@ -619,7 +619,8 @@ class ServiceBackend:
     async def fleet(self) -> FleetView:
         """The rented fleet and its cost."""
         rentals = self.controller.rentals
-        return fleet(self.scheduler, rentals.going() if rentals is not None else 0)
+        now_at = self.controller.clock.now_s()
+        return fleet(self.scheduler, now_at, rentals.going() if rentals is not None else 0)
 
     async def fleet_plan(self) -> FleetPlanView:
         """The policy's next changes. Raises Conflict for one that does not plan in rounds."""

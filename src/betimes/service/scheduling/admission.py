@@ -26,9 +26,9 @@ from betimes.service.engines.dedicated_machines import (
     times_on,
 )
 from betimes.service.engines.named_policies import heeds_labels
-from betimes.service.machines.budgets import Budgets, month_of
 from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
+from betimes.service.scheduling.fleet_limits import UserBudgets
 from betimes.service.scheduling.job import TrialSet
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
@@ -228,21 +228,6 @@ def _check_tasks(spec: JobSpec, there: Mapping[Room, int], largest: tuple[Room, 
     )
 
 
-def spent_usd(state: SchedulerState, user: str) -> float:
-    """A user's spending this month, with the expected cost of the machines that the user's jobs have now."""
-    ledger = state.ledger
-    rentals = [job.rental.expected_usd for job in ledger.jobs.values() if job.rental and job.user == user]
-    return ledger.spent_usd.get(user, {}).get(month_of(state.now_at), 0.0) + sum(rentals)
-
-
-def over_budget(state: SchedulerState, budgets: Budgets, user: str, usd: float) -> dict[str, Any] | None:
-    """Why machines expected to cost this much are not rented for a user; null: the budget allows it."""
-    budget_usd, spent = budgets.of(user), spent_usd(state, user)
-    if spent + usd <= budget_usd:
-        return None
-    return reasons.over_budget(user, budget_usd, spent, usd, month_of(state.now_at))
-
-
 def rented_usd(spec: JobSpec, offer: Offer, run_s: float) -> float:
     """Cost of machines that run one job alone for `run_s`, from the request until they are gone."""
     (machine,) = rooms_of(shapes_of([offer]))
@@ -255,8 +240,8 @@ def rented_usd(spec: JobSpec, offer: Offer, run_s: float) -> float:
 class Admission:
     """Turns specifications into jobs of the ledger."""
 
-    def __init__(self, state: SchedulerState, engine: PolicyEngine, jobs: Jobs) -> None:
-        self._state, self._engine, self._jobs = state, engine, jobs
+    def __init__(self, state: SchedulerState, engine: PolicyEngine, jobs: Jobs, budgets: UserBudgets) -> None:
+        self._state, self._engine, self._jobs, self._budgets = state, engine, jobs, budgets
 
     def check(self, spec: JobSpec, user: str, *, is_new: bool = True) -> None:
         """Raise Refused or Unknown for a job that this user cannot submit; is_new: it is not in the queue yet."""
@@ -397,9 +382,10 @@ class Admission:
         run_s = self._state.ledger.runtime_estimates.believed(user, spec).seconds
         holding = [offer for offer in self._engine.offers_for_jobs or () if can_be_rented(spec, [offer])]
         usd = min((rented_usd(spec, offer, run_s) for offer in holding), default=0.0)
-        short = over_budget(self._state, self._engine.settings.budgets, user, usd)
+        short = self._budgets.short_of(user, usd)
         if short is not None:
-            raise Refused(f"{short['text']}; leave it out, or ask for a larger budget", "rent")
+            text = reasons.over_budget(short, usd)["text"]
+            raise Refused(f"{text}; leave it out, or ask for a larger budget", "rent")
 
     def _follows(self, spec: JobSpec) -> int | None:
         """The first of the job's dependencies that is not over."""

@@ -40,7 +40,8 @@ KINDS = {
     "maintenance-removed": "a maintenance is called off, or ended early",
     "maintenance-over": "a maintenance has ended: its nodes take jobs again",
     "not-rented": "the cloud refused a machine that the policy ordered, or nodes after it had accepted the request",
-    "limit-reached": "a rented machine has to go by a limit of the operator's: nothing more starts there",
+    "limit-reached": "a rented machine has to go by a limit of the operator's: nothing more starts there; without a "
+    "node: a user's budget is spent",
     "selected": "the portfolio has chosen the member that decides from now on; the scores of those simulated",
     "not-selected": "a selection failed, or came too late; the member in force goes on deciding",
     "not-planned": "a planner failed, or answered too late; what it decided before holds",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from betimes.cluster import Offer
 from betimes.cluster.billing import Prices, lease_usd
-from betimes.service.machines.budgets import period_since
+from betimes.service.machines.budgets import DAY, MONTH, period_name, period_since, period_until
 from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
@@ -27,20 +27,123 @@ class Ending(NamedTuple):
     text: str
 
 
-class LimitsOfFleet:
-    """Compares the fleet with the operator's limits."""
+class Short(NamedTuple):
+    """A budget of a user's that does not suffice for the present day or month."""
+
+    user: str
+    period: str
+    budget_usd: float
+    spent_usd: float
+    name: str  # of the day or month
+    until_at: float  # its end
+
+    @property
+    def text(self) -> str:
+        """What has happened."""
+        return f"{self.user}'s budget of ${self.budget_usd:g} a {self.period} for rented machines is spent"
+
+
+class UserBudgets:
+    """Compares what users spend on rented machines with what they may spend.
+
+    A machine that is rented for one job alone is paid for by that job's user. Of one that jobs share each run pays its
+    share while it is there (`Run.shared_usd`); what nobody holds of it counts for no user.
+    """
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
         self._state, self._engine = state, engine
+        self.spent: dict[
+            str, Short
+        ] = {}  # users whose jobs may not use shared rented machines, as of the last look
+
+    @property
+    def are_given(self) -> bool:
+        """Whether any user has one."""
+        return bool(self._engine.settings.budgets.usd_by_user)
+
+    def of(self, user: str, period: str) -> float:
+        """What a user may spend a day or a month, USD; infinity: any amount."""
+        return self._engine.settings.budgets.of(user, period)
+
+    def spent_usd(self, user: str, period: str, ahead_s: float = 0.0, *, to_come: bool = False) -> float:
+        """A user's spending in the present day or month, if all is kept for so much longer.
+
+        to_come: with the rest of what the machines rented for the user's jobs alone are expected to cost.
+        """
+        ledger, now_at = self._state.ledger, self._state.now_at
+        until_at, since_at = now_at + ahead_s, period_since(period, now_at)
+        offers = self._engine.settings.offers
+        spent = ledger.spent_usd.get(user, {}).get(period_name(period, now_at), 0.0)
+        alone: dict[int, float] = {}
+        for node in ledger.nodes.values():
+            if node.for_user == user and node.for_job is not None:
+                usd = charged_usd(node, offers, until_at)
+                spent += usd - charged_usd(node, offers, since_at)
+                alone[node.for_job] = alone.get(node.for_job, 0.0) + usd
+        for job in ledger.jobs.values():
+            if job.user != user:
+                continue
+            if job.run is not None:
+                spent += job.run.shared_usd(job.spec.unit, ledger.nodes, since_at, until_at)
+            if to_come and job.rental is not None:
+                spent += max(0.0, job.rental.expected_usd - alone.get(job.job_id, 0.0))
+        return spent
+
+    def short_of(self, user: str, usd: float) -> Short | None:
+        """The budget that does not allow machines expected to cost so much, for one job alone; null: none."""
+        for period in (DAY, MONTH):
+            if (budget_usd := self.of(user, period)) < math.inf:
+                spent = self.spent_usd(user, period, to_come=True)
+                if spent + usd > budget_usd:
+                    return self._short(user, period, budget_usd, spent)
+        return None
+
+    def gone(self, users: Iterable[str], ahead_s: float) -> Iterator[Short]:
+        """The budgets of these users that are spent if all is kept for so much longer."""
+        for user in users:
+            for period in (DAY, MONTH):
+                if (budget_usd := self.of(user, period)) < math.inf:
+                    spent = self.spent_usd(user, period, ahead_s)
+                    if spent >= budget_usd:
+                        yield self._short(user, period, budget_usd, spent)
+
+    def look(self) -> dict[str, Short]:
+        """Find out whose budgets are spent, under a policy whose rented machines jobs share; returns the new ones."""
+        before, self.spent = self.spent, {}
+        if self.are_given and self._engine.shared_offers:
+            users = sorted({job.user for job in self._state.ledger.jobs.values()})
+            self.spent = {short.user: short for short in self.gone(users, LOOK_S)}
+        return {user: short for user, short in self.spent.items() if user not in before}
+
+    def next_at(self) -> float:
+        """When to look next; infinity: not before something happens."""
+        if not self.are_given:
+            return math.inf
+        rents = any(node.rented_at is not None for node in self._state.ledger.nodes.values())
+        due = [self._state.now_at + LOOK_S] if rents else []
+        return min([*due, *(short.until_at for short in self.spent.values())], default=math.inf)
+
+    def _short(self, user: str, period: str, budget_usd: float, spent_usd: float) -> Short:
+        now_at = self._state.now_at
+        name, until_at = period_name(period, now_at), period_until(period, now_at)
+        return Short(user, period, budget_usd, spent_usd, name, until_at)
+
+
+class LimitsOfFleet:
+    """Compares the fleet with the operator's limits."""
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine, users: UserBudgets) -> None:
+        self._state, self._engine = state, engine
+        self._users = users
 
     @property
     def _rented(self) -> dict[str, Node]:
         nodes = self._state.ledger.nodes
         return {name: node for name, node in nodes.items() if node.rented_at is not None}
 
-    def spent_usd(self, period: str, ahead_s: float = 0.0) -> float:
-        """The cost of all rented machines in the present day or month, as it is if all is kept for so much longer."""
-        now_at, offers = self._state.now_at, self._engine.settings.offers
+    def spent_usd(self, period: str, now_at: float, ahead_s: float = 0.0) -> float:
+        """The cost of all rented machines in the day or month of an instant, if all is kept for so much longer."""
+        offers = self._engine.settings.offers
         since_at = period_since(period, now_at)
         held = (
             charged_usd(node, offers, now_at + ahead_s) - charged_usd(node, offers, since_at)
@@ -64,7 +167,7 @@ class LimitsOfFleet:
         to_come_usd = sum(least_usd.get(type_, 0.0) for type_ in booting)
         to_come_usd += new_usd * (count + max(0, held - len(self._rented)))
         for period, budget_usd in settings.budgets.usd_by_period.items():
-            if self.spent_usd(period, NOTICE_S) + to_come_usd > budget_usd:
+            if self.spent_usd(period, self._state.now_at, NOTICE_S) + to_come_usd > budget_usd:
                 return f"the budget of ${budget_usd:g} a {period} is spent"
         return None
 
@@ -78,19 +181,32 @@ class LimitsOfFleet:
                 end_at = (node.rented_at or 0.0) + longest_s
                 yield Ending(name, end_at - min(NOTICE_S, longest_s / 2.0), end_at, text)
         for period, budget_usd in settings.budgets.usd_by_period.items():
-            if not 0.0 < budget_usd <= self.spent_usd(period, NOTICE_S):
-                continue
             now_at = self._state.now_at
-            is_spent = self.spent_usd(period, LOOK_S) >= budget_usd
+            if not 0.0 < budget_usd <= self.spent_usd(period, now_at, NOTICE_S):
+                continue
+            is_spent = self.spent_usd(period, now_at, LOOK_S) >= budget_usd
             end_at = now_at if is_spent else now_at + NOTICE_S - LOOK_S  # or later, as others go
             for name in rented:
                 yield Ending(name, now_at, end_at, f"the budget of ${budget_usd:g} a {period} is spent")
+        yield from self._endings_for_users()
+
+    def _endings_for_users(self) -> Iterator[Ending]:
+        """Those rented for one job alone whose user's budget is at its end."""
+        alone = {name: node.for_user for name, node in self._rented.items() if node.for_user is not None}
+        if not alone or not self._users.are_given:
+            return
+        now_at = self._state.now_at
+        spent = {short.user for short in self._users.gone(set(alone.values()), LOOK_S)}
+        for short in self._users.gone(sorted(set(alone.values())), NOTICE_S):
+            end_at = now_at if short.user in spent else now_at + NOTICE_S - LOOK_S
+            for name in (name for name, user in alone.items() if user == short.user):
+                yield Ending(name, now_at, end_at, short.text)
 
     def next_at(self) -> float:
         """When a limit is to be looked at next; infinity: not before a machine comes."""
         now_at, rented = self._state.now_at, self._rented
         has_budget = bool(self._engine.settings.budgets.usd_by_period) and bool(rented)
-        due = [now_at + LOOK_S] if has_budget else []
+        due = [now_at + LOOK_S] if has_budget else [self._users.next_at()]
         if self._engine.settings.fleet.longest_lease_s is not None:
             for one in self.endings():
                 is_noticed = rented[one.node].goes_at is not None

@@ -82,16 +82,13 @@ class Preemption:
 
 def nodes_held(places: Iterable[tuple[str, int]], unit: UnitDemand, nodes: Mapping[str, Node]) -> float:
     """How many nodes units amount to: the largest share of any resource, added up over nodes."""
-    return sum(
-        units
-        * max(
-            need / room if room > 0 else 0.0
-            for need, room in zip(
-                unit.amounts_on(nodes[name].family) or (0, 0, 0), nodes[name].capacity, strict=True
-            )
-        )
-        for name, units in places
-    )
+    return sum(units * share_held(unit, nodes[name]) for name, units in places)
+
+
+def share_held(unit: UnitDemand, node: Node) -> float:
+    """The largest share that a unit takes of any resource of a node."""
+    demand = unit.amounts_on(node.family) or (0, 0, 0)
+    return max(need / room if room > 0 else 0.0 for need, room in zip(demand, node.capacity, strict=True))
 
 
 @dataclass(frozen=True)
@@ -167,6 +164,20 @@ class Run:
     suspended_at: float | None = None  # by a user; null: it goes on
     suspended_s: float = 0.0  # in all, before that
     left_s: float | None = None  # that it was believed to have left then; null: unknown
+
+    def shared_usd(
+        self, unit: UnitDemand, nodes: Mapping[str, Node], since_at: float, until_at: float
+    ) -> float:
+        """Its share of the cost of rented machines that jobs share, from its start or from `since_at` on."""
+        if self.started_at is None:
+            return 0.0
+        shared = ((nodes[name], units) for name, units in self.places if name in nodes)
+        usd_per_h = sum(
+            units * share_held(unit, node) * (node.machine.usd_per_h or 0.0)
+            for node, units in shared
+            if node.rented_at is not None and node.is_shared
+        )
+        return usd_per_h * max(0.0, until_at - max(since_at, self.started_at)) / S_PER_H
 
     def paused_s(self, now_at: float) -> float:
         """Seconds for which it was suspended."""

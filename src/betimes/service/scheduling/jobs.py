@@ -7,6 +7,7 @@ from typing import Any, Literal
 from betimes.errors import Conflict
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.broken_promises import note_end
+from betimes.service.scheduling.fleet_limits import UserBudgets
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -14,6 +15,7 @@ from betimes.service.scheduling.run_reports import Ended
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_spec import parse_after
+from betimes.units import instant
 
 Action = Literal["cancel", "hold", "release", "requeue", "suspend", "resume"]
 _DONE: dict[Action, str] = {
@@ -33,8 +35,8 @@ class Jobs:
     marks its set (`trial_index`), and the engine is not informed.
     """
 
-    def __init__(self, state: SchedulerState, engine: PolicyEngine, runs: Runs) -> None:
-        self._state, self._engine, self._runs = state, engine, runs
+    def __init__(self, state: SchedulerState, engine: PolicyEngine, runs: Runs, budgets: UserBudgets) -> None:
+        self._state, self._engine, self._runs, self._budgets = state, engine, runs, budgets
 
     # --- before it queues -------------------------------------------------------------------------------------
 
@@ -66,7 +68,34 @@ class Jobs:
         if (name := index.lacking(job, there)) is not None:
             self._block(job, reasons.resource(name, there.get(name, 0), index.has_of(name)))
             return
+        if (short := self._budgets.spent.get(job.user)) is not None:
+            self._block(job, reasons.budget_spent(short))
+            return
         self._engine.enter(job)
+
+    def keep_budgets(self) -> None:
+        """Users whose budget is spent use no rented machines that jobs share: their jobs wait until it is renewed."""
+        had_spent, index = bool(self._budgets.spent), self._state.job_index
+        for user, short in self._budgets.look().items():
+            text = f"{short.text}; {user}'s jobs wait until {instant(short.until_at)}"
+            self._state.log("limit-reached", "limit", user=user, text=text, until_at=short.until_at)
+        spent, nodes = self._budgets.spent, self._state.ledger.nodes
+        for job in list(self._state.ledger.jobs.values()) if spent or had_spent else ():
+            short, run = spent.get(job.user), job.run
+            if short is None or job.rental is not None:
+                if job.status is Status.BLOCKED and (job.reason or {}).get("code") == "budget":
+                    self.admit(job)
+            elif job.set_id is None and (job.status is Status.QUEUED or job.job_id in index.entering):
+                self._engine.withdraw(job)
+                self._state.log("blocked", "limit", job.job_id, reason=reasons.budget_spent(short))
+                self.make_way(job)
+            elif (
+                run is not None
+                and run.launched
+                and run.stopping is None
+                and any(nodes[name].rented_at is not None for name, _ in run.places)
+            ):
+                self._runs.stop_for_now(job, "limit", job.spec.grace_s, reasons.budget_spent(short))
 
     def entered(self, number: int) -> None:
         """The policy knows of a job from now on."""

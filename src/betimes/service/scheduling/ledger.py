@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from betimes.errors import StoreError
 from betimes.foresight.promise_model import Queue
 from betimes.service.engines.plans import alone_usd_per_h
-from betimes.service.machines.budgets import DAY, MONTH, month_of, period_since
+from betimes.service.machines.budgets import DAY, MONTH, period_name, period_since
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
 from betimes.service.scheduling.broken_promises import judged
 from betimes.service.scheduling.events import Event
@@ -72,7 +72,9 @@ class Ledger:
         self.gone_usd: dict[
             str, float
         ] = {}  # machines gone, by the present day and month, as `day 1767225600`
-        self.spent_usd: dict[str, dict[str, float]] = {}  # by user and month, on machines for one job alone
+        self.spent_usd: dict[
+            str, dict[str, float]
+        ] = {}  # on rented machines, by user, and by month and present day
         self.over: dict[
             int, str
         ] = {}  # the status of jobs that are over and that others may wait for, by number
@@ -316,8 +318,14 @@ def _granted(_: Ledger, event: Event, job: Job) -> None:
         job.run = None  # never launched
 
 
-def _blocked(_: Ledger, event: Event, job: Job) -> None:
+def _blocked(ledger: Ledger, event: Event, job: Job) -> None:
     job.reason = event.data["reason"]
+    if job.status is Status.QUEUED:  # it waits for something else now
+        job.status = next_status(job.status, Transition.BLOCK)
+        job.account, job.binding = None, None
+        job.units, job.places, job.run = 0, [], None
+        job.void_promise()  # it is promised anew when it queues
+        ledger.promise_errors.void(job)
 
 
 def _bound(_: Ledger, event: Event, job: Job) -> None:
@@ -432,6 +440,10 @@ def _ended(ledger: Ledger, event: Event, job: Job) -> None:
     if "started_at" in data:  # the service was gone before it knew that it ran
         _note_start(ledger, job, data["started_at"])
     job.ran_s = job.ran_s + data["run_s"] if "run_s" in data else job.has_run_s(job.left_at or event.at_s)
+    if job.run is not None and job.run.started_at is not None:
+        usd = job.run.shared_usd(job.spec.unit, ledger.nodes, job.run.started_at, event.at_s)
+        if usd:
+            _count_spent(ledger, job.user, job.run.started_at, event.at_s, usd)
     if job.run is not None and (whole := set_of(ledger.jobs, job)) is not None:
         whole.trials.running -= 1
     if job.next_move is not None:
@@ -565,7 +577,9 @@ def _node_is(ledger: Ledger, event: Event, _: Job | None) -> None:
 
 
 def _node_goes(ledger: Ledger, event: Event, _: Job | None) -> None:
-    node = ledger.nodes[str(event.node)]
+    if event.node is None:
+        return  # a user's budget is spent
+    node = ledger.nodes[event.node]
     node.goes_at, node.goes_since = event.data.get("goes_at"), event.data.get("text")
 
 
@@ -588,22 +602,36 @@ def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
     ledger.record.machine_s += event.data.get("charged_s", 0.0)
     if event.data.get("cost_usd"):
         _count_cost(ledger, event)
-    if "cost_usd" in event.data and event.data.get("for_user") is not None:
-        months = ledger.spent_usd.setdefault(event.data["for_user"], {})
-        month = month_of(event.at_s)
-        months[month] = months.get(month, 0.0) + event.data["cost_usd"]
+    if event.data.get("cost_usd") and event.data.get("for_user") is not None:
+        _count_spent(
+            ledger, event.data["for_user"], event.data["rented_at"], event.at_s, event.data["cost_usd"]
+        )
 
 
 def _count_cost(ledger: Ledger, event: Event) -> None:
     """Add the cost of a machine that is gone to the present day and month, by its time in them."""
-    rented_at, counted = event.data["rented_at"], dict[str, float]()
+    counted = dict[str, float]()
     for period in (DAY, MONTH):
-        since_at = period_since(period, event.at_s)
-        lasted_s = event.at_s - rented_at
-        share = 1.0 if rented_at >= since_at else (event.at_s - since_at) / lasted_s
-        key = f"{period} {since_at:.0f}"
-        counted[key] = ledger.gone_usd.get(key, 0.0) + share * event.data["cost_usd"]
+        key = f"{period} {period_since(period, event.at_s):.0f}"
+        usd = event.data["cost_usd"] * _share_of(period, event.data["rented_at"], event.at_s)
+        counted[key] = ledger.gone_usd.get(key, 0.0) + usd
     ledger.gone_usd = counted
+
+
+def _count_spent(ledger: Ledger, user: str, since_at: float, until_at: float, usd: float) -> None:
+    """Add a cost to what a user has spent in the present day and month, by its time in them."""
+    spent, today = ledger.spent_usd.setdefault(user, {}), period_name(DAY, until_at)
+    for name in [name for name in spent if len(name) == len(today) and name != today]:
+        del spent[name]
+    for period in (DAY, MONTH):
+        name = period_name(period, until_at)
+        spent[name] = spent.get(name, 0.0) + usd * _share_of(period, since_at, until_at)
+
+
+def _share_of(period: str, since_at: float, until_at: float) -> float:
+    """The part of a stretch of time that is in the day or month in which it ends."""
+    begun_at = period_since(period, until_at)
+    return 1.0 if since_at >= begun_at else (until_at - begun_at) / (until_at - since_at)
 
 
 def _idle(ledger: Ledger, event: Event, _: Job | None) -> None:

@@ -11,15 +11,14 @@ from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY
 from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
 from betimes.errors import Conflict, Unknown
 from betimes.service.engines.messages import MachineMove, Rent, RentMachine
-from betimes.service.machines.budgets import next_month_at
 from betimes.service.machines.machine import Machine
 from betimes.service.scheduling import reasons
-from betimes.service.scheduling.admission import over_budget, rented_usd
+from betimes.service.scheduling.admission import rented_usd
 from betimes.service.scheduling.effects import DropRun, GiveBack, OrderMachine, RentMachines, StopRun
 from betimes.service.scheduling.engine_factory import ordered_name
 from betimes.service.scheduling.engine_renewal import EngineRenewal
-from betimes.service.scheduling.fleet_limits import charged_usd
-from betimes.service.scheduling.job import NODE_GOES, SPECULATED, Job
+from betimes.service.scheduling.fleet_limits import UserBudgets, charged_usd
+from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Maintenance, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -143,8 +142,7 @@ class Nodes:
                 cause, reason = "cloud", reasons.reclaimed(name)
             else:
                 cause, reason = "limit", reasons.lease_ended(name, since)
-            self._runs.log_stopping(job, NODE_GOES, cause, state.now_at + grace_s, reason)
-            state.effects.append(StopRun(RunId(job.job_id, job.run.number), grace_s, NODE_GOES))
+            self._runs.stop_for_now(job, cause, grace_s, reason)
 
     def stops_at(self) -> float:
         """When `stop_in_time` has to be called next; infinity: not before a node has notice."""
@@ -367,18 +365,20 @@ class JobRentals:
         engine: PolicyEngine,
         runs: Runs,
         nodes: Nodes,
+        budgets: UserBudgets,
     ) -> None:
         self._state, self._engine, self._runs, self._nodes = state, engine, runs, nodes
+        self._budgets = budgets
 
     def rent(self, job: Job, move: Rent) -> None:
         """Rent machines for a job, as the policy has decided."""
         offer, number = self._engine.offer(move.offer), job.job_id
         until_s = move.speculates_until_s - self._state.now_s
         usd = rented_usd(job.spec, offer, min(job.runtime_estimate_s, max(0.0, until_s)))
-        short = over_budget(self._state, self._engine.settings.budgets, job.user, usd)
+        short = self._budgets.short_of(job.user, usd)
         if short is not None:
-            self._engine.refuse_machines(job, next_month_at(self._state.now_at) - self._state.ledger.epoch_at)
-            self._unrent(job, short)
+            self._engine.refuse_machines(job, short.until_at - self._state.ledger.epoch_at)
+            self._unrent(job, reasons.over_budget(short, usd))
             return
         speculates: dict[str, Any] = {}
         if move.speculates_until_s < math.inf:

@@ -16,9 +16,10 @@ from betimes.cluster.resources import PER_UNIT, Amounts, UnitDemand
 from betimes.cluster.tasks import JobTasks
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
+from betimes.service.machines.budgets import DAY
 from betimes.service.scheduling.engine_factory import pool_resource
 from betimes.service.scheduling.engine_job import wanted_of
-from betimes.service.scheduling.fleet_limits import LimitsOfFleet
+from betimes.service.scheduling.fleet_limits import LimitsOfFleet, Short, UserBudgets
 from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
@@ -164,13 +165,21 @@ def speculated() -> dict[str, Any]:
     return reason("speculated", text)
 
 
-def over_budget(user: str, budget_usd: float, spent_usd: float, usd: float, month: str) -> dict[str, Any]:
+def over_budget(found: Short, usd: float) -> dict[str, Any]:
     """Its user's budget does not allow for it."""
+    when = f"{'on' if found.period == DAY else 'in'} {found.name}"
     text = (
-        f"{user} has spent ${spent_usd:,.2f} of ${budget_usd:,.2f} on rented machines in {month}, and this would cost "
-        f"about ${usd:,.2f}"
+        f"{found.user} has spent ${found.spent_usd:,.2f} of ${found.budget_usd:,.2f} on rented machines {when}, and "
+        f"this would cost about ${usd:,.2f}"
     )
-    return reason("budget", text, user=user, budget_usd=budget_usd, spent_usd=spent_usd, usd=usd, month=month)
+    evidence = {"user": found.user, "budget_usd": found.budget_usd, "spent_usd": found.spent_usd, "usd": usd}
+    return reason("budget", text, **evidence, **{found.period: found.name})
+
+
+def budget_spent(found: Short) -> dict[str, Any]:
+    """Its user may use no rented machines for now, and the policy lets jobs share them."""
+    evidence = {"user": found.user, "budget_usd": found.budget_usd, "until_at": found.until_at}
+    return reason("budget", f"{found.text}; it waits until {instant(found.until_at)}", **evidence)
 
 
 def not_rented(type: str, text: str, again_s: float) -> dict[str, Any]:  # noqa: A002
@@ -317,7 +326,7 @@ class WaitReasons:
     def __init__(self, state: SchedulerState, engine: PolicyEngine, forecast: Forecast | None) -> None:
         self.forecast = forecast
         self._state, self._engine = state, engine
-        limits = LimitsOfFleet(state, engine)
+        limits = LimitsOfFleet(state, engine, UserBudgets(state, engine))
         rents = not engine.stands_by and (engine.shared_offers or engine.offers_for_jobs)
         self._no_more = limits.why_no_more() if rents else None
         self._lacks = dict[_Asked, _Lack | None]()  # a long queue asks for few different things
@@ -346,6 +355,8 @@ class WaitReasons:
             found = {**found, "text": text}
         if self._no_more is not None and job.rental is None and job.spec.rent != "never":
             found = {**found, "text": f"{found['text']}; nothing more is rented, since {self._no_more}"}
+        elif job.reason is not None and job.reason["code"] == "budget":
+            found = {**found, "text": f"{found['text']}; no machine is rented for it: {job.reason['text']}"}
         until_s = job.account.waits_until_s if job.account is not None and job.rental is None else None
         if until_s is None:
             return found

@@ -9,7 +9,7 @@ from typing import Any
 from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun, SuspendRun
-from betimes.service.scheduling.job import Job, Places, Preemption, nodes_held
+from betimes.service.scheduling.job import NODE_GOES, Job, Places, Preemption, nodes_held
 from betimes.service.scheduling.policy_engine import LEAST_END_S, PolicyEngine
 from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.state import SchedulerState
@@ -62,6 +62,12 @@ class Runs:
             self._state.effects.append(StopRun(RunId(job.job_id, run.number), job.spec.grace_s, why))
             if why == "cancelled":
                 self._expect_end(job)
+
+    def stop_for_now(self, job: Job, cause: str, grace_s: float, reason: dict[str, Any]) -> None:
+        """Stop a run that cannot stay where it is: its job is requeued."""
+        if job.run is not None:
+            self.log_stopping(job, NODE_GOES, cause, self._state.now_at + grace_s, reason)
+            self._state.effects.append(StopRun(RunId(job.job_id, job.run.number), grace_s, NODE_GOES))
 
     def suspend(self, job: Job, user: str) -> None:
         """Suspend a job's run, which keeps its units."""

@@ -26,7 +26,7 @@ from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.engine_job import wanted_for, wanted_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.fleet_limits import LimitsOfFleet
+from betimes.service.scheduling.fleet_limits import LimitsOfFleet, UserBudgets
 from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.jobs import Jobs
@@ -72,20 +72,21 @@ class Scheduler:
         state = self._state = SchedulerState(ledger, find_status, version)
         engine = self._engine = PolicyEngine(state, settings, is_compiled)
         runs = self._runs = Runs(state, engine)
-        self.jobs = Jobs(state, engine, runs)
+        budgets = UserBudgets(state, engine)
+        self.jobs = Jobs(state, engine, runs, budgets)
         sets = self._sets = TrialSets(state, engine, self.jobs, runs)
         self._learnt = LearntRuntimes(state, engine)
         self.policy = EngineRenewal(state, engine, self.jobs, sets)
         self.promises = BrokenPromises(state)
-        self.admission = Admission(state, engine, self.jobs)
+        self.admission = Admission(state, engine, self.jobs, budgets)
         self.edits = Edits(state, engine, self.jobs, self.admission, self.policy)
         self.reports = ReportHandling(state, engine, self.jobs, runs, sets, self.policy)
         self.nodes = Nodes(state, engine, self.jobs, runs, sets, self.policy)
         self.users = Users(state)
-        self.limits = LimitsOfFleet(state, engine)
+        self.limits = LimitsOfFleet(state, engine, budgets)
         self.maintenance = MaintenanceWindows(state, engine)
         self.machines = MachineRentals(state, engine, self.nodes)
-        self.rentals = JobRentals(state, engine, runs, self.nodes)
+        self.rentals = JobRentals(state, engine, runs, self.nodes, budgets)
         self.selection = MemberSelection(state, engine)
         self.planner = PlannerAnswers(state, engine)
         self._decisions = DecisionApplier(state, engine, runs, self.rentals, self.machines)
@@ -336,6 +337,7 @@ class Scheduler:
         self.jobs.admit_delayed()
         self._keep_limits()
         self.maintenance.end_passed()
+        self.jobs.keep_budgets()
         self.nodes.stop_in_time()
         self.nodes.retire_drained()
         self.machines.give_back_unmanaged()

@@ -513,11 +513,11 @@ class ServiceConfig:
         default=Budgets(),
         metadata=_told(
             "budget",
-            "The most that all rented machines may cost a day or a month, as in 50usd/day; and that a user's jobs may "
-            "cost a month on machines that are rented for them alone, as in ann=50, where * is each user else. By "
-            "default any amount. Repeatable.",
+            "The most that all rented machines may cost a day or a month, as in 50usd/day; and that they may cost for "
+            "a user's jobs, as in ann=20usd/day or ann=50 (a month), where * is each user else. By default any amount. "
+            "Repeatable.",
             lambda value: parse_budgets(_texts(value)),
-            "USD/day|USER=USD",
+            "[USER=]USD[/day|/month]",
         ),
     )
     most_machines: int | None = field(

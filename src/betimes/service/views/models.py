@@ -686,7 +686,7 @@ class FleetMove(View):
 
 
 class FleetView(View):
-    """What is rented now, USD an hour; beside a machine for each task, null: the policy does not plan in rounds."""
+    """What is rented now, USD an hour; beside a machine for each task, null: the policy rents none that tasks share."""
 
     policy: str
     machines: list[FleetMachine]

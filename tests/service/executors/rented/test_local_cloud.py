@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,6 +134,69 @@ def test_jobs_run_on_rented_machines_and_go_on_elsewhere_when_one_is_killed(at: 
     ):
         asyncio.run(made_up())
     asyncio.run(again(job))
+
+
+FIGHTS = """
+import os, pathlib, sys, time
+from betimes import progress
+here, job = pathlib.Path(sys.argv[1]), os.environ["BETIMES_JOB_ID"]
+kept, mine = here / f"steps-{job}", here / f"on-{job}"
+start = int(kept.read_text() or 0) if kept.exists() else 0
+for step in progress(range(start, 100_000), 100_000, start=start):
+    on = mine.read_text() if mine.exists() else job
+    others = [file for file in here.glob("on-*") if file != mine and file.read_text() == on]
+    time.sleep(0.3 if others else 0.1)
+    kept.write_text(f"{step + 1}")
+"""
+"""A job whose steps take three times as long while another one is on its machine, as the test notes it in files."""
+
+
+@pytest.mark.slow
+def test_jobs_that_fight_are_found_out_by_their_progress_and_kept_apart(
+    at: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("betimes.service.scheduling.beliefs.LEAST_ALONE_S", 5.0)
+    monkeypatch.setattr("betimes.service.scheduling.beliefs.LEAST_BESIDE_S", 3.0)
+    offers = at / "offers.toml"
+    offers.write_text('[[offers]]\ntype = "pair"\ncpu = 2\nmemory_gib = 2\nusd_per_h = 0.09\nboot_s = 0.5\n')
+    options = ServiceConfig(
+        state=at / "state",
+        machines=[Machine("here", "local", "cpu", 0.5, 8.0, 0.0)],
+        fleet="local",
+        cloud=str(offers),
+        policy="eva:t=1,profile=1h,period=2",
+        kernels=before_listening(),
+    )
+    script = at / "job.py"
+    script.write_text(FIGHTS)
+
+    async def main() -> list[str]:
+        async with running(options) as service, AsyncClient(service.url, service.token) as client:
+            command = [sys.executable, str(script), str(at)]
+            told = [
+                await client.submit(command=command, cpu=1, memory_gib=0.5, estimate_s=300.0, grace_s=1.0)
+                for _ in range(2)
+            ]
+            seen: list[str] = []
+            async with asyncio.timeout(5 * PATIENCE_S):
+                while seen != ["apart", "together", "apart"]:
+                    stories = [await client.job(one.job_id) for one in told]
+                    if all(story.job.status == "running" for story in stories):
+                        on = [story.runs[-1].places[0].node for story in stories]
+                        for story, machine in zip(stories, on, strict=True):
+                            (at / f"on-{story.job.job_id}").write_text(machine)
+                        how = "together" if len(set(on)) == 1 else "apart"
+                        seen += [how] if seen[-1:] != [how] else []
+                    await asyncio.sleep(0.1)
+            await client.cancel([one.job_id for one in told])
+            for one in told:
+                await client.wait(one.job_id, PATIENCE_S)
+            await client.give_back(now=True)
+            steps = [int((at / f"steps-{one.job_id}").read_text()) for one in told]
+            assert min(steps) > 10, "it went on where it was"
+            return seen
+
+    assert asyncio.run(main()) == ["apart", "together", "apart"]
 
 
 def test_a_fleet_and_made_up_nodes_are_not_mixed() -> None:

@@ -137,17 +137,19 @@ def _stop(pid: int) -> None:
     import signal
     import time
 
+    from betimes.service.executors.supervision import processes
+
+    ticks, by_s = processes.start_ticks(pid), time.monotonic() + PATIENCE_S
     try:
         os.kill(pid, signal.SIGTERM)
-        by_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < by_s:
-            os.kill(pid, 0)
-            time.sleep(LOOK_S)
     except ProcessLookupError:
         return
     except PermissionError:
         raise InputError(f"the service (pid {pid}) is another user's; stop it as that user") from None
-    raise ServiceError(f"the service (pid {pid}) has not stopped within {PATIENCE_S:g} s")
+    while processes.lives(pid, ticks):
+        if time.monotonic() > by_s:
+            raise ServiceError(f"the service (pid {pid}) has not stopped within {PATIENCE_S:g} s")
+        time.sleep(LOOK_S)
 
 
 def _print(found: FleetView, *, wide: bool) -> None:
