@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from betimes.policies.nodes.fitgpp import fitgpp
+from betimes.policies.nodes.heterogeneous_wfq import heterogeneous_wfq
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.packing import PACKING
 from betimes.policies.nodes.portfolio import portfolio_of
@@ -31,4 +32,7 @@ NODES_POLICIES: dict[str, NodesPolicy] = {
         *PACKING,
     )
 }
-NODES_POLICIES["portfolio"] = portfolio_of(NODES_POLICIES)
+NODES_POLICIES["portfolio"] = portfolio_of(dict(NODES_POLICIES))
+NODES_POLICIES[heterogeneous_wfq.name] = (
+    heterogeneous_wfq  # no member of a portfolio: there wfq is that for a pool
+)

@@ -34,6 +34,7 @@ def wanted_for(job_id: int, spec: JobSpec, runtime_estimate_s: float) -> JobRequ
         may_restart=spec.requeue,
         require=spec.required,
         by_family=spec.unit.by_family,
+        speeds=spec.unit.speeds,
         table=_row(spec.curve.speedup, spec.max_units) if is_table and isinstance(spec.curve, Curve) else (),
     )
 
