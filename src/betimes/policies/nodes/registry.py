@@ -13,7 +13,7 @@ from betimes.policies.nodes.victims import lowest_priority, lrtp, rand, youngest
 from betimes.policies.nodes.waiting import WAITING
 from betimes.policies.nodes.wfq_order import wfq_order
 
-NODES_POLICIES: dict[str, NodesPolicy] = {
+_POSSIBLE: dict[str, NodesPolicy] = {  # as members of a portfolio, for which `wfq` is that for a pool
     policy.name: policy
     for policy in (
         fifo,
@@ -32,7 +32,5 @@ NODES_POLICIES: dict[str, NodesPolicy] = {
         *PACKING,
     )
 }
-NODES_POLICIES["portfolio"] = portfolio_of(dict(NODES_POLICIES))
-NODES_POLICIES[heterogeneous_wfq.name] = (
-    heterogeneous_wfq  # no member of a portfolio: there wfq is that for a pool
-)
+_POSSIBLE["portfolio"] = portfolio_of(_POSSIBLE)
+NODES_POLICIES: dict[str, NodesPolicy] = {**_POSSIBLE, heterogeneous_wfq.name: heterogeneous_wfq}
