@@ -1,6 +1,6 @@
 """Gain of `wfq:...,heterogeneous=yes` on unlike machines: Gavel's jobs, with the throughputs that it published.
 
-    python benchmarks/bench_heterogeneous.py [--jobs 300] [--data FOLDER]
+    python benchmarks/bench_heterogeneous.py [--jobs 200] [--data FOLDER]
 
 FOLDER has `gpu/gavel_philly_seed0.csv.gz` and `gavel/gavel_throughputs.csv.gz`. A job's run time is that on a V100.
 """
@@ -23,7 +23,7 @@ from betimes.policies.nodes.hooks import NodesPolicy
 
 TYPES = ("v100", "p100", "k80")
 CLUSTER = Cluster("12 GPUs of each type", tuple(NodeGroup(name, 3, 4, 0, 0) for name in TYPES))
-CLASSES = "thresholds=20000+200000,weights=0.6+0.3+0.1"
+CLASSES = "thresholds=50000+500000,weights=0.6+0.3+0.1"
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -99,14 +99,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--jobs", type=int, default=300)
+    parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     given = parser.parse_args()
     chosen = parse_nodes_policy(f"wfq:{CLASSES},heterogeneous=yes")
     policies: dict[str, Any] = {
         "wfq, heterogeneous=yes": chosen,
         "the same, speeds unknown": blind(chosen),
-        "wfq-order": "wfq-order:first=20000,factor=10,W=1,backfill=skip-over",
+        "wfq-order": "wfq-order:first=50000,factor=10,W=0.9,backfill=skip-over",
         "fifo": "nodes:fifo",
         "easy": "easy",
     }

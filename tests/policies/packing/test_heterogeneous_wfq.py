@@ -20,7 +20,7 @@ from tests.reference.wfq import class_shares
 DATA = Path(__file__).parents[4] / "shared" / "data"
 TYPES = ("v100", "p100", "k80")
 CLASSES = "thresholds=100,weights=0.75+0.25"
-POLICY = f"wfq:{CLASSES},heterogeneous=yes,period=10"
+POLICY = f"wfq:{CLASSES},heterogeneous=yes,period=10,turn=10"
 
 
 def wishes(group, speed, capacity, weights, units=1) -> Wishes:
@@ -184,7 +184,7 @@ def jobs_of(run_s, v100, k80, submit_s=0.0):
 
 def test_each_runs_where_it_gains_most() -> None:
     jobs = jobs_of([100.0, 100.0], [1.0, 1.0], [0.25, 1.0])
-    found = betimes.simulate(jobs, "wfq:weights=1,heterogeneous=yes,period=10", cluster=UNLIKE).jobs
+    found = betimes.simulate(jobs, "wfq:weights=1,heterogeneous=yes,period=10,turn=10", cluster=UNLIKE).jobs
     assert found.finish_s.tolist() == [100, 100]
 
 
@@ -193,6 +193,17 @@ def test_a_job_that_is_alone_moves_to_the_quick_machine() -> None:
     jobs = jobs_of([40.0, 100.0], [1.0, 1.0], [0.125, 0.25])
     found = betimes.simulate(jobs, "wfq:weights=1,heterogeneous=yes,period=50", cluster=UNLIKE).jobs
     assert found.finish_s.tolist() == [40, 137.5]
+
+
+def test_a_turn_lasts() -> None:
+    """The first until 40 s, the second until 90 (at 80 both are owed alike, and who runs stays), then until 130 and 170.
+
+    The first is done at 190 s, as that round begins, and the second goes on at 200 s.
+    """
+    jobs = jobs_of([60.0, 100.0], [0.6, 1.0], [np.nan, np.nan])
+    one = Cluster("one", (NodeGroup("v100", 1, 1, 0, 0), NodeGroup("other", 1, 0, 1, 0)))
+    text = "wfq:thresholds=60,weights=0.5+0.5,heterogeneous=yes,period=10,turn=40"
+    assert betimes.simulate(jobs, text, cluster=one).jobs.finish_s.tolist() == [190, 210]
 
 
 def test_classes_take_turns_by_weight() -> None:
@@ -221,6 +232,7 @@ def test_on_machines_of_one_family_it_is_wfq_itself(machines: dict[str, object])
         ("wfq:weights=0.5+0.5,thresholds=1+2,heterogeneous=yes", "2 given for 3 classes"),
         ("wfq:heterogeneous=maybe", "'maybe' is none of yes"),
         ("wfq:heterogeneous=yes,period=0", "parameter period: 0 is not between 1"),
+        ("wfq:heterogeneous=yes,turn=-1", "parameter turn: -1 is not between 0"),
     ],
 )
 def test_bad_parameters(policy: str, message: str) -> None:

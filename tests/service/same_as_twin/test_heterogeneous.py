@@ -18,9 +18,11 @@ from tests.service.served_traces import serve_trace
 CLUSTER = Cluster("unlike", (NodeGroup("quick", 1, 0, 4, 32), NodeGroup("slow", 2, 0, 3, 32)))
 
 
-@pytest.mark.parametrize("policy", ["wfq:thresholds=8000,weights=0.7+0.3,heterogeneous=yes,period=300"])
+@pytest.mark.parametrize(
+    "policy", ["wfq:thresholds=8000,weights=0.7+0.3,heterogeneous=yes,period=300,turn=900"]
+)
 def test_unlike_machines(policy: str, tmp_path: Path) -> None:
-    specs, submit_s = jobs_of(30, 1, gap_s=900.0)
+    specs, submit_s = jobs_of(16, 1, gap_s=900.0)
     rng = np.random.default_rng(1)
     specs = [
         spec.model_copy(

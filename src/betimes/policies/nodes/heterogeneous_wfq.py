@@ -25,7 +25,22 @@ HETEROGENEOUS = Parameter(
     "yes",
     choices=("yes",),
 )
-PERIOD = Parameter("period", "seconds between two rounds", 360.0, low=1.0, high=1e6, is_duration=True)
+PERIOD = Parameter(
+    "period",
+    "on nodes: seconds between two rounds; a job starts, and gets what is free, in the next one",
+    60.0,
+    low=1.0,
+    high=1e6,
+    is_duration=True,
+)
+TURN = Parameter(
+    "turn",
+    "on nodes: seconds that a job runs for its share before another has its turn",
+    360.0,
+    low=0.0,
+    high=1e6,
+    is_duration=True,
+)
 THRESHOLDS = "thresholds"
 NO_THRESHOLDS = (Fraction(3600), Fraction(36_000))
 
@@ -47,7 +62,8 @@ def _turns(values: dict[str, Value | None], cluster: Cluster) -> Planner:
         thresholds = ()
     ends = increasing(thresholds)
     parts = class_weights(values, len(ends) + 1)
-    return Turns((*ends, math.inf), [float(part) for part in parts], float(cast("float", values["period"])))
+    period_s, turn_s = (float(cast("float", values[each.name])) for each in (PERIOD, TURN))
+    return Turns((*ends, math.inf), [float(part) for part in parts], period_s, turn_s)
 
 
 heterogeneous_wfq = NodesPolicy(
@@ -55,7 +71,7 @@ heterogeneous_wfq = NodesPolicy(
     summary="Classes of jobs by size share nodes of several families by weight, each job where it is fast.",
     question="Which trade-off between speed, fairness and predictability do you want, where machines differ?",
     paper="PCS (OSDI 2024), section 4, by the program of Gavel (OSDI 2020)",
-    parameters=(*_parameters(), HETEROGENEOUS, PERIOD),
+    parameters=(*_parameters(), HETEROGENEOUS, PERIOD, TURN),
     planner=_turns,
     rents_nothing=True,
 )
@@ -70,7 +86,7 @@ def where_alike(policy: str, families: Collection[str]) -> str:
     if name != wfq.name or len(families) > 1 or not asks_for_it(rest):
         return policy
     parts = {part: part.partition("=")[0].strip() for part in rest.split(",")}
-    own = [part for part, named in parts.items() if named in (HETEROGENEOUS.name, PERIOD.name)]
+    own = [part for part, named in parts.items() if named in (HETEROGENEOUS.name, PERIOD.name, TURN.name)]
     parsed(f"{name}:{','.join(own)}", {name: heterogeneous_wfq}, NodesPolicy)
     kept = [part for part in parts if part not in own]
     return f"{name}:{','.join(kept)}" if kept else name

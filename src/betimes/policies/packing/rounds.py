@@ -152,6 +152,7 @@ class Rounds:
             for each in machines
             if each.offer in self._differing
         }
+        family_of = {each.machine: each.family for each in snapshot.machines}
         tasks, reports = list[Task](), dict[int, float]()
         # Machines that a job is leaving: the throughput next to its tasks is temporary, so reports there do not count.
         left = {place.machine for job in snapshot.jobs if _is_going(job) for place in job.places}
@@ -171,6 +172,8 @@ class Rounds:
                 if type_of
                 else 1.0
             )
+            if job.speeds and places:
+                speed *= min(job.speeds[family_of[at]] for at in places)
             can_move, pause_s = _can_move(job), job.launch_s + job.stop_s + job.init_s
             shows = (
                 job.launched and job.speed > 0.0 and not any(place.machine in left for place in job.places)

@@ -204,17 +204,22 @@ class _Program:
 class Turns:
     """Jobs take turns on families of machines by the shares of `type_shares`; period_s: of a round.
 
-    What a job is owed on a family grows by its share, and shrinks while it runs there for that; who is owed most runs.
-    Room that is left goes to the other jobs, those that run first, then in order of submission. A job runs on one
-    family at a time.
+    What a job is owed on a family grows by its share, and shrinks while it runs there for that; who is owed most runs,
+    for turn_s at least. Room that is left goes to the other jobs, those that run first, then in order of submission. A
+    job runs on one family at a time.
     """
 
-    def __init__(self, thresholds: Sequence[float], weights: Sequence[float], period_s: float) -> None:
-        self.thresholds, self.weights, self.period_s = np.array(thresholds), np.array(weights), period_s
+    def __init__(
+        self, thresholds: Sequence[float], weights: Sequence[float], period_s: float, turn_s: float
+    ) -> None:
+        self.thresholds, self.weights = np.array(thresholds), np.array(weights)
+        self.period_s, self.turn_s = period_s, turn_s
         self._class: dict[int, int] = {}  # by seq, as those below
         self._shares: dict[int, Floats] = {}
         self._owed: dict[int, Floats] = {}
-        self._won: dict[int, int] = {}  # the family on which a job runs for its share
+        self._won: dict[
+            int, tuple[int, float]
+        ] = {}  # the family on which a job runs for its share, and since when
         self._solved_for: Any = None
         self._asked_s = 0.0
 
@@ -230,7 +235,7 @@ class Turns:
         }
         self._look(snapshot, machines)
         elapsed_s, self._asked_s = snapshot.now_s - self._asked_s, snapshot.now_s
-        for seq, family in self._won.items():
+        for seq, (family, _) in self._won.items():
             if seq in self._owed:
                 self._owed[seq][family] -= elapsed_s
         for seq, share in self._shares.items():
@@ -293,7 +298,7 @@ class Turns:
             else:
                 movable.append(job)
         places: dict[int, tuple[Place, ...]] = {}
-        won: dict[int, int] = {}
+        won: dict[int, tuple[int, float]] = {}
 
         def put(job: JobSnapshot, family: int) -> bool:
             stays = job.places and family_of[job.places[0].machine] == family
@@ -311,6 +316,7 @@ class Turns:
 
         turns = [
             (
+                not self._has_its_turn(job, family, family_of, snapshot.now_s),
                 -float(self._owed[job.seq][family] + share * self.period_s),
                 _is_elsewhere(job, family, family_of),
                 job.seq,
@@ -321,9 +327,10 @@ class Turns:
             for family, share in enumerate(self._shares[job.seq].tolist())
             if share > 0.0
         ]
-        for *_, family, job in sorted(turns, key=lambda turn: turn[:4]):
+        for *_, family, job in sorted(turns, key=lambda turn: turn[:5]):
             if job.seq not in places and put(job, family):
-                won[job.seq] = family
+                before, since_s = self._won.get(job.seq, (-1, 0.0))
+                won[job.seq] = family, since_s if before == family else snapshot.now_s
         for job in sorted(movable, key=lambda each: (each.phase != JobPhase.RUNS, each.seq)):
             if job.seq in places:
                 continue
@@ -344,6 +351,10 @@ class Turns:
             elif job.phase == JobPhase.WAITS and found:
                 decisions.append(Bind(job.job, found))
         return decisions
+
+    def _has_its_turn(self, job: JobSnapshot, family: int, family_of: dict[int, int], now_s: float) -> bool:
+        on, since_s = self._won.get(job.seq, (-1, 0.0))
+        return on == family and now_s - since_s < self.turn_s and not _is_elsewhere(job, family, family_of)
 
 
 def _least(one: dict[int, Amounts], other: dict[int, Amounts]) -> dict[int, Amounts]:
