@@ -14,8 +14,9 @@ MEANT = {
     "stdin": "What its command reads from standard input, as text. By default nothing.",
     "curve": "How much faster on more units: linear (the default), amdahl:F, power:A, or measured.",
     "demand": "What a unit needs on machines of a family instead, under a policy for nodes: tables by family, with "
-    "`gpu`, `cpu` and `memory`. The job then runs only on the families that are named; what one leaves out is what "
-    "the job says beside it.",
+    "`gpu`, `cpu` and `memory`, and with `speed`: how fast the job works there, if its run time is that at speed 1. "
+    "The job then runs only on the families that are named; what one leaves out is what the job says beside it, and "
+    "speed 1.",
     "steps": "Instead of `estimate`, with `step`: how many steps it takes.",
     "labels": "Labels, to find it by.",
     "resources": "So many of what the service counts besides machines, such as licences: a table by name.",

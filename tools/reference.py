@@ -169,7 +169,7 @@ def _job_values(name: str, schema: dict[str, Any]) -> str:
     if high is not None:
         bounds = f"{'above' if 'exclusiveMinimum' in choice else 'from'} {low:,.0f} to {high:,.0f}"
     if name == "demand":
-        return f"tables by family, at most {schema['maxProperties']}, of `gpu`, `cpu` and `memory`"
+        return f"tables by family, at most {schema['maxProperties']}, of `gpu`, `cpu`, `memory` and `speed`"
     if name == "curve":
         return f"text, or a table `speedup` of units and speed-ups; {', '.join(FORMULAS)}"
     if name == "units":

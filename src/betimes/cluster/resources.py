@@ -96,11 +96,12 @@ class UnitDemand:
     """The demand of a unit.
 
     by_family: sorted by family. If not empty, the job runs on these families only, and `everywhere` means nothing
-    (spec/eva.md 2.1).
+    (spec/eva.md 2.1). speeds: how fast it works there, in the same order; empty: 1 on all.
     """
 
     everywhere: Natural
     by_family: tuple[tuple[str, Natural], ...] = ()
+    speeds: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         """As in `1 GPU, 4 cores, 10 GiB`."""
@@ -121,6 +122,11 @@ class UnitDemand:
             return demand_amounts(*self.everywhere)
         gpu, cpu, memory = (max(needed[at] for _, needed in self.by_family) for at in range(3))
         return demand_amounts(gpu, cpu, memory)
+
+    def speed_on(self, family: str) -> float:
+        """How fast the job works on a family; 1 where nothing is said."""
+        named = (name for name, _ in self.by_family)
+        return next((speed for name, speed in zip(named, self.speeds, strict=False) if name == family), 1.0)
 
     def amounts_on(self, family: str) -> Amounts | None:
         """The same in whole numbers, rounded up."""

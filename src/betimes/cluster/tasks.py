@@ -100,7 +100,8 @@ class JobTasks:
     """One job as tasks: `count` of them for its `units`; the first ones have `units_each`, the others one less.
 
     demand: what each task needs, whatever it has, in whole numbers. by_family: the same on each family on which the job
-    can run, where that depends on it; then `demand` is the least of any.
+    can run, where that depends on it; then `demand` is the least of any. speeds: how fast the job works on each of
+    these families, empty: 1 on all.
     """
 
     units: int
@@ -109,6 +110,7 @@ class JobTasks:
     demand: Amounts
     together: int  # units that the roomiest node holds
     by_family: tuple[tuple[str, Amounts], ...] = ()
+    speeds: tuple[float, ...] = ()
 
     def demand_on(self, family: str) -> Amounts | None:
         """Each task's demand on machines of a family; null: it cannot run there."""
@@ -172,6 +174,7 @@ def job_tasks(unit: UnitDemand, units: int, units_per_task: int, rooms: tuple[Ro
         _amounts(made.demand[0].tolist()),
         int(made.together[0]),
         each,
+        unit.speeds,
     )
 
 

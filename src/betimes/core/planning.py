@@ -64,6 +64,8 @@ class JobSnapshot(NamedTuple):
     stop_s: float  # and until it has left
     profiled: bool = True  # its throughput alone is known
     by_family: ByFamily = ()  # where it is not empty, `demand` is the least of any family
+    speeds: tuple[float, ...] = ()  # on each of `Cluster.families`, where `by_family` is not empty
+    work_s: float = 0.0  # the whole job's, as believed: seconds on one unit
 
     def demand_on(self, family: int) -> tuple[int, int, int] | None:
         """Each task's demand on a family, by its place among `Cluster.families`; None: it cannot run there."""

@@ -7,6 +7,7 @@ from typing import Literal
 from betimes.errors import InputError, PolicyError, did_you_mean
 from betimes.policies import NODES_POLICIES, POLICIES, ChosenPolicy, Policy
 from betimes.policies.loading import load_policy
+from betimes.policies.nodes.heterogeneous_wfq import asks_for_it, heterogeneous_wfq
 from betimes.policies.nodes.hooks import NodesPolicy
 
 Engine = Literal["pool", "nodes"]
@@ -52,7 +53,7 @@ def named_engine(policy: str) -> tuple[Engine | None, str]:
     for engine in (POOL, NODES):
         if policy.startswith(f"{engine}:"):
             rest = policy.removeprefix(f"{engine}:")
-            if engine not in engines_of(rest):
+            if engine not in homes_of(rest):
                 raise PolicyError(
                     f"policy {policy}: there is no {rest} for {engine}; `betimes policies` lists all"
                 )
@@ -61,6 +62,13 @@ def named_engine(policy: str) -> tuple[Engine | None, str]:
 
 
 def engines_of(policy: str | AnyChosen) -> tuple[Engine, ...]:
+    """The engines that may run a policy whose text names none, the pool first; raises PolicyError for none."""
+    if isinstance(policy, str) and policy.strip().partition(":")[0] == heterogeneous_wfq.name:
+        return (NODES,) if asks_for_it(policy.partition(":")[2]) else (POOL,)
+    return homes_of(policy)
+
+
+def homes_of(policy: str | AnyChosen) -> tuple[Engine, ...]:
     """The engines for which a policy exists, the pool first; raises PolicyError for none."""
     if isinstance(policy, ChosenPolicy):
         return (NODES,) if isinstance(policy.policy, NodesPolicy) else (POOL,)

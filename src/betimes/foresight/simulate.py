@@ -20,6 +20,7 @@ from betimes.kernels import Floats, Ints
 from betimes.outcome import IntervalColumns, JobState, Result
 from betimes.policies import ChosenPolicy, Policy, parse_policy
 from betimes.policies.hooks import ASK
+from betimes.policies.nodes.heterogeneous_wfq import where_alike
 from betimes.twin.noted_cluster import noted_cluster
 from betimes.twin.options import SimulationOptions
 from betimes.twin.pool.simulation import Simulation, fit
@@ -53,6 +54,8 @@ def simulate(
     options = SimulationOptions.of(options, **fields)
     noted = options.cluster is None and noted_cluster(workload) is not None
     because = f"{workload.name} was generated for nodes" if noted else ""
+    families = () if options.cluster is None else options.cluster.families
+    policy = where_alike(policy, families) if isinstance(policy, str) else policy
     if engine_for(policy, options.engine, because, cluster=options.cluster is not None) == POOL:
         chosen = parse_policy(policy) if isinstance(policy, str) else policy
         return _simulate_pool(workload, chosen, options, warn or _keep_quiet, progress)  # pyright: ignore[reportArgumentType]  # the engine is the policy's

@@ -1,5 +1,7 @@
 """A unit's demand on each family of machines: columns `gpu.FAMILY`, `cpu.FAMILY` and `memory_gib.FAMILY`.
 
+Columns `speed.FAMILY` have how fast the job works there: its run time is that at speed 1, as where none is given.
+
 A job with all of them empty has the demand of its columns `gpu`, `cpu` and `memory_gib` on all machines. Else it runs
 only on the families with a non-empty column; a resource that they leave out there is that of the column without a
 family, or none. Source: spec/eva.md 2.1, a vector a family, or one for all.
@@ -27,6 +29,7 @@ SAME_IN_A_POOL = (
     "out"
 )
 _ANY = "any"
+SPEED = "speed"
 _UNKNOWN = (np.nan,) * len(DEMANDS)
 
 
@@ -35,12 +38,13 @@ class FamilyDemands:
     """The demands of the jobs, by row of the workload, that have separate demands for families.
 
     `rows` (m,) in order; `amounts` (m, families, 3): GPUs, cores and GiB of a unit, NaN on families where the job
-    cannot run. `families` are those that the columns name.
+    cannot run; `speeds` (m, families). `families` are those that the columns name.
     """
 
     rows: NDArray[np.intp]
     families: tuple[str, ...]
     amounts: Floats
+    speeds: Floats
 
     def on(self, families: tuple[str, ...]) -> Floats:
         """(m, families, 3) the same for these families; NaN for one that no column names."""
@@ -48,6 +52,14 @@ class FamilyDemands:
         for at, family in enumerate(families):
             if family in self.families:
                 found[:, at] = self.amounts[:, self.families.index(family)]
+        return found
+
+    def speeds_on(self, families: tuple[str, ...]) -> Floats:
+        """(m, families) the speeds on these families; 1 on one that no column names."""
+        found = np.ones((len(self.rows), len(families)))
+        for at, family in enumerate(families):
+            if family in self.families:
+                found[:, at] = self.speeds[:, self.families.index(family)]
         return found
 
     def named(self, at: int) -> list[str]:
@@ -59,13 +71,14 @@ class FamilyDemands:
 def family_of_column(name: str) -> str | None:
     """The family in a column's name; null: the column is no demand on a family."""
     resource, dot, family = name.partition(".")
-    return family if resource in DEMANDS and dot and family else None
+    return family if resource in (*DEMANDS, SPEED) and dot and family else None
 
 
 def family_demands(workload: Workload) -> FamilyDemands | None:
     """The demands by family of a workload; null where no job has any.
 
-    Raises InputError, naming job and field, for anything but a number of 0 or more, and for a demand of nothing.
+    Raises InputError, naming job and field, for anything but a number of 0 or more, and for a demand of nothing. On a
+    family on which its speed is 0 a job cannot run.
     """
     families = tuple(sorted({family for name in workload.extra if (family := family_of_column(name))}))
     if not families:
@@ -75,11 +88,21 @@ def family_demands(workload: Workload) -> FamilyDemands | None:
         for resource, name in enumerate(DEMANDS):
             if f"{name}.{family}" in workload.extra:
                 given[:, at, resource] = _numbers(workload, f"{name}.{family}")
-    runs = (~np.isnan(given)).sum(axis=2) > 0
-    rows = np.flatnonzero(runs.sum(axis=1))
+    speeds = np.full(given.shape[:2], np.nan)
+    for at, family in enumerate(families):
+        if f"{SPEED}.{family}" in workload.extra:
+            speeds[:, at] = _numbers(workload, f"{SPEED}.{family}")
+    named = ((~np.isnan(given)).sum(axis=2) > 0) | ~np.isnan(speeds)
+    rows = np.flatnonzero(named.any(axis=1))
     if not len(rows):
         return None
-    given, runs = given[rows], runs[rows]
+    runs = named & (speeds != 0.0)
+    if len(nowhere := rows[~runs[rows].any(axis=1)]):
+        raise InputError(
+            f"{workload.name}: job {workload.job_id[nowhere[0]]}, fields {SPEED}.FAMILY: 0 on every family that is "
+            "named, so that it can run nowhere; give one of them a speed, or leave them empty"
+        )
+    given, runs, speeds = given[rows], runs[rows], speeds[rows]
     plain = np.nan_to_num(np.stack([getattr(workload, name)[rows] for name in DEMANDS], axis=1))
     amounts = np.where(np.isnan(given), plain[:, None, :], given)
     nothing = np.argwhere(runs & (amounts == 0).all(axis=2))
@@ -90,7 +113,7 @@ def family_demands(workload: Workload) -> FamilyDemands | None:
             "gpu, cpu or memory_gib above 0 on a family where any is given; leave it empty where the job cannot run"
         )
     amounts[~runs] = np.nan
-    return FamilyDemands(rows, families, amounts)
+    return FamilyDemands(rows, families, amounts, np.where(np.isnan(speeds), 1.0, speeds))
 
 
 def family_columns(

@@ -11,7 +11,14 @@ from betimes.cluster import Offer
 from betimes.errors import PolicyError
 from betimes.policies import NODES_POLICIES, POLICIES
 from betimes.service.engines.named_policies import check_live
-from tests.service.same_as_twin import test_planners, test_rents, test_specifications, test_ticks, test_traces
+from tests.service.same_as_twin import (
+    test_heterogeneous,
+    test_planners,
+    test_rents,
+    test_specifications,
+    test_ticks,
+    test_traces,
+)
 
 OF_A_POOL = (test_traces.test_pool_policies,)
 ON_NODES = (
@@ -20,6 +27,7 @@ ON_NODES = (
     test_rents.test_a_thousand_jobs,
     test_ticks.test_the_same_rents_at_ticks,
     test_planners.test_the_same_plans,
+    test_heterogeneous.test_unlike_machines,
 )
 OFFER = Offer(type="c2", cpu=2, memory_gib=8, usd_per_h=0.1)
 

@@ -225,6 +225,7 @@ def _replayed(chosen: ServiceConfig, trace: str, units: int | None, jobs: int | 
 
     from betimes.cli.simulate.sources import GENERATED_UNITS, is_generated, read
     from betimes.cluster import read_cluster
+    from betimes.policies.nodes.heterogeneous_wfq import where_alike
     from betimes.service.runtime.replay import Arrivals, cluster_for, machines_for
     from betimes.service.startup.bootstrap import DEFAULT_POLICY
 
@@ -238,7 +239,8 @@ def _replayed(chosen: ServiceConfig, trace: str, units: int | None, jobs: int | 
     cluster = cluster_for(units or workload.machine_units, cluster)
     if jobs is not None:
         workload = workload[:jobs]
-    arrivals = Arrivals(workload, cluster, chosen.policy or DEFAULT_POLICY)
+    policy = where_alike(chosen.policy or DEFAULT_POLICY, cluster.families)
+    arrivals = Arrivals(workload, cluster, policy)
     return replace(chosen, machines=machines_for(cluster), arrivals=arrivals)
 
 

@@ -36,7 +36,7 @@ def policies(
     import sys
     from contextlib import redirect_stdout
 
-    from betimes.foresight.engines import engine_for, engines_of, named_engine
+    from betimes.foresight.engines import engine_for, homes_of, named_engine
     from betimes.outcome import to_json
     from betimes.policies import NODES_POLICIES, POLICIES, parse_nodes_policy, parse_policy
 
@@ -53,7 +53,7 @@ def policies(
     with redirect_stdout(sys.stderr):  # a user's file may print
         named, plain = named_engine(name)
         both = engine == "auto" and named is None
-        homes = engines_of(plain) if both else (engine_for(name, engine),)
+        homes = homes_of(plain) if both else (engine_for(name, engine),)
         chosen = [(each, (parse_policy if each == "pool" else parse_nodes_policy)(plain)) for each in homes]
     if as_json:
         print(to_json(_described(chosen[0][1].policy, chosen[0][1].source, chosen[0][0])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,9 @@ def study(
     """
     from betimes.outcome import parse_measure
 
-    chosen, engines = chosen_policies(policies, flags, several=several)
+    options = flags.options(timeline=timeline)
+    families = () if options.cluster is None else options.cluster.families
+    chosen, engines = chosen_policies(policies, flags, families, several=several)
     used = tuple(dict.fromkeys(engines.values()))
     if "nodes" in used and flags.fair is not None:
         raise InputError(
@@ -50,7 +52,6 @@ def study(
         )
     if flags.load is not None and not (flags.load > 0 and math.isfinite(flags.load)):
         raise InputError(f"--load {flags.load:g}: the offered load is a number above 0, such as 0.8")
-    options = flags.options(timeline=timeline)
     for engine in used:
         options.check(engine)
     wanted = Study(
@@ -181,14 +182,15 @@ def _bar(run: Run, names: list[str]) -> str:
 
 
 def chosen_policies(
-    text: str, flags: SimulationFlags, *, several: bool
+    text: str, flags: SimulationFlags, families: Collection[str], *, several: bool
 ) -> tuple[dict[str, AnyChosen], dict[str, Engine]]:
-    """The policies that an option names, and the engine of each, by name.
+    """The policies that an option names, and the engine of each, by name; families: of the cluster's machines.
 
     Raises PolicyError for unknown ones, one named twice, or one that is for the other engine.
     """
     from betimes.foresight.engines import NODES, engine_for, named_engine
     from betimes.policies import parse_nodes_policy, parse_policy, split_policies
+    from betimes.policies.nodes.heterogeneous_wfq import where_alike
 
     engine, cluster, file = flags.engine, flags.cluster, flags.file
     for_nodes = engine == "auto" and cluster is None and is_for_nodes(file)
@@ -201,7 +203,7 @@ def chosen_policies(
     chosen: dict[str, AnyChosen] = {}
     engines: dict[str, Engine] = {}
     with redirect_stdout(sys.stderr):  # a user's file may print
-        for one in texts:
+        for one in (where_alike(text, families) for text in texts):
             found = engine_for(one, engine, because, cluster=cluster is not None)
             policy = parse_nodes_policy(one) if found == NODES else parse_policy(one)
             name = f"{found}:{policy}" if named_engine(one)[0] else str(policy)

@@ -109,7 +109,7 @@ class Need:
 
 
 class TaskDemand:
-    """The demand of each task of a job on machines of one family.
+    """The demand of each task of a job on machines of one family, and its speed there.
 
     Not in the order of `Need`: Numba would take this record, as a prefix of `Need`, for the other.
     """
@@ -117,6 +117,7 @@ class TaskDemand:
     memory: int  # MiB
     cpu: int  # thousandths of a core
     gpu: int  # thousandths
+    speed: float  # work a second; a job's run time is that at speed 1
 
 
 class Residence(Placement):

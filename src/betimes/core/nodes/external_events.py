@@ -16,6 +16,7 @@ from betimes.core.nodes.holders import add_holder, is_owed
 from betimes.core.nodes.log import note
 from betimes.core.nodes.machines.rented import expect, note_vacated
 from betimes.core.nodes.queue import remove
+from betimes.core.nodes.rates import speed_of
 from betimes.core.nodes.timers import OPENS, clear_job_timer, set_job_timer
 from betimes.core.nodes.transitions import (
     drop_placement,
@@ -112,7 +113,7 @@ def hold(state: NodesState, slot: int, count: int) -> None:
         count_running(state, slot, 1)
     add_holder(state, slot)
     if need.vacate_at == math.inf:
-        set_to_work(state, slot, 1.0, state.progress[slot].since)
+        set_to_work(state, slot, speed_of(state, slot), state.progress[slot].since)
     set_job_timer(state, slot)
     state.cluster[0].changed += 1
 

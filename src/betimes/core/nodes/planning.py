@@ -142,6 +142,7 @@ def _jobs(
         accounts["row"],
         jobs["seq"],
         jobs["submit_s"],
+        jobs["size_s"] * jobs["max_units"],
         left_s,
         rates,
         *(needs[name] for name in (*_NEED, *_DELAYS)),
@@ -150,9 +151,9 @@ def _jobs(
     placements = list(zip(*(placed_on[name].tolist() for name in ("node", "tasks", "follows")), strict=True))
     found = list[JobSnapshot]()
     nowhere: tuple[Place, ...] = ()
-    by_family: dict[int, ByFamily] = {0: ()}
+    by_family: dict[int, tuple[ByFamily, tuple[float, ...]]] = {0: ((), ())}
     for values in zip(*(column.tolist() for column in columns), strict=True):
-        slot, row, seq, submit_s, left, rate, holder, bound, placed, vacate_at, *rest = values
+        slot, row, seq, submit_s, work_s, left, rate, holder, bound, placed, vacate_at, *rest = values
         tasks, gpu, cpu, memory, first, launched, launch_s, init_s, stop_s = rest
         if first not in by_family:
             by_family[first] = _by_family(state, first)
@@ -179,17 +180,20 @@ def _jobs(
                 launch_s,
                 init_s,
                 stop_s,
-                by_family=by_family[first],
+                by_family=by_family[first][0],
+                speeds=by_family[first][1],
+                work_s=work_s,
             )
         )
     return found
 
 
-def _by_family(state: NodesState, first: int) -> ByFamily:
-    """A task's demand on each family, from the rows of `State.demands` at `first`; None where it cannot run."""
+def _by_family(state: NodesState, first: int) -> tuple[ByFamily, tuple[float, ...]]:
+    """A task's demand on each family, from `State.demands[first]` on, None where it cannot run; and its speed there."""
     rows = _plain(state.demands)[first : first + int(state.cluster[0].families)]
     amounts = zip(*(rows[name].tolist() for name in ("gpu", "cpu", "memory")), strict=True)
-    return tuple(None if cpu >= NOWHERE else (gpu, cpu, memory) for gpu, cpu, memory in amounts)
+    demands = tuple(None if cpu >= NOWHERE else (gpu, cpu, memory) for gpu, cpu, memory in amounts)
+    return demands, tuple(rows["speed"].tolist())
 
 
 def _places(placements: Sequence[tuple[int, int, int]], first: int) -> tuple[Place, ...]:

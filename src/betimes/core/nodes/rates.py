@@ -1,7 +1,8 @@
 """The speed of a job on its machines, next to its neighbours there: only residents of changed machines are looked at.
 
-The speed of a task is that of its workload on the hardware, times its speeds next to each of the others on its node;
-a job works at the speed of its slowest task. Source: Eva (EuroSys'25), sections 4.2 and 4.3; spec/eva.md 1.2 and 2.4.
+The speed of a task is that of its workload on the hardware, and that of its job on the machine's family, times its
+speeds next to each of the others on its node; a job works at the speed of its slowest task. Source: Eva (EuroSys'25),
+sections 4.2 and 4.3; spec/eva.md 1.2 and 2.4.
 """
 
 from __future__ import annotations
@@ -19,16 +20,21 @@ from betimes.kernels import kernel
 def speed_of(state: NodesState, slot: int) -> float:
     """The speed of a job on the nodes that it holds; alone on machines of the reference it is 1."""
     need = state.needs[slot]
-    if need.workload < 0 or (len(state.interference) == 0 and len(state.hardware) == 0):
+    has_workload = need.workload >= 0 and (len(state.interference) > 0 or len(state.hardware) > 0)
+    if not has_workload and need.demands == 0:
         return 1.0
+    if need.rented > 0:  # for the job alone
+        return (
+            1.0 if need.demands == 0 else state.demands[need.demands + state.offers[need.offer].family].speed
+        )
     slowest, at = math.inf, need.placed
     while at >= 0:
         placement = state.placements[at]
         machine = state.machines[placement.node]
-        speed = 1.0
-        if len(state.hardware) > 0 and machine.offer >= 0:
-            speed = state.hardware[need.workload, machine.offer]
-        if len(state.interference) > 0:
+        speed = 1.0 if need.demands == 0 else state.demands[need.demands + machine.family].speed
+        if has_workload and len(state.hardware) > 0 and machine.offer >= 0:
+            speed *= state.hardware[need.workload, machine.offer]
+        if has_workload and len(state.interference) > 0:
             speed *= _beside(state, slot, machine.residents)
         slowest = min(slowest, speed)
         at = placement.follows

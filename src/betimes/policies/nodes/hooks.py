@@ -99,6 +99,7 @@ class NodesPolicy:
     planner: Callable[[dict[str, Value | None], Cluster], Planner] | None = (
         None  # decides instead of the passes
     )
+    rents_nothing: bool = False  # its planner leaves machines on offer alone
     members: Callable[[dict[str, Value | None]], Sequence[Member]] | None = None  # policies that take turns
     unproven: Path | None = None  # the file that `loading.mark_proven` creates
 
@@ -183,8 +184,11 @@ class NodesPolicy:
 
     def shares_rented(self, values: dict[str, Value | None]) -> bool:
         """Whether it rents machines that jobs share."""
-        hooks = [(each.policy.planner, each.policy.provision) for each in self.in_turn(values)]
-        return any(hook is not None for each in hooks for hook in each)
+        return any(
+            each.policy.provision is not None
+            or (each.policy.planner is not None and not each.policy.rents_nothing)
+            for each in self.in_turn(values)
+        )
 
     def plans(self, values: dict[str, Value | None]) -> bool:
         """Whether it, or a member that takes turns, plans in rounds with these parameters."""
@@ -258,6 +262,8 @@ class NodesPolicy:
             first, *others = [each.policy.params(each.values) for each in self.in_turn(values)]
             room = max(len(params) for params in (first, *others))
             return np.append(first, np.zeros(room - len(first)))
+        if self.planner is not None:  # which has its own
+            return np.zeros(1)
         return np.array(
             [_number(parameter, values[parameter.name]) for parameter in self.parameters] or [0.0]
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from betimes.policies.nodes.fitgpp import fitgpp
+from betimes.policies.nodes.heterogeneous_wfq import heterogeneous_wfq
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.packing import PACKING
 from betimes.policies.nodes.portfolio import portfolio_of
@@ -12,7 +13,7 @@ from betimes.policies.nodes.victims import lowest_priority, lrtp, rand, youngest
 from betimes.policies.nodes.waiting import WAITING
 from betimes.policies.nodes.wfq_order import wfq_order
 
-NODES_POLICIES: dict[str, NodesPolicy] = {
+_POSSIBLE: dict[str, NodesPolicy] = {  # as members of a portfolio, for which `wfq` is that for a pool
     policy.name: policy
     for policy in (
         fifo,
@@ -31,4 +32,5 @@ NODES_POLICIES: dict[str, NodesPolicy] = {
         *PACKING,
     )
 }
-NODES_POLICIES["portfolio"] = portfolio_of(NODES_POLICIES)
+_POSSIBLE["portfolio"] = portfolio_of(_POSSIBLE)
+NODES_POLICIES: dict[str, NodesPolicy] = {**_POSSIBLE, heterogeneous_wfq.name: heterogeneous_wfq}

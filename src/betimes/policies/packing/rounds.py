@@ -152,6 +152,7 @@ class Rounds:
             for each in machines
             if each.offer in self._differing
         }
+        family_of = {each.machine: each.family for each in snapshot.machines}
         tasks, reports = list[Task](), dict[int, float]()
         # Machines that a job is leaving: the throughput next to its tasks is temporary, so reports there do not count.
         left = {place.machine for job in snapshot.jobs if _is_going(job) for place in job.places}
@@ -171,6 +172,8 @@ class Rounds:
                 if type_of
                 else 1.0
             )
+            if job.speeds and places:
+                speed *= min(job.speeds[family_of[at]] for at in places)
             can_move, pause_s = _can_move(job), job.launch_s + job.stop_s + job.init_s
             shows = (
                 job.launched and job.speed > 0.0 and not any(place.machine in left for place in job.places)
@@ -377,7 +380,7 @@ def owned_first(
     }
     family = {number: each.family for number, each in owned.items()}
     for job in snapshot.jobs:
-        _occupy(room, family, job, job.bound)  # the snapshot shows its room as free until the job starts
+        occupy(room, family, job, job.bound)  # the snapshot shows its room as free until the job starts
     settled = {
         job.job for job in snapshot.jobs if any(at.machine in owned for at in (*job.places, *job.bound))
     }
@@ -386,20 +389,21 @@ def owned_first(
     too_large = set[tuple[Amounts, ByFamily, int]]()  # for the remaining room: many waiting jobs are alike
     for usd_per_h, job in sorted(waiting, key=lambda each: (-each[0], each[1].seq)):
         need = (job.demand, job.by_family, job.tasks)
-        places = () if need in too_large else _places(job, room, family)
+        places = () if need in too_large else places_for(job, room, family)
         if places:
             decisions.append(Bind(job.job, places))
-            _occupy(room, family, job, places)
+            occupy(room, family, job, places)
         else:
             too_large.add(need)
-        if places or (usd_per_h == math.inf and _places(job, empty, family)):
+        if places or (usd_per_h == math.inf and places_for(job, empty, family)):
             settled.add(job.job)
     return decisions, snapshot._replace(jobs=tuple(job for job in snapshot.jobs if job.job not in settled))
 
 
-def _occupy(
+def occupy(
     room: dict[int, Amounts], family: Mapping[int, int], job: JobSnapshot, places: Sequence[Place]
 ) -> None:
+    """Take what a job's tasks need at these places from the room of each machine that is in `room`."""
     for machine, tasks in places:
         demand = job.demand_on(family[machine]) if machine in room else None
         if demand is not None:
@@ -407,7 +411,7 @@ def _occupy(
             room[machine] = gpu, cpu, memory
 
 
-def _places(job: JobSnapshot, room: Mapping[int, Amounts], family: Mapping[int, int]) -> tuple[Place, ...]:
+def places_for(job: JobSnapshot, room: Mapping[int, Amounts], family: Mapping[int, int]) -> tuple[Place, ...]:
     """Places for all tasks of a job: the fullest machine that holds them all, or the emptiest ones; () if none."""
     holds = {number: _count(job, family[number], free) for number, free in room.items()}
     whole = [number for number, count in holds.items() if count == job.tasks]

@@ -163,7 +163,7 @@ def _offer_rest(view: View, grants: Records[Grant], served: int, left: float) ->
 
 def _prepare(values: dict[str, Value | None], setting: Setting) -> Prepared:
     thresholds = _thresholds(values, setting)
-    weights = _weights(values, len(thresholds) + 1)
+    weights = class_weights(values, len(thresholds) + 1)
     caps = _cap_tables(
         setting.speedup,
         float(cast(float, values["zeta_min"])),
@@ -183,13 +183,19 @@ def _thresholds(values: dict[str, Value | None], setting: Setting) -> tuple[floa
     if given is None:
         published = values["classes"] == "published"
         return thresholds_by_variation(setting.sizes, cast(float, values["T"]), published)
+    return increasing(given)
+
+
+def increasing(given: tuple[Fraction, ...]) -> tuple[float, ...]:
+    """Thresholds as given, which must increase; raises PolicyError."""
     ends = tuple(float(t) for t in given)
     if any(b <= a for a, b in pairwise(ends)):
         raise PolicyError("policy wfq, parameter thresholds: they must increase")
     return ends
 
 
-def _weights(values: dict[str, Value | None], classes: int) -> tuple[Fraction, ...]:
+def class_weights(values: dict[str, Value | None], classes: int) -> tuple[Fraction, ...]:
+    """The weight of each class, of sum one, by the parameters; raises PolicyError."""
     given = cast("tuple[Fraction, ...] | None", values["weights"])
     if given is None:
         decay = cast("float | None", values["W"])

@@ -18,13 +18,17 @@ from betimes.kernels import Records, blank
 from betimes.service.engines.messages import Asked, JobRequest
 from betimes.twin.nodes.event_loop import Arrival
 
-Needed = tuple[Amounts, ...]
-"""A task's demand on each family, in the order of their numbers; `NOWHERE` where it cannot run."""
+Needed = tuple[tuple[Amounts, float], ...]
+"""A task's demand on each family, in the order of their numbers, and its speed; `NOWHERE` where it cannot run."""
 
 
 def needed_on(tasks: JobTasks, families: Collection[str]) -> Needed:
-    """Demands of a job's tasks on these families."""
-    return tuple(tasks.demand_on(family) or (NOWHERE, NOWHERE, NOWHERE) for family in families)
+    """Demands of a job's tasks on these families, and their speeds."""
+    speeds = {name: speed for (name, _), speed in zip(tasks.by_family, tasks.speeds, strict=False)}
+    return tuple(
+        (tasks.demand_on(family) or (NOWHERE, NOWHERE, NOWHERE), speeds.get(family, 1.0))
+        for family in families
+    )
 
 
 class DemandRows:
@@ -37,11 +41,11 @@ class DemandRows:
 
     def knows(self, needed: Needed, least: Amounts) -> bool:
         """Whether a job's demand has a row, or needs none."""
-        return set(needed) == {least} or needed in self._first_of
+        return set(needed) == {(least, 1.0)} or needed in self._first_of
 
     def first_of(self, needed: Needed, least: Amounts) -> int | None:
         """`Need.demands` of a job with this demand, 0 where it is `least` everywhere; null: there is no room for it."""
-        if set(needed) == {least}:
+        if set(needed) == {(least, 1.0)}:
             return 0
         found = self._first_of.get(needed)
         if found is not None:
@@ -49,9 +53,9 @@ class DemandRows:
         first = self._families * (1 + len(self._first_of))
         if first == len(self.table):
             return None
-        for at, (gpu, cpu, memory) in enumerate(needed, first):
+        for at, ((gpu, cpu, memory), speed) in enumerate(needed, first):
             row = self.table[at]
-            row.gpu, row.cpu, row.memory = gpu, cpu, memory
+            row.gpu, row.cpu, row.memory, row.speed = gpu, cpu, memory, speed
         return self._first_of.setdefault(needed, first)
 
 
@@ -117,7 +121,7 @@ class JobRows:
 
     def share(self, tasks: JobTasks) -> float:
         """`Need.share` of a job: the smallest of all families."""
-        needed = set(needed_on(tasks, self.families))
+        needed = {amounts for amounts, _ in needed_on(tasks, self.families)}
         return float(min(norm_of(tasks.count, amounts, self.largest) for amounts in needed))
 
 

@@ -56,11 +56,12 @@ class JobRequest:
     # A unit's demand on each family instead; the job runs on these only.
     by_family: tuple[tuple[str, Natural], ...] = ()
     user: str = ""
+    speeds: tuple[float, ...] = ()  # how fast it works on each of these, empty: 1 on all
 
     @cached_property
     def unit(self) -> UnitDemand:
         """A unit's demand."""
-        return UnitDemand((self.gpu, self.cpu, self.memory_gib), self.by_family)
+        return UnitDemand((self.gpu, self.cpu, self.memory_gib), self.by_family, self.speeds)
 
     @cached_property
     def asked(self) -> Asked:

@@ -38,7 +38,8 @@ def planners_for(members: Sequence[Member], offers: Sequence[Offer], quota: int 
 
     Raises PolicyError, ClusterError.
     """
-    cluster = Cluster("offers", (), offers=tuple(offers), quota=quota)
+    # Without offers a planner rents nothing, and each round tells it of the nodes.
+    cluster = Cluster("offers", (), offers=tuple(offers), quota=quota) if offers else Cluster.pool(1)
     planners = {each.name: each.policy.planner_of(each.values, cluster) for each in members}
     return {name: planner for name, planner in planners.items() if planner is not None}
 

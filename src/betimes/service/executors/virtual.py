@@ -29,6 +29,7 @@ class _Stay:
     leaves_at: float = math.inf
     limit_at: float = math.inf
     discards: bool = False  # its work is lost when it leaves
+    speed: float = 1.0  # of its nodes
 
 
 class VirtualWorld:
@@ -60,7 +61,8 @@ class VirtualWorld:
                 work_s, speed = work_s / width, [each / width for each in speed]
             job = self.jobs[run.job] = VirtualJob(work_s, speed, self.restart_s)
         limit_at = now_at + launch.time_limit_s if launch.time_limit_s is not None else math.inf
-        self.stays[run.job] = _Stay(run, int(launch.env.get(EXIT_CODE, "0")), now_at, limit_at=limit_at)
+        exit_code = int(launch.env.get(EXIT_CODE, "0"))
+        self.stays[run.job] = _Stay(run, exit_code, now_at, limit_at=limit_at, speed=launch.speed)
         self._hold(run, launch.units, now_at)
         self.reports.append(Started(run, now_at))
 
@@ -167,7 +169,7 @@ class VirtualWorld:
 
     def _hold(self, run: RunId, units: int, now_at: float) -> None:
         job, stay = self.jobs[run.job], self.stays[run.job]
-        job.hold(units, self._s(now_at))
+        job.hold(units, self._s(now_at), stay.speed)
         heapq.heappush(self.due, (self._ends_at(job, stay), run.job, run.number))
 
     def _ends_at(self, job: VirtualJob, stay: _Stay) -> float:

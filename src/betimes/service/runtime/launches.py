@@ -124,6 +124,7 @@ class Launches:
             time_limit_s=job.run_limit_s,
             warn_s=spec.warn_s,
             archive=str(archive_path(self.state, spec.upload)) if spec.upload is not None else None,
+            speed=min((spec.unit.speed_on(nodes[node].family) for node in unit_on), default=1.0),
             stdin=spec.stdin,
             warn_signal=spec.warn_signal,
             output=_file(spec.output, job, run),

@@ -205,12 +205,13 @@ class Rehearsal:
                 run_s = job.runtime_estimate_s if grid is None else float(grid[HALF])
                 work_s = run_s * speeds[job.spec.max_units]
             self._world.jobs[job.job_id] = VirtualJob(work_s, speeds, self._world.restart_s)
-        self._world.start(_launch(RunId(job.job_id, job.run.number), job.run.units), at)
+        pace = self._scheduler.pace(job)
+        self._world.start(_launch(RunId(job.job_id, job.run.number), job.run.units, pace), at)
 
 
-def _launch(run: RunId, units: int) -> Launch:
+def _launch(run: RunId, units: int, speed: float) -> Launch:
     """A run that only takes time."""
     return Launch(
         run=run, command=(), workdir="", env={}, units=units, places=(), cpu=0.0, memory_gib=0.0, gpu=0.0, grace_s=0.0,
-        folder="", checkpoint_dir="", control="", identity="",
+        folder="", checkpoint_dir="", control="", identity="", speed=speed,
     )  # fmt: skip

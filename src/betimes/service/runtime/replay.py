@@ -201,10 +201,11 @@ class Arrivals:
         at = int(np.searchsorted(self._demands.rows, row))
         if at == len(self._demands.rows) or self._demands.rows[at] != row:
             return {}
-        amounts = zip(self._demands.families, self._demands.amounts[at].tolist(), strict=True)
+        of = self._demands
+        each = zip(of.families, of.amounts[at].tolist(), of.speeds[at].tolist(), strict=True)
         return {
-            family: FamilyDemand(gpu=gpu, cpu=cpu, memory_gib=memory_gib)
-            for family, (gpu, cpu, memory_gib) in amounts
+            family: FamilyDemand(gpu=gpu, cpu=cpu, memory_gib=memory_gib, speed=speed)
+            for family, (gpu, cpu, memory_gib), speed in each
             if not math.isnan(gpu)
         }
 

@@ -7,6 +7,7 @@ from typing import Any
 from betimes.cluster.labels import as_texts
 from betimes.errors import Conflict
 from betimes.foresight.engines import NODES
+from betimes.policies.nodes.heterogeneous_wfq import where_alike
 from betimes.service.engines.named_policies import heeds_labels, kind_of
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.jobs import Jobs
@@ -26,8 +27,10 @@ class EngineRenewal:
     ) -> None:
         """Decide by another policy from now on; what runs goes on. Raises PolicyError, Conflict.
 
-        front: the policy's point of a front; cause: if it is not the user.
+        On nodes of one family `wfq` is that for a pool. front: the policy's point of a front; cause: if it is not the
+        user.
         """
+        text = where_alike(text, {node.family for node in self._state.ledger.nodes.values()})
         kind, _ = kind_of(text)
         ledger, log = self._state.ledger, self._state.log
         whole = next((job.job_id for job in ledger.jobs.values() if job.trials is not None), None)

@@ -182,8 +182,18 @@ class PolicyEngine:
         return speed(wanted_of(job), held)
 
     def rate(self, job: Job, units: int | None = None) -> float:
-        """Work a second in the engine's unit: in a pool the speed-up (`speed`), on nodes 1."""
-        return 1.0 if self.is_nodes else self.speed(job, units)
+        """Work a second in the engine's unit: in a pool the speed-up (`speed`), on nodes 1, or `pace` in its run."""
+        if self.is_nodes:
+            return self.pace(job) if units is None else 1.0
+        return self.speed(job, units)
+
+    def pace(self, job: Job) -> float:
+        """How fast a job's run is for the families of its nodes: as fast as on the slowest; 1 where nothing is said."""
+        unit, nodes = job.spec.unit, self._state.ledger.nodes
+        on = (
+            [nodes[name].family for name, _ in job.run.places if name in nodes] if job.run is not None else []
+        )
+        return min((unit.speed_on(family) for family in on), default=1.0) if unit.speeds else 1.0
 
     def places_of(self, held: Sequence[Allocation]) -> Places:
         """Units on nodes by the nodes' names."""
@@ -471,7 +481,7 @@ class PolicyEngine:
         left_s = limit_s - (run.ran_s(self._state.now_at) if run is not None else 0.0)
         if left_s <= 0.0:
             left_s = max(LEAST_END_S, abs(left_s + job.spec.grace_s))
-        return left_s * self.rate(job, run.units if run else job.spec.max_units)
+        return left_s * (self.rate(job) if run else self.rate(job, job.spec.max_units))
 
     def foresee(self, now_s: float, more: JobRequest | None = None, grid: Floats | None = None) -> Play:
         """A copy to be played forward, with one more job if one is given. Raises Unavailable while it stands by.

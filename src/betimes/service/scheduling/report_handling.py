@@ -61,7 +61,7 @@ class ReportHandling:
         self._state.log(
             "started", "executor", job.job_id, number=report.run.number, adopted=report.adopted, **more
         )
-        self._rate_of(job.job_id).begin(self._state.now_at, self._engine.speed(job))
+        self._rate_of(job.job_id).begin(self._state.now_at, self._engine.speed(job) * self._engine.pace(job))
         self._state.note_run(job, limited_by=report.memory_limited_by)
         if job.progress_frac is None:  # else it gets on when it reports progress
             self._renewal.note_restart(job)
@@ -127,7 +127,7 @@ class ReportHandling:
         if job is None:
             return
         if (rate := self._rates.get(job.job_id)) is not None:
-            rate.resize(self._state.now_at, self._engine.speed(job))
+            rate.resize(self._state.now_at, self._engine.speed(job) * self._engine.pace(job))
         self._state.note_run(job)
 
     def progressed(self, number: int, attempt: int, done: float, total: float) -> None:

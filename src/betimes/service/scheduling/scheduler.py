@@ -207,6 +207,10 @@ class Scheduler:
         wanted = wanted_of(job)
         return [0.0, *(speed(wanted, units) for units in range(1, widest + 1))]
 
+    def pace(self, job: Job) -> float:
+        """How fast a job's run is for the families of its nodes."""
+        return self._engine.pace(job)
+
     def work_left(self) -> dict[int, WorkLeft]:
         """Work that jobs are expected to have left, in the engine's unit: those that the policy knows, and trials."""
         found: dict[int, WorkLeft] = {}

@@ -12,18 +12,23 @@ from betimes.units import parse_gib
 MOST_AMOUNT = 1e6  # cores, GPUs, GiB
 
 Amount = Annotated[float, Field(ge=0, le=MOST_AMOUNT, allow_inf_nan=False)]
-EXPECTED = "expected a family and what a unit needs there, as in p3:gpu=1,cpu=4,memory=10GiB"
+MOST_SPEED = 1e6
+EXPECTED = "expected a family and what a unit needs there, as in p3:gpu=1,cpu=4,memory=10GiB,speed=2.5"
 _SPELT = {"memory": "memory_gib"}
 
 
 class FamilyDemand(BaseModel):
-    """What a unit needs on machines of one family; of a resource that is left out what the job says beside it."""
+    """What a unit needs on machines of one family; of a resource that is left out what the job says beside it.
+
+    speed: how fast the job works there. Its run time, and what it is believed to take, is that at speed 1.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     gpu: Amount | None = None
     cpu: Amount | None = None  # cores
     memory_gib: Amount | None = None
+    speed: Annotated[float, Field(gt=0, le=MOST_SPEED, allow_inf_nan=False)] = 1.0
 
 
 def read_demands(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -402,6 +402,9 @@ class JobSpec(BaseModel):
                 )
                 for family, on in sorted(self.demand.items())
             ),
+            tuple(on.speed for _, on in sorted(self.demand.items()))
+            if any(on.speed != 1.0 for on in self.demand.values())
+            else (),
         )
 
     @property

@@ -19,6 +19,7 @@ from pathlib import Path
 from betimes.cluster import read_cluster
 from betimes.errors import Conflict, InputError, ServiceError
 from betimes.policies.loading import only_policies_below
+from betimes.policies.nodes.heterogeneous_wfq import where_alike
 from betimes.service.access.auth import RunTokens, Tokens, operator_token
 from betimes.service.access.host_names import is_loopback
 from betimes.service.access.peers import Peers, check_local
@@ -362,7 +363,8 @@ def _begin(
     for name, node in list(scheduler.ledger.nodes.items()):
         if node.machine.kind == "ray" and name not in alive:
             scheduler.nodes.left(name)
-    if config.policy is not None and config.policy != scheduler.ledger.policy:
+    families = {node.family for node in scheduler.ledger.nodes.values()}
+    if config.policy is not None and where_alike(config.policy, families) != scheduler.ledger.policy:
         scheduler.policy.set_policy(config.policy, "operator")
 
 

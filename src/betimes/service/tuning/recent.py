@@ -22,6 +22,7 @@ from betimes.service.store.store import Store
 from betimes.service.views.models import JobFilter
 from betimes.twin.nodes.renting import RENT
 from betimes.workload import Workload
+from betimes.workload.family_demands import SPEED
 from betimes.workload.speedup import SpeedupTable, bind
 from betimes.workload.validation import DEMANDS
 
@@ -234,6 +235,10 @@ def _more(specs: Sequence[JobSpec]) -> dict[str, Any]:
         needed = [spec.unit.on(family) if spec.demand else None for spec in specs]
         for at, name in enumerate(DEMANDS):
             found[f"{name}.{family}"] = [math.nan if each is None else each[at] for each in needed]
+        found[f"{SPEED}.{family}"] = [
+            math.nan if each is None else spec.unit.speed_on(family)
+            for spec, each in zip(specs, needed, strict=True)
+        ]
     return found
 
 

@@ -38,7 +38,8 @@ class Tasks:
     `refused` (n,) marks the jobs that the empty cluster cannot run. `reasons` has one line for each kind of
     refusal, which names the first such job. `fits_no_owned` (n,) marks those that only rented machines can run.
     `by_family` (n, families, 3) is one task's demand on each of the cluster's families, `NOWHERE` where it cannot
-    run; null where no job has demands by family. `demand` is the least of any family.
+    run; null where no job has demands by family. `demand` is the least of any family. `speeds` (n, families): how
+    fast a job works on each, null where `by_family` is.
     """
 
     count: Integers
@@ -47,6 +48,7 @@ class Tasks:
     reasons: tuple[str, ...]
     fits_no_owned: Bools | None = None
     by_family: Integers | None = None
+    speeds: Floats | None = None
 
     def needs(self, family: int) -> Integers:
         """(n, 3) the demand of all tasks of a job together on machines of a family; 0 where it cannot run."""
@@ -57,10 +59,10 @@ class Tasks:
 
     @property
     def differs(self) -> Bools:
-        """(n,) whether a job's demand depends on the family."""
-        if self.by_family is None:
+        """(n,) whether a job's demand depends on the family, or its speed."""
+        if self.by_family is None or self.speeds is None:
             return np.zeros(len(self.count), dtype=bool)
-        return (self.by_family != self.by_family[:, :1]).any(axis=(1, 2))
+        return (self.by_family != self.by_family[:, :1]).any(axis=(1, 2)) | (self.speeds != 1.0).any(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +141,14 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
         made.put(rows, some)
     different = None if cluster.is_pool else family_demands(workload)
     by_family: Integers | None = None
+    speeds: Floats | None = None
     families = cluster.family_numbers(rents=rents)
     on_family = [[there & (families == family) for family in range(len(cluster.families))] for there in suit]
     if different is not None:
         by_family = np.repeat(made.demand[:, None], len(cluster.families), axis=1)
         amounts = different.on(cluster.families)
+        speeds = np.ones((len(workload), len(cluster.families)))
+        speeds[different.rows] = different.speeds_on(cluster.families)
         for code in range(len(suit)):
             of = np.flatnonzero(required.of_job[different.rows] == code)
             rows = different.rows[of]
@@ -197,7 +202,7 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
         limit, found = _plain(cluster.grace_limit_s), _plain(workload.grace_s[row])
         told = f"asks for {found} s, the cluster allows {limit} (grace_limit_s){_such(len(impatient))}"
         reasons.append(f"job {workload.job_id[row]}, field grace_s: {told}")
-    return Tasks(count, demand, refused, tuple(reasons), by_family=by_family)
+    return Tasks(count, demand, refused, tuple(reasons), by_family=by_family, speeds=speeds)
 
 
 def tasks_on_owned_first(workload: Workload, cluster: Cluster) -> Tasks:
@@ -220,6 +225,7 @@ def tasks_on_owned_first(workload: Workload, cluster: Cluster) -> Tasks:
         offered.reasons,
         fits_no_owned,
         by_family,
+        offered.speeds,
     )
 
 
@@ -329,11 +335,13 @@ def demand_rows(tasks: Tasks, kept: NDArray[np.intp]) -> tuple[Records[TaskDeman
     if tasks.by_family is None or not len(different):
         return blank(TaskDemand, 0), first_of
     families = tasks.by_family.shape[1]
-    each = tasks.by_family[kept[different]].reshape(len(different), -1)
-    distinct, code = np.unique(each, axis=0, return_inverse=True)
+    assert tasks.speeds is not None
+    rows = kept[different]
+    each = np.concatenate([tasks.by_family[rows], tasks.speeds[rows][:, :, None]], axis=2)
+    distinct, code = np.unique(each.reshape(len(rows), -1), axis=0, return_inverse=True)
     first_of[different] = families * (1 + code.reshape(-1))
     table = blank(TaskDemand, families * (1 + len(distinct)))
-    amounts = distinct.reshape(-1, 3)
-    for at, name in enumerate(("gpu", "cpu", "memory")):
+    amounts = distinct.reshape(-1, 4)
+    for at, name in enumerate(("gpu", "cpu", "memory", "speed")):
         as_array(table)[name][families:] = amounts[:, at]
     return table, first_of

@@ -66,6 +66,11 @@ _RULES: tuple[FieldRule, ...] = (
         "extra under their names",
         "what each unit needs on a family of machines; where none says anything, what gpu, cpu and memory_gib say",
     ),
+    FieldRule(
+        "speed.FAMILY",
+        "extra under its name",
+        "how fast the job works on a family of machines: its run time is that at speed 1; 0: it cannot run there",
+    ),
     FieldRule("all others", "extra under their names"),
 )
 

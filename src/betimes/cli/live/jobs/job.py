@@ -242,7 +242,8 @@ def _on_family(everywhere: tuple[float, float, float], family: str, demand: Fami
     """The demand of a unit on machines of a family; amounts left out are those of `everywhere`."""
     given = (demand.gpu, demand.cpu, demand.memory_gib)
     needed = (usual if one is None else one for one, usual in zip(given, everywhere, strict=True))
-    return f"{_amounts(*needed)} on {family}"
+    pace = f", {demand.speed:g} times as fast" if demand.speed != 1.0 else ""
+    return f"{_amounts(*needed)} on {family}{pace}"
 
 
 def _tasks(spec: JobSpec) -> str:

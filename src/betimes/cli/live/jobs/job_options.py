@@ -59,9 +59,9 @@ OPTIONS: dict[str, Any] = {
     "demand": _option(
         list[str],
         "--demand",
-        "FAMILY:gpu=N,cpu=N,memory=SIZE",
-        "What a unit needs on machines of a family instead, under a policy for nodes; the job then runs only on the "
-        "families that are named. Repeatable.",
+        "FAMILY:gpu=N,cpu=N,memory=SIZE,speed=N",
+        "What a unit needs on machines of a family instead, under a policy for nodes, and how fast the job works there "
+        "(its run time is that at speed 1); it then runs only on the families that are named. Repeatable.",
     ),
     "units": _option(
         str, "--units", "N|MIN-MAX", "Units that it holds; 1-8: from 1 to 8, resized as it runs. By default 1."

@@ -14,6 +14,7 @@ from betimes.core.nodes.holders import add_holder
 from betimes.core.nodes.log import note
 from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY
 from betimes.core.nodes.queue import all_waiting, remove
+from betimes.core.nodes.rates import speed_of
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.timers import BOOTED, EXPIRED, RECLAIMED, SPECULATED, set_job_timer
 from betimes.core.nodes.transitions import begin, enqueue, vacate
@@ -241,7 +242,7 @@ def resume_alone(state: NodesState, slot: int, speculates_until_s: float) -> Non
     need.believed_s = job.size_s
     job.units = float(job.max_units)
     add_holder(state, slot)
-    set_to_work(state, slot, 1.0, state.progress[slot].since)
+    set_to_work(state, slot, speed_of(state, slot), state.progress[slot].since)
     need.boot_s = terms.boot_s
     need.alarm_s = need.speculates_until_s = speculates_until_s
     need.alarm = SPECULATED
