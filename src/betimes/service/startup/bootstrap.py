@@ -25,8 +25,9 @@ from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.ray.joining import Change, JoinedCluster, join
 from betimes.service.executors.rented.agents import OwnNodesExecutor
-from betimes.service.executors.rented.command_cloud import open_command
 from betimes.service.executors.rented.local_cloud import LOCAL_OFFERS, open_local
+from betimes.service.executors.rented.remote_cloud import open_remote
+from betimes.service.executors.rented.scripts import Scripts
 from betimes.service.machines.budgets import FleetLimits
 from betimes.service.machines.cloud_file import cloud_of, read_cloud, read_offers
 from betimes.service.machines.local import discover
@@ -117,7 +118,9 @@ def _described(config: ServiceConfig) -> ServiceConfig:
         offers = LOCAL_OFFERS if config.cloud is None else read_offers(config.cloud)
         folder, (kind, _, scripts) = config.state / "rented", config.fleet.partition(":")
         rents_from = (
-            open_local(offers, folder) if kind == "local" else open_command(Path(scripts), offers, folder)
+            open_local(offers, folder)
+            if kind == "local"
+            else open_remote(Scripts(Path(scripts)), offers, folder)
         )
         return replace(config, rents_from=rents_from)
     return config if config.cloud is None else replace(config, rents_from=read_cloud(config.cloud))

@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 from betimes.cluster import Cluster
 from betimes.cluster.offer import Offer
-from betimes.service.executors.rented.command_cloud import open_command
 from betimes.service.executors.rented.local_cloud import LocalCloud
+from betimes.service.executors.rented.remote_cloud import open_remote
+from betimes.service.executors.rented.scripts import Scripts
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.fake_cloud import FakeCloud, Outage, Reclaim, SetPrice
 from betimes.service.machines.machine import Machine
@@ -198,7 +199,7 @@ class CommandStage(Stage):
         never_up = any(offer.boot_failure_frac == 1.0 for offer in cluster.offers)
         self._mark("slow", never_up)
         self.step_s = 200.0 if never_up else 0.5
-        self.provider = open_command(self.folder, cluster, self.folder, look_s=0.1)(held, made)
+        self.provider = open_remote(Scripts(self.folder), cluster, self.folder, look_s=0.1)(held, made)
         return self.provider
 
     def step(self) -> None:
