@@ -57,7 +57,7 @@ from betimes.cluster.resources import RESOURCES, whole_capacity
 from betimes.cluster.revocation import REVOCATIONS, parameters
 from betimes.errors import ClusterError, did_you_mean
 
-_TOP = ("name", "grace_limit_s", "nodes", "offers", "catalogue", "quota", "seed", "interference")
+_TOP = ("name", "grace_limit_s", "nodes", "offers", "catalogue", "quota", "seed", "interference", "ec2")
 _NODES = (
     "type",
     "count",

@@ -40,9 +40,9 @@ from betimes.service.machines.provider import (
     RequestId,
 )
 
-LOOK_S = 10.0  # between two calls of `list`
-LOOK_SOON_S = 1.0  # while machines boot or go
-AGAIN_S = 30.0  # until a release is asked for again
+LOOK_S = 1.0  # between two calls of `list` while machines boot or go
+QUIET_LOOKS = 10  # of these until the next call, while none does
+AGAIN_LOOKS = 30  # until a release is asked for again
 REFUSED_S = 60.0  # for so long a type that was refused is not asked for
 MOST_BOOT_S = 1800.0  # or ten times the offer's, until a machine that is not up is given back
 LOOKS = 3  # in a row that do not show a machine, until it counts as gone
@@ -79,6 +79,7 @@ class Listing(BaseModel):
 
     model_config = _STRICT
     machines: list[Listed]
+    usd_per_h: dict[str, float] = {}  # the present prices of types, rented or not
 
 
 class Released(BaseModel):
@@ -114,6 +115,16 @@ class Backend(Protocol):
         """The name of its journal."""
         ...
 
+    @property
+    def kind(self) -> Kind:
+        """The kind of its machines."""
+        ...
+
+    @property
+    def late_s(self) -> float:
+        """How long `list` may not show a machine that was rented."""
+        ...
+
     def rent(self, service: str, machine: Machine) -> Call[Rented]:
         """Rent a machine under its name; called once for each."""
         ...
@@ -128,9 +139,9 @@ class Backend(Protocol):
 
 
 def open_remote(
-    backend: Backend, cluster: Cluster, folder: Path, nodes: Container[str] = (), look_s: float = LOOK_SOON_S
+    backend: Backend, cluster: Cluster, folder: Path, nodes: Container[str] = (), look_s: float = LOOK_S
 ) -> OpenCloud:
-    """The cloud behind a back end, with a cluster's offers; folder: of the journal. look_s: as `LOOK_SOON_S`.
+    """The cloud behind a back end, with a cluster's offers; folder: of the journal. look_s: in place of `LOOK_S`.
 
     nodes: names of machines elsewhere that are nodes of the service's Ray cluster now, so that jobs can run there.
     """
@@ -154,6 +165,7 @@ class _Machine:
     missed: int = 0  # looks in a row that have not shown it
     process: tuple[int, int | None] | None = None
     noticed: bool = False
+    never_was: bool = False  # `rent` has refused it
     again_s: float = 0.0  # by the monotonic clock: when its release is asked for again
 
     @property
@@ -168,8 +180,6 @@ class RemoteCloud:
     Capacity and quota are those of the offers, and what `rent` refuses.
     """
 
-    kind: Kind = "rented"
-
     def __init__(
         self,
         backend: Backend,
@@ -181,6 +191,7 @@ class RemoteCloud:
         look_s: float,
     ) -> None:
         self._backend, self._nodes, self._look_s = backend, nodes, look_s
+        self.kind: Kind = backend.kind
         self._journal = folder / f"{backend.name}.json"
         self._offers = {offer.type: offer for offer in cluster.offers}
         self._quota = cluster.quota
@@ -263,14 +274,14 @@ class RemoteCloud:
         now_s = time.monotonic()
         for each in self._machines.values():
             if each.state == "goes" and each.calls == [] and now_s >= each.again_s:
-                each.again_s = now_s + AGAIN_S
+                each.again_s = now_s + AGAIN_LOOKS * self._look_s
                 with _logged():
                     each.releasing = self._backend.release(self._service, each.machine.name)
         if self._listing is None and now_s >= self._look_at_s:
             with _logged():
                 self._listing = self._backend.list(self._service)
             quiet = all(each.state == "up" for each in self._machines.values())
-            self._look_at_s = now_s + (max(LOOK_S, self._look_s) if quiet else self._look_s)
+            self._look_at_s = now_s + (QUIET_LOOKS if quiet else 1) * self._look_s
         machines = self._machines.values()
         return (self._listing is not None and self._listing.is_over) or any(
             any(call.is_over for call in each.calls) or (each.state == "up" and not self._runs_jobs(each))
@@ -338,9 +349,10 @@ class RemoteCloud:
         except CloudError as error:  # it may be rented all the same
             self._refuse(each, NoCapacity(type_, 1, "capacity", str(error)))
             return
-        if each.state == "goes":  # given back before it was there
+        if each.state == "goes" and answer.refused is None:  # given back before it was there
             return
         if answer.refused is not None:
+            each.never_was = True
             text = answer.text or f"there is no {type_}: {answer.refused}"
             self._refuse(each, NoCapacity(type_, 1, answer.refused, text))
         else:
@@ -369,13 +381,16 @@ class RemoteCloud:
     def _look(self, call: Call[Listing]) -> None:
         """Take what `list` shows."""
         try:
-            shown = {one.name: one for one in call.result().machines}
+            answer = call.result()
+            shown = {one.name: one for one in answer.machines}
         except CloudError as error:
             if self._trouble != str(error):
                 self._trouble = str(error)
                 log.warning("what is rented cannot be seen: %s", error)
             return
         self._trouble = ""
+        for type_, usd_per_h in answer.usd_per_h.items():
+            self._reprice(type_, usd_per_h)
         for name, each in list(self._machines.items()):
             one = shown.pop(name, None)
             if one is not None:
@@ -384,7 +399,11 @@ class RemoteCloud:
             each.missed += 1
             if each.state == "goes" and each.ended_at_s < math.inf:
                 self._forget(each)
-            elif each.state in ("boots", "up") and each.missed >= LOOKS:
+            elif (
+                each.state in ("boots", "up")
+                and each.missed >= LOOKS
+                and self._now_s - each.asked_at_s >= self._backend.late_s
+            ):
                 self._lost(each)
         for name in shown:  # nobody here has asked for it
             log.warning("machine %s is not known here, and is given back", name)
@@ -395,9 +414,8 @@ class RemoteCloud:
         if each.state not in ("boots", "up"):
             return
         type_ = each.machine.type
-        if one.usd_per_h is not None and one.usd_per_h != self._prices[type_].latest:
-            self._prices[type_] = self._prices[type_].changed(self._now_s, one.usd_per_h)
-            self._events.append(PriceChanged(self._now_s, type_, one.usd_per_h))
+        if one.usd_per_h is not None:
+            self._reprice(type_, one.usd_per_h)
         if one.notice_s is not None and not each.noticed:
             each.noticed = True
             self._events.append(ReclaimNotice(self._now_s, one.name, self._now_s + one.notice_s))
@@ -412,6 +430,12 @@ class RemoteCloud:
             self._events.append(Booted(self._now_s, each.request, each.machine))
         elif self._now_s - each.asked_at_s > most_s:
             self._lost(each, f"it is not up after {most_s:g} s")
+
+    def _reprice(self, type: str, usd_per_h: float) -> None:  # noqa: A002
+        prices = self._prices.get(type)
+        if prices is not None and usd_per_h != prices.latest:
+            self._prices[type] = prices.changed(self._now_s, usd_per_h)
+            self._events.append(PriceChanged(self._now_s, type, usd_per_h))
 
     def _lost(self, each: _Machine, why: str = "it has ended") -> None:
         """A machine has ended by itself, or never comes up; it is given back all the same."""
@@ -477,7 +501,7 @@ class RemoteCloud:
 
     def _adopt(self, name: str) -> None:
         """A machine that is only to be given back."""
-        self._machines[name] = _Machine(Machine(name, "rented", name, 0.0, 0.0, 0.0), None, math.inf, "goes")
+        self._machines[name] = _Machine(Machine(name, self.kind, name, 0.0, 0.0, 0.0), None, math.inf, "goes")
 
     def _known(self, type: str) -> Offer:  # noqa: A002
         if type not in self._offers:
@@ -499,7 +523,7 @@ class RemoteCloud:
 
     def _charge(self, each: _Machine) -> Any:
         offer = self._offers.get(each.machine.type)
-        if offer is None or each.state == "asked":
+        if offer is None or each.state == "asked" or each.never_was:
             return 0
         since_s = offer.billing.since_s(each.asked_at_s, each.up_at_s)
         return lease_usd(offer.billing, self._prices[offer.type], since_s, min(each.ended_at_s, self._now_s))

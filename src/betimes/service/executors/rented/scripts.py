@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from betimes.errors import CloudError, InputError
 from betimes.service.executors.rented.remote_cloud import Listed, Listing, Released, Rented
-from betimes.service.machines.machine import Machine
+from betimes.service.machines.machine import Kind, Machine
 
 NAMES = ("rent", "release", "list")
 LIMITS_S = {"rent": 300.0, "release": 60.0, "list": 60.0}
@@ -54,6 +54,8 @@ class Scripts:
     """A `Backend` of a folder's scripts. Raises InputError unless all three are there and can be executed."""
 
     name = "command"
+    kind: Kind = "rented"
+    late_s = 0.0
 
     def __init__(self, folder: Path) -> None:
         check_scripts(folder)
