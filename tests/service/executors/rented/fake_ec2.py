@@ -87,12 +87,10 @@ class FakeEc2:
     def describe_instances(self, Filters: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
         self._begin("describe_instances")
         wanted = {each["Name"]: each["Values"] for each in Filters}
-        states = wanted.pop("instance-state-name")
         found = [
             each
             for id_, each in self.instances.items()
             if self._is_seen(id_)
-            and each["State"]["Name"] in states
             and all(self._tag(each, name.removeprefix("tag:")) in values for name, values in wanted.items())
         ]
         return {"Reservations": [{"Instances": [each]} for each in found]}
@@ -131,12 +129,19 @@ class FakeEc2:
     def end(self, id_: str) -> None:
         """An instance ends, and is paid for until now."""
         if self.instances[id_]["State"]["Name"] in LIVE:
-            self.instances[id_] |= {"State": {"Name": "terminated"}, "ended_s": self._clock()}
+            at = datetime.fromtimestamp(self._clock(), UTC)
+            self.instances[id_] |= {
+                "State": {"Name": "terminated"},
+                "StateTransitionReason": f"User initiated ({at:%Y-%m-%d %H:%M:%S} GMT)",
+                "ended_s": self._clock(),
+            }
 
-    def bill_usd(self, usd_per_h: float) -> float:
-        """Each second begun of each instance, a minute at least."""
+    def bill_usd(self, usd_per_h: float, type: str) -> float:  # noqa: A002
+        """Each second begun of each instance of a type, a minute at least."""
         total = Fraction(0)
         for each in self.instances.values():
+            if each["pool"][0] != type:
+                continue
             lasted_s = Fraction(each.get("ended_s", self._clock())) - Fraction(each["LaunchTime"].timestamp())
             total += max(60, math.ceil(lasted_s)) * Fraction(usd_per_h) / 3600
         return float(total)

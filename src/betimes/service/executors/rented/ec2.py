@@ -6,10 +6,12 @@ twice. The SDK does not repeat it: that would turn a lack of capacity into throt
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import import_module
 from typing import Any, Generic, Literal, TypeVar
 
@@ -24,7 +26,7 @@ from betimes.service.executors.rented.ec2_file import (
     pools_of,
     user_data_of,
 )
-from betimes.service.executors.rented.remote_cloud import Call, Listed, Listing, Released, Rented
+from betimes.service.executors.rented.remote_cloud import Call, Ended, Listed, Listing, Released, Rented
 from betimes.service.machines.machine import Kind, Machine
 
 REFUSED_S = 180.0  # for so long a pool that has refused is not asked
@@ -34,7 +36,8 @@ TRIES, FIRST_WAIT_S = (
 )  # of a launch that was throttled, or whose answer was lost; each wait is twice the last
 PRICES_S = 300.0  # between two looks at spot prices
 NOTICE_S = 120.0  # from the notice until a spot machine is taken away
-_STATES = ("pending", "running", "stopping", "stopped")  # those that are, or could again be, paid for
+_GONE = ("shutting-down", "terminated")  # any other state is, or could again be, paid for
+_ENDED_AT = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (GMT|UTC)\)")
 
 _A = TypeVar("_A")
 
@@ -258,7 +261,7 @@ class Ec2:
     # --- release, list ---
 
     def _release(self, service: str, name: str) -> Released:
-        ids = {each["InstanceId"] for each in self._found(service, name)}
+        ids = {each["InstanceId"] for each in self._found(service, name) if not _is_gone(each)}
         known, rented_at_s = self._ids.get(name, (None, 0.0))
         if known is not None:
             ids.add(known)
@@ -273,9 +276,13 @@ class Ec2:
 
     def _list(self, service: str) -> Listing:
         by_name: dict[str, list[dict[str, Any]]] = {}
+        ended: dict[str, Ended] = {}
         for each in self._found(service):
-            tags = {tag["Key"]: tag["Value"] for tag in each["Tags"]}
-            by_name.setdefault(tags[MACHINE], []).append(each)
+            name = next(tag["Value"] for tag in each["Tags"] if tag["Key"] == MACHINE)
+            if _is_gone(each):
+                ended[name] = _end_of(name, each)
+            else:
+                by_name.setdefault(name, []).append(each)
         kept: dict[str, dict[str, Any]] = {}
         twice: set[str] = set()
         for name, found in by_name.items():
@@ -296,11 +303,12 @@ class Ec2:
                 )
                 for name, each in kept.items()
             ],
+            ended=list(ended.values()),
             usd_per_h=self._spot_prices(),
         )
 
     def _found(self, service: str, name: str | None = None) -> list[dict[str, Any]]:
-        wanted = {f"tag:{SERVICE}": [service], "instance-state-name": list(_STATES)}
+        wanted = {f"tag:{SERVICE}": [service]}
         if name is not None:
             wanted[f"tag:{MACHINE}"] = [name]
         pages = self._paged(self._client.describe_instances, "Reservations", wanted)
@@ -346,6 +354,20 @@ class Ec2:
                 if pool.market == "spot" and (price := spot_price(self._client, pool)) is not None:
                     self._prices[type_] = price
         return self._prices
+
+
+def _is_gone(instance: Mapping[str, Any]) -> bool:
+    return instance["State"]["Name"] in _GONE
+
+
+def _end_of(name: str, instance: Mapping[str, Any]) -> Ended:
+    """When and why an instance has ended, as far as EC2 says so."""
+    reason = instance.get("StateReason", {}).get("Message") or "it has ended"
+    found = _ENDED_AT.search(instance.get("StateTransitionReason", ""))
+    if found is None:
+        return Ended(name=name, why=reason)
+    at = datetime.strptime(f"{found[1]} +0000", "%Y-%m-%d %H:%M:%S %z")
+    return Ended(name=name, at_s=at.timestamp(), why=reason)
 
 
 def spot_price(client: Any, pool: Pool) -> float | None:

@@ -74,11 +74,21 @@ class Listed(BaseModel):
     usd_per_h: Annotated[float, Field(ge=0)] | None = None
 
 
+class Ended(BaseModel):
+    """A machine in the answer of `list` that is gone."""
+
+    model_config = _STRICT
+    name: str
+    at_s: float | None = None  # since 1970; null: now
+    why: str = "it has ended"
+
+
 class Listing(BaseModel):
     """The answer of `list`: the service's machines that are not gone."""
 
     model_config = _STRICT
     machines: list[Listed]
+    ended: list[Ended] = []  # those of which that is known; a machine that is in neither list may be gone
     usd_per_h: dict[str, float] = {}  # the present prices of types, rented or not
 
 
@@ -383,6 +393,7 @@ class RemoteCloud:
         try:
             answer = call.result()
             shown = {one.name: one for one in answer.machines}
+            ended = {one.name: one for one in answer.ended}
         except CloudError as error:
             if self._trouble != str(error):
                 self._trouble = str(error)
@@ -399,6 +410,9 @@ class RemoteCloud:
             each.missed += 1
             if each.state == "goes" and each.ended_at_s < math.inf:
                 self._forget(each)
+            elif each.state in ("boots", "up") and (gone := ended.get(name)) is not None:
+                each.ended_at_s = self._now_s if gone.at_s is None else min(gone.at_s, self._now_s)
+                self._lost(each, gone.why)
             elif (
                 each.state in ("boots", "up")
                 and each.missed >= LOOKS
