@@ -11,6 +11,7 @@ import json
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -88,18 +89,24 @@ class Account:
 
     def __init__(self, folder: Path) -> None:
         import boto3
-        from moto.server import ThreadedMotoServer
 
         self.folder = folder
-        self._server = ThreadedMotoServer(port=0, verbose=False)
-        self._server.start()
-        _, port = self._server.get_host_and_port()
-        self.url = f"http://127.0.0.1:{port}"
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
         self.environ = {
             "AWS_ACCESS_KEY_ID": "a",
             "AWS_SECRET_ACCESS_KEY": "b",
-            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         }
+        with (folder / "moto").open("wb") as said:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "moto.server", "--port", str(port)],
+                env=os.environ | {"MOTO_EC2_LOAD_DEFAULT_AMIS": "false"},
+                stdout=said,
+                stderr=said,
+            )
+        until(lambda: "Running on" in (folder / "moto").read_text())
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.environ.items():
                 patch.setenv(name, value)
@@ -125,7 +132,7 @@ class Account:
         path.write_text(
             FILE.format(
                 region=REGION,
-                image=self.client.describe_images(Owners=["amazon"])["Images"][0]["ImageId"],
+                image=self.client.register_image(Name="betimes")["ImageId"],
                 zone=ZONE,
                 subnet=subnets["Subnets"][0]["SubnetId"],
                 group=self.client.describe_security_groups()["SecurityGroups"][0]["GroupId"],
@@ -155,7 +162,9 @@ class Account:
         for id_ in list(self._machines):
             self._end(id_)
         self._metadata.shutdown()
-        self._server.stop()
+        self._metadata.server_close()
+        self._server.kill()
+        self._server.wait()
 
     # --- instances ---
 
@@ -213,6 +222,7 @@ def _name(instance: dict[str, Any]) -> str:
 
 @pytest.fixture
 def account(tmp_path: Path) -> Iterator[Account]:
+    pytest.importorskip("ray", reason="Ray is not installed (betimes[ray])")
     account = Account(tmp_path)
     yield account
     account.close()
@@ -230,16 +240,18 @@ def service_with(account: Account, address: str) -> Iterator[Client]:
             stderr=errors,
         )
     assert process.stdout is not None
-    assert process.stdout.readline(), (account.folder / "up.err").read_text()
-    with Client(state=state) as client:
-        yield client
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=PATIENCE_S)
+    try:
+        assert process.stdout.readline(), (account.folder / "up.err").read_text()
+        with Client(state=state) as client:
+            yield client
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=PATIENCE_S)
 
 
+@pytest.mark.filterwarnings("ignore")  # Ray's own warnings
 @pytest.mark.slow  # the account, a cluster, a service that is killed and instances that are processes
 def test_rent_boot_join_run_be_interrupted_and_release(account: Account) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed (betimes[ray])")
     ray = RayOnThisMachine()
     try:
         with service_with(account, ray.address) as client:

@@ -95,7 +95,7 @@ class AwsError(CloudError):
     def __init__(self, call: str, code: str, message: str) -> None:
         self.kind: Trouble = _KINDS.get(code, "unknown")
         self.code, self.message = code, message
-        super().__init__(f"EC2 {call}: {TROUBLES[self.kind][0]} ({code}: {message[:200]})")
+        super().__init__(f"AWS {call}: {TROUBLES[self.kind][0]} ({code}: {message[:200]})")
 
 
 def asked(call: Callable[..., dict[str, Any]], **arguments: Any) -> dict[str, Any]:
