@@ -120,6 +120,7 @@ VERBS = {
     "fleet": Verb(f"{_MACHINES}.fleet", "fleet", "Show the rented machines, their cost and the plan."),
     "fleet plan": Verb(f"{_MACHINES}.fleet", "plan"),
     "fleet release": Verb(f"{_MACHINES}.fleet", "release"),
+    "fleet doctor": Verb(f"{_MACHINES}.fleet", "doctor"),
     "down": Verb(f"{_MACHINES}.fleet", "down", "Stop the service; running jobs go on."),
     "portfolio": Verb(
         f"{_POLICY}.portfolio", "portfolio", "Show what a portfolio has chosen, and what came of it."

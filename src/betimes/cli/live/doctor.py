@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from betimes.cli.verbs import Json
+
+if TYPE_CHECKING:
+    from betimes.service.executors.ray.doctor import Finding
 
 
 def doctor(
@@ -34,11 +37,8 @@ def doctor(
     of `check`, `node` (null: the cluster), `ok`, `text`.
     """
     import asyncio
-    from dataclasses import asdict
     from importlib.util import find_spec
 
-    from betimes.cli.render.as_json import print_json
-    from betimes.cli.render.tables import show_pairs
     from betimes.service.executors.ray.doctor import Finding, examine
 
     if ray is None and find_spec("ray") is None:
@@ -46,6 +46,17 @@ def doctor(
         found = [Finding("cluster", None, True, none)]
     else:
         found = asyncio.run(examine(ray or "auto", shared))
+    show_findings(found, as_json)
+
+
+def show_findings(found: list[Finding], as_json: bool) -> None:
+    """Show the outcome of checks. Raises Left(1) if something is wrong."""
+    from dataclasses import asdict
+
+    from betimes.cli.live.following import Left
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import show_pairs
+
     if as_json:
         print_json([asdict(one) for one in found])
     else:
@@ -57,4 +68,4 @@ def doctor(
             ]
         )
     if not all(one.ok for one in found):
-        raise typer.Exit(1)
+        raise Left(1)

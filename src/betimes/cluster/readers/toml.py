@@ -72,6 +72,7 @@ _TOP = (
     "seed",
     "interference",
     "maintenance",
+    "ec2",
 )
 _NODES = (
     "type",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from betimes.errors import Conflict
+from betimes.service.machines.machine import RENTED
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.broken_promises import note_end
 from betimes.service.scheduling.fleet_limits import UserBudgets
@@ -341,7 +342,7 @@ class Jobs:
                 f"job {number} may be given more or fewer units while it runs, so that it cannot be suspended; "
                 f"`betimes requeue {number}` stops it"
             )
-        if any(self._state.ledger.nodes[name].machine.kind in ("ray", "rented") for name, _ in run.places):
+        if any(self._state.ledger.nodes[name].machine.kind in ("ray", *RENTED) for name, _ in run.places):
             raise Conflict(
                 f"job {number} runs on {run.places[0][0]}, and only jobs on the service's own machine can be "
                 f"suspended; `betimes requeue {number}` stops it"

@@ -29,10 +29,11 @@ from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.ray.executor import RayExecutor
-from betimes.service.executors.ray.joining import Change, JoinedCluster, join
+from betimes.service.executors.ray.joining import Change, JoinedCluster, RentedNodes, join
 from betimes.service.executors.rented.agents import OwnNodesExecutor
-from betimes.service.executors.rented.command_cloud import open_command
 from betimes.service.executors.rented.local_cloud import LOCAL_OFFERS, open_local
+from betimes.service.executors.rented.remote_cloud import open_remote
+from betimes.service.executors.rented.scripts import Scripts
 from betimes.service.machines.budgets import FleetLimits
 from betimes.service.machines.cloud_file import cloud_of, read_cloud, read_offers
 from betimes.service.machines.local import discover
@@ -132,10 +133,17 @@ def _described(config: ServiceConfig) -> ServiceConfig:
     if config.fleet is not None:
         offers = LOCAL_OFFERS if config.cloud is None else read_offers(config.cloud)
         folder, (kind, _, scripts) = config.state / "rented", config.fleet.partition(":")
-        rents_from = (
-            open_local(offers, folder) if kind == "local" else open_command(Path(scripts), offers, folder)
-        )
-        return replace(config, rents_from=rents_from)
+        if kind == "local":
+            return replace(config, rents_from=open_local(offers, folder))
+        if kind == "command":
+            return replace(config, rents_from=open_remote(Scripts(Path(scripts)), offers, folder))
+        from betimes.service.executors.rented.ec2 import Ec2  # others do not load it
+        from betimes.service.executors.rented.ec2_file import read_ec2
+
+        nodes = RentedNodes()
+        ec2, offers = read_ec2(config.cloud or "", offers)
+        rents_from = open_remote(Ec2(ec2, offers.offers, nodes), offers, folder, nodes.names)
+        return replace(config, rents_from=rents_from, rented_nodes=nodes)
     return config if config.cloud is None else replace(config, rents_from=read_cloud(config.cloud))
 
 
@@ -169,7 +177,7 @@ async def _opened(
         store.commit(Batch(meta={SECRET: secret}))
     cluster = None
     if config.ray is not None:
-        cluster = await join(config.ray, config.ray_share_frac, config.ray_open, secret)
+        cluster = await join(config.ray, config.ray_share_frac, config.ray_open, secret, config.rented_nodes)
     try:
         async with _serving(store, config, settings, retune, kernels, secret, cluster) as service:
             yield service
@@ -229,7 +237,7 @@ async def _serving(
     if store.meta(COPIED):
         _hold_copied(controller)
     _executors(controller, machines, config)
-    ray = _executor_of(cluster, controller) if cluster is not None else None
+    ray = _executor_of_cluster(cluster, controller) if cluster is not None else None
     operator = tokens.caller(token)
     assert operator is not None, "its token is known"
     launches.owners = _owners(controller, config, operator.user)
@@ -445,6 +453,11 @@ def _executor_of_rented(controller: Controller, rentals: Rentals) -> None:
     executor = OwnNodesExecutor(controller.inbox.hear, process_of, cpu_of)
     for kind in HERE:
         controller.effects.admit(kind, executor)
+    _look_after(controller, rentals, executor)
+
+
+def _look_after(controller: Controller, rentals: Rentals, executor: RayExecutor) -> None:
+    """Look after rented machines, and let the executor know of those that are gone."""
 
     def follow(events: list[Event]) -> None:
         for event in events:
@@ -461,8 +474,8 @@ def _executor_of_rented(controller: Controller, rentals: Rentals) -> None:
     controller.background.go(look_after())
 
 
-def _executor_of(cluster: JoinedCluster, controller: Controller) -> RayExecutor:
-    """The executor of a cluster's nodes, whose agents start now."""
+def _executor_of_cluster(cluster: JoinedCluster, controller: Controller) -> RayExecutor:
+    """The executor of a cluster's nodes and of the machines that are rented and join it; their agents start now."""
     machines = {machine.name: machine for machine in cluster.machines}
 
     def cpu_of(name: str) -> float:
@@ -471,6 +484,9 @@ def _executor_of(cluster: JoinedCluster, controller: Controller) -> RayExecutor:
 
     executor = cluster.executor(controller.inbox.hear, cpu_of)
     controller.effects.admit("ray", executor)
+    if controller.rentals is not None:
+        controller.effects.admit(controller.rentals.kind, executor)
+        _look_after(controller, controller.rentals, executor)
     return executor
 
 

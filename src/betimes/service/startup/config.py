@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from betimes.service.api.context import Context
     from betimes.service.compiling.kernels import Kernels
+    from betimes.service.executors.ray.joining import RentedNodes
     from betimes.service.machines.machine import Machine
     from betimes.service.machines.provider import OpenCloud
     from betimes.service.runtime.replay import Arrivals
@@ -135,11 +136,11 @@ def _pace(value: Any) -> Pace | None:
 
 
 def _fleet(value: Any) -> str:
-    if value != "local" and not (
+    if value not in ("local", "ec2") and not (
         isinstance(value, str) and value.removeprefix("command:") not in ("", value)
     ):
         raise ValueError(
-            "give local, or command:DIR with a folder that holds the scripts rent, release and list"
+            "give local, ec2, or command:DIR with a folder that holds the scripts rent, release and list"
         )
     return value
 
@@ -325,9 +326,10 @@ class ServiceConfig:
             "fleet",
             "Rent machines on which jobs really run, in place of made-up ones; local: processes of this machine, to "
             "try it out, of the offers of --cloud or of two small ones; command: by the scripts rent, release and "
-            "list of a folder, of the offers of --cloud.",
+            "list of a folder, of the offers of --cloud; ec2: machines of AWS, which join the cluster of --ray, of the "
+            "offers and the table [ec2] of --cloud.",
             _fleet,
-            "local|command:DIR",
+            "local|ec2|command:DIR",
         ),
     )
     ray: str | None = field(
@@ -552,6 +554,7 @@ class ServiceConfig:
         None  # virtual ones, in place of those of `nodes`, `cluster` or this machine
     )
     rents_from: OpenCloud | None = None  # in place of `cloud`
+    rented_nodes: RentedNodes | None = None  # the machines rented from there that join the Ray cluster
     kernels: Kernels | None = None
     arrivals: Arrivals | None = None  # of a replayed trace
     page: Callable[[ServiceBackend, Context], ASGIApp] | None = None  # makes the pages; null: there are none
@@ -570,7 +573,7 @@ class ServiceConfig:
                 f"--ray {self.ray}: virtual nodes are given too; leave out --ray, or --nodes, --cluster and --replay"
             )
         others = {
-            "--ray": self.ray,
+            "--ray": self.ray if self.fleet != "ec2" else None,
             "--nodes": self.nodes,
             "--cluster": self.cluster,
             "--replay": self.arrivals,
@@ -580,6 +583,11 @@ class ServiceConfig:
             raise InputError(
                 f"--fleet {self.fleet}: jobs run on this machine and on those that are rented; leave out {other} "
                 "(--cloud FILE.toml says what there is to rent)"
+            )
+        if self.fleet == "ec2" and (self.ray is None or self.ray == "auto"):
+            raise InputError(
+                "--fleet ec2: machines join a Ray cluster; start its head here (`ray start --head`), and name it by an "
+                "address that they reach (--ray HOST:6379)"
             )
         if self.fleet not in (None, "local") and self.cloud is None:
             raise InputError(f"--fleet {self.fleet}: say what there is to rent (--cloud FILE.toml)")
@@ -672,7 +680,7 @@ def _take(
         value = (folder / value).absolute()
     elif name == "policy":
         value = with_full_names(value, folder)
-    elif name == "fleet" and value != "local":
+    elif name == "fleet" and value not in ("local", "ec2"):
         value = f"command:{(folder / value.removeprefix('command:')).absolute()}"
     elif name in ("cloud", "cluster") and (folder / value).is_file():
         value = str((folder / value).absolute())  # else it is the name of a catalogue

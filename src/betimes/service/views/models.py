@@ -390,7 +390,7 @@ class NodeView(View):
     """A machine."""
 
     name: str
-    kind: Literal["local", "ray", "virtual", "fake-cloud", "rented"]
+    kind: Literal["local", "ray", "virtual", "fake-cloud", "rented", "cloud"]
     status: Literal["booting", "up", "draining", "drained", "lost", "gone"]
     cpu: float
     memory_gib: float
@@ -437,7 +437,7 @@ class NodeSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["virtual", "fake-cloud", "rented"] | None = Field(
+    kind: Literal["virtual", "fake-cloud", "rented", "cloud"] | None = Field(
         default=None,
         description="null: virtual; a service that runs commands has virtual nodes only if they are named",
     )
@@ -456,7 +456,7 @@ class NodeSpec(BaseModel):
     @property
     def is_rented(self) -> bool:
         """Whether the cloud provides them."""
-        return self.kind in ("fake-cloud", "rented")
+        return self.kind in ("fake-cloud", "rented", "cloud")
 
     @model_validator(mode="after")
     def _sized_once(self) -> Self:

@@ -15,13 +15,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from betimes.cluster import Cluster
-from betimes.cluster.offer import Offer
-from betimes.service.executors.rented.command_cloud import open_command
+from betimes.cluster.offer import Offer, Spot
+from betimes.errors import CloudError
+from betimes.service.executors.ray.joining import RentedNodes
+from betimes.service.executors.rented.ec2 import Ec2
+from betimes.service.executors.rented.ec2_file import Ec2Settings
 from betimes.service.executors.rented.local_cloud import LocalCloud
+from betimes.service.executors.rented.remote_cloud import open_remote
+from betimes.service.executors.rented.scripts import Scripts
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.fake_cloud import FakeCloud, Outage, Reclaim, SetPrice
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import CloudEvent, NoCapacity, Provider, RequestId
+from tests.service.executors.rented.fake_ec2 import FakeEc2
 from tests.service.machines.kinds import kind
 
 PATIENCE = 4000  # steps
@@ -198,7 +204,7 @@ class CommandStage(Stage):
         never_up = any(offer.boot_failure_frac == 1.0 for offer in cluster.offers)
         self._mark("slow", never_up)
         self.step_s = 200.0 if never_up else 0.5
-        self.provider = open_command(self.folder, cluster, self.folder, look_s=0.1)(held, made)
+        self.provider = open_remote(Scripts(self.folder), cluster, self.folder, look_s=0.1)(held, made)
         return self.provider
 
     def step(self) -> None:
@@ -256,6 +262,83 @@ class CommandStage(Stage):
     def close(self) -> None:
         for known in self._machines().values():
             processes.send(known["pid"], signal.SIGKILL)
+
+
+class AtOnce:
+    """A call that is over when it has begun."""
+
+    is_over = True
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._answer, self._error = None, None
+        try:
+            self._answer = work()
+        except CloudError as error:
+            self._error = error
+
+    def result(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._answer
+
+
+EC2 = Ec2Settings(
+    region="eu-central-1", image="ami-1", subnets={"a": "subnet-a", "b": "subnet-b"}, security_groups=["sg-1"]
+)
+
+
+class Ec2Stage(Stage):
+    """EC2's spot market for small machines, on demand for big ones; a machine that runs joins the cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ec2 = FakeEc2(lambda: self.now_s)
+        self.never_up = False
+        super().__init__(folder)
+
+    def open(self, cluster: Cluster, held: Sequence[tuple[Machine, float]], made: dict[str, int]) -> Provider:
+        self.never_up = any(offer.boot_failure_frac == 1.0 for offer in cluster.offers)
+        self.step_s = 200.0 if self.never_up else 5.0
+        small = replace(cluster.offers[0], spot=Spot(1.0), labels=(("zone", "a"),))
+        offers = tuple(
+            replace(each, min_bill_s=60.0, bill_step_s=1.0, bill_from="request")
+            for each in (small, *cluster.offers[1:])
+        )
+        self.nodes = RentedNodes("betimes-test", "10.0.0.1:6379")
+        self.backend = Ec2(
+            EC2, offers, self.nodes, lambda *_, **__: self.ec2, AtOnce, lambda: self.now_s, lambda _: None
+        )
+        cluster = replace(cluster, offers=offers)
+        return open_remote(self.backend, cluster, self.folder, self.nodes.names, look_s=0.0)(held, made)
+
+    def step(self) -> None:
+        names = set() if self.never_up else set(self.ec2.names())
+        self.nodes.names &= names
+        self.nodes.names |= names
+        super().step()
+
+    def running(self) -> set[str]:
+        return set(self.ec2.names())
+
+    def take_with_notice(self, name: str) -> None:
+        self.ec2.instance(name)["notice"] = True
+
+    def boot_slowly(self) -> None:
+        self.never_up = True
+
+    def end_of_notice(self, name: str) -> None:
+        self.take(name)
+
+    def take(self, name: str) -> None:
+        self.ec2.end(self.ec2.instance(name)["InstanceId"])
+
+    def set_price(self, usd_per_h: float) -> None:
+        self.ec2.spot_usd_per_h = usd_per_h
+
+    def break_down(self) -> None:
+        self.ec2.is_down = True
+
+    def work_again(self) -> None:
+        self.ec2.is_down = False
 
 
 def failing(offer: Offer) -> Offer:

@@ -6,13 +6,14 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from betimes.errors import CloudError, InputError, ServiceError
 from betimes.service.executors.rented import scripts
-from betimes.service.executors.rented.command_cloud import open_command
-from betimes.service.executors.rented.scripts import Call, Listing, Rented, check_scripts
+from betimes.service.executors.rented.remote_cloud import Rented, open_remote
+from betimes.service.executors.rented.scripts import ListingHere, ScriptCall, Scripts, check_scripts
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.cloud_file import read_offers
 from betimes.service.machines.provider import Booted, CloudEvent, Failed, RequestId
@@ -27,11 +28,12 @@ def stage(tmp_path: Path) -> Iterator[CommandStage]:
     found.close()
 
 
-def call(folder: Path, name: str, text: str) -> Call:
+def call(folder: Path, name: str, text: str) -> ScriptCall[Any]:
     script = folder / name
     script.write_text(f"#!/bin/sh\n{text}\n")
     script.chmod(0o755)
-    called = Call(script, {"service": "betimes-1"})
+    model = ListingHere if name == "list" else Rented
+    called = ScriptCall(script, {"service": "betimes-1"}, model)
     while not called.is_over:
         time.sleep(0.01)
     return called
@@ -42,9 +44,9 @@ def test_what_a_script_reads_and_prints(tmp_path: Path) -> None:
     found = call(
         tmp_path, "list", f"""grep -q '"service": "betimes-1"' && echo '{{"machines": [{machine}]}}'"""
     )
-    (one,) = found.result(Listing).machines
+    (one,) = found.result().machines
     assert (one.name, one.state, one.pid, one.usd_per_h, one.notice_s) == ("small-0", "up", 7, 1.0, None)
-    assert call(tmp_path, "rent", "echo '{}'").result(Rented).refused is None
+    assert call(tmp_path, "rent", "echo '{}'").result().refused is None
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ def test_anything_else_is_refused(
 ) -> None:
     monkeypatch.setitem(scripts.LIMITS_S, name, 0.2 if "sleep" in text else 60.0)
     with pytest.raises(CloudError) as raised:
-        call(tmp_path, name, text).result(Listing if name == "list" else Rented)
+        call(tmp_path, name, text).result()
     assert said in str(raised.value)
 
 
@@ -123,7 +125,9 @@ def test_the_scripts_of_the_documentation_work(tmp_path: Path, monkeypatch: pyte
         if block["file"]:
             (tmp_path / block["file"]).write_text(block["body"])
             (tmp_path / block["file"]).chmod(0o755)
-    cloud = open_command(tmp_path, read_offers(tmp_path / "offers.toml"), tmp_path, look_s=0.1)((), {})
+    cloud = open_remote(Scripts(tmp_path), read_offers(tmp_path / "offers.toml"), tmp_path, look_s=0.1)(
+        (), {}
+    )
     events: list[CloudEvent] = []
 
     def until(holds: Callable[[], bool]) -> None:

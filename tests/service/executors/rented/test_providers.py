@@ -23,12 +23,18 @@ from tests.service.executors.rented.clouds import (
     CLUSTER,
     SMALL,
     CommandStage,
+    Ec2Stage,
     LocalStage,
     Stage,
     failing,
 )
 
-STAGES: dict[str, type[Stage]] = {"made-up": Stage, "local": LocalStage, "command": CommandStage}
+STAGES: dict[str, type[Stage]] = {
+    "made-up": Stage,
+    "local": LocalStage,
+    "command": CommandStage,
+    "ec2": Ec2Stage,
+}
 
 
 @pytest.fixture(params=STAGES)

@@ -84,6 +84,42 @@ def release(
         _print(found, wide=False)
 
 
+def doctor(
+    cloud: Annotated[
+        str,
+        Option(
+            "--cloud",
+            required=True,
+            metavar="FILE.toml",
+            help="The cluster file with offers and a table [ec2].",
+            show_default=False,
+        ),
+    ],
+    policy: Annotated[
+        bool,
+        Option("--policy", help="Only print the policy of IAM that the service needs; nothing is checked."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check an account of AWS for `betimes up --fleet ec2`; nothing is rented.
+
+    Credentials, image, network, and for each offer its type, zones, price and quota, and whether it would be rented.
+    Exits with 1 if something is wrong. With --json an array of `check`, `node` (the offer's type; null: all), `ok`,
+    `text`.
+    """
+    from betimes.cli.live.doctor import show_findings
+    from betimes.cli.render.as_json import print_json
+    from betimes.service.executors.rented.ec2_doctor import Doctor, policy_of
+    from betimes.service.executors.rented.ec2_file import read_ec2
+    from betimes.service.machines.cloud_file import read_offers
+
+    settings, offers = read_ec2(cloud, read_offers(cloud))
+    if policy:
+        print_json(policy_of(settings, offers))
+    else:
+        show_findings(Doctor(settings, offers).examine(), as_json)
+
+
 def down(
     release_all: Annotated[
         bool,

@@ -85,7 +85,7 @@ def add(
         ),
     ] = None,
     kind: Annotated[
-        Literal["virtual", "fake-cloud", "rented"] | None,
+        Literal["virtual", "fake-cloud", "rented", "cloud"] | None,
         Option(
             "--kind",
             help="virtual: jobs there only take time; by default these, which a service that runs commands on this "
@@ -132,7 +132,7 @@ def add(
 
         say("The cloud has not answered yet; `betimes nodes` shows the machines once it has.")
         return
-    if not as_json and added[0].kind != "rented":
+    if not as_json and added[0].kind not in ("rented", "cloud"):
         _say_what_they_are(added)
     _print(added, as_json)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import platform
 import sys
@@ -15,9 +16,12 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
+from urllib.request import Request, urlopen
 
 from betimes import __version__
 from betimes.errors import Unavailable
@@ -29,6 +33,9 @@ from betimes.service.machines.local import available_cores
 from betimes.service.scheduling.run_reports import Ended, Report
 from betimes.service.uploads.kept import Uploads
 
+LEASE = (
+    "BETIMES_LEASE"  # names a file of a rented machine, which ends once no service has renewed it for a while
+)
 POLL_S = 5.0  # a request waits so long for reports
 MOST_CURSORS = 64  # of logs that are read at once
 
@@ -110,9 +117,15 @@ class NodeAgent:
         self._of(session)
         await asyncio.to_thread(_take_archive, Path(archive))
 
+    async def taken_away_at(self) -> float | None:
+        """When this machine of EC2 is taken away, seconds since 1970; null: not as far as is known."""
+        return await asyncio.to_thread(_taken_away_at)
+
     async def reports(self, session: str, after: int) -> list[tuple[int, Report]]:
         """The reports after that number, which acknowledges all up to it; waits some seconds for the first."""
         self._of(session)
+        if lease := os.environ.get(LEASE):
+            os.utime(lease)
         while self._reports and self._reports[0][0] <= after:
             self._reports.popleft()
         if not self._reports:
@@ -199,6 +212,29 @@ def _cursor_at(path: Path, tail: int | None, skip_bytes: int) -> tuple[LogCursor
             return cursor, chunk[skip_bytes:]
         skip_bytes -= len(chunk)
     return cursor, b""
+
+
+# --- the notice that EC2 gives a spot machine, from the machine's own metadata service (IMDSv2) ---
+
+METADATA = "AWS_EC2_METADATA_SERVICE_ENDPOINT"  # names another one, as AWS's libraries have it
+_TTL, _TOKEN = "X-aws-ec2-metadata-token-ttl-seconds", "X-aws-ec2-metadata-token"
+_METADATA_S = 2.0
+
+
+def _taken_away_at() -> float | None:
+    base = os.environ.get(METADATA, "http://169.254.169.254").rstrip("/")
+    try:
+        token = _read(Request(f"{base}/latest/api/token", headers={_TTL: "60"}, method="PUT"))
+        action = f"{base}/latest/meta-data/spot/instance-action"  # there is none until there is a notice
+        found: dict[str, str] = json.loads(_read(Request(action, headers={_TOKEN: token})))
+        return datetime.fromisoformat(found["time"]).timestamp()
+    except (URLError, TimeoutError, ConnectionError):
+        return None
+
+
+def _read(request: Request) -> str:
+    with urlopen(request, timeout=_METADATA_S) as answer:
+        return answer.read().decode()
 
 
 # --- archives of uploaded directories ---

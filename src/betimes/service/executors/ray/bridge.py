@@ -16,6 +16,8 @@ from typing import Any
 
 from betimes.service.executors.ray.agent import NodeAgent
 from betimes.service.executors.ray.connection import (
+    MACHINE,
+    SERVICE,
     Answer,
     ClusterNode,
     Joined,
@@ -94,7 +96,8 @@ class Bridge:
 
     def _nodes(self) -> list[ClusterNode]:
         """The live nodes, by name."""
-        return sorted((_node_of(one) for one in self._ray.nodes() if one["Alive"]), key=lambda one: one.name)
+        nodes = (_node_of(one, self._service) for one in self._ray.nodes() if one["Alive"])
+        return sorted(nodes, key=lambda one: one.name)
 
     def _agent(self, node: str) -> Any:
         """The agent of a node, started if there is none yet."""
@@ -112,13 +115,16 @@ class Bridge:
         return self._agents[node]
 
 
-def _node_of(one: dict[str, Any]) -> ClusterNode:
+def _node_of(one: dict[str, Any], service: str) -> ClusterNode:
+    """A node of Ray; a machine that this service has rented keeps the name under which it was rented."""
     resources: dict[str, float] = one["Resources"]
     labels: dict[str, str] = one.get("Labels") or {}
     kinds = sorted(name.partition(":")[2] for name in resources if name.startswith("accelerator_type:"))
+    rented_by = labels.get(SERVICE, "")
+    name = f"{one['NodeName']}-{one['NodeID'][:_ID_DIGITS]}"
     return ClusterNode(
         id=one["NodeID"],
-        name=f"{one['NodeName']}-{one['NodeID'][:_ID_DIGITS]}",
+        name=labels.get(MACHINE, name) if rented_by == service else name,
         address=one["NodeManagerAddress"],
         cpu=resources.get("CPU", 0.0),
         memory_gib=resources.get("memory", 0.0) / _GIB,
@@ -126,6 +132,7 @@ def _node_of(one: dict[str, Any]) -> ClusterNode:
         type=" + ".join(kinds) or "cpu",
         is_head="node:__internal_head__" in resources,
         labels=labels,
+        rented_by=rented_by,
     )
 
 

@@ -22,6 +22,8 @@ REACH_S = 5.0  # until an address takes a connection
 ANSWER_S = 10.0  # until a cluster lists its nodes; one without its head never does
 AGAIN_S = 2.0  # between two tries to join a lost cluster
 
+SERVICE, MACHINE = "betimes-service", "betimes-machine"  # labels in Ray of a rented machine
+
 _LENGTH_BYTES = 8
 
 log = logging.getLogger(__name__)
@@ -43,6 +45,7 @@ class ClusterNode:
     type: str  # of its accelerators; cpu: it has none
     is_head: bool
     labels: dict[str, str] = field(default_factory=dict[str, str])
+    rented_by: str = ""  # the service that has rented it, by the mark of its agents; empty: nobody has
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class ClusterConnection:
     """
 
     def __init__(self, address: str, service: str) -> None:
-        self.address, self._service = address, service
+        self.address, self.service = address, service
         self.joined = Joined("", has_token=False)
         self.lost_at: float | None = None  # by the monotonic clock: since when the cluster does not answer
         self._process: asyncio.subprocess.Process | None = None
@@ -218,7 +221,7 @@ class ClusterConnection:
                 "betimes.service.executors.ray.bridge",
                 str(theirs.fileno()),
                 self.address,
-                self._service,
+                self.service,
                 pass_fds=(theirs.fileno(),),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,

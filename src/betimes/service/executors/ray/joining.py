@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import ipaddress
 import logging
@@ -10,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from betimes import __version__
@@ -24,6 +25,7 @@ from betimes.service.machines.machine import Machine
 
 NODE_ID = "ray.io/node-id"  # a label that differs for every node, as the name does
 LOOK_S = 1.0  # between two looks at the cluster
+NOTICES_S = 5.0  # between two looks whether rented machines are about to be taken away
 AGENT_S = 60.0  # until a node's agent answers the first time
 AGAIN_S = 60.0  # until a node that could run no jobs is tried again
 LOST_AFTER_S = float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", "60"))  # noqa: SIM112 (as Ray spells it)
@@ -33,15 +35,36 @@ go on for so long, and its runs go on with it."""
 log = logging.getLogger(__name__)
 
 
+@dataclass
+class RentedNodes:
+    """The machines that the service has rented and that have joined the cluster, by their names."""
+
+    service: str = ""  # the mark of its machines
+    address: str = ""  # that they join
+    names: set[str] = field(default_factory=set[str])  # of those on which jobs can run
+    notices: dict[str, float] = field(
+        default_factory=dict[str, float]
+    )  # when they are taken away, s since 1970
+    have_notices: bool = False  # whether the machines know that before
+
+
 class JoinedCluster:
-    """A cluster that the service has joined, with the machines that it had then."""
+    """A cluster that the service has joined, with the machines that it had then.
+
+    rented: kept up to date while it is watched; null: nothing is rented there.
+    """
 
     def __init__(
-        self, connection: ClusterConnection, share: float, machines: list[Machine], alive: frozenset[str]
+        self,
+        connection: ClusterConnection,
+        share: float,
+        rented: RentedNodes | None,
+        machines: list[Machine],
+        alive: frozenset[str],
     ) -> None:
         self.connection, self.machines = connection, machines
         self.alive = alive  # the names of its nodes then, those that could run no jobs included
-        self._share = share
+        self._share, self._rented = share, rented
         self._watching: asyncio.Task[None] | None = None
 
     def executor(self, listener: Listener, cpu_of: Callable[[str], float]) -> RayExecutor:
@@ -50,7 +73,7 @@ class JoinedCluster:
 
     def watch(self, has: Callable[[], Iterable[str]], report: Callable[[Change], None]) -> None:
         """Report machines that join or leave from now on; `has` returns those of the service."""
-        membership = Membership(self.connection, self._share, has)
+        membership = Membership(self.connection, self._share, has, self._rented)
         self._watching = asyncio.create_task(membership.watch(report))
 
     async def close(self) -> None:
@@ -61,8 +84,10 @@ class JoinedCluster:
         await self.connection.close()
 
 
-async def join(address: str, share_frac: float, allows_open: bool, secret: str) -> JoinedCluster:
-    """Join a cluster.
+async def join(
+    address: str, share_frac: float, allows_open: bool, secret: str, rented: RentedNodes | None = None
+) -> JoinedCluster:
+    """Join a cluster; one that has no machine yet only where some are rented.
 
     address: HOST:PORT, or auto. share_frac: of each node's cores, memory and GPUs. allows_open: also a cluster with
     public addresses that asks for no token. secret: of the service, which gives its agents their name.
@@ -76,7 +101,9 @@ async def join(address: str, share_frac: float, allows_open: bool, secret: str) 
         nodes = await connection.nodes()
         check_closed(nodes, await asks_for_token(connection, nodes), allows_open)
         machines = list((await Membership(connection, share_frac, list).look()).joined)
-        if not machines:
+        if rented is not None:
+            rented.service, rented.address = service, address
+        elif not machines:
             raise InputError(
                 f"--ray {address}: none of the cluster's {len(nodes)} nodes can run jobs. A node needs "
                 "betimes[ray], and a whole core at least (`ray start --num-cpus`, --ray-share); `betimes doctor` checks"
@@ -87,7 +114,7 @@ async def join(address: str, share_frac: float, allows_open: bool, secret: str) 
     except BaseException:
         await connection.close()
         raise
-    return JoinedCluster(connection, share_frac, machines, frozenset(node.name for node in nodes))
+    return JoinedCluster(connection, share_frac, rented, machines, frozenset(node.name for node in nodes))
 
 
 # --- joining and leaving ---
@@ -119,16 +146,29 @@ class Cluster(Protocol):
 class Membership:
     """Compares the cluster's nodes with the service's, and reports changes.
 
-    share: of each node's cores, memory and GPUs that the service may use, above 0 up to 1.
+    share: of each node's cores, memory and GPUs that the service may use, above 0 up to 1. rented: is kept up to date;
+    machines that other services have rented are theirs alone.
     """
 
-    def __init__(self, cluster: Cluster, share: float, has: Callable[[], Iterable[str]]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        share: float,
+        has: Callable[[], Iterable[str]],
+        rented: RentedNodes | None = None,
+    ) -> None:
         self._cluster, self._share, self._has = cluster, share, has
+        self._rented = RentedNodes() if rented is None else rented
+        self._notices_at = 0.0  # by the monotonic clock: when to look for them again
         self._unusable: dict[str, float] = {}  # nodes that cannot run jobs: when to look again
 
     async def look(self) -> Change:
         """The changes. Raises Unavailable where the cluster does not answer, so that nothing is known of its nodes."""
-        alive = {node.name: machine_of(node, self._share) for node in await self._cluster.nodes()}
+        nodes = await self._cluster.nodes()
+        alive = {node.name: machine_of(node, self._share) for node in nodes if not node.rented_by}
+        await self._look_at_rented(
+            {node.name for node in nodes if node.rented_by and node.rented_by == self._rented.service}
+        )
         has = set(self._has())
         left = tuple(sorted(has - alive.keys()))
         if left and not self._counts_as_lost():
@@ -152,6 +192,24 @@ class Membership:
                 continue
             if change.joined or change.left:
                 report(change)
+
+    async def _look_at_rented(self, names: set[str]) -> None:
+        rented, now_s = self._rented, time.monotonic()
+        if self._counts_as_lost():
+            rented.names &= names
+        new = [name for name in names - rented.names if self._unusable.get(name, 0.0) <= now_s]
+        usable = await asyncio.gather(*map(self._is_usable, new))
+        rented.names |= {name for name, ok in zip(new, usable, strict=True) if ok}
+        if rented.have_notices and now_s >= self._notices_at:
+            self._notices_at = now_s + NOTICES_S
+            await asyncio.gather(*map(self._look_for_notice, rented.names))
+
+    async def _look_for_notice(self, name: str) -> None:
+        with contextlib.suppress(Unavailable, TimeoutError):  # it is asked again
+            async with asyncio.timeout(NOTICES_S):
+                at_s: float | None = await self._cluster.call(name, "taken_away_at")
+            if at_s is not None:
+                self._rented.notices[name] = at_s
 
     async def _is_usable(self, name: str) -> bool:
         """Whether a node can run jobs: it has an agent of exactly this version of Betimes."""

@@ -1,4 +1,4 @@
-"""Scripts that rent: each call gets a JSON object as its standard input and prints one, within a time limit.
+"""The back end `command`: three scripts, each with a JSON object as its standard input, which print one within a limit.
 
 They run beside the service, which looks every now and then whether they have ended.
 """
@@ -12,37 +12,21 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import mkstemp
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ValidationError, model_validator
 
 from betimes.errors import CloudError, InputError
+from betimes.service.executors.rented.remote_cloud import Listed, Listing, Released, Rented
+from betimes.service.machines.machine import Kind, Machine
 
 NAMES = ("rent", "release", "list")
 LIMITS_S = {"rent": 300.0, "release": 60.0, "list": 60.0}
 MOST_BYTES = 4 << 20  # of what a script prints
 _M = TypeVar("_M", bound=BaseModel)
-_STRICT = ConfigDict(extra="forbid", strict=True)
 
 
-class Rented(BaseModel):
-    """What `rent` prints: `{}`, or why there is no such machine."""
-
-    model_config = _STRICT
-    refused: Literal["capacity", "quota"] | None = None
-    text: str = ""
-
-
-class Listed(BaseModel):
-    """A machine in what `list` prints."""
-
-    model_config = _STRICT
-    name: str
-    state: Literal["booting", "up"]
-    pid: Annotated[int, Field(ge=1)] | None = None  # the process on this machine with which its jobs end
-    notice_s: Annotated[float, Field(ge=0)] | None = None  # until it is taken away
-    usd_per_h: Annotated[float, Field(ge=0)] | None = None
-
+class _ListedHere(Listed):
     @model_validator(mode="after")
     def _runs_jobs(self) -> Self:
         if self.state == "up" and self.pid is None:
@@ -50,17 +34,10 @@ class Listed(BaseModel):
         return self
 
 
-class Listing(BaseModel):
-    """What `list` prints: the service's machines that are not gone."""
+class ListingHere(Listing):
+    """The answer of `list`: machines whose jobs run on this one."""
 
-    model_config = _STRICT
-    machines: list[Listed]
-
-
-class Released(BaseModel):
-    """What `release` prints: `{}`."""
-
-    model_config = _STRICT
+    machines: list[_ListedHere]  # type: ignore[assignment]
 
 
 def check_scripts(folder: Path) -> None:
@@ -73,11 +50,43 @@ def check_scripts(folder: Path) -> None:
             raise InputError(f"--fleet command:{folder}: {name} cannot be executed (chmod +x {script})")
 
 
-class Call:
-    """A script at work. Raises CloudError where it cannot be started."""
+class Scripts:
+    """A `Backend` of a folder's scripts. Raises InputError unless all three are there and can be executed."""
 
-    def __init__(self, script: Path, request: Mapping[str, Any]) -> None:
-        self.name, self._script, self._limit_s = script.name, script, LIMITS_S[script.name]
+    name = "command"
+    kind: Kind = "rented"
+    late_s = 0.0
+
+    def __init__(self, folder: Path) -> None:
+        check_scripts(folder)
+        self._folder = folder
+
+    def rent(self, service: str, machine: Machine) -> ScriptCall[Rented]:
+        """Call `rent`."""
+        described = {
+            "name": machine.name,
+            "type": machine.type,
+            "cpu": machine.cpu,
+            "memory_gib": machine.memory_gib,
+            "gpu": machine.gpu,
+            "labels": dict(machine.labels),
+        }
+        return ScriptCall(self._folder / "rent", {"service": service, **described}, Rented)
+
+    def release(self, service: str, name: str) -> ScriptCall[Released]:
+        """Call `release`."""
+        return ScriptCall(self._folder / "release", {"service": service, "name": name}, Released)
+
+    def list(self, service: str) -> ScriptCall[Listing]:
+        """Call `list`."""
+        return ScriptCall(self._folder / "list", {"service": service}, ListingHere)
+
+
+class ScriptCall(Generic[_M]):
+    """A script at work, which prints a `model`. Raises CloudError where it cannot be started."""
+
+    def __init__(self, script: Path, request: Mapping[str, Any], model: type[_M]) -> None:
+        self._script, self._limit_s, self._model = script, LIMITS_S[script.name], model
         self._began_s = time.monotonic()
         self._status: int | None = None
         self._is_late = False
@@ -113,7 +122,7 @@ class Call:
                 os.killpg(self._pid, signal.SIGKILL)
         return self._status is not None
 
-    def result(self, model: type[_M]) -> _M:
+    def result(self) -> _M:
         """What it has printed, once it is over. Raises CloudError for anything else than that."""
         printed, errors = _taken(self._printed), _taken(self._errors)
         if self._is_late:
@@ -122,7 +131,7 @@ class Call:
             last = errors.strip().rpartition("\n")[2] or "it printed no error"
             raise CloudError(f"{self._script} failed with exit status {self._status}: {last[:300]}")
         try:
-            return model.model_validate_json(printed or "null")
+            return self._model.model_validate_json(printed or "null")
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))

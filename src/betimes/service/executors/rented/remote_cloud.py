@@ -1,4 +1,4 @@
-"""The provider `command`: any cloud for which there are three scripts, `rent`, `release` and `list`.
+"""A cloud elsewhere, reached by three calls that take their time: `rent`, `release` and `list` (`Backend`).
 
 A journal of the machines is written before `rent` is called, so that a service that starts again gives back those of
 which its log knows nothing. What `list` shows counts: machines that it no longer shows are gone, and those
@@ -13,24 +13,19 @@ import math
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from betimes.cluster import Cluster
 from betimes.cluster.billing import Prices, lease_usd, summed
 from betimes.cluster.offer import Offer
 from betimes.errors import CloudError, ServiceError, Unknown
 from betimes.files import write_private
-from betimes.service.executors.rented.scripts import (
-    Call,
-    Listed,
-    Listing,
-    Released,
-    Rented,
-    check_scripts,
-)
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.machine import Kind, Machine
 from betimes.service.machines.provider import (
@@ -45,9 +40,9 @@ from betimes.service.machines.provider import (
     RequestId,
 )
 
-LOOK_S = 10.0  # between two calls of `list`
-LOOK_SOON_S = 1.0  # while machines boot or go
-AGAIN_S = 30.0  # until a release is asked for again
+LOOK_S = 1.0  # between two calls of `list` while machines boot or go
+QUIET_LOOKS = 10  # of these until the next call, while none does
+AGAIN_LOOKS = 30  # until a release is asked for again
 REFUSED_S = 60.0  # for so long a type that was refused is not asked for
 MOST_BOOT_S = 1800.0  # or ten times the offer's, until a machine that is not up is given back
 LOOKS = 3  # in a row that do not show a machine, until it counts as gone
@@ -55,15 +50,114 @@ LOOKS = 3  # in a row that do not show a machine, until it counts as gone
 log = logging.getLogger(__name__)
 
 
-def open_command(scripts: Path, cluster: Cluster, folder: Path, look_s: float = LOOK_SOON_S) -> OpenCloud:
-    """The cloud of three scripts, with a cluster's offers; folder: of the journal. look_s: as `LOOK_SOON_S`.
+# --- what a cloud is asked, and what it answers ---
 
-    Raises InputError for a folder without the scripts.
+_STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+class Rented(BaseModel):
+    """The answer of `rent`: nothing, or why there is no such machine."""
+
+    model_config = _STRICT
+    refused: Literal["capacity", "quota"] | None = None
+    text: str = ""
+
+
+class Listed(BaseModel):
+    """A machine in the answer of `list`."""
+
+    model_config = _STRICT
+    name: str
+    state: Literal["booting", "up"]
+    pid: Annotated[int, Field(ge=1)] | None = None  # the process on this machine with which its jobs end
+    notice_s: Annotated[float, Field(ge=0)] | None = None  # until it is taken away
+    usd_per_h: Annotated[float, Field(ge=0)] | None = None
+
+
+class Ended(BaseModel):
+    """A machine in the answer of `list` that is gone."""
+
+    model_config = _STRICT
+    name: str
+    at_s: float | None = None  # since 1970; null: now
+    why: str = "it has ended"
+
+
+class Listing(BaseModel):
+    """The answer of `list`: the service's machines that are not gone."""
+
+    model_config = _STRICT
+    machines: list[Listed]
+    ended: list[Ended] = []  # those of which that is known; a machine that is in neither list may be gone
+    usd_per_h: dict[str, float] = {}  # the present prices of types, rented or not
+
+
+class Released(BaseModel):
+    """The answer of `release`: nothing."""
+
+    model_config = _STRICT
+
+
+_A_co = TypeVar("_A_co", covariant=True)
+
+
+class Call(Protocol[_A_co]):
+    """A call under way."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has been answered, has failed, or has taken too long."""
+        ...
+
+    def result(self) -> _A_co:
+        """The answer, once it is over. Raises CloudError."""
+        ...
+
+
+class Backend(Protocol):
+    """How a cloud is reached. Each call begins at once and raises CloudError where it cannot.
+
+    `service` tells apart the services that share a cloud; names are used once.
     """
-    check_scripts(scripts)
 
-    def open_cloud(held: Iterable[tuple[Machine, float]], made: Mapping[str, int]) -> CommandCloud:
-        return CommandCloud(scripts, cluster, folder, held, made, look_s)
+    @property
+    def name(self) -> str:
+        """The name of its journal."""
+        ...
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its machines."""
+        ...
+
+    @property
+    def late_s(self) -> float:
+        """How long `list` may not show a machine that was rented."""
+        ...
+
+    def rent(self, service: str, machine: Machine) -> Call[Rented]:
+        """Rent a machine under its name; called once for each."""
+        ...
+
+    def release(self, service: str, name: str) -> Call[Released]:
+        """Give a machine back; also one that is gone or never was."""
+        ...
+
+    def list(self, service: str) -> Call[Listing]:
+        """The service's machines."""
+        ...
+
+
+def open_remote(
+    backend: Backend, cluster: Cluster, folder: Path, nodes: Container[str] = (), look_s: float = LOOK_S
+) -> OpenCloud:
+    """The cloud behind a back end, with a cluster's offers; folder: of the journal. look_s: in place of `LOOK_S`.
+
+    nodes: names of machines elsewhere that are nodes of the service's Ray cluster now, so that jobs can run there.
+    """
+
+    def open_cloud(held: Iterable[tuple[Machine, float]], made: Mapping[str, int]) -> RemoteCloud:
+        return RemoteCloud(backend, cluster, folder, nodes, held, made, look_s)
 
     return open_cloud
 
@@ -74,33 +168,41 @@ class _Machine:
     request: RequestId | None
     asked_at_s: float
     state: Literal["asked", "boots", "up", "goes"]
-    call: Call | None = None  # of `rent`, then of `release`
+    renting: Call[Rented] | None = None
+    releasing: Call[Released] | None = None
     up_at_s: float = math.inf
     ended_at_s: float = math.inf
     missed: int = 0  # looks in a row that have not shown it
     process: tuple[int, int | None] | None = None
     noticed: bool = False
+    never_was: bool = False  # `rent` has refused it
     again_s: float = 0.0  # by the monotonic clock: when its release is asked for again
 
+    @property
+    def calls(self) -> list[Call[Rented] | Call[Released]]:
+        """Those under way."""
+        return [call for call in (self.renting, self.releasing) if call is not None]
 
-class CommandCloud:
-    """A `Provider` of three scripts. `advance` reports what they answer; a release is asked for until it is done.
+
+class RemoteCloud:
+    """A `Provider` behind a back end. `advance` reports its answers; a release is asked for until it is done.
 
     Capacity and quota are those of the offers, and what `rent` refuses.
     """
 
-    kind: Kind = "rented"
-
     def __init__(
         self,
-        scripts: Path,
+        backend: Backend,
         cluster: Cluster,
         folder: Path,
+        nodes: Container[str],
         held: Iterable[tuple[Machine, float]],
         made: Mapping[str, int],
         look_s: float,
     ) -> None:
-        self._scripts, self._journal, self._look_s = scripts, folder / "command.json", look_s
+        self._backend, self._nodes, self._look_s = backend, nodes, look_s
+        self.kind: Kind = backend.kind
+        self._journal = folder / f"{backend.name}.json"
         self._offers = {offer.type: offer for offer in cluster.offers}
         self._quota = cluster.quota
         self._prices = {offer.type: Prices(offer.charged_usd_per_h) for offer in cluster.offers}
@@ -109,7 +211,7 @@ class CommandCloud:
         self._refused: dict[str, tuple[float, NoCapacity]] = {}
         self._machines: dict[str, _Machine] = {}
         self._events: list[CloudEvent] = []
-        self._list: Call | None = None
+        self._listing: Call[Listing] | None = None
         self._look_at_s = 0.0
         self._trouble = ""
         self._now_s = -math.inf
@@ -160,7 +262,7 @@ class CommandCloud:
         self._write_journal()
         for each in asked:
             try:
-                each.call = self._call("rent", **_described(each.machine))
+                each.renting = self._backend.rent(self._service, each.machine)
             except CloudError as error:
                 self._refuse(each, NoCapacity(type, count, "capacity", str(error)))
                 break
@@ -181,17 +283,25 @@ class CommandCloud:
         """Begin the calls that are due; whether one has ended, or a machine."""
         now_s = time.monotonic()
         for each in self._machines.values():
-            if each.state == "goes" and each.call is None and now_s >= each.again_s:
-                each.again_s = now_s + AGAIN_S
-                each.call = self._try("release", name=each.machine.name)
-        if self._list is None and now_s >= self._look_at_s:
-            self._list = self._try("list")
+            if each.state == "goes" and each.calls == [] and now_s >= each.again_s:
+                each.again_s = now_s + AGAIN_LOOKS * self._look_s
+                with _logged():
+                    each.releasing = self._backend.release(self._service, each.machine.name)
+        if self._listing is None and now_s >= self._look_at_s:
+            with _logged():
+                self._listing = self._backend.list(self._service)
             quiet = all(each.state == "up" for each in self._machines.values())
-            self._look_at_s = now_s + (max(LOOK_S, self._look_s) if quiet else self._look_s)
-        calls = [self._list, *(each.call for each in self._machines.values())]
-        return any(call is not None and call.is_over for call in calls) or any(
-            each.state == "up" and self.process_of(name) is None for name, each in self._machines.items()
+            self._look_at_s = now_s + (QUIET_LOOKS if quiet else 1) * self._look_s
+        machines = self._machines.values()
+        return (self._listing is not None and self._listing.is_over) or any(
+            any(call.is_over for call in each.calls) or (each.state == "up" and not self._runs_jobs(each))
+            for each in machines
         )
+
+    def _runs_jobs(self, each: _Machine) -> bool:
+        """Whether a machine is there for jobs, here or as a node of the cluster."""
+        name = each.machine.name
+        return name in self._nodes or self.process_of(name) is not None
 
     def process_of(self, node: str) -> int | None:
         """The process of this machine with which a node's runs end, as `list` showed it; null: it has ended."""
@@ -201,15 +311,18 @@ class CommandCloud:
     def advance(self, now_s: float) -> list[CloudEvent]:
         """Unreported events until now, in the order of time."""
         self._now_s = now_s
-        for name, each in list(self._machines.items()):
-            if each.call is not None and each.call.is_over:
-                call, each.call = each.call, None
-                self._answered(each, call)
-            elif each.state == "up" and self.process_of(name) is None:
+        for each in list(self._machines.values()):
+            if each.renting is not None and each.renting.is_over:
+                renting, each.renting = each.renting, None
+                self._rented(each, renting)
+            elif each.releasing is not None and each.releasing.is_over:
+                releasing, each.releasing = each.releasing, None
+                self._released(each, releasing)
+            elif each.state == "up" and not self._runs_jobs(each):
                 self._lost(each)
-        if self._list is not None and self._list.is_over:
-            call, self._list = self._list, None
-            self._look(call)
+        if self._listing is not None and self._listing.is_over:
+            listing, self._listing = self._listing, None
+            self._look(listing)
         events, self._events = self._events, []
         return events
 
@@ -239,29 +352,30 @@ class CommandCloud:
 
     # --- answers ---
 
-    def _answered(self, each: _Machine, call: Call) -> None:
-        """The call of a machine has ended."""
+    def _rented(self, each: _Machine, call: Call[Rented]) -> None:
         type_ = each.machine.type
         try:
-            if call.name == "release":
-                call.result(Released)
-                if each.ended_at_s == math.inf:
-                    each.ended_at_s = self._now_s
-                return
-            answer = call.result(Rented)
-        except CloudError as error:
-            if call.name == "release":
-                log.warning("machine %s cannot be given back yet: %s", each.machine.name, error)
-            else:  # it may be rented all the same
-                self._refuse(each, NoCapacity(type_, 1, "capacity", str(error)))
+            answer = call.result()
+        except CloudError as error:  # it may be rented all the same
+            self._refuse(each, NoCapacity(type_, 1, "capacity", str(error)))
             return
-        if each.state == "goes":  # given back before it was there
+        if each.state == "goes" and answer.refused is None:  # given back before it was there
             return
         if answer.refused is not None:
-            text = answer.text or f"{self._scripts / 'rent'} has no {type_}: {answer.refused}"
+            each.never_was = True
+            text = answer.text or f"there is no {type_}: {answer.refused}"
             self._refuse(each, NoCapacity(type_, 1, answer.refused, text))
         else:
             each.state = "boots"
+
+    def _released(self, each: _Machine, call: Call[Released]) -> None:
+        try:
+            call.result()
+        except CloudError as error:
+            log.warning("machine %s cannot be given back yet: %s", each.machine.name, error)
+            return
+        if each.ended_at_s == math.inf:
+            each.ended_at_s = self._now_s
 
     def _refuse(self, one: _Machine, refusal: NoCapacity) -> None:
         """A request cannot be met: what it has got goes back."""
@@ -274,16 +388,20 @@ class CommandCloud:
             if each.request == one.request:
                 self._go(each)
 
-    def _look(self, call: Call) -> None:
+    def _look(self, call: Call[Listing]) -> None:
         """Take what `list` shows."""
         try:
-            shown = {one.name: one for one in call.result(Listing).machines}
+            answer = call.result()
+            shown = {one.name: one for one in answer.machines}
+            ended = {one.name: one for one in answer.ended}
         except CloudError as error:
             if self._trouble != str(error):
                 self._trouble = str(error)
                 log.warning("what is rented cannot be seen: %s", error)
             return
         self._trouble = ""
+        for type_, usd_per_h in answer.usd_per_h.items():
+            self._reprice(type_, usd_per_h)
         for name, each in list(self._machines.items()):
             one = shown.pop(name, None)
             if one is not None:
@@ -292,7 +410,14 @@ class CommandCloud:
             each.missed += 1
             if each.state == "goes" and each.ended_at_s < math.inf:
                 self._forget(each)
-            elif each.state in ("boots", "up") and each.missed >= LOOKS:
+            elif each.state in ("boots", "up") and (gone := ended.get(name)) is not None:
+                each.ended_at_s = self._now_s if gone.at_s is None else min(gone.at_s, self._now_s)
+                self._lost(each, gone.why)
+            elif (
+                each.state in ("boots", "up")
+                and each.missed >= LOOKS
+                and self._now_s - each.asked_at_s >= self._backend.late_s
+            ):
                 self._lost(each)
         for name in shown:  # nobody here has asked for it
             log.warning("machine %s is not known here, and is given back", name)
@@ -303,9 +428,8 @@ class CommandCloud:
         if each.state not in ("boots", "up"):
             return
         type_ = each.machine.type
-        if one.usd_per_h is not None and one.usd_per_h != self._prices[type_].latest:
-            self._prices[type_] = self._prices[type_].changed(self._now_s, one.usd_per_h)
-            self._events.append(PriceChanged(self._now_s, type_, one.usd_per_h))
+        if one.usd_per_h is not None:
+            self._reprice(type_, one.usd_per_h)
         if one.notice_s is not None and not each.noticed:
             each.noticed = True
             self._events.append(ReclaimNotice(self._now_s, one.name, self._now_s + one.notice_s))
@@ -314,12 +438,18 @@ class CommandCloud:
         if each.state == "up":
             return
         most_s = max(MOST_BOOT_S, 10.0 * self._offers[type_].boot_s)
-        if one.state == "up" and self.process_of(one.name) is not None:
+        if one.state == "up" and self._runs_jobs(each):
             each.state, each.up_at_s = "up", self._now_s
             assert each.request is not None, "only machines that go were not asked for"
             self._events.append(Booted(self._now_s, each.request, each.machine))
         elif self._now_s - each.asked_at_s > most_s:
             self._lost(each, f"it is not up after {most_s:g} s")
+
+    def _reprice(self, type: str, usd_per_h: float) -> None:  # noqa: A002
+        prices = self._prices.get(type)
+        if prices is not None and usd_per_h != prices.latest:
+            self._prices[type] = prices.changed(self._now_s, usd_per_h)
+            self._events.append(PriceChanged(self._now_s, type, usd_per_h))
 
     def _lost(self, each: _Machine, why: str = "it has ended") -> None:
         """A machine has ended by itself, or never comes up; it is given back all the same."""
@@ -341,18 +471,6 @@ class CommandCloud:
         del self._machines[each.machine.name]
         self._over.append(each)
         self._write_journal()
-
-    # --- calls ---
-
-    def _call(self, script: str, **request: Any) -> Call:
-        return Call(self._scripts / script, {"service": self._service, **request})
-
-    def _try(self, script: str, **request: Any) -> Call | None:
-        try:
-            return self._call(script, **request)
-        except CloudError as error:
-            log.warning("%s", error)
-            return None
 
     # --- state ---
 
@@ -397,7 +515,7 @@ class CommandCloud:
 
     def _adopt(self, name: str) -> None:
         """A machine that is only to be given back."""
-        self._machines[name] = _Machine(Machine(name, "rented", name, 0.0, 0.0, 0.0), None, math.inf, "goes")
+        self._machines[name] = _Machine(Machine(name, self.kind, name, 0.0, 0.0, 0.0), None, math.inf, "goes")
 
     def _known(self, type: str) -> Offer:  # noqa: A002
         if type not in self._offers:
@@ -419,18 +537,16 @@ class CommandCloud:
 
     def _charge(self, each: _Machine) -> Any:
         offer = self._offers.get(each.machine.type)
-        if offer is None or each.state == "asked":
+        if offer is None or each.state == "asked" or each.never_was:
             return 0
         since_s = offer.billing.since_s(each.asked_at_s, each.up_at_s)
         return lease_usd(offer.billing, self._prices[offer.type], since_s, min(each.ended_at_s, self._now_s))
 
 
-def _described(machine: Machine) -> dict[str, Any]:
-    return {
-        "name": machine.name,
-        "type": machine.type,
-        "cpu": machine.cpu,
-        "memory_gib": machine.memory_gib,
-        "gpu": machine.gpu,
-        "labels": dict(machine.labels),
-    }
+@contextmanager
+def _logged() -> Iterator[None]:
+    """A call that cannot begin is logged; it is tried again."""
+    try:
+        yield
+    except CloudError as error:
+        log.warning("%s", error)
