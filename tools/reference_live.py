@@ -117,8 +117,8 @@ def job_environment_page(table: Table) -> str:
             f"Beside them it has those of `--env` (or `env` in a job file), and from the service itself {kept}, where "
             "the service has them; a job of another Unix user has only "
             f"{', '.join(f'`{name}`' for name in SHARED)} of these from the service, and the others of the user's "
-            f"account (`PATH` is `{LOGIN_PATH}`). Nothing else of yours or of the service reaches it: `--env NAME` hands "
-            "over a variable as it is where you submit.",
+            f"account (`PATH` is `{LOGIN_PATH}`). Nothing else of yours or of the service reaches it: `--env NAME` "
+            "hands over a variable as it is where you submit.",
             "## On a cluster",
             "With `betimes up --ray` a job may hold units on several nodes: its command is started once on each. Its "
             "processes find these variables too, also where there is one node only:",
