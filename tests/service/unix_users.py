@@ -30,20 +30,25 @@ CANNOT = (
 as_root = pytest.mark.skipif(bool(CANNOT), reason=CANNOT or "as root")
 
 
+def change(*command: str, check: bool = True) -> None:
+    """Change the users of the machine, while no other test does: these commands do not wait for each other."""
+    subprocess.run(["flock", "/tmp/bt-users.lock", *command], check=check, capture_output=True)
+
+
 @contextmanager
 def two_users() -> Iterator[tuple[Account, Account]]:
     """Two users with homes, a group of their own each, and a common one; they are removed again."""
     names = [f"bt{os.getpid()}{letter}" for letter in "ab"]
     lab = f"bt{os.getpid()}lab"
     try:
-        subprocess.run(["groupadd", lab], check=True)
+        change("groupadd", lab)
         for name in names:
-            subprocess.run(["useradd", "--create-home", "--user-group", "--groups", lab, name], check=True)
+            change("useradd", "--create-home", "--user-group", "--groups", lab, name)
         yield account_of(names[0]), account_of(names[1])
     finally:
         for name in names:
-            subprocess.run(["userdel", "--remove", "--force", name], check=False, capture_output=True)
-        subprocess.run(["groupdel", lab], check=False, capture_output=True)
+            change("userdel", "--remove", "--force", name, check=False)
+        change("groupdel", lab, check=False)
 
 
 @contextmanager

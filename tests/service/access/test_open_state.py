@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig
 
 
-@pytest.mark.parametrize(("mode", "mentioned"), [(0o755, True), (0o710, True), (0o700, False)])
+@pytest.mark.parametrize(
+    ("mode", "mentioned"), [(0o755, True), (0o710, True), (0o711, os.geteuid() != 0), (0o700, False)]
+)
 def test_a_state_directory_that_is_open_to_others_is_mentioned(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, mentioned: bool
 ) -> None:

@@ -104,6 +104,14 @@ def test_a_peer_is_whom_the_service_knows(admits_any: bool) -> None:
         asyncio.run(peers.caller(54321))
 
 
+def test_a_peer_with_the_name_under_which_the_services_own_jobs_go_is_not_taken_for_that() -> None:
+    peers = Peers("daemon", lambda _: None, admits_any=True)
+
+    assert asyncio.run(peers.caller(os.geteuid())).user == "daemon"
+    with pytest.raises(NotAllowed, match="takes daemon for the name of its own user, who is another"):
+        asyncio.run(peers.caller(pwd.getpwnam("daemon").pw_uid))
+
+
 def test_a_client_needs_no_token_at_the_socket_and_a_token_counts_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,7 @@ def test_a_job_finds_what_is_described_and_what_it_asked_for(tmp_path: Path) -> 
 def test_a_job_of_another_unix_user_finds_the_socket_and_nothing_of_the_services_user(tmp_path: Path) -> None:
     job = Job(7, JobSpec(command=["true"], env={"HOME": "/asked"}), "ada", 0.0, 1.0, "default")
     job.run = Run(2, 1, [("here", 1)], 0.0)
-    environ = {"PATH": "/root/bin", "HOME": "/root", "USER": "root", "TMPDIR": "/root/tmp", "TZ": "UTC"}
+    environ = {"PATH": "/its/bin", "HOME": "/its", "USER": "root", "TMPDIR": "/its/tmp", "TZ": "UTC"}
     launches = Launches(tmp_path, "log", lambda *_: "sealed", environ)
     launches.owners, launches.socket = Owners(tmp_path, frozenset({"root"})), tmp_path / "socket"
 

@@ -128,13 +128,15 @@ def test_no_link_and_no_path_makes_root_read_or_write_what_its_user_may_not(lab:
     secret = lab.folder / "secret"
     secret.write_text("root's own")
     secret.chmod(0o600)
+    closed = lab.folder / "closed"
+    closed.mkdir(mode=0o700)
     Path(ann.home, "link").symlink_to(secret)
     links = f'cd "$BETIMES_RUN_DIR"; ln -s {secret} log; ln -s {secret} ../log.1; ln -sf {secret} ../log; echo done'
     tries = {
         "output": lab.submits(ann, "--output", str(secret), "--", "echo", "taken"),
         "link": lab.submits(ann, "--output", "link", "--", "echo", "taken"),
-        "workdir": lab.submits(ann, "--workdir", "/root", "--", "ls"),
-        "checkpoints": lab.submits(ann, "--checkpoint-dir", "/root/of-ann", "--", "true"),
+        "workdir": lab.submits(ann, "--workdir", str(closed), "--", "ls"),
+        "checkpoints": lab.submits(ann, "--checkpoint-dir", f"{closed}/mine", "--", "true"),
         "program": lab.submits(ann, "--", str(secret)),
         "input": lab.submits(ann, "--", "cat", str(secret)),
     }
@@ -145,7 +147,7 @@ def test_no_link_and_no_path_makes_root_read_or_write_what_its_user_may_not(lab:
     assert "root's own" not in said
     assert "done" in said
     assert secret.read_text() == "root's own"
-    assert not Path("/root/of-ann").exists()
+    assert list(closed.iterdir()) == []
 
 
 def test_what_a_job_notifies_runs_as_its_owner(lab: Lab) -> None:

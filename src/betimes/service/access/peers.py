@@ -19,6 +19,7 @@ from pathlib import Path
 from betimes.errors import InputError, NotAllowed, ServiceError
 from betimes.service.access.address import MACHINE_SOCKET
 from betimes.service.access.auth import Caller
+from betimes.service.access.unix_users import own_name
 
 PEER = "peer_uid"  # in the state of a request over the Unix socket: the user at its other end, by number
 _PATH_BYTES = 107  # of a Unix socket's name
@@ -119,6 +120,11 @@ class Peers:
         name = await self._name(uid)
         if uid == 0:
             return Caller(name, "operator")
+        if name == self.operator:  # by which the service's own jobs go: these would be this user's, too
+            raise NotAllowed(
+                f"the service takes {name} for the name of its own user, who is another; an operator starts it with "
+                f"LOGNAME={own_name()} and without its token file"
+            )
         role, is_disabled = self.standing(name) or ("user" if self.admits_any else "", False)
         if is_disabled:
             raise NotAllowed(

@@ -82,7 +82,7 @@ class Owners:
         if self.refusal:
             raise NotAllowed(f"a job of {user} cannot run: {self.refusal}")
         account_of(user)
-        for folder in self.state.parents:
+        for folder in self.state.resolve().parents:
             if not folder.stat().st_mode & 0o001:
                 raise NotAllowed(
                     f"jobs have folders in {self.state}, and other users than {own_name()} cannot enter {folder}: an "
