@@ -189,6 +189,7 @@ def test_folders_go_by_age_and_amount_and_the_accounts_stay(tmp_path: Path) -> N
         jobs.append(service.submit(command=["x"], work_s=3600.0 * 24 * 400).job_id)  # still runs at the end
         for job in jobs[:-1]:
             folder_of_run(tmp_path, job, b"" if job < 3 else b"x" * 100_000)
+        (tmp_path / "runs" / "1" / "1" / "job" / "units.json").write_text("2")  # of the service
         (tmp_path / "runs" / "2" / "1" / "job" / "result").write_text("of the user")
         folder_of_run(tmp_path, jobs[-1])
         folder_of_run(tmp_path, 77)  # of another log

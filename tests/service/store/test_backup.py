@@ -30,11 +30,11 @@ def saved(folder: Path, target: Path) -> Path:
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """All files but the lock, which names its last holder."""
+    """All files but the locks, which name their last holder."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != "lock"
+        if path.is_file() and path.name not in ("lock", "betimes.db.lock")
     }
 
 

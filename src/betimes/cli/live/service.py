@@ -160,6 +160,10 @@ def status(system: System = None, as_json: Json = False) -> None:
     from betimes.cli.render.tables import say
 
     for_all = os.geteuid() == 0 if system is None else system
+    path = _path(for_all)
+    if not path.exists() and not as_json:
+        say(f"Not installed: {path} is not there; `betimes service install` writes it.")
+        return
     names = (
         "ActiveState",
         "SubState",
@@ -169,13 +173,10 @@ def status(system: System = None, as_json: Json = False) -> None:
         "Result",
         "ActiveEnterTimestamp",
     )
-    shown = _systemctl(for_all, "show", UNIT, f"--property={','.join(names)}")
+    shown = _systemctl(for_all, "show", UNIT, f"--property={','.join(names)}") if path.exists() else ""
     found = {name: value for name, _, value in (line.partition("=") for line in shown.splitlines())}
     if as_json:
-        print_json({"unit": str(_path(for_all)), "system": for_all, **found})
-        return
-    if not _path(for_all).exists():
-        say(f"Not installed: {_path(for_all)} is not there; `betimes service install` writes it.")
+        print_json({"unit": str(path), "system": for_all, "installed": path.exists(), **found})
         return
     since = f" since {found['ActiveEnterTimestamp']}" if found.get("ActiveEnterTimestamp") else ""
     say(

@@ -47,11 +47,12 @@ def read_limits(process: Path = Path("/proc/self")) -> Limits:
 def find_group(process: Path = Path("/proc/self")) -> Path | None:
     """The control group (v2) of this process, if groups with a memory limit can be made below it; else None.
 
-    A process that is alone in its group moves to one below, as the kernel demands; so it is with a systemd unit that
-    has `Delegate=yes`.
+    A process that is alone in its group moves to one below, as the kernel demands. A unit of systemd has such a group
+    with `Delegate=yes` and `DelegateSubgroup=service`: in the unit's own group systemd starts the next service, which
+    the kernel refuses once groups below are limited.
     """
     group = next((folder for controllers, folder in _groups(process) if not controllers), None)
-    if group is None:
+    if group is None or group.name.endswith(".service"):
         return None
     if group.name == _SERVICE and allow_memory(group.parent):  # it has moved before
         return group.parent

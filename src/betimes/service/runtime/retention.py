@@ -11,6 +11,7 @@ from pathlib import Path
 
 from betimes import __version__
 from betimes.errors import StoreError
+from betimes.resizing import UNITS
 from betimes.service.access.auth import Tokens
 from betimes.service.executors.supervision import files
 from betimes.service.runtime.clock import Clock, VirtualClock
@@ -163,7 +164,7 @@ def _is_empty(folder: Path) -> bool:
     for run in folder.iterdir():
         for path in run.iterdir() if run.is_dir() else (run,):
             if path.name == files.JOB_FOLDER:
-                if any(path.iterdir()):
+                if any(each.name != UNITS for each in path.iterdir()):
                     return False
             elif path.name not in _OF_SUPERVISOR and (path.name not in _EMPTY or path.stat().st_size):
                 return False

@@ -14,7 +14,7 @@ import sqlite3
 import tarfile
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,7 +114,7 @@ def restore(source: Path, database: Path, state: Path, *, force: bool = False) -
     """
     if not source.is_file():
         raise InputError(f"{source}: there is no such file")
-    with Faults(str(state), state).translated(), _owned(state):
+    with Faults(str(state), state).translated(), _owned(state, database):
         former = [database, *(Path(f"{database}{end}") for end in ("-wal", "-shm")), state / "archive"]
         former = [path for path in former if path.exists()]
         if former and not force:
@@ -143,16 +143,16 @@ def restore(source: Path, database: Path, state: Path, *, force: bool = False) -
 
 
 @contextmanager
-def _owned(state: Path) -> Iterator[None]:
-    """Keep services out of a state directory, which is made if it is not there, and removed again on an error."""
+def _owned(state: Path, database: Path) -> Iterator[None]:
+    """Keep services from both; a state directory that is not there is made, and removed again on an error."""
     is_new = not state.exists()
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        lock = FileLock(state / LOCK_FILE, str(state), state)
-        try:
+        with ExitStack() as stack:
+            at = database.resolve()
+            for path, what in ((state / LOCK_FILE, state), (at.with_name(f"{at.name}.lock"), database)):
+                stack.callback(FileLock(path, str(what), state).release)
             yield
-        finally:
-            lock.release()
     except BaseException:
         if is_new:
             shutil.rmtree(state, ignore_errors=True)
