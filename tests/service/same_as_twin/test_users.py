@@ -30,11 +30,11 @@ def of_users(workload: Workload) -> Workload:
     [
         "easy",
         "srsf",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("fitgpp", "conservative", "las")),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("fitgpp", "conservative", "las", "themis")),
     ],
 )
 def test_the_same_schedule(policy: str, tmp_path: Path) -> None:
-    on_nodes = policy not in ("srsf", "las")
+    on_nodes = policy not in ("srsf", "las", "themis")
     if on_nodes:
         workload = of_users(estimated(generate("fitgpp:jobs=120,nodes=4", seed=3)))
         cluster = Cluster.uniform(2, gpu=8, cpu=32, memory_gib=256)

@@ -8,6 +8,7 @@ import pytest
 
 from betimes.errors import PolicyError, Refused
 from betimes.kernels import as_array
+from betimes.service.engines.named_policies import check_sharing
 from betimes.service.scheduling.forecasts import forecast
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.users import User, UserChanges, UserLimits
@@ -66,7 +67,7 @@ def test_without_shares_they_go_in_order(policy: str) -> None:
     assert cluster.status(last) == Status.QUEUED
 
 
-@pytest.mark.parametrize("policy", ["nodes:fifo", "easy", "conservative", "fifo", "srsf"])
+@pytest.mark.parametrize("policy", ["nodes:fifo", "easy", "conservative", "fifo", "srsf", "max-min"])
 @pytest.mark.parametrize(
     ("limits", "text"),
     [
@@ -121,23 +122,18 @@ def test_what_no_limit_lets_run_and_what_is_too_much_in_the_queue_is_refused() -
     cluster.submit(spec(10.0), user="ann")
 
 
-@pytest.mark.parametrize("policy", ["afs", "max-min"])
-def test_policies_without_an_order_are_refused(policy: str) -> None:
-    with pytest.raises(PolicyError, match="users cannot have shares"):
-        Cluster(policy, half_life_s=HALF_LIFE_S)
-    cluster = Cluster(policy)
-    cluster.scheduler.users.add(User(name="ann"), "operator")
-    with pytest.raises(Refused, match="limits: policy"):
-        cluster.scheduler.users.change("ann", UserChanges(limits=UserLimits(max_units=1)), "operator")
-    cluster.scheduler.policy.set_policy("fifo", "operator")
-    cluster.scheduler.users.change("ann", UserChanges(limits=UserLimits(max_units=1)), "operator")
-    cluster.turn()
-    with pytest.raises(PolicyError, match="users cannot have shares"):
-        cluster.scheduler.policy.set_policy(policy, "operator")
-    assert cluster.ledger.policy == "fifo"
+@pytest.mark.parametrize("policy", ["portfolio", "eva"])
+def test_policies_without_one_queue_are_refused(policy: str) -> None:
+    with pytest.raises(PolicyError, match="users cannot have shares or limits under it"):
+        check_sharing(policy)
+    cluster = Cluster("easy")
+    cluster.ledger.policy = policy  # as if it were in force
+    with pytest.raises(Refused, match=f"limits: policy {policy}"):
+        cluster.scheduler.users.add(User(name="ann", limits=UserLimits(max_units=1)), "operator")
+    cluster.scheduler.users.add(User(name="ann", limits=UserLimits(max_queued_jobs=1)), "operator")
 
 
-@pytest.mark.parametrize("policy", ["easy", "conservative", "srsf", "lowest-priority"])
+@pytest.mark.parametrize("policy", ["easy", "conservative", "srsf", "themis"])
 def test_the_log_counts_what_the_engine_counts(policy: str) -> None:
     """With crashes, cancelled jobs and users whose limits change in between."""
     chance, limits = random.Random(3), (UserLimits(), UserLimits(max_running_jobs=3), UserLimits(max_units=4))
