@@ -167,6 +167,8 @@ def _allocate_by_user(state: State, rules: PoolRules) -> int:
             left -= state.grants[at].units
         count += given
     group.head, group.tail, group.demand, pool.units = head, tail, demand, units
+    for place in range(head, tail + group.left_out):  # the order is that of the users from here on
+        state.jobs[state.order[0, place]].key = float(place - head)
     again.at_s = next_s
     return count
 
