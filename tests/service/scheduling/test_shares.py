@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def with_users(policy: str, *users: User, nodes: int = 1, **settings: float) -> 
     return cluster
 
 
-def why(cluster: Cluster, number: int) -> dict[str, object]:
+def why(cluster: Cluster, number: int) -> dict[str, Any]:
     play, _ = cluster.scheduler.foresee(cluster.now_at)
     found = forecast(play(), cluster.now_at, cluster.ledger.epoch_at, cluster.scheduler.holding)
     return cluster.scheduler.wait_reasons(found).why(cluster.job(number))
@@ -126,7 +127,9 @@ def test_what_no_limit_lets_run_and_what_is_too_much_in_the_queue_is_refused() -
 def test_policies_without_one_queue_are_refused(policy: str) -> None:
     with pytest.raises(PolicyError, match="users cannot have shares or limits under it"):
         check_sharing(policy)
-    cluster = Cluster("easy")
+    cluster = Cluster("easy", half_life_s=HALF_LIFE_S)
+    with pytest.raises(PolicyError, match="users cannot have shares"):
+        cluster.scheduler.policy.set_policy(policy, "operator")
     cluster.ledger.policy = policy  # as if it were in force
     with pytest.raises(Refused, match=f"limits: policy {policy}"):
         cluster.scheduler.users.add(User(name="ann", limits=UserLimits(max_units=1)), "operator")

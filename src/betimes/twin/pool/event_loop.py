@@ -8,6 +8,7 @@ themselves do at one instant, finish or outrun an estimate, they do before anyon
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from betimes.core.pool.columns import PoolRules, State, view_of
 from betimes.core.pool.grant_log import has_room_for_an_event, note_doubled
@@ -158,7 +159,8 @@ def _allocate_by_user(state: State, rules: PoolRules) -> int:
         if left <= 0.0:
             continue
         pool.units = left
-        given = rules.allocate(view_of(state), pool.now, state.grants[count:], state.wakeups)
+        rest: Any = state.grants[count:]  # pyright: ignore[reportArgumentType]  # of an array
+        given = rules.allocate(view_of(state), pool.now, rest, state.wakeups)
         next_s = min(next_s, again.at_s)
         if given < 0:
             count = given
