@@ -18,7 +18,7 @@ from tests.service.reliability.cluster import Cluster, spec
 HALF_LIFE_S = 100.0
 
 
-def with_users(policy: str, *users: User, nodes: int = 1, **settings: float) -> Cluster:
+def with_users(policy: str, *users: User, nodes: int = 1, **settings: Any) -> Cluster:
     cluster = Cluster(policy, nodes=nodes, **settings)  # a node has 2 cores
     for user in users:
         cluster.scheduler.users.add(user, "operator")
@@ -103,6 +103,20 @@ def test_a_higher_limit_counts_at_once_and_a_lower_one_is_for_jobs_to_come() -> 
     assert [cluster.status(number) for number in (first, second)] == [Status.RUNNING] * 2
     with pytest.raises(Refused, match="1 is less than the 2 running jobs that ann has now"):
         cluster.scheduler.users.change("ann", UserChanges(limits=UserLimits(max_running_jobs=1)), "operator")
+
+
+@pytest.mark.parametrize("half_life_s", [None, HALF_LIFE_S])
+def test_a_user_who_comes_late_has_what_runs_already(half_life_s: float | None) -> None:
+    cluster = with_users("easy", half_life_s=half_life_s)
+    cluster.submit(spec(10.0), user="ann")
+    cluster.scheduler.users.add(User(name="ann", limits=UserLimits(max_running_jobs=1)), "operator")
+    (second,) = cluster.submit(spec(10.0), user="ann")
+    assert why(cluster, second)["code"] == "user-limit"
+    cluster.go_on(10.0)
+    assert cluster.status(second) == Status.RUNNING
+    cluster.crash()
+    cluster.go_on(10.0)
+    assert vars(cluster.ledger.shares.accounts["ann"])["running"] == 0
 
 
 def test_what_no_limit_lets_run_and_what_is_too_much_in_the_queue_is_refused() -> None:
