@@ -129,7 +129,7 @@ def order_by_shares(state: Shared, slots: Ints, rank: Ints, key: Floats, limits:
     for column in (key, first, rank.astype(np.float64)):
         order = order[np.argsort(column[order], kind="mergesort")]
     for at in range(count):
-        k = order[at]
+        k = int(order[at])
         job, progress = state.jobs[slots[k]], state.progress[slots[k]]
         user = state.users[progress.user]
         most = float(job.max_units)

@@ -27,7 +27,7 @@ from typing import Any, Required, TypedDict, Unpack
 import numpy as np
 
 from betimes.core.pool.columns import Again, Grant, PoolRules, State, View
-from betimes.core.pool.order import share_in_group
+from betimes.core.pool.order import share_by_user, share_in_group
 from betimes.errors import PolicyError
 from betimes.kernels import Floats, Ints, Records, Struct, full_kernel, hook, is_hook_ready, kernel
 from betimes.policies.declaring import check_declaration, check_reads_only, located
@@ -138,21 +138,16 @@ class Policy:
             ranked=self.rank is not None,
             reads_progress=self.reads_progress,
             learns=learns,
+            splits=False,
             **{name: compiled(self.name, each, PoolRules, name) for name, each in self._hooks().items()},
         )
 
-    def check_sharing(self) -> None:
-        """Raise PolicyError for a policy under which users cannot share: it hands out units in no order."""
-        if self.allocate is not None and not self.in_order:
-            raise PolicyError(
-                f"policy {self.name}: it divides the units among all jobs, in no order, so that users cannot have "
-                "shares under it; choose one that serves jobs in an order, such as fifo, srsf, las or wfq"
-            )
-
     def sharing(self, rules: PoolRules) -> PoolRules:
-        """Its rules where users share. Raises PolicyError as `check_sharing`."""
-        self.check_sharing()
-        return rules.replaced(share=hook(share_in_group, PoolRules, "share"))
+        """Its rules where users share: in their order, or user by user if it divides units in no order."""
+        splits = self.allocate is not None and not self.in_order
+        return rules.replaced(
+            splits=splits, share=hook(share_by_user if splits else share_in_group, PoolRules, "share")
+        )
 
     def is_ready(self) -> bool:
         """Whether its hooks are in the cache of compiled kernels."""

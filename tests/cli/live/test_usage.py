@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cli import stand_in
 from tests.cli.conftest import Call
-from tests.cli.stand_in import Service
+from tests.cli.stand_in import USAGE, Service
 
 
 def test_what_was_used(betimes: Call, service: Service) -> None:
@@ -19,6 +20,16 @@ def test_what_was_used(betimes: Call, service: Service) -> None:
         "group,jobs,unit_h,core_h,gpu_h,cost_usd,mean_wait_s\nall,120,310.5,1242.0,310.5,186.3,540.0\n"
     )
     assert betimes("usage", "--json").json()["total"]["core_h"] == 1242.0
+
+
+@pytest.mark.usefixtures("service")
+def test_what_users_had_of_late(betimes: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    (ada,) = USAGE.groups
+    shared = ada.model_copy(update={"recent_frac": 0.704, "share_frac": 0.5})
+    monkeypatch.setattr(stand_in, "USAGE", USAGE.model_copy(update={"groups": [shared]}))
+    said = betimes("usage", "--by", "user")
+    assert [line.split()[8:] for line in said.out.splitlines()[-2:]] == [["70%", "50%"], []]
+    assert betimes("usage", "--by", "user", "--json").json()["groups"][0]["recent_frac"] == 0.704
 
 
 @pytest.mark.usefixtures("service")

@@ -89,7 +89,7 @@ def state_of(state: NodesState, slot: int) -> JobState:
         has_held=not math.isnan(progress.started_s),
         holds=bool(need.holder >= 0),
         placed=bool(need.bound >= 0),
-        told=bool(need.vacate_at < math.inf),
+        leaving=bool(need.vacate_at < math.inf),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,15 +31,15 @@ def of_users(workload: Workload) -> Workload:
     [
         "easy",
         "srsf",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("fitgpp", "conservative", "las")),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("fitgpp", "conservative", "las", "themis")),
     ],
 )
 def test_the_same_schedule(policy: str, tmp_path: Path) -> None:
-    on_nodes = policy not in ("srsf", "las")
+    on_nodes = policy not in ("srsf", "las", "themis")
     if on_nodes:
         workload = of_users(estimated(generate("fitgpp:jobs=120,nodes=4", seed=3)))
         cluster = Cluster.uniform(2, gpu=8, cpu=32, memory_gib=256)
-        where = {"cluster": cluster}
+        where: dict[str, Any] = {"cluster": cluster}
     else:
         workload, cluster = of_users(estimated(generate("demo:jobs=120", seed=3, units=16))), Cluster.pool(16)
         where = {"units": 16}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from betimes.errors import PolicyError, Refused
 from betimes.kernels import as_array
+from betimes.service.engines.named_policies import check_sharing
 from betimes.service.scheduling.forecasts import forecast
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.users import User, UserChanges, UserLimits
@@ -16,7 +18,7 @@ from tests.service.reliability.cluster import Cluster, spec
 HALF_LIFE_S = 100.0
 
 
-def with_users(policy: str, *users: User, nodes: int = 1, **settings: float) -> Cluster:
+def with_users(policy: str, *users: User, nodes: int = 1, **settings: Any) -> Cluster:
     cluster = Cluster(policy, nodes=nodes, **settings)  # a node has 2 cores
     for user in users:
         cluster.scheduler.users.add(user, "operator")
@@ -24,7 +26,7 @@ def with_users(policy: str, *users: User, nodes: int = 1, **settings: float) -> 
     return cluster
 
 
-def why(cluster: Cluster, number: int) -> dict[str, object]:
+def why(cluster: Cluster, number: int) -> dict[str, Any]:
     play, _ = cluster.scheduler.foresee(cluster.now_at)
     found = forecast(play(), cluster.now_at, cluster.ledger.epoch_at, cluster.scheduler.holding)
     return cluster.scheduler.wait_reasons(found).why(cluster.job(number))
@@ -66,7 +68,7 @@ def test_without_shares_they_go_in_order(policy: str) -> None:
     assert cluster.status(last) == Status.QUEUED
 
 
-@pytest.mark.parametrize("policy", ["nodes:fifo", "easy", "conservative", "fifo", "srsf"])
+@pytest.mark.parametrize("policy", ["nodes:fifo", "easy", "conservative", "fifo", "srsf", "max-min"])
 @pytest.mark.parametrize(
     ("limits", "text"),
     [
@@ -103,6 +105,20 @@ def test_a_higher_limit_counts_at_once_and_a_lower_one_is_for_jobs_to_come() -> 
         cluster.scheduler.users.change("ann", UserChanges(limits=UserLimits(max_running_jobs=1)), "operator")
 
 
+@pytest.mark.parametrize("half_life_s", [None, HALF_LIFE_S])
+def test_a_user_who_comes_late_has_what_runs_already(half_life_s: float | None) -> None:
+    cluster = with_users("easy", half_life_s=half_life_s)
+    cluster.submit(spec(10.0), user="ann")
+    cluster.scheduler.users.add(User(name="ann", limits=UserLimits(max_running_jobs=1)), "operator")
+    (second,) = cluster.submit(spec(10.0), user="ann")
+    assert why(cluster, second)["code"] == "user-limit"
+    cluster.go_on(10.0)
+    assert cluster.status(second) == Status.RUNNING
+    cluster.crash()
+    cluster.go_on(10.0)
+    assert vars(cluster.ledger.shares.accounts["ann"])["running"] == 0
+
+
 def test_what_no_limit_lets_run_and_what_is_too_much_in_the_queue_is_refused() -> None:
     limits = UserLimits(max_units=2, max_memory_gib=4.0, max_queued_jobs=2)
     cluster = with_users("easy", User(name="ann", limits=limits), nodes=4)
@@ -121,23 +137,20 @@ def test_what_no_limit_lets_run_and_what_is_too_much_in_the_queue_is_refused() -
     cluster.submit(spec(10.0), user="ann")
 
 
-@pytest.mark.parametrize("policy", ["afs", "max-min"])
-def test_policies_without_an_order_are_refused(policy: str) -> None:
-    with pytest.raises(PolicyError, match="users cannot have shares"):
-        Cluster(policy, half_life_s=HALF_LIFE_S)
-    cluster = Cluster(policy)
-    cluster.scheduler.users.add(User(name="ann"), "operator")
-    with pytest.raises(Refused, match="limits: policy"):
-        cluster.scheduler.users.change("ann", UserChanges(limits=UserLimits(max_units=1)), "operator")
-    cluster.scheduler.policy.set_policy("fifo", "operator")
-    cluster.scheduler.users.change("ann", UserChanges(limits=UserLimits(max_units=1)), "operator")
-    cluster.turn()
+@pytest.mark.parametrize("policy", ["portfolio", "eva"])
+def test_policies_without_one_queue_are_refused(policy: str) -> None:
+    with pytest.raises(PolicyError, match="users cannot have shares or limits under it"):
+        check_sharing(policy)
+    cluster = Cluster("easy", half_life_s=HALF_LIFE_S)
     with pytest.raises(PolicyError, match="users cannot have shares"):
         cluster.scheduler.policy.set_policy(policy, "operator")
-    assert cluster.ledger.policy == "fifo"
+    cluster.ledger.policy = policy  # as if it were in force
+    with pytest.raises(Refused, match=f"limits: policy {policy}"):
+        cluster.scheduler.users.add(User(name="ann", limits=UserLimits(max_units=1)), "operator")
+    cluster.scheduler.users.add(User(name="ann", limits=UserLimits(max_queued_jobs=1)), "operator")
 
 
-@pytest.mark.parametrize("policy", ["easy", "conservative", "srsf", "lowest-priority"])
+@pytest.mark.parametrize("policy", ["easy", "conservative", "srsf", "themis"])
 def test_the_log_counts_what_the_engine_counts(policy: str) -> None:
     """With crashes, cancelled jobs and users whose limits change in between."""
     chance, limits = random.Random(3), (UserLimits(), UserLimits(max_running_jobs=3), UserLimits(max_units=4))

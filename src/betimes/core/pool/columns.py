@@ -95,6 +95,10 @@ class User:
     next_running: float  # likewise, of those that may run
     next_units: float
     next_memory: float
+    # Under policies that divide units in no order, in a pool (`core.pool.order.divide`):
+    demand: float  # units that the user's jobs can use
+    holds: float  # that they hold
+    part: float  # that they may have now
 
 
 class PoolProgress(Progress):
@@ -413,6 +417,7 @@ class PoolRules(Struct):
     ranked: bool
     reads_progress: bool
     learns: bool  # beliefs come from the user's last two jobs
+    splits: bool  # where users share, it is asked about the jobs of each user alone, with the user's units
     rank: Callable[[View, float, Ints, Floats], None]
     classify: Callable[[View, int], int]
     allocate: Callable[[View, float, Records[Grant], Records[Again]], int]

@@ -7,10 +7,12 @@ wait behind them.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from betimes.core.pool.columns import Job, State
-from betimes.core.shares import order_by_shares
+from betimes.core.shares import RECENT_COUNTS, order_by_shares, recent_at
 from betimes.kernels import Each, Floats, Ints, full_kernel, kernel
 
 
@@ -125,6 +127,65 @@ def share_in_group(state: State, number: int, keys: Floats) -> int:
     for place in range(group.tail, group.tail + group.left_out):
         group.demand -= min(float(jobs[state.order[number, place]].max_units), state.pool[0].units)
     return group.left_out
+
+
+@full_kernel
+def share_by_user(state: State, number: int, keys: Floats) -> int:
+    """Put a group's jobs user by user into the policy's order, as for `divide`; else as `share_in_group`."""
+    group, jobs = state.groups[number], state.jobs
+    line = state.order[number][group.head : group.tail]
+    if len(keys) == 0:
+        keys = np.zeros(len(line))
+    for at in range(len(line)):
+        jobs[line[at]].key = keys[at]
+    served = order_by_shares(state, line, np.zeros(len(line), dtype=np.int64), keys, True)
+    group.left_out = len(line) - served
+    group.tail -= group.left_out
+    before = line.copy()
+    columns = np.empty((3, served))
+    for at in range(served):
+        columns[0, at] = float(jobs[line[at]].seq)
+        columns[1, at] = jobs[line[at]].key
+        columns[2, at] = float(state.progress[line[at]].user)
+    order = np.arange(served)
+    for column in columns:
+        order = order[np.argsort(column[order], kind="mergesort")]
+    for at in range(served):
+        line[at] = before[order[at]]
+    group.demand = 0.0
+    for at in range(served):
+        group.demand += min(float(jobs[line[at]].max_units), state.pool[0].units)
+    return group.left_out
+
+
+@kernel
+def divide(state: State) -> None:
+    """Set how many units the jobs of each user may have now: one by one to the user who is furthest behind.
+
+    That is by what the user has held of late and has been given so far, over the weight, up to what the jobs can use;
+    a unit changes hands only if its user is ahead by more than that.
+    """
+    users, now, left = state.users, state.pool[0].now, state.pool[0].units
+    for at in range(len(users)):
+        users[at].demand = users[at].holds = users[at].part = 0.0
+    for place in range(state.groups[0].head, state.groups[0].tail):
+        slot = state.order[0, place]
+        user = users[state.progress[slot].user]
+        user.demand += min(float(state.jobs[slot].max_units), state.pool[0].units)
+        user.holds += state.jobs[slot].units
+    while left >= 1.0:
+        behind, least = -1, math.inf
+        for at in range(len(users)):
+            user = users[at]
+            if user.part < user.demand:
+                keeps = 1.0 if user.part < user.holds else 0.0
+                tag = (RECENT_COUNTS * recent_at(user, now) + user.part - keeps) / user.weight
+                if behind < 0 or tag < least:
+                    behind, least = at, tag
+        if behind < 0:
+            break
+        users[behind].part += 1.0
+        left -= 1.0
 
 
 @kernel

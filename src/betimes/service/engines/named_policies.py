@@ -65,9 +65,7 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
 def check_sharing(policy: str) -> None:
     """Raise PolicyError for a policy under which users cannot have shares, or limits of what runs."""
     chosen = _chosen(policy)
-    if isinstance(chosen.policy, Policy):
-        chosen.policy.check_sharing()
-    else:
+    if not isinstance(chosen.policy, Policy):
         chosen.policy.check_sharing(chosen.values)
 
 

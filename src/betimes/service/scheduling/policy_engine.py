@@ -446,7 +446,7 @@ class PolicyEngine:
         """Let the engine know users, weights and limits that are new since the last time."""
         ledger, built = self._state.ledger, self._built
         told = (len(ledger.shares.accounts), ledger.shares.changes)
-        if built is None or not built.is_shared or self.stands_by or told == self._told:
+        if built is None or not built.is_shared or isinstance(built.engine, Standby) or told == self._told:
             return
         self._told = told
         built.engine.share(ledger.shares.sharing(ledger.users, built.engine.state.users))

@@ -6,7 +6,7 @@ The engine counts the same by itself (`core.shares.count_held`), to the last bit
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -66,16 +66,14 @@ class Shares:
         """The half-life by which users' recent use is counted, also where it decides nothing."""
         return HALF_LIFE_S if self.half_life_s is None else self.half_life_s
 
-    def open(self, names: Iterable[str], jobs: Iterable[Job], now_s: float) -> None:
+    def open(self, names: Iterable[str], jobs: Collection[Job], now_s: float) -> None:
         """Begin accounts for these users, and for those of the jobs; what the jobs hold counts from now on."""
-        for name in names:
-            self.accounts.setdefault(name, ShareAccount(now_s))
-        for job in jobs:
-            if job.user not in self.accounts:
-                self.accounts[job.user] = ShareAccount(now_s)
-                for other in jobs:
-                    if other.user == job.user:
-                        self.moved(other, 0, now_s)
+        new = dict.fromkeys([*names, *(job.user for job in jobs)])
+        for name in [name for name in new if name not in self.accounts]:
+            self.accounts[name] = ShareAccount(now_s)
+            for job in jobs:
+                if job.user == name:
+                    self.moved(job, 0, now_s)
 
     def moved(self, job: Job, before: int, now_s: float) -> None:
         """A job holds `job.units` from now on, after `before`: as `core.shares.count_held`."""

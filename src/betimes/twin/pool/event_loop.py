@@ -8,10 +8,11 @@ themselves do at one instant, finish or outrun an estimate, they do before anyon
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from betimes.core.pool.columns import PoolRules, State, view_of
 from betimes.core.pool.grant_log import has_room_for_an_event, note_doubled
-from betimes.core.pool.order import enter, reach, reorder, show_left_out
+from betimes.core.pool.order import divide, enter, reach, reorder, show_left_out
 from betimes.core.pool.placement import set_demand
 from betimes.core.pool.transitions import apply_grants, find_next, finish, refresh, sample_contention, submit
 from betimes.core.shares import begin_order
@@ -101,9 +102,15 @@ def decide(state: State, rules: PoolRules, trace: Trace) -> int:
                 return status
     again.at_s = math.inf
     again.period_s = 0.0
-    count = rules.allocate(view, pool.now, state.grants, state.wakeups)
     if len(state.users) > 0:
+        if rules.splits:
+            count = _allocate_by_user(state, rules)
+        else:
+            count = rules.allocate(view, pool.now, state.grants, state.wakeups)
+        again.period_s = 0.0  # as time passes the order changes
         show_left_out(state)
+    else:
+        count = rules.allocate(view, pool.now, state.grants, state.wakeups)
     if not again.at_s > pool.now:
         pool.offender = -1
         return REFUSED + BAD_WAKEUP
@@ -131,6 +138,42 @@ def _share(state: State, rules: PoolRules, trace: Trace) -> int:
                 return status
         rules.share(state, number, trace.keys[:count])
     return DONE
+
+
+@kernel
+def _allocate_by_user(state: State, rules: PoolRules) -> int:
+    """Ask the policy about the jobs of one user after the other, each with the units that are the user's.
+
+    The next user gets what one cannot use. Returns the number of grants, as `allocate`.
+    """
+    pool, group, again = state.pool[0], state.groups[0], state.wakeups[0]
+    divide(state)
+    head, tail, demand, units = group.head, group.tail, group.demand, pool.units
+    count, left, next_s, begin = 0, 0.0, math.inf, head
+    while begin < tail:
+        row = state.progress[state.order[0, begin]].user
+        group.head = group.tail = begin
+        while group.tail < tail and state.progress[state.order[0, group.tail]].user == row:
+            group.tail += 1
+        begin, group.demand = group.tail, state.users[row].demand
+        left += state.users[row].part
+        if left <= 0.0:
+            continue
+        pool.units = left
+        rest: Any = state.grants[count:]  # pyright: ignore[reportArgumentType]  # of an array
+        given = rules.allocate(view_of(state), pool.now, rest, state.wakeups)
+        next_s = min(next_s, again.at_s)
+        if given < 0:
+            count = given
+            break
+        for at in range(count, min(count + given, len(state.grants))):
+            left -= state.grants[at].units
+        count += given
+    group.head, group.tail, group.demand, pool.units = head, tail, demand, units
+    for place in range(head, tail + group.left_out):  # the order is that of the users from here on
+        state.jobs[state.order[0, place]].key = float(place - head)
+    again.at_s = next_s
+    return count
 
 
 @kernel
