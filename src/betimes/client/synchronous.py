@@ -376,7 +376,8 @@ class Client:
     ) -> MaintenanceView:
         """Announce maintenance, on all owned nodes if none are named: only jobs start there that are over by then.
 
-        stop: runs that are there are stopped in time, and requeued; else they go on. Raises Refused for a window that is past or ends before it begins, Unknown.
+        stop: runs that are there are stopped in time, and requeued; else they go on. Raises Refused for a window that
+        is past or ends before it begins, Unknown.
         """
         asked = {"from_at": from_at, "to_at": to_at, "nodes": [*nodes], "reason": reason, "stop": stop}
         body = json.dumps(asked).encode()

@@ -95,13 +95,10 @@ def add(
     say(f"{_called(made)} is announced: only jobs that are over by then start there.")
     if made.running:
         jobs, is_one = ", ".join(map(str, made.running)), len(made.running) == 1
-        goes = (
-            f"{'is' if is_one else 'are'} stopped then, and requeued"
-            if stop
-            else f"go{'es' if is_one else ''} on then"
-        )
-        ending = "" if stop else "; `betimes requeue` or `betimes cancel` ends a run"
-        say(f"Job{'' if is_one else 's'} {jobs} may still run there when it begins, and {goes}{ending}.")
+        then = f"go{'es' if is_one else ''} on then; `betimes requeue` or `betimes cancel` ends a run"
+        if stop:
+            then = f"{'is' if is_one else 'are'} stopped then, and requeued"
+        say(f"Job{'' if is_one else 's'} {jobs} may still run there when it begins, and {then}.")
 
 
 def remove(
