@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from betimes import Workload
+from betimes.cluster import read_cluster
 from betimes.cluster.cluster import Cluster, Maintenance, NodeGroup
 from betimes.errors import ClusterError
 from betimes.foresight.nodes.simulate import simulate_nodes
@@ -142,6 +145,17 @@ def test_no_start_crosses_whatever_the_queue(policy: str) -> None:
         result = simulate_nodes(workload, policy, cluster=cluster, timeline=True)
         assert crossings(result, cluster) == []
         assert not np.isnan(result.jobs.finish_s).any()
+
+
+def test_windows_stand_in_a_cluster_file(tmp_path: Path) -> None:
+    path, nodes = tmp_path / "two.toml", '[[nodes]]\ntype = "n"\ncount = 2\ncpu = 1\nmemory_gib = 4\n'
+    path.write_text(f'{nodes}[[maintenance]]\nfrom_s = 100\nto_s = 200\nnodes = ["n-0"]\n')
+    assert read_cluster(path).maintenance == (ONE,)
+    path.write_text(f"{nodes}[[maintenance]]\nfrom_s = 100\nto_s = 20\n")
+    with pytest.raises(
+        ClusterError, match=r"^[^ ]*two.toml, \[\[maintenance\]\] table 1, field to_s: expected a"
+    ):
+        read_cluster(path)
 
 
 def test_a_cluster_file_is_told_what_is_wrong() -> None:
