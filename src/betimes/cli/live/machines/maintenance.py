@@ -76,6 +76,7 @@ def add(
     from betimes.cli.live.connection import connect
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say
+    from betimes.cli.render.times import now, sentence
 
     if not from_text or not to_text:
         raise InputError(f"{'--to' if from_text else '--from'}: missing; write a time such as {_TIME}")
@@ -88,7 +89,8 @@ def add(
             option = {"from_at": "--from", "to_at": "--to"}.get(refused.field or "")
             if option is None:
                 raise
-            raise InputError(f"{option}: {str(refused).removeprefix(f'{refused.field}: ')}") from None
+            text = sentence(str(refused).removeprefix(f"{refused.field}: "), now())
+            raise InputError(f"{option}: {text}") from None
     if as_json:
         print_json(made)
         return
