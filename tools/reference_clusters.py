@@ -173,7 +173,7 @@ def clusters_page(table: Table) -> str:
             "thousandths of a GPU, thousandths of a core and MiB: capacities are rounded down, demands up.",
             "### Maintenance",
             table(("field", "values", "default", "meaning"), _MAINTENANCE),
-            "[Which jobs start when](../notes/maintenance.md). A service takes no such table: `betimes maintenance add`.",
+            "[Which jobs start when](../notes/maintenance.md). A service has `betimes maintenance add` for it.",
             "### Offers",
             table(("field", "values", "default", "meaning"), _OFFERS),
             "A commitment is charged at the price when it began: first the minimum, in whole steps, then each further "
