@@ -50,6 +50,17 @@ _TOP = (
     ("`catalogue`", "a name", "none", "its offers are there too, before those of the file"),
     ("`[[nodes]]`", "tables", "none", "a group of equal nodes that are owned"),
     ("`[[offers]]`", "tables", "none", "an instance type that can be rented"),
+    ("`[[maintenance]]`", "tables", "none", "a time in which no job starts on some nodes, in simulations"),
+)
+_MAINTENANCE = (
+    (
+        "`from_s`",
+        _SECONDS,
+        "must be given",
+        "until then only jobs start that are over by then; seconds of the trace",
+    ),
+    ("`to_s`", "above `from_s`", "must be given", "from then on all jobs start again"),
+    ("`nodes`", "a list of names", "all nodes", "named by type and numbered from 0, as in `a100-0`"),
 )
 _LABELS = (
     "`labels`",
@@ -160,6 +171,9 @@ def clusters_page(table: Table) -> str:
             table(("field", "values", "default", "meaning"), _NODES),
             "Fractions are allowed where a node can have them (`cpu = 7.5`). Inside, resources are whole numbers of "
             "thousandths of a GPU, thousandths of a core and MiB: capacities are rounded down, demands up.",
+            "### Maintenance",
+            table(("field", "values", "default", "meaning"), _MAINTENANCE),
+            "[Which jobs start when](../notes/maintenance.md). A service has `betimes maintenance add` for it.",
             "### Offers",
             table(("field", "values", "default", "meaning"), _OFFERS),
             "A commitment is charged at the price when it began: first the minimum, in whole steps, then each further "

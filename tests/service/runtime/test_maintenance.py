@@ -124,17 +124,19 @@ def test_a_change_of_the_policy_or_of_the_nodes_forgets_nothing() -> None:
 
 def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
     with InMemoryService(policy="fifo") as service:
-        service.advance(50.0)
+        service.advance(80.0)
         with pytest.raises(Refused, match=r"from_at: .* is past"):
             service.add_maintenance(10.0, 200.0)
-        with pytest.raises(Refused, match="to_at: it ends at"):
-            service.add_maintenance(100.0, 100.0)
+        for to_at in (100.0, 60.0):
+            with pytest.raises(Refused, match="to_at: it ends at"):
+                service.add_maintenance(100.0, to_at)
         with pytest.raises(Unknown, match="there is no node 'other'; `betimes nodes` lists them"):
             service.add_maintenance(100.0, 200.0, nodes=["pool", "other"])
         with pytest.raises(Unknown, match="there is no maintenance 3"):
             service.remove_maintenance(3)
         assert service.maintenance() == []
         assert service.events(kinds=["maintenance-set"]) == []
+        assert service.add_maintenance(service.now_s - 30.0, 200.0).from_at >= 80.0 - 60.0  # as good as now
 
 
 def test_it_is_read_back_from_a_snapshot() -> None:
@@ -187,3 +189,19 @@ def test_a_node_can_be_emptied_in_time(policy: str) -> None:
         assert runs[0].ended_at is not None
         assert runs[0].ended_at <= 100.0
         assert (runs[1].started_at, service.job(job).job.status) == (200.0, "finished")
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srsf"])
+def test_short_jobs_go_ahead_on_a_pool(policy: str) -> None:
+    with InMemoryService(policy=policy) as service:
+        service.add_maintenance(100.0, 200.0)
+        long = [service.submit(command=["x"], estimate_s=150.0).job_id for _ in range(6)]
+        service.advance(1.0)
+        short = [service.submit(command=["x"], time_limit_s=30.0, grace_s=5.0).job_id for _ in range(3)]
+        assert [service.job(job).job.status for job in short] == ["running"] * 3
+        service.advance(5.0)
+        late = service.submit(command=["x"], estimate_s=20.0).job_id
+        assert [service.job(job).job.status for job in (*short, late)] == ["running"] * 4
+        service.finish()
+        assert [service.job(job).job.preemptions for job in (*short, late)] == [0] * 4
+        assert [service.job(job).job.started_at for job in long] == [200.0] * 4 + [350.0] * 2

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from betimes import Workload
+from betimes.cluster import read_cluster
 from betimes.cluster.cluster import Cluster, Maintenance, NodeGroup
 from betimes.errors import ClusterError
 from betimes.foresight.nodes.simulate import simulate_nodes
@@ -99,6 +102,39 @@ def test_the_units_of_a_pool_are_not_given_either(policy: str) -> None:
     assert found.jobs.start_s.tolist() == [400.0, 0.0]
 
 
+@pytest.mark.parametrize("policy", ["fifo", "srsf", "las:quantum=7", "max-min"])
+def test_the_units_of_who_waits_for_the_end_are_others_until_then(policy: str) -> None:
+    """150 s wait twice; 20, 20 and 30 s are over by then, and 100 s would be only at once."""
+    found = simulate(jobs(150, 150, 20, 20, 30, 100), policy, engine="pool", cluster=two_nodes(BOTH))
+    assert found.jobs.start_s[:5].tolist()[2:] == [0.0, 0.0, 20.0]
+    assert found.jobs.preemptions[2:5].tolist() == [0, 0, 0]
+    assert (found.jobs.start_s[[0, 1, 5]] >= 200.0).all()
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srsf", "las:quantum=7", "max-min"])
+def test_no_unit_of_a_pool_is_held_within_it(policy: str) -> None:
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        workload = Workload.from_columns(
+            submit_s=np.sort(rng.uniform(0.0, 300.0, 40)),
+            work_s=(units := rng.choice([1, 1, 2, 3], 40)) * rng.uniform(1.0, 60.0, 40),
+            min_units=units,
+            max_units=units,
+            cpu=1.0,
+            gpu=0.0,
+            memory_gib=0.0,
+        )
+        from_s = np.sort(rng.uniform(0.0, 600.0, 3))
+        windows = tuple(Maintenance(float(at), float(at + rng.uniform(1.0, 80.0))) for at in from_s)
+        cluster = Cluster("three", (NodeGroup("n", 3, 0.0, 4.0, 4.0),), maintenance=windows)
+        found = simulate(workload, policy, engine="pool", cluster=cluster, timeline=True)
+        assert not np.isnan(found.jobs.finish_s).any()
+        held = found.segments
+        assert held is not None
+        for window in windows:
+            assert not ((held.start_s < window.to_s) & (held.end_s > window.from_s + LATE_S)).any()
+
+
 def crossings(result: Result, cluster: Cluster) -> list[tuple[int, float]]:
     """Jobs, and when, that began on a node that they had not left when it closed, or while it was closed."""
     lines = result.decisions
@@ -142,6 +178,17 @@ def test_no_start_crosses_whatever_the_queue(policy: str) -> None:
         result = simulate_nodes(workload, policy, cluster=cluster, timeline=True)
         assert crossings(result, cluster) == []
         assert not np.isnan(result.jobs.finish_s).any()
+
+
+def test_windows_stand_in_a_cluster_file(tmp_path: Path) -> None:
+    path, nodes = tmp_path / "two.toml", '[[nodes]]\ntype = "n"\ncount = 2\ncpu = 1\nmemory_gib = 4\n'
+    path.write_text(f'{nodes}[[maintenance]]\nfrom_s = 100\nto_s = 200\nnodes = ["n-0"]\n')
+    assert read_cluster(path).maintenance == (ONE,)
+    path.write_text(f"{nodes}[[maintenance]]\nfrom_s = 100\nto_s = 20\n")
+    with pytest.raises(
+        ClusterError, match=r"^[^ ]*two.toml, \[\[maintenance\]\] table 1, field to_s: expected a"
+    ):
+        read_cluster(path)
 
 
 def test_a_cluster_file_is_told_what_is_wrong() -> None:

@@ -251,7 +251,11 @@ def _maintenance(data: Data, at_now: float) -> str:
     when = f"from {to_the_minute(data['from_at'], at_now)} to {to_the_minute(data['to_at'], at_now)}"
     said = f"{data['number']}, of {', '.join(data['nodes']) or 'all nodes'}, {when}"
     said += f": {data['reason']}" if data["reason"] else ""
-    return f"{said}; may hit jobs {', '.join(map(str, data['running']))}" if data["running"] else said
+    if not data["running"]:
+        return said
+    return (
+        f"{said}; may hit job{'s' if len(data['running']) > 1 else ''} {', '.join(map(str, data['running']))}"
+    )
 
 
 def _opened(_data: Data, _: float) -> str:

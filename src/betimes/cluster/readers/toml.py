@@ -118,6 +118,7 @@ def cluster_of(found: dict[str, Any], path: Path) -> Cluster:
     check_known(found, _TOP, f"{path}, field ")
     groups = [_group(table, where) for table, where in tables(found, "nodes", _NODES, path)]
     offers = [offer_of(table, where) for table, where in tables(found, "offers", _OFFERS_NEEDED, path)]
+    windows = [_maintenance(*each) for each in tables(found, "maintenance", _MAINTENANCE, path)]
     try:
         if "catalogue" in found:
             offers = [*_of_catalogue(found["catalogue"]), *offers]
@@ -134,7 +135,7 @@ def cluster_of(found: dict[str, Any], path: Path) -> Cluster:
             found.get("quota"),
             found.get("seed", 0),
             _interference(found["interference"], path) if "interference" in found else None,
-            tuple(_maintenance(*each) for each in tables(found, "maintenance", _MAINTENANCE, path)),
+            tuple(windows),
         )
     except ClusterError as error:
         raise ClusterError(f"{path}, {error}") from None

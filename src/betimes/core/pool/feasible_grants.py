@@ -18,7 +18,7 @@ from betimes.core.pool.placement import (
     put_back,
 )
 from betimes.core.pool.resize_gate import growth_pays, opens_at, width_before
-from betimes.core.work import believed_left
+from betimes.core.work import believed_left, speed
 from betimes.kernels import kernel
 
 # Why a job did not get its grant (`Progress.curtailed`).
@@ -26,7 +26,8 @@ NOT_CURTAILED = 0
 TOO_SOON = 1  # its width has not stood for `resize_interval_s`
 NO_GAIN = 2  # it would not be done earlier; or no other job would get the units that it would give up
 KEPT_BY_OTHERS = 3  # the units are those of jobs that keep theirs for one of these reasons
-NO_ROOM = 4  # no node has room for more units, or stays open until the job is done
+NO_ROOM = 4  # no node has room for more units
+CLOSES = 5  # no node that has room stays open until the job would be done
 
 
 @kernel
@@ -44,10 +45,10 @@ def asked_for(state: State, slot: int) -> float:
 
 
 @kernel
-def curtail(state: State, count: int) -> int:
+def curtail(state: State, count: int) -> tuple[int, int]:
     """Cut the decision grants[:count], which is legal and marked, and place what remains of it.
 
-    Returns how many jobs it serves; those that it does not serve any more stand behind them.
+    Returns how many jobs it names now, and how many it serves; those that it does not serve stand behind them.
     """
     pool, grants = state.pool[0], state.grants
     on_nodes = len(state.nodes) > 0
@@ -71,7 +72,9 @@ def curtail(state: State, count: int) -> int:
     if pool.resize_gain == 1:
         for at in range(count):
             left -= _take_back(state, at, left, on_nodes)
-    return _served_first(state, count)
+    if len(state.closings) > 0:
+        count = _fill(state, count, left)
+    return count, _served_first(state, count)
 
 
 @kernel
@@ -138,12 +141,19 @@ def _serve(state: State, at: int, left: float, gated: bool, on_nodes: bool) -> f
     if more < wanted:
         progress.curtailed = KEPT_BY_OTHERS
     if on_nodes:
-        if len(state.closings) > 0:
-            state.footprints[slot].lasts_s = _lasts_s(state, slot)
+        footprint = state.footprints[slot]
+        footprint.lasts_s = 0.0
         fitting = float(most_that_fit(state, slot, int(more)))
         if fitting < more:
             more = fitting
             progress.curtailed = NO_ROOM
+        while len(state.closings) > 0 and more > 0.0:  # on fewer units it takes longer
+            footprint.lasts_s = _lasts_s(state, slot, keeps + more)
+            fitting = float(most_that_fit(state, slot, int(more)))
+            if fitting == more:
+                break
+            more = fitting
+            progress.curtailed = CLOSES
     if keeps == 0.0:
         if more < job.least:
             more = 0.0
@@ -157,13 +167,46 @@ def _serve(state: State, at: int, left: float, gated: bool, on_nodes: bool) -> f
 
 
 @kernel
-def _lasts_s(state: State, slot: int) -> float:
-    """How long a job takes at most from now on: by the limit of a run, else as believed, on all that it can use."""
+def _fill(state: State, count: int, left: float) -> int:
+    """Give what is left to other jobs if some of grants[:count] wait for nodes that close; returns the new count.
+
+    In the policy's order, first to those that hold units already: they are over before the others can have them.
+    """
+    pool, waits = state.pool[0], False
+    for at in range(count):
+        waits = waits or state.progress[state.grants[at].job].curtailed == CLOSES
+    for begins in range(2 if waits else 0):
+        for number in range(len(state.groups)):
+            line, group = state.order[number], state.groups[number]
+            for slot in line[group.head : group.tail]:
+                progress, holds = state.progress[slot], width_before(state, slot) > 0.0
+                if left < 1.0 or progress.served_by == pool.decision or holds == (begins == 1):
+                    continue
+                grant = state.grants[count]
+                grant.job = slot
+                grant.units = 0.0
+                progress.curtailed = NOT_CURTAILED
+                if holds:
+                    _take_back(state, count, left, True)
+                else:
+                    progress.asked_units = min(float(state.jobs[slot].max_units), left)
+                    _serve(state, count, left, False, True)
+                if grant.units > 0.0:
+                    left -= grant.units
+                    progress.served_by = pool.decision
+                    pool.still_served += int(state.jobs[slot].units > 0.0)
+                    count += 1
+    return count
+
+
+@kernel
+def _lasts_s(state: State, slot: int, units: float) -> float:
+    """How long a job takes at most from now on: by the limit of a run, else as is believed, on so many units."""
     limit_s = state.footprints[slot].limit_s
     if limit_s > 0.0:
         return limit_s
-    pool = state.pool[0]
-    left_s = believed_left(state, slot, pool.now) / state.jobs[slot].full_speed
+    pool, curve = state.pool[0], state.jobs[slot].curve
+    left_s = believed_left(state, slot, pool.now) / speed(state.speedup, curve, units)
     return max(LEAST_S, pool.restart_s + left_s)
 
 

@@ -223,7 +223,7 @@ def apply_grants(state: State, count: int) -> int:
     now, stamp = pool.now, pool.decision
     pool.opens_at = math.inf
     if curtails(state):
-        named, count = count, curtail(state, count)
+        named, count = curtail(state, count)
         for at in range(count, named):
             slot = state.grants[at].job
             if state.jobs[slot].units > 0.0:

@@ -19,6 +19,7 @@ from betimes.core.closings import closings_of
 from betimes.core.instruction import DOUBLE
 from betimes.core.pool.columns import State, clear, grown, is_room_for, new_state, room_to_play, with_nodes
 from betimes.core.pool.feasible_grants import (
+    CLOSES,
     KEPT_BY_OTHERS,
     NO_GAIN,
     NO_ROOM,
@@ -74,6 +75,7 @@ WHY_LESS = {
     NO_GAIN: "it would not finish earlier with them",
     KEPT_BY_OTHERS: "other jobs keep their units for now",
     NO_ROOM: "no node has room for more of its units",
+    CLOSES: "no node that has room stays open until it would be done",
 }
 """Why a job received less than the policy's grant."""
 Contention = Mapping[int, tuple[float, float]]

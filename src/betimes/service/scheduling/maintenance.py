@@ -18,6 +18,7 @@ from betimes.service.scheduling.state import SchedulerState
 from betimes.units import instant
 
 MOST_WINDOWS = 1000
+JUST_NOW_S = 60.0  # past for so long, a begin is taken for now
 
 
 class MaintenanceWindows:
@@ -40,14 +41,15 @@ class MaintenanceWindows:
         Raises Refused, Unknown.
         """
         state, ledger = self._state, self._state.ledger
-        if not from_at < to_at:
-            raise Refused(f"it ends at {instant(to_at)}, and begins at {instant(from_at)}", "to_at")
-        if from_at < state.now_at:
+        if from_at < state.now_at - JUST_NOW_S:
             raise Refused(
                 f"{instant(from_at)} is past, and no job can be kept from having run then; it can begin now at the "
                 "earliest",
                 "from_at",
             )
+        from_at = max(from_at, state.now_at)
+        if not from_at < to_at:
+            raise Refused(f"it ends at {instant(to_at)}, and begins at {instant(from_at)}", "to_at")
         if len(ledger.maintenance) >= MOST_WINDOWS:
             raise Refused(f"there are {MOST_WINDOWS} windows already; remove some", "from_at")
         for name in nodes:

@@ -76,6 +76,7 @@ def add(
     from betimes.cli.live.connection import connect
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say
+    from betimes.cli.render.times import now, sentence
 
     if not from_text or not to_text:
         raise InputError(f"{'--to' if from_text else '--from'}: missing; write a time such as {_TIME}")
@@ -88,20 +89,18 @@ def add(
             option = {"from_at": "--from", "to_at": "--to"}.get(refused.field or "")
             if option is None:
                 raise
-            raise InputError(f"{option}: {str(refused).removeprefix(f'{refused.field}: ')}") from None
+            text = sentence(str(refused).removeprefix(f"{refused.field}: "), now())
+            raise InputError(f"{option}: {text}") from None
     if as_json:
         print_json(made)
         return
     say(f"{_called(made)} is announced: only jobs that are over by then start there.")
     if made.running:
         jobs, is_one = ", ".join(map(str, made.running)), len(made.running) == 1
-        goes = (
-            f"{'is' if is_one else 'are'} stopped then, and requeued"
-            if stop
-            else f"go{'es' if is_one else ''} on then"
-        )
-        ending = "" if stop else "; `betimes requeue` or `betimes cancel` ends a run"
-        say(f"Job{'' if is_one else 's'} {jobs} may still run there when it begins, and {goes}{ending}.")
+        then = f"go{'es' if is_one else ''} on then; `betimes requeue` or `betimes cancel` ends a run"
+        if stop:
+            then = f"{'is' if is_one else 'are'} stopped then, and requeued"
+        say(f"Job{'' if is_one else 's'} {jobs} may still run there when it begins, and {then}.")
 
 
 def remove(
