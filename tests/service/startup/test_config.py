@@ -103,3 +103,17 @@ def test_what_is_shown_is_a_file_of_settings(tmp_path: Path) -> None:
     assert (found["port"]["value"], found["port"]["set_by"]) == ("0", "default")
     refused = program("config", "--state", state, "--usual", "soon")
     assert (refused.code, "--usual: 'soon' is not a duration" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({}, "machines join a Ray cluster; start its head here .*--ray HOST:6379"),
+        ({"ray": "auto"}, "by an address that they reach"),
+        ({"ray": "10.0.0.1:6379"}, "say what there is to rent"),
+        ({"ray": "10.0.0.1:6379", "cloud": "m5", "nodes": "a.toml"}, "leave out --ray, or --nodes"),
+    ],
+)
+def test_machines_of_ec2_need_a_cluster_to_join(tmp_path: Path, flags: dict[str, str], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        config(tmp_path, fleet="ec2", **flags)
