@@ -50,6 +50,7 @@ _TOP = (
     ("`catalogue`", "a name", "none", "its offers are there too, before those of the file"),
     ("`[[nodes]]`", "tables", "none", "a group of equal nodes that are owned"),
     ("`[[offers]]`", "tables", "none", "an instance type that can be rented"),
+    ("`[ec2]`", "a table", "none", "how `betimes up --fleet ec2` rents them; simulations do not look at it"),
 )
 _LABELS = (
     "`labels`",
