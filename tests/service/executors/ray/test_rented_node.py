@@ -3,63 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from betimes.errors import Unavailable
 from betimes.service.executors.ray.agent import LEASE, METADATA, NodeAgent
-
-
-class Metadata(BaseHTTPRequestHandler):
-    """The metadata service of a machine, which asks for a token; action: of the market, when there is one."""
-
-    action: str | None = None
-
-    def do_PUT(self) -> None:
-        self._say(200, "token" if self.headers["X-aws-ec2-metadata-token-ttl-seconds"] else "")
-
-    def do_GET(self) -> None:
-        if self.headers["X-aws-ec2-metadata-token"] != "token":
-            self._say(401, "")
-        else:
-            self._say(200 if self.action else 404, self.action or "")
-
-    def _say(self, status: int, text: str) -> None:
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing."""
-
-
-@pytest.fixture
-def metadata(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Metadata]]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv(METADATA, f"http://127.0.0.1:{server.server_address[1]}/")
-    monkeypatch.setattr(Metadata, "action", None)
-    yield Metadata
-    server.shutdown()
-    server.server_close()
+from tests.service.executors.ray.metadata import metadata_service
 
 
 def notice() -> float | None:
     return asyncio.run(NodeAgent(0).taken_away_at())
 
 
-def test_a_spot_machine_reads_its_notice(metadata: type[Metadata], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert notice() is None
-    action = json.dumps({"action": "terminate", "time": "2026-11-26T09:00:00Z"})
-    monkeypatch.setattr(metadata, "action", action)
-    assert notice() == 1795683600.0
+def test_a_spot_machine_reads_its_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    with metadata_service() as metadata:
+        monkeypatch.setenv(METADATA, metadata.address_of("i-1"))
+        metadata.taken_away_at["i-2"] = 1795683000.0
+        assert notice() is None
+        metadata.taken_away_at["i-1"] = 1795683600.0
+        assert notice() == 1795683600.0
 
 
 def test_a_machine_without_metadata_has_no_notice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import math
 import os
 import signal
@@ -17,8 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ import pytest
 from betimes.client import Client
 from betimes.service.executors.rented.ec2_file import MACHINE
 from betimes.service.views.models import NodeSpec
+from tests.service.executors.ray.metadata import Metadata, metadata_service
 from tests.service.executors.ray.served import PATIENCE_S, RayOnThisMachine, agent_ports, until
 
 REGION, ZONE = "eu-central-1", "eu-central-1a"
@@ -54,43 +53,21 @@ usd_per_h = 1.0
 spot = true
 """
 RAY = """#!/bin/sh
-exec {python} -m ray.scripts.scripts "$@" --num-cpus 2 {ports}
+for try in 1 2 3 4; do # it gives up after half a minute, which is too short on a machine that is not idle
+  {python} -m ray.scripts.scripts "$@" --num-cpus 2 {ports}
+done
 """
 SHUTDOWN = {"BASH_FUNC_shutdown%%": '() { touch "$OFF"; }'}
 """A function of the shell, which goes before any program of that name: nothing here may end this machine."""
 
 
-class Metadata(BaseHTTPRequestHandler):
-    """The metadata service of all instances: each has its path."""
-
-    taken_away: set[str] = set()  # noqa: RUF012 (the server makes a handler for each request)
-
-    def do_PUT(self) -> None:
-        self._say(200, "token")
-
-    def do_GET(self) -> None:
-        assert self.headers["X-aws-ec2-metadata-token"] == "token"
-        if self.path.split("/")[1] not in self.taken_away:
-            return self._say(404, "")
-        at = datetime.now(UTC) + timedelta(seconds=60)
-        return self._say(200, json.dumps({"action": "terminate", "time": f"{at:%Y-%m-%dT%H:%M:%SZ}"}))
-
-    def _say(self, status: int, text: str) -> None:
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing."""
-
-
 class Account:
     """An account of AWS whose instances are processes here."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, metadata: Metadata) -> None:
         import boto3
 
-        self.folder = folder
+        self.folder, self.metadata = folder, metadata
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             port = one.getsockname()[1]
@@ -111,8 +88,6 @@ class Account:
             for name, value in self.environ.items():
                 patch.setenv(name, value)
             self.client = boto3.Session(region_name=REGION).client("ec2")
-        self._metadata = ThreadingHTTPServer(("127.0.0.1", 0), Metadata)
-        threading.Thread(target=self._metadata.serve_forever, daemon=True).start()
         self._machines: dict[str, subprocess.Popen[bytes]] = {}
         self._is_open = True
         self._keeper = threading.Thread(target=self._keep)
@@ -161,8 +136,6 @@ class Account:
         self._keeper.join()
         for id_ in list(self._machines):
             self._end(id_)
-        self._metadata.shutdown()
-        self._metadata.server_close()
         self._server.kill()
         self._server.wait()
 
@@ -191,9 +164,10 @@ class Account:
         (folder / "user-data").write_bytes(base64.b64decode(found["UserData"]["Value"]))
         environ = os.environ | {
             **SHUTDOWN,
+            "RAY_raylet_start_wait_time_s": str(PATIENCE_S),
             "PATH": f"{folder}:{os.environ['PATH']}",
             "OFF": str(folder / "off"),
-            "AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{self._metadata.server_address[1]}/{id_}",
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": self.metadata.address_of(id_),
         }
         with (folder / "said").open("wb") as said:
             self._machines[id_] = subprocess.Popen(
@@ -223,9 +197,10 @@ def _name(instance: dict[str, Any]) -> str:
 @pytest.fixture
 def account(tmp_path: Path) -> Iterator[Account]:
     pytest.importorskip("ray", reason="Ray is not installed (betimes[ray])")
-    account = Account(tmp_path)
-    yield account
-    account.close()
+    with metadata_service() as metadata:
+        account = Account(tmp_path, metadata)
+        yield account
+        account.close()
 
 
 @contextlib.contextmanager
@@ -259,18 +234,18 @@ def test_rent_boot_join_run_be_interrupted_and_release(account: Account) -> None
             def statuses() -> dict[str, str]:
                 return {node.name: node.status for node in client.nodes()}
 
-            client.add_nodes(NodeSpec(type="m5.large_spot", kind="cloud"))
-            client.add_nodes(NodeSpec(type="m5.large", kind="cloud"))
-            until(lambda: statuses().get("m5.large_spot-0") == statuses().get("m5.large-0") == "up")
+            for type_ in ("m5.large_spot", "m5.large"):
+                client.add_nodes(NodeSpec(type=type_, kind="cloud"))
+                until(lambda type_=type_: statuses().get(f"{type_}-0") == "up")
             command = [sys.executable, "-c", "import time; time.sleep(4)"]
             jobs = [
                 client.submit(command=command, cpu=2, estimate_s=5.0, grace_s=1.0).job_id for _ in range(2)
             ]
             until(lambda: all(client.job(job).job.status == "running" for job in jobs))
-            ran_on = {client.job(job).job.nodes[0] for job in jobs}
+            ran_on = {client.job(job).runs[0].places[0].node for job in jobs}
             assert ran_on == {"m5.large_spot-0", "m5.large-0"}
             (spot,) = [each for each in account.instances("running") if "spot" in _name(each)]
-            Metadata.taken_away.add(spot["InstanceId"])
+            account.metadata.taken_away_at[spot["InstanceId"]] = time.time() + 60
             until(lambda: statuses().get("m5.large_spot-0") in ("draining", "drained", None))
             account.take("m5.large_spot-0")
             until(lambda: "m5.large_spot-0" not in statuses())
