@@ -110,6 +110,7 @@ def test_what_is_shown_is_a_file_of_settings(tmp_path: Path) -> None:
     [
         ({}, "machines join a Ray cluster; start its head here .*--ray HOST:6379"),
         ({"ray": "auto"}, "by an address that they reach"),
+        ({"ray": "127.0.0.1:6379"}, "by an address that they reach"),
         ({"ray": "10.0.0.1:6379"}, "say what there is to rent"),
         ({"ray": "10.0.0.1:6379", "cloud": "m5", "nodes": "a.toml"}, "leave out --ray, or --nodes"),
     ],
