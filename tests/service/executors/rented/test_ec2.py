@@ -260,8 +260,7 @@ def test_the_bill_is_the_providers(
         life.do(*step)
     life.settle()
     ec2_, provider, now_s = life.stage.ec2, life.stage.provider, life.stage.now_s
-    prices = {"small": 3.6, "big": 7.2}
-    expected = sum(ec2_.bill_usd(usd, type_) for type_, usd in prices.items())
+    expected = ec2_.bill_usd({"small": 3.6, "big": 7.2})
     assert provider.cost_usd(now_s) == pytest.approx(expected, abs=0.005)
 
 

@@ -164,7 +164,7 @@ class Account:
         (folder / "user-data").write_bytes(base64.b64decode(found["UserData"]["Value"]))
         environ = os.environ | {
             **SHUTDOWN,
-            "RAY_raylet_start_wait_time_s": str(PATIENCE_S),
+            "RAY_raylet_start_wait_time_s": f"{PATIENCE_S:.0f}",
             "PATH": f"{folder}:{os.environ['PATH']}",
             "OFF": str(folder / "off"),
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": self.metadata.address_of(id_),
