@@ -42,5 +42,18 @@ def test_an_account_of_aws_without_credentials(
     ran = betimes("fleet", "doctor", "--cloud", str(tmp_path / "aws.toml"))
     assert ran.code == 1
     assert "the credentials are missing" in ran.out
+    up = betimes(
+        "up",
+        "--fleet",
+        "ec2",
+        "--cloud",
+        str(tmp_path / "aws.toml"),
+        "--ray",
+        "10.0.0.1:6379",
+        "--state",
+        str(tmp_path),
+    )
+    assert (up.code, up.err.count("\n")) == (2, 1)
+    assert "there are no credentials of AWS here" in up.err
     policy = betimes("fleet", "doctor", "--cloud", str(tmp_path / "aws.toml"), "--policy").json()
     assert policy["Version"] == "2012-10-17"

@@ -240,6 +240,23 @@ def test_a_node_that_does_not_boot_goes(tmp_path: Path, policy: str) -> None:
     assert gone.data["why"] == "boot-failed"
 
 
+def test_a_machine_elsewhere_that_does_not_boot_is_paid_for(tmp_path: Path) -> None:
+    bad = kind(
+        "big", 4, 16, usd_per_h=2.0, boot_s=90.0, boot_failure_frac=1.0, min_bill_s=60.0, bill_from="request"
+    )
+
+    def open_cloud(held: Any, made: Any) -> FakeCloud:
+        return FakeCloud([bad], kind="cloud")
+
+    async def test(house: House) -> None:
+        await house.backend.add_nodes(NodeSpec(kind="cloud", type="big"), "ann")
+        await house.at(90.0)
+        assert await house.statuses() == {"own-0": "up"}
+
+    (gone,) = play(tmp_path, "nodes:fifo", test, open_cloud).store.events(kinds=["node-gone"])
+    assert gone.data["cost_usd"] == pytest.approx(90.0 * 2.0 / 3600.0)
+
+
 def test_a_service_that_starts_again_knows_what_it_rents(tmp_path: Path, policy: str) -> None:
     house = House(tmp_path, policy, clouds())
 

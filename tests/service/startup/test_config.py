@@ -155,3 +155,18 @@ def test_the_settings_of_the_service_that_runs_are_those_it_was_started_with(tmp
         assert service.wait(PATIENCE_S) == 0
     refused = program("config", "--state", state, "--running")
     assert (refused.code, "no service runs" in refused.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({}, "machines join a Ray cluster; start its head here .*--ray HOST:6379"),
+        ({"ray": "auto"}, "by an address that they reach"),
+        ({"ray": "127.0.0.1:6379"}, "by an address that they reach"),
+        ({"ray": "10.0.0.1:6379"}, "say what there is to rent"),
+        ({"ray": "10.0.0.1:6379", "cloud": "m5", "nodes": "a.toml"}, "leave out --ray, or --nodes"),
+    ],
+)
+def test_machines_of_ec2_need_a_cluster_to_join(tmp_path: Path, flags: dict[str, str], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        config(tmp_path, fleet="ec2", **flags)

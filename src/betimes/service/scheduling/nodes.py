@@ -243,7 +243,7 @@ class Nodes:
 
     def _cost_usd(self, node: Node, why: str, usd_per_h: float | None = None) -> float:
         """Cost of a rented machine that goes now."""
-        if why == "boot-failed":
+        if why == "boot-failed" and node.machine.kind != "cloud":  # EC2 charges for those, too
             return 0.0
         offers, releases = self._engine.settings.offers, why == "given-back"
         return charged_usd(node, offers, self._state.now_at, releases=releases, usd_per_h=usd_per_h)

@@ -137,11 +137,12 @@ def _described(config: ServiceConfig) -> ServiceConfig:
             return replace(config, rents_from=open_local(offers, folder))
         if kind == "command":
             return replace(config, rents_from=open_remote(Scripts(Path(scripts)), offers, folder))
-        from betimes.service.executors.rented.ec2 import Ec2  # others do not load it
+        from betimes.service.executors.rented.ec2 import Ec2, check_credentials  # others do not load it
         from betimes.service.executors.rented.ec2_file import read_ec2
 
         nodes = RentedNodes()
         ec2, offers = read_ec2(config.cloud or "", offers)
+        check_credentials(ec2.region)
         rents_from = open_remote(Ec2(ec2, offers.offers, nodes), offers, folder, nodes.names)
         return replace(config, rents_from=rents_from, rented_nodes=nodes)
     return config if config.cloud is None else replace(config, rents_from=read_cloud(config.cloud))

@@ -584,7 +584,7 @@ class ServiceConfig:
                 f"--fleet {self.fleet}: jobs run on this machine and on those that are rented; leave out {other} "
                 "(--cloud FILE.toml says what there is to rent)"
             )
-        if self.fleet == "ec2" and (self.ray is None or self.ray == "auto"):
+        if self.fleet == "ec2" and (self.ray in (None, "auto") or self.ray.startswith(("127.", "localhost"))):
             raise InputError(
                 "--fleet ec2: machines join a Ray cluster; start its head here (`ray start --head`), and name it by an "
                 "address that they reach (--ray HOST:6379)"

@@ -56,7 +56,7 @@ class RayOnThisMachine:
             "include_log_monitor": False,
             "no_monitor": True,
             "_system_config": CONFIG,
-            **agent_ports(),
+            **_agent_ports(),
         }
         if port is not None:
             head["gcs_server_port"] = port
@@ -68,13 +68,13 @@ class RayOnThisMachine:
     def add(self, cores: int, labels: dict[str, str] | None = None) -> Any:
         """Another node."""
         with _patience():
-            return self.cluster.add_node(num_cpus=cores, labels=labels, **agent_ports())
+            return self.cluster.add_node(num_cpus=cores, labels=labels, **_agent_ports())
 
     def add_apart(self, cores: int, folder: Path) -> None:
         """Another node, for which `folder` is an empty disk."""
         ports = {
             name.replace("metrics_agent", "dashboard_agent_grpc"): port
-            for name, port in agent_ports().items()
+            for name, port in _agent_ports().items()
         }
         options = " ".join(f"--{name.replace('_', '-')} {port}" for name, port in ports.items())
         ray = f"{sys.executable} -m ray.scripts.scripts"
@@ -109,7 +109,7 @@ def has_started(node: subprocess.Popen[bytes], said: Path) -> bool:
     return node.poll() is None
 
 
-def agent_ports() -> dict[str, int]:
+def _agent_ports() -> dict[str, int]:
     """Ports for the agents of a node, which otherwise ends where they have not chosen some within fifteen seconds."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in AGENT_PORTS]

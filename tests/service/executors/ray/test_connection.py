@@ -9,8 +9,8 @@ import socket
 import pytest
 
 from betimes.errors import InputError, Unavailable
-from betimes.service.executors.ray.bridge import why_not
-from betimes.service.executors.ray.connection import ClusterConnection
+from betimes.service.executors.ray.bridge import node_of, why_not
+from betimes.service.executors.ray.connection import MACHINE, SERVICE, ClusterConnection
 
 
 def refused(address: str) -> str:
@@ -79,3 +79,23 @@ def test_a_connection_that_is_not_open_says_so() -> None:
 )
 def test_what_ray_says_becomes_what_to_do(said: str, words: str) -> None:
     assert words in why_not("10.0.0.1:6379", said)
+
+
+def test_a_rented_machine_keeps_its_name_and_others_have_that_of_ray() -> None:
+    labels = {SERVICE: "betimes-1", MACHINE: "m5.large-0"}
+    one = {
+        "NodeID": "0123456789ab",
+        "NodeName": "10.0.0.7",
+        "NodeManagerAddress": "10.0.0.7",
+        "Resources": {"CPU": 2.0, "memory": 2.0**30},
+        "Labels": labels,
+    }
+    assert (node_of(one, "betimes-1").name, node_of(one, "betimes-1").rented_by) == (
+        "m5.large-0",
+        "betimes-1",
+    )
+    assert (node_of(one, "betimes-2").name, node_of(one, "betimes-2").rented_by) == (
+        "10.0.0.7-01234567",
+        "betimes-1",
+    )
+    assert node_of(one | {"Labels": {}}, "betimes-1").rented_by == ""

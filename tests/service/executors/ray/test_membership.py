@@ -16,6 +16,7 @@ from betimes.service.executors.ray.connection import ClusterNode, Joined
 from betimes.service.executors.ray.joining import (
     Change,
     Membership,
+    RentedNodes,
     asks_for_token,
     check_closed,
     machine_of,
@@ -36,14 +37,17 @@ class FakeCluster:
         self.broken: set[str] = set()
         self.versions: dict[str, str] = {}
         self.called: list[tuple[str, str]] = []
+        self.taken_away_at: float | None = None
 
     async def nodes(self) -> list[ClusterNode]:
         if not self.answers:
             raise Unavailable("no cluster")
         return self.alive
 
-    async def call(self, node: str, method: str, *_: Any) -> NodeFacts:
+    async def call(self, node: str, method: str, *_: Any) -> NodeFacts | float | None:
         self.called.append((node, method))
+        if method == "taken_away_at":
+            return self.taken_away_at
         if node in self.broken:
             raise Unavailable("No module named 'betimes'")
         asks = node not in self.without_token
@@ -141,3 +145,27 @@ def test_a_token_that_the_service_has_is_asked_for_where_every_node_says_so() ->
     assert not asks()
     cluster.without_token, cluster.broken = set(), {"b"}
     assert not asks(), "nothing is known of a node that does not answer"
+
+
+def test_rented_machines_are_known_by_their_names_and_those_of_others_are_no_nodes() -> None:
+    cluster, rented = FakeCluster("own", "m5.large-0", "m5.large-7", "broken-0"), RentedNodes("betimes-1")
+    by = {"m5.large-0": "betimes-1", "m5.large-7": "betimes-2", "broken-0": "betimes-1"}
+    cluster.alive = [replace(node, rented_by=by.get(node.name, "")) for node in cluster.alive]
+    cluster.broken = {"broken-0"}
+    members = Membership(cluster, 1.0, list, rented)
+    assert [machine.name for machine in asyncio.run(members.look()).joined] == ["own"]
+    assert rented.names == {"m5.large-0"}
+    cluster.alive, cluster.lost_at = [], joining.time.monotonic()
+    asyncio.run(members.look())
+    assert rented.names == {"m5.large-0"}, "it has time to come back"
+    cluster.lost_at = None
+    asyncio.run(members.look())
+    assert rented.names == set()
+
+
+def test_rented_machines_are_asked_for_their_notices() -> None:
+    cluster, rented = FakeCluster("m5.large-0"), RentedNodes("betimes-1", have_notices=True)
+    cluster.alive = [replace(node, rented_by="betimes-1") for node in cluster.alive]
+    cluster.taken_away_at = 1120.0
+    asyncio.run(Membership(cluster, 1.0, list, rented).look())
+    assert rented.notices == {"m5.large-0": 1120.0}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
@@ -136,14 +136,17 @@ class FakeEc2:
                 "ended_s": self._clock(),
             }
 
-    def bill_usd(self, usd_per_h: float, type: str) -> float:  # noqa: A002
-        """Each second begun of each instance of a type, a minute at least."""
+    def bill_usd(self, usd_per_h: Mapping[str, float], until_s: Mapping[str, float] | None = None) -> float:
+        """Each second begun of each instance, a minute at least. until_s: of these machines alone, until then."""
         total = Fraction(0)
         for each in self.instances.values():
-            if each["pool"][0] != type:
+            name, end_s = self._tag(each, MACHINE), each.get("ended_s", self._clock())
+            if until_s is not None:
+                end_s = until_s.get(name)
+            if end_s is None:
                 continue
-            lasted_s = Fraction(each.get("ended_s", self._clock())) - Fraction(each["LaunchTime"].timestamp())
-            total += max(60, math.ceil(lasted_s)) * Fraction(usd_per_h) / 3600
+            lasted_s = Fraction(end_s) - Fraction(each["LaunchTime"].timestamp())
+            total += max(60, math.ceil(lasted_s)) * Fraction(usd_per_h[each["pool"][0]]) / 3600
         return float(total)
 
     def _is_seen(self, id_: str) -> bool:

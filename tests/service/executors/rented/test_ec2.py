@@ -18,6 +18,7 @@ from betimes.service.executors.rented.ec2_file import read_ec2, user_data_of
 from betimes.service.machines.cloud_file import read_offers
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import Booted, Failed, ReclaimNotice, RequestId
+from tests.docs.pages import BLOCK, text_of
 from tests.service.executors.rented.clouds import CLUSTER, EC2, Ec2Stage
 from tests.service.executors.rented.fake_ec2 import refusal
 
@@ -183,8 +184,7 @@ class Life:
         names = sorted(self.held)
         match what, *how:
             case "ask", type_, count:
-                stage.ask(type_, count)
-                self.log()
+                stage.ask(type_, count)  # a service that is killed now has not logged it
             case "release", number if names:
                 name = names[number % len(names)]
                 del self.held[name]
@@ -260,8 +260,7 @@ def test_the_bill_is_the_providers(
         life.do(*step)
     life.settle()
     ec2_, provider, now_s = life.stage.ec2, life.stage.provider, life.stage.now_s
-    prices = {"small": 3.6, "big": 7.2}
-    expected = sum(ec2_.bill_usd(usd, type_) for type_, usd in prices.items())
+    expected = ec2_.bill_usd({"small": 3.6, "big": 7.2})
     assert provider.cost_usd(now_s) == pytest.approx(expected, abs=0.005)
 
 
@@ -311,6 +310,20 @@ def test_a_cluster_file_for_ec2(tmp_path: Path) -> None:
 def test_what_the_file_has_wrong_is_named(tmp_path: Path, changes: dict[str, str], words: str) -> None:
     with pytest.raises(ClusterError, match=rf"aws\.toml, .*{words}"):
         read(tmp_path, **changes)
+
+
+def test_the_file_of_the_documentation(tmp_path: Path) -> None:
+    (block,) = [
+        each for each in BLOCK.finditer(text_of("docs/how-to/rent-from-aws.md")) if each["file"] == "aws.toml"
+    ]
+    (tmp_path / "aws.toml").write_text(block["body"])
+    found, cluster = read_ec2(str(tmp_path / "aws.toml"), read_offers(tmp_path / "aws.toml"))
+    pools = [str(pool) for offer in cluster.offers for pool in ec2.pools_of(offer, found)]
+    assert pools == [
+        "m5.large in eu-central-1a (on-demand)",
+        "m5.large in eu-central-1b (on-demand)",
+        "m5.large in eu-central-1a (spot)",
+    ]
 
 
 def test_a_file_without_the_table(tmp_path: Path) -> None:

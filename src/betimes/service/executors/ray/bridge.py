@@ -96,7 +96,7 @@ class Bridge:
 
     def _nodes(self) -> list[ClusterNode]:
         """The live nodes, by name."""
-        nodes = (_node_of(one, self._service) for one in self._ray.nodes() if one["Alive"])
+        nodes = (node_of(one, self._service) for one in self._ray.nodes() if one["Alive"])
         return sorted(nodes, key=lambda one: one.name)
 
     def _agent(self, node: str) -> Any:
@@ -115,7 +115,7 @@ class Bridge:
         return self._agents[node]
 
 
-def _node_of(one: dict[str, Any], service: str) -> ClusterNode:
+def node_of(one: dict[str, Any], service: str) -> ClusterNode:
     """A node of Ray; a machine that this service has rented keeps the name under which it was rented."""
     resources: dict[str, float] = one["Resources"]
     labels: dict[str, str] = one.get("Labels") or {}

@@ -123,6 +123,16 @@ def open_client(region: str, name: str, repeats: bool = True) -> Any:
     return session.client(name, config=config.Config(retries=retries, connect_timeout=10, read_timeout=60))
 
 
+def check_credentials(region: str) -> None:
+    """Raise InputError where boto3 is not installed, or finds no credentials."""
+    open_client(region, "ec2")
+    if import_module("boto3").Session(region_name=region).get_credentials() is None:
+        raise InputError(
+            "--fleet ec2: there are no credentials of AWS here; give this machine a role or name a profile "
+            "(AWS_PROFILE); `betimes fleet doctor` checks them"
+        )
+
+
 # --- calls beside the service ---
 
 
