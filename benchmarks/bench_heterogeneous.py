@@ -1,6 +1,6 @@
 """Gain of `wfq:...,heterogeneous=yes` on unlike machines: Gavel's jobs, with the throughputs that it published.
 
-    python benchmarks/bench_heterogeneous.py [--jobs 200] [--data FOLDER]
+    python benchmarks/bench_heterogeneous.py [--jobs 100] [--data FOLDER]
 
 FOLDER has `gpu/gavel_philly_seed0.csv.gz` and `gavel/gavel_throughputs.csv.gz`. A job's run time is that on a V100.
 """
@@ -99,7 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--jobs", type=int, default=200)
+    parser.add_argument("--jobs", type=int, default=100)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     given = parser.parse_args()
     chosen = parse_nodes_policy(f"wfq:{CLASSES},heterogeneous=yes")

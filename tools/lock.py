@@ -45,7 +45,11 @@ def main() -> int:
         return 1
     run_time = [*project["dependencies"], *settings["dependency-groups"]["set-up"]]
     development = [*run_time, *project["optional-dependencies"]["dev"]]
-    wanted = [*development, *project["optional-dependencies"]["ray"]]
+    wanted = [
+        *development,
+        *project["optional-dependencies"]["ray"],
+        *settings["dependency-groups"]["ray-tune"],
+    ]
     with tempfile.TemporaryDirectory(prefix="betimes-lock-") as folder:
         print(f"==> Resolving {len(wanted)} packages in a fresh environment (a minute or two)", flush=True)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)

@@ -196,7 +196,7 @@ def test_a_job_that_is_alone_moves_to_the_quick_machine() -> None:
 
 
 def test_a_turn_lasts() -> None:
-    """The first until 40 s, the second until 90 (at 80 both are owed alike, and who runs stays), then 130 and 170.
+    """The first until 40 s, the second until 90 (at 80 both are owed alike, and who runs stays), then to 130 and 170.
 
     The first is done at 190 s, as that round begins, and the second goes on at 200 s.
     """

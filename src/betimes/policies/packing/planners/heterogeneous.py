@@ -96,7 +96,7 @@ def type_shares(wishes: Wishes) -> Floats:
         (there * wishes.speed).sum(axis=1), there.sum(axis=1), where=able, out=np.ones(len(width))
     )
     classes = len(wishes.weights)
-    demands = np.bincount(wishes.group[able], width[able], classes)
+    demands = np.bincount(wishes.group[able], width[able], classes).astype(np.float64)
     parts = class_parts(wishes.weights, demands)
     most = _first_jobs(wishes.group, np.where(able, width, 0.0), parts)
     job, family = np.nonzero(runs & (most > 0.0)[:, None])
