@@ -160,6 +160,8 @@ class LimitsOfFleet:
         most, held = settings.fleet.most_machines, len(self._rented) if held is None else held
         if most is not None and held + count > most:
             return f"the largest fleet is {most} machine{'' if most == 1 else 's'} (--most-machines); {held} rented"
+        if not settings.budgets.usd_by_period:
+            return None
         least_usd = {each.type: _least_usd(each) for each in settings.offers}
         new_usd = min(least_usd.values(), default=0.0) if offer is None else least_usd[offer.type]
         # Those that boot, and those asked for a moment ago, have cost nothing so far.
