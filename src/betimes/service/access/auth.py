@@ -85,9 +85,11 @@ class Tokens:
         """Make an operator's token, which depends on no user, and keep its hash."""
         return self._make(KeptToken("", user, OPERATOR))
 
-    def issue(self, user: str, name: str, expires_at: float | None) -> str:
-        """Make a token of a user; the clear text exists in the answer alone."""
-        return self._make(KeptToken("", user, name=name, made_at=self.now(), expires_at=expires_at))
+    def issue(self, user: str, name: str, expires_s: float | None) -> str:
+        """Make a token of a user, good for so long; the clear text exists in the answer alone."""
+        made_at = self.now()
+        expires_at = None if expires_s is None else made_at + expires_s
+        return self._make(KeptToken("", user, name=name, made_at=made_at, expires_at=expires_at))
 
     def _make(self, token: KeptToken) -> str:
         text = secrets.token_urlsafe(32)
