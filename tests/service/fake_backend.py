@@ -395,7 +395,7 @@ class FakeBackend:
         self._may_fail()
         return self.tuning_here
 
-    async def stop_tuning(self) -> TuningView:
+    async def stop_tuning(self, user: str) -> TuningView:
         if self.tuning_here.search is None:
             raise Conflict("no search is going on")
         stopping = self.tuning_here.search.model_copy(update={"stopping": True})

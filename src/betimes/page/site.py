@@ -32,7 +32,7 @@ from betimes.page.what_if import what_if
 from betimes.service.access.rights import Action
 from betimes.service.api.context import Context
 from betimes.service.api.failures import Rejected, answer
-from betimes.service.api.streams import RETRY_MS, EventStream, Stream
+from betimes.service.api.streams import RETRY_MS, EventStream, Stream, while_held
 from betimes.service.runtime.page_reads import PageReads
 from betimes.service.runtime.service_backend import ServiceBackend
 
@@ -187,8 +187,8 @@ class Site:
     # --- streams
 
     async def _events(self, request: Request) -> Response:
-        Session.of(request, self.context.tokens)
-        return EventStream(self._versions())
+        session = Session.of(request, self.context.tokens)
+        return EventStream(while_held(self.context, session, self._versions()))
 
     async def _versions(self) -> AsyncGenerator[bytes, None]:
         """The version as an event whenever it changes."""
@@ -203,7 +203,8 @@ class Site:
             await asyncio.sleep(LOOK_S)
 
     async def _log_of(self, request: Request) -> Response:
-        await self._check(Session.of(request, self.context.tokens), "read", request)
+        session = Session.of(request, self.context.tokens)
+        await self._check(session, "read", request)
         number = int(request.path_params["number"])
         run = whole(request.query_params.get("run"), "run", 1)
         reader = await self.reads.backend.open_log(number, run, 0, LOG_LINES)
@@ -220,7 +221,11 @@ class Site:
             finally:
                 reader.close()
 
-        return Stream(output(), media_type="text/plain; charset=utf-8", headers=HEADERS)
+        return Stream(
+            while_held(self.context, session, output()),
+            media_type="text/plain; charset=utf-8",
+            headers=HEADERS,
+        )
 
     # --- actions
 

@@ -298,3 +298,53 @@ def test_completion_knows_the_statuses() -> None:
 
     assert tuple(each.value for each in Status) == STATUSES
     assert tuple(each.value for each in Status if not each.is_over) == ACTIVE
+
+
+def test_users_are_added_changed_and_given_tokens(betimes: Call, live: Background) -> None:
+    assert "No user was added" in betimes("users").out
+    added = betimes(
+        "users", "add", "ada", "--weight", "2", "--max-units", "8", "--max-memory", "64GiB", "--json"
+    ).json()
+    assert (added["name"], added["role"], added["weight"]) == ("ada", "user", 2.0)
+    assert {name: most for name, most in added["limits"].items() if most} == {
+        "max_units": 8,
+        "max_memory_gib": 64.0,
+    }
+    changed = betimes(
+        "users", "set", "ada", "--max-units", "none", "--max-usd-per-day", "2.5", "--json"
+    ).json()
+    assert {name: most for name, most in changed["limits"].items() if most} == {
+        "max_memory_gib": 64.0, "max_usd_per_day": 2.5,
+    }  # fmt: skip
+    assert "user, disabled" in betimes("users", "disable", "ada").out
+    assert (
+        betimes("users", "set", "ada", "--enable", "--role", "viewer", "--json").json()["disabled"] is False
+    )
+    token = betimes("users", "token", "ada", "--name", "laptop", "--expires", "90d").out.strip()
+    assert len(token) >= 43
+    kept = betimes("users", "tokens", "ada", "--json").json()
+    assert [(one["name"], round(one["expires_at"] - one["made_at"]), one["revoked_at"]) for one in kept] == [
+        ("laptop", 90 * 86_400, None)
+    ]
+    assert "revoked" in betimes("users", "revoke", "ada", "laptop").out
+
+
+BAD_USERS: list[tuple[list[str], str]] = [
+    (["set", "ada"], "nothing to change: give --role"),
+    (["set", "eve", "--weight", "2"], "there is no user 'eve'"),
+    (["add", "ada"], "there is a user ada already"),
+    (["add", "eve", "--weight", "0"], "--weight: 0 is too small; give 0.001 or more"),
+    (["add", "eve", "--max-units", "x"], "--max-units: expected a number or none, not 'x'"),
+    (["add", "eve", "--max-memory", "4GB"], "--max-memory: '4GB' does not say whether"),
+    (["add", "eve", "--max-running-jobs", "0"], "--max-running-jobs: 0 is too small; give 1 or more"),
+    (["token", "eve"], "there is no user eve"),
+    (["token", "ada", "--expires", "soon"], "--expires:"),
+    (["revoke", "ada", "x"], "ada has no token 'x' that is good"),
+]
+
+
+def test_bad_users_are_one_line_and_exit_status_2(betimes: Call, live: Background) -> None:
+    betimes("users", "add", "ada")
+    for words, text in BAD_USERS:
+        said = betimes("users", *words)
+        assert (said.code, said.out, said.err.count("\n"), text in said.err) == (2, "", 1, True), said.err

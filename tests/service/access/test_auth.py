@@ -69,6 +69,21 @@ def test_an_empty_token_file_is_said_to_be_empty(tmp_path: Path) -> None:
         operator_token(Tokens(MemoryTokens()), tmp_path, "ada")
 
 
+def test_a_caller_holds_on_until_the_token_ends_or_the_role_changes() -> None:
+    roles = {"eve": "user"}
+    now_at = 0.0
+    tokens = Tokens(MemoryTokens(), roles.get, lambda: now_at)
+    caller = tokens.caller(tokens.issue("eve", "laptop", 10.0))
+    assert caller == Caller("eve", "user")
+    assert caller is not None
+    assert tokens.still_holds(caller)
+    roles["eve"] = "viewer"
+    assert not tokens.still_holds(caller)
+    roles["eve"], now_at = "user", 10.0
+    assert not tokens.still_holds(caller)
+    assert tokens.still_holds(Caller("root", "operator"))  # known without a token
+
+
 def test_nobody_has_other_tokens() -> None:
     tokens = Tokens(MemoryTokens())
     token = tokens.new("ada")

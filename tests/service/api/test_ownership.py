@@ -137,7 +137,6 @@ def test_what_others_see_of_a_job(tmp_path: Path) -> None:
         streamed = [await anext(seen_by_eve) for _ in range(service.assembly.store.last_event_id())]
         assert not any(event.data for event in streamed if event.job_id in (1, 2, 3, 4))
         assert any(event.data for event in streamed if event.job_id == 5)
-        await seen_by_eve.aclose()
         # Of several jobs, those that are one's own are changed where that is asked for.
         asked = {"jobs": [2, 3, 5], "where_possible": True}
         changed = (await service.done("POST", "/jobs/hold", tokens["eve"], json=asked))["jobs"]

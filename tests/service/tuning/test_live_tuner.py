@@ -143,16 +143,16 @@ def test_another_search_takes_the_place_of_the_first(tmp_path: Path) -> None:
 def test_a_search_is_stopped_on_demand_and_with_the_service(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         with pytest.raises(Conflict, match="no search is going on"):
-            await house.backend.stop_tuning()
+            await house.backend.stop_tuning("ada")
         await house.submit(10.0, 20.0)
         await house.backend.tune(SPEC, "ann")
         await house.until(lambda: bool(house.searches.orders))
         assert not house.searches.stop.is_set()
-        search = (await house.backend.stop_tuning()).search
+        search = (await house.backend.stop_tuning("ada")).search
         assert search is not None
         assert search.stopping
         assert house.searches.stop.is_set()
-        await house.backend.stop_tuning()  # once more does no harm
+        await house.backend.stop_tuning("ada")  # once more does no harm
         await house.found()
         await house.backend.tune(SPEC, "ann")
         await house.until(lambda: len(house.searches.orders) == 2)
@@ -160,6 +160,7 @@ def test_a_search_is_stopped_on_demand_and_with_the_service(tmp_path: Path) -> N
     house = House(tmp_path)
     play(house, test)
     assert house.searches.cancelled == 1
+    assert [event.cause for event in house.told("tuning-stopped")] == ["user:ada"] * 2
 
 
 def test_a_search_that_fails_leaves_the_front_before_and_says_why(tmp_path: Path) -> None:

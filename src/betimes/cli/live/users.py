@@ -34,17 +34,17 @@ Weight = Annotated[
 ]
 
 
-def _limit(flag: str, metavar: str, what: str) -> Any:
-    return Annotated[
-        str | None, Option(flag, metavar=metavar, help=f"{what}; none: no limit.", show_default=False)
-    ]
+def _limit(flag: str, metavar: str, what: str) -> Option:
+    return Option(flag, metavar=metavar, help=f"{what}; none: no limit.", show_default=False)
 
 
-Running = _limit("--max-running-jobs", "N", "Jobs that run at once")
-Queued = _limit("--max-queued-jobs", "N", "Jobs that wait at once")
-Units = _limit("--max-units", "N", "Units of the jobs that run, together")
-Memory = _limit("--max-memory", "SIZE", "Memory of the jobs that run, together, as in 64GiB")
-Money = _limit("--max-usd-per-day", "USD", "Money for rented machines, a day")
+Running = Annotated[str | None, _limit("--max-running-jobs", "N", "Jobs that run at once")]
+Queued = Annotated[str | None, _limit("--max-queued-jobs", "N", "Jobs that wait at once")]
+Units = Annotated[str | None, _limit("--max-units", "N", "Units of the jobs that run, together")]
+Memory = Annotated[
+    str | None, _limit("--max-memory", "SIZE", "Memory of the jobs that run, together, as in 64GiB")
+]
+Money = Annotated[str | None, _limit("--max-usd-per-day", "USD", "Money for rented machines, a day")]
 
 _LIMITS = {
     "max_running_jobs": "--max-running-jobs",

@@ -85,9 +85,11 @@ class Tokens:
         """Make an operator's token, which depends on no user, and keep its hash."""
         return self._make(KeptToken("", user, OPERATOR))
 
-    def issue(self, user: str, name: str, expires_at: float | None) -> str:
-        """Make a token of a user; the clear text exists in the answer alone."""
-        return self._make(KeptToken("", user, name=name, made_at=self.now(), expires_at=expires_at))
+    def issue(self, user: str, name: str, expires_s: float | None) -> str:
+        """Make a token of a user, good for so long; the clear text exists in the answer alone."""
+        made_at = self.now()
+        expires_at = None if expires_s is None else made_at + expires_s
+        return self._make(KeptToken("", user, name=name, made_at=made_at, expires_at=expires_at))
 
     def _make(self, token: KeptToken) -> str:
         text = secrets.token_urlsafe(32)
@@ -109,7 +111,14 @@ class Tokens:
         """The holder of this token; None: it is unknown, expired or revoked, or its user is disabled."""
         if not token or len(token) > MOST_TOKEN_CHARACTERS:
             return None
-        key = hashed(token)
+        return self._holder(hashed(token))
+
+    def still_holds(self, caller: Caller) -> bool:
+        """Whether a caller is still who the token made out, for answers that go on."""
+        holder = self._holder(caller.token) if caller.token else caller
+        return holder is not None and (holder.user, holder.role) == (caller.user, caller.role)
+
+    def _holder(self, key: str) -> Caller | None:
         kept = self._known.get(key)
         if kept is None:
             kept = self.store.token(key)

@@ -47,4 +47,4 @@ class Rights:
                 f"{caller.user} is a viewer here, who sees the queue and the account; ask an operator for the role user"
             )
         does = "change it" if action == "steer" else "read its command, output and events"
-        raise NotAllowed(f"job {job} is of {owner}: only {owner} and operators {does}")
+        raise NotAllowed(f"job {job} belongs to {owner}: only {owner} and operators {does}")

@@ -13,6 +13,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from betimes.errors import BetimesError
+from betimes.service.access.auth import Caller
 from betimes.service.api.context import Context
 from betimes.service.views.models import EventView, JobView
 
@@ -31,6 +32,17 @@ class Stream(StreamingResponse):
             source = self.body_iterator
             if isinstance(source, AsyncGenerator):
                 await source.aclose()
+
+
+async def while_held(
+    here: Context, caller: Caller, pieces: AsyncGenerator[bytes, None]
+) -> AsyncGenerator[bytes, None]:
+    """The pieces of an answer as long as the caller's token is good."""
+    async with contextlib.aclosing(pieces):
+        async for piece in pieces:
+            if not here.tokens.still_holds(caller):
+                return
+            yield piece
 
 
 class EventStream(Stream):

@@ -37,6 +37,7 @@ from betimes.service.runtime.commands import (
     GiveBackMachines,
     HoldJobs,
     NoteToken,
+    NoteTuning,
     ReleaseJobs,
     RemoveMaintenance,
     RentNodes,
@@ -737,9 +738,11 @@ class ServiceBackend:
         """The search that is going on, and the latest front."""
         return self.tuner.view()
 
-    async def stop_tuning(self) -> TuningView:
+    async def stop_tuning(self, user: str) -> TuningView:
         """Let the search end with the front so far. Raises Conflict where none is going on."""
-        return self.tuner.stop()
+        found = self.tuner.stop()
+        await self.controller.ask(NoteTuning("tuning-stopped", f"user:{user}"))
+        return found
 
     async def events(
         self, after: int, limit: int, job: int | None, kinds: tuple[str, ...], by: str | None = None

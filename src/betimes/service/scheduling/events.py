@@ -28,6 +28,7 @@ KINDS = {
     "token-revoked": "a token of a user is not accepted any more",
     "fair-share-set": "users share by weight and recent use from now on, or no more; the half-life of their past use",
     "tuning": "a search for a Pareto front on the recent workload has begun, and why",
+    "tuning-stopped": "a user ends a search with the front so far",
     "tuned": "a search has ended with a front: how large it is, and what is proposed",
     "not-tuned": "a search has ended without a front, and why",
     "idle": "a decision started and stopped no job, for another reason than the last decision of that kind",

@@ -471,7 +471,7 @@ class Scheduler:
         return number
 
     def note_tuning(self, kind: str, cause: str, **data: Any) -> int:
-        """Log a search's start or end: `tuning`, `tuned` or `not-tuned`; returns the event's number."""
+        """Log a search's start or end: `tuning`, `tuning-stopped`, `tuned`, `not-tuned`; returns the event's number."""
         number = self.ledger.next_event
         self._state.log(kind, cause, **data)
         return number

@@ -118,6 +118,7 @@ NO_NEW_SCHEDULE = {
     "promise-broken",
     "idle",
     "tuning",
+    "tuning-stopped",
     "tuned",
     "not-tuned",
     "trouble",

@@ -12,7 +12,7 @@ from betimes.service.api.context import Context, Here, Viewer
 from betimes.service.api.document import PREFIX, failing
 from betimes.service.api.models import EventQuery
 from betimes.service.api.others import Events
-from betimes.service.api.streams import EventStream, sse
+from betimes.service.api.streams import EventStream, sse, while_held
 from betimes.service.views.models import EventView, Page
 
 router = APIRouter(prefix=PREFIX, tags=["events"])
@@ -100,7 +100,8 @@ async def _stream(here: Context, caller: Caller, asked: EventQuery, after: int) 
         )
 
     events = Events(here, caller).stream(here.backend.watch(after))
-    return EventStream(sse(events, after, wanted, here.closing, here.limits.keep_alive_s))
+    pieces = sse(events, after, wanted, here.closing, here.limits.keep_alive_s)
+    return EventStream(while_held(here, caller, pieces))
 
 
 def _after(asked: EventQuery, last: str) -> int:

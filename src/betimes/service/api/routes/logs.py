@@ -12,7 +12,7 @@ from betimes.errors import Unknown
 from betimes.service.api.context import Context, Here, Viewer
 from betimes.service.api.document import PREFIX, JobId, failing
 from betimes.service.api.models import LogQuery
-from betimes.service.api.streams import Stream
+from betimes.service.api.streams import Stream, while_held
 from betimes.service.executors.log_files import LogReader
 from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import JobFilter
@@ -48,7 +48,11 @@ async def get_log(job_id: JobId, here: Here, caller: Viewer, asked: Annotated[Lo
         raise Unknown(f"job {job_id} has not run: it is {story.job.status.value}, and there is no output")
     reader = None if waits else await here.backend.open_log(job_id, run, asked.rank, asked.tail)
     text = _output(here, job_id, run or 1, reader, asked)
-    return Stream(text, media_type="text/plain; charset=utf-8", headers={"X-Content-Type-Options": "nosniff"})
+    return Stream(
+        while_held(here, caller, text),
+        media_type="text/plain; charset=utf-8",
+        headers={"X-Content-Type-Options": "nosniff"},
+    )
 
 
 async def _output(

@@ -55,6 +55,6 @@ async def get_tuning(here: Here, _: Viewer) -> TuningView:
         **failing(401, 403, 409, 503),
     },
 )
-async def stop_tuning(here: Here, _: Operator) -> TuningView:
+async def stop_tuning(here: Here, user: Operator) -> TuningView:
     """It takes a moment: the front so far is still to be judged."""
-    return await here.backend.stop_tuning()
+    return await here.backend.stop_tuning(user.user)

@@ -75,6 +75,7 @@ async def change_user(name: UserName, request: Request, here: Here, caller: Oper
 )
 async def list_tokens(here: Here, _: Operator, asked: Annotated[TokenQuery, Query()]) -> TokenList:
     """The tokens of users, good or not, or of one user; the text of none of them is known here."""
+    await here.tokens.note_uses()
     return TokenList(tokens=await here.backend.tokens(asked.user))
 
 
@@ -97,8 +98,7 @@ async def make_token(request: Request, here: Here, caller: Operator) -> NewToken
     if any(kept.name == spec.name for kept in await _good(here, spec.user)):
         raise Conflict(f"{spec.user} has a token {spec.name!r}; revoke it first, or choose another name")
     await here.backend.note_token("token-made", spec, caller.user)
-    expires_at = None if spec.expires_s is None else here.tokens.now() + spec.expires_s
-    text = await asyncio.to_thread(here.tokens.issue, spec.user, spec.name, expires_at)
+    text = await asyncio.to_thread(here.tokens.issue, spec.user, spec.name, spec.expires_s)
     kept = [kept for kept in await _good(here, spec.user) if kept.name == spec.name]
     return NewToken(token=text, kept=kept[-1])
 
