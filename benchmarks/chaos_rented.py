@@ -34,6 +34,7 @@ memory_gib = 1
 usd_per_h = 3.6
 boot_s = 1
 bill_step_s = 1
+bill_from = "request"
 capacity = 4
 """
 USD_PER_S = 0.001  # of that
@@ -210,6 +211,8 @@ class RentedChaos(Chaos):
             # One of that name from before is one that a service was killed over before it had noted it.
             its = [(each, at) for each, at in unseen.items() if each[0] == name and at[1] > rented_at]
             since, until = unseen.pop(its[-1][0]) if its else (event.at, event.at)
+            if event.data["why"] == "boot-failed":
+                continue  # which is not charged for
             unknown_s = sum(max(0.0, min(to, event.at) - max(begun, until)) for begun, to in self.outages)
             paid_s, lived_s = costs[name] / USD_PER_S, until - since
             if not lived_s - SLACK_S <= paid_s <= lived_s + unknown_s + SLACK_S:
