@@ -7,8 +7,10 @@ import gzip
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 import pytest
 
 import betimes
@@ -24,7 +26,7 @@ POLICY = f"wfq:{CLASSES},heterogeneous=yes,period=10,turn=10"
 
 
 def wishes(group, speed, capacity, weights, units=1) -> Wishes:
-    """Jobs that need `units` of the one resource on every family."""
+def wishes(group, speed, capacity, weights, units: int | ArrayLike = 1) -> Wishes:
     speed = np.array(speed, float)
     need = np.repeat(np.broadcast_to(units, len(speed)).astype(float)[:, None], speed.shape[1], axis=1)
     return Wishes(
@@ -215,7 +217,7 @@ def test_classes_take_turns_by_weight() -> None:
 
 
 @pytest.mark.parametrize("machines", [{"units": 8}, {"cluster": Cluster.uniform(2, gpu=4, name="alike")}])
-def test_on_machines_of_one_family_it_is_wfq_itself(machines: dict[str, object]) -> None:
+def test_on_machines_of_one_family_it_is_wfq_itself(machines: dict[str, Any]) -> None:
     jobs = betimes.generate("demo:jobs=60", units=8, seed=1)
     plain = betimes.simulate(jobs, f"wfq:{CLASSES}", predict=True, **machines)
     found = betimes.simulate(jobs, POLICY, predict=True, **machines)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -167,6 +168,6 @@ def test_the_settings_of_the_service_that_runs_are_those_it_was_started_with(tmp
         ({"ray": "10.0.0.1:6379", "cloud": "m5", "nodes": "a.toml"}, "leave out --ray, or --nodes"),
     ],
 )
-def test_machines_of_ec2_need_a_cluster_to_join(tmp_path: Path, flags: dict[str, str], words: str) -> None:
+def test_machines_of_ec2_need_a_cluster_to_join(tmp_path: Path, flags: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         config(tmp_path, fleet="ec2", **flags)

@@ -48,7 +48,7 @@ def service(tmp_path: Path) -> Iterator[Client]:
 def _expected(service: Client) -> float:
     """When the set is expected to be done, as of now."""
     estimate = service.job(1).job.estimate
-    return -math.inf if estimate is None else estimate.finish_at
+    return -math.inf if estimate is None or estimate.finish_at is None else estimate.finish_at
 
 
 def test_tunes_trials_are_one_set(address: str, service: Client, tmp_path: Path) -> None:
