@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 import pytest
+from numpy.typing import ArrayLike
 
 import betimes
 from betimes.cluster import Cluster, NodeGroup
@@ -25,8 +25,8 @@ CLASSES = "thresholds=100,weights=0.75+0.25"
 POLICY = f"wfq:{CLASSES},heterogeneous=yes,period=10,turn=10"
 
 
-def wishes(group, speed, capacity, weights, units=1) -> Wishes:
 def wishes(group, speed, capacity, weights, units: int | ArrayLike = 1) -> Wishes:
+    """Jobs that need `units` of the one resource on every family."""
     speed = np.array(speed, float)
     need = np.repeat(np.broadcast_to(units, len(speed)).astype(float)[:, None], speed.shape[1], axis=1)
     return Wishes(
