@@ -15,6 +15,7 @@ from betimes.service.runtime.fleet_views import fleet
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.fleet_limits import UserBudgets
 from betimes.service.scheduling.job_states import Status
+from betimes.service.spec.users import User, UserLimits
 from betimes.service.views.models import GiveBackSpec
 from tests.service.reliability.cluster import spec
 from tests.service.runtime.test_rentals import House, clouds
@@ -149,10 +150,14 @@ def test_a_users_budget_for_a_day_is_kept_on_machines_that_jobs_share(tmp_path: 
     assert {(event.node, event.data["user"]) for event in reached} == {(None, "ann")}
 
 
-def test_a_users_machine_goes_when_the_budget_of_the_day_is_spent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_setting", [True, False])
+def test_a_users_machine_goes_when_the_budget_of_the_day_is_spent(tmp_path: Path, is_setting: bool) -> None:
     """It was expected to cost 11 cents, and the job goes on for longer than it said."""
 
     async def test(house: House) -> None:
+        if not is_setting:
+            ann = User(name="ann", limits=UserLimits(max_usd_per_day=0.2))
+            await house.backend.add_user(ann, "operator")
         (job,) = [
             one.job_id
             for one in await house.backend.submit(
@@ -168,7 +173,8 @@ def test_a_users_machine_goes_when_the_budget_of_the_day_is_spent(tmp_path: Path
         await house.at(DAY_S - 900.0)
         assert (await house.job(job))[0] == Status.RUNNING
 
-    play(tmp_path, "njw", Settings(budgets=parse_budgets(["ann=0.2usd/day"])), test)
+    budgets = parse_budgets(["ann=0.2usd/day"] if is_setting else [])
+    play(tmp_path, "njw", Settings(budgets=budgets), test)
 
 
 def test_no_machine_is_rented_that_would_have_to_go_at_once(tmp_path: Path) -> None:

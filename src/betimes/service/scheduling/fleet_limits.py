@@ -59,11 +59,16 @@ class UserBudgets:
     @property
     def are_given(self) -> bool:
         """Whether any user has one."""
-        return bool(self._engine.settings.budgets.usd_by_user)
+        users = self._state.ledger.users.values()
+        return bool(self._engine.settings.budgets.usd_by_user) or any(
+            user.limits.max_usd_per_day is not None for user in users
+        )
 
     def of(self, user: str, period: str) -> float:
-        """What a user may spend a day or a month, USD; infinity: any amount."""
-        return self._engine.settings.budgets.of(user, period)
+        """What a user may spend a day or a month, by the settings and the user's limits, USD; infinity: any amount."""
+        known = self._state.ledger.users.get(user)
+        limit = known.limits.max_usd_per_day if known is not None and period == DAY else None
+        return min(self._engine.settings.budgets.of(user, period), math.inf if limit is None else limit)
 
     def spent_usd(self, user: str, period: str, ahead_s: float = 0.0, *, to_come: bool = False) -> float:
         """A user's spending in the present day or month, if all is kept for so much longer.
