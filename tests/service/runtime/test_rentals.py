@@ -340,3 +340,31 @@ def test_a_price_that_changes(tmp_path: Path) -> None:
         assert (await house.statuses())["big-0"] == "up"
 
     play(tmp_path, "fifo", test, clouds(SetPrice(1070.0, "big", 3.0)))
+
+
+def test_a_lease_costs_the_price_of_each_moment(tmp_path: Path) -> None:
+    """The price doubles half an hour after the machine is up; a job holds half of it for an hour."""
+
+    async def test(house: House) -> None:
+        await house.rent()
+        (job,) = await house.submit(3600.0)
+        await house.at(3660.0)
+        assert (await house.job(job))[0] is Status.FINISHED
+        assert house.controller.rentals is not None
+        assert house.controller.rentals.cost_usd(house.clock.now_s()) == pytest.approx(1.0 + 2.0)
+        assert [one.cost_usd for one in (await house.backend.fleet()).machines] == [pytest.approx(3.0)]
+
+    house = play(tmp_path, "fifo", test, clouds(SetPrice(2860.0, "big", 4.0)))
+
+    async def again() -> None:
+        async with house.open():
+            fleet = await house.backend.fleet()
+            assert [one.cost_usd for one in fleet.machines] == [pytest.approx(3.0)]
+            assert fleet.today_usd == pytest.approx(3.0)
+            assert house.controller.scheduler.ledger.spent_usd["ann"]["1970-01-01"] == pytest.approx(1.5)
+            await house.backend.drain("big-0", "ann")
+            await house.at(3660.0)
+
+    asyncio.run(again())
+    (gone,) = house.store.events(kinds=["node-gone"])
+    assert gone.data["cost_usd"] == pytest.approx(3.0)

@@ -171,3 +171,12 @@ def test_the_settings_of_the_service_that_runs_are_those_it_was_started_with(tmp
 def test_machines_of_ec2_need_a_cluster_to_join(tmp_path: Path, flags: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         config(tmp_path, fleet="ec2", **flags)
+
+
+def test_machines_of_scripts_may_join_a_cluster(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"fleet": "command:desks", "cloud": "m5"}
+    assert config(tmp_path, ray="10.0.0.1:6379", **given).ray == "10.0.0.1:6379"
+    with pytest.raises(InputError, match="by an address that they reach"):
+        config(tmp_path, ray="auto", **given)
+    with pytest.raises(InputError, match="leave out --nodes"):
+        config(tmp_path, nodes="a.toml", **given)

@@ -231,15 +231,16 @@ def charged_usd(
 ) -> float:
     """The charge for a rented machine until an instant; releases: it is given back then, which takes a while.
 
-    usd_per_h: at this price; null: at its present one.
+    usd_per_h: at this price; null: at its price of each moment.
     """
     offer = next((each for each in offers if each.type == node.machine.type), None)
     if offer is None or node.rented_at is None:
         return 0.0
     booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
     since_at = offer.billing.since_s(node.rented_at, booted_at)
-    known = offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h
-    prices = Prices(known if usd_per_h is None else usd_per_h)
+    if usd_per_h is None and node.machine.usd_per_h is None:
+        usd_per_h = offer.charged_usd_per_h
+    prices = node.prices if usd_per_h is None else Prices(usd_per_h)
     return float(
         lease_usd(offer.billing, prices, since_at, until_at + (offer.release_s if releases else 0.0))
     )

@@ -171,13 +171,16 @@ class Run:
         """Its share of the cost of rented machines that jobs share, from its start or from `since_at` on."""
         if self.started_at is None:
             return 0.0
+        since_at = max(since_at, self.started_at)
+        if since_at >= until_at:
+            return 0.0
         shared = ((nodes[name], units) for name, units in self.places if name in nodes)
-        usd_per_h = sum(
-            units * share_held(unit, node) * (node.machine.usd_per_h or 0.0)
+        return sum(
+            units * share_held(unit, node) * (to_at - from_at) * usd_per_h / S_PER_H
             for node, units in shared
             if node.rented_at is not None and node.is_shared
+            for from_at, to_at, usd_per_h in node.prices.pieces(since_at, until_at)
         )
-        return usd_per_h * max(0.0, until_at - max(since_at, self.started_at)) / S_PER_H
 
     def paused_s(self, now_at: float) -> float:
         """Seconds for which it was suspended."""

@@ -564,8 +564,13 @@ def _node_added(ledger: Ledger, event: Event, _: Job | None) -> None:
     job = ledger.jobs.get(node.for_job) if node.for_job is not None else None
     if job is not None and job.rental is not None and name not in job.rental.nodes:
         job.rental.nodes.append(name)
-    if node.rented_at is not None and name not in ledger.nodes:
+    before = ledger.nodes.get(name)
+    if node.rented_at is not None and before is None:
         ledger.rented[kind] = ledger.rented.get(kind, 0) + 1
+    elif node.rented_at is not None and before is not None:
+        node.earlier_prices = before.earlier_prices
+        if before.machine.usd_per_h not in (None, node.machine.usd_per_h):
+            node.earlier_prices += ((event.at_s, before.machine.usd_per_h),)
     ledger.nodes[name] = node
 
 

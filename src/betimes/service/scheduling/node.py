@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from betimes.cluster.billing import Prices
 from betimes.cluster.checks import family_of
 from betimes.cluster.labels import Labels
 from betimes.cluster.resources import Amounts, capacity_amounts
@@ -59,6 +60,7 @@ class Node:
     last_seen_at: float | None = None
     goes_at: float | None = None  # it has notice: it is taken away or given back then
     goes_since: str | None = None  # the limit that it has to go by; null: the cloud takes it away
+    earlier_prices: tuple[tuple[float, float], ...] = ()  # since it was rented: until when, and USD an hour
 
     @property
     def is_there(self) -> bool:
@@ -95,6 +97,13 @@ class Node:
         """Decides which jobs it can hold."""
         return Shape(self.capacity, self.labels, self.family)
 
+    @property
+    def prices(self) -> Prices:
+        """Its price over time; 0 where none is known."""
+        usd_per_h = [*(usd for _, usd in self.earlier_prices), self.machine.usd_per_h or 0.0]
+        since_at = (at for at, _ in self.earlier_prices)
+        return Prices(usd_per_h[0], tuple(zip(since_at, usd_per_h[1:], strict=True)))
+
     def row(self) -> dict[str, Any]:
         """The row of table `nodes`."""
         machine = self.machine
@@ -125,6 +134,7 @@ class Node:
         }
         known: dict[str, Any] = {"for_job": self.for_job, "for_user": self.for_user, "up_at": self.up_at}
         known |= {"goes_at": self.goes_at, "goes_since": self.goes_since}
+        known["earlier_prices"] = self.earlier_prices or None
         found |= {name: value for name, value in known.items() if value is not None}
         return found | ({"by_policy": True} if self.by_policy else {})
 
@@ -146,4 +156,5 @@ class Node:
             found.get("watched", False),
             goes_at=found.get("goes_at"),
             goes_since=found.get("goes_since"),
+            earlier_prices=tuple((at, usd_per_h) for at, usd_per_h in found.get("earlier_prices", ())),
         )

@@ -84,9 +84,11 @@ class Nodes:
     def reprice(self, type: str, usd_per_h: float) -> None:  # noqa: A002
         """Rented nodes of a type cost so much from now on."""
         for node in list(self._state.ledger.nodes.values()):
-            if node.rented_at is not None and node.machine.type == type:
+            is_meant = node.rented_at is not None and node.machine.type == type
+            if is_meant and node.machine.usd_per_h != usd_per_h:
                 machine = replace(node.machine, usd_per_h=usd_per_h)
-                self._log_added(replace(node, machine=machine), "cloud")
+                # The ledger keeps the earlier prices: no event has to repeat them.
+                self._log_added(replace(node, machine=machine, earlier_prices=()), "cloud")
 
     def set_status(self, name: str, status: str, cause: str) -> Node:
         """A node is up, drains, or is lost; returns the node. Raises Unknown, Conflict.

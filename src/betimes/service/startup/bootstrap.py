@@ -136,7 +136,10 @@ def _described(config: ServiceConfig) -> ServiceConfig:
         if kind == "local":
             return replace(config, rents_from=open_local(offers, folder))
         if kind == "command":
-            return replace(config, rents_from=open_remote(Scripts(Path(scripts)), offers, folder))
+            nodes = RentedNodes() if config.ray is not None else None
+            names = nodes.names if nodes is not None else ()
+            rents_from = open_remote(Scripts(Path(scripts), nodes), offers, folder, names)
+            return replace(config, rents_from=rents_from, rented_nodes=nodes)
         from betimes.service.executors.rented.ec2 import Ec2, check_credentials  # others do not load it
         from betimes.service.executors.rented.ec2_file import read_ec2
 

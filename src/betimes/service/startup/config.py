@@ -326,8 +326,8 @@ class ServiceConfig:
             "fleet",
             "Rent machines on which jobs really run, in place of made-up ones; local: processes of this machine, to "
             "try it out, of the offers of --cloud or of two small ones; command: by the scripts rent, release and "
-            "list of a folder, of the offers of --cloud; ec2: machines of AWS, which join the cluster of --ray, of the "
-            "offers and the table [ec2] of --cloud.",
+            "list of a folder, of the offers of --cloud, and with --ray machines that join that cluster; ec2: machines "
+            "of AWS, which join the cluster of --ray, of the offers and the table [ec2] of --cloud.",
             _fleet,
             "local|ec2|command:DIR",
         ),
@@ -573,7 +573,7 @@ class ServiceConfig:
                 f"--ray {self.ray}: virtual nodes are given too; leave out --ray, or --nodes, --cluster and --replay"
             )
         others = {
-            "--ray": self.ray if self.fleet != "ec2" else None,
+            "--ray": self.ray if self.fleet == "local" else None,
             "--nodes": self.nodes,
             "--cluster": self.cluster,
             "--replay": self.arrivals,
@@ -584,10 +584,11 @@ class ServiceConfig:
                 f"--fleet {self.fleet}: jobs run on this machine and on those that are rented; leave out {other} "
                 "(--cloud FILE.toml says what there is to rent)"
             )
-        if self.fleet == "ec2" and (self.ray in (None, "auto") or self.ray.startswith(("127.", "localhost"))):
+        joins = self.fleet == "ec2" or (self.fleet not in (None, "local") and self.ray is not None)
+        if joins and (self.ray in (None, "auto") or self.ray.startswith(("127.", "localhost"))):
             raise InputError(
-                "--fleet ec2: machines join a Ray cluster; start its head here (`ray start --head`), and name it by an "
-                "address that they reach (--ray HOST:6379)"
+                f"--fleet {self.fleet}: machines join a Ray cluster; start its head here (`ray start --head`), and "
+                "name it by an address that they reach (--ray HOST:6379)"
             )
         if self.fleet not in (None, "local") and self.cloud is None:
             raise InputError(f"--fleet {self.fleet}: say what there is to rent (--cloud FILE.toml)")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,15 +12,24 @@ from typing import Any
 
 import pytest
 
+from betimes.cluster import Cluster
 from betimes.errors import CloudError, InputError, ServiceError
+from betimes.service.executors.ray.joining import RentedNodes
 from betimes.service.executors.rented import scripts
 from betimes.service.executors.rented.remote_cloud import Rented, open_remote
-from betimes.service.executors.rented.scripts import ListingHere, ScriptCall, Scripts, check_scripts
+from betimes.service.executors.rented.scripts import (
+    ListingElsewhere,
+    ListingHere,
+    ScriptCall,
+    Scripts,
+    check_scripts,
+)
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.cloud_file import read_offers
 from betimes.service.machines.provider import Booted, CloudEvent, Failed, RequestId
 from tests.docs.pages import BLOCK, text_of
 from tests.service.executors.rented.clouds import CLUSTER, CommandStage
+from tests.service.machines.kinds import kind
 
 
 @pytest.fixture
@@ -119,12 +130,17 @@ def test_a_machine_that_nobody_has_asked_for_is_given_back(stage: CommandStage) 
     stage.until(lambda: not (service / "stray-9").exists())
 
 
-def test_the_scripts_of_the_documentation_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
+def save_the_documentations(folder: Path) -> None:
+    (folder / "desks").mkdir()
     for block in BLOCK.finditer(text_of("docs/how-to/rent-by-script.md")):
         if block["file"]:
-            (tmp_path / block["file"]).write_text(block["body"])
-            (tmp_path / block["file"]).chmod(0o755)
+            (folder / block["file"]).write_text(block["body"])
+            (folder / block["file"]).chmod(0o755)
+
+
+def test_the_scripts_of_the_documentation_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    save_the_documentations(tmp_path)
     cloud = open_remote(Scripts(tmp_path), read_offers(tmp_path / "offers.toml"), tmp_path, look_s=0.1)(
         (), {}
     )
@@ -162,3 +178,57 @@ def test_a_copied_journal_is_of_another_service(stage: CommandStage, tmp_path: P
     journal.write_text("{")
     with pytest.raises(ServiceError, match=r"command\.json is damaged"):
         stage.open(CLUSTER, [], {})
+
+
+def test_machines_elsewhere_join_the_cluster_by_the_documentations_scripts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ssh` comes back to this machine here, and `ray` only stays; who has joined is said by hand."""
+    save_the_documentations(tmp_path)
+    for name, text in {
+        "ssh": """for word; do :; done; exec sh -c "$word\"""",
+        "ray": "exec sleep 60",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    nodes = RentedNodes(f"betimes-{os.getpid()}", "10.0.0.5:6379")
+    cluster = Cluster("desks", (), offers=(kind("anna", 8, 32, capacity=1),))
+    cloud = open_remote(Scripts(tmp_path / "desks", nodes), cluster, tmp_path, nodes.names, look_s=0.1)(
+        (), {}
+    )
+    events: list[CloudEvent] = []
+
+    def until(holds: Callable[[], bool]) -> None:
+        for tick in range(600):
+            if holds():
+                return
+            time.sleep(0.1)
+            cloud.poll()
+            events.extend(cloud.advance(float(tick)))
+        raise AssertionError(events)
+
+    def seen() -> bool:
+        """Whether Ray has been started with the labels."""
+        started = f"[l]abels=betimes-service={nodes.service},betimes-machine=anna-0 "
+        return (
+            subprocess.run(["pgrep", "-f", started], stdout=subprocess.DEVNULL, check=False).returncode == 0
+        )
+
+    request = cloud.request(0.0, "anna", 1)
+    assert isinstance(request, RequestId)
+    until(lambda: seen() and cloud.given_out(request) is not None)
+    (machine,) = cloud.booting()
+    assert (machine.name, machine.kind, cloud.machines()) == ("anna-0", "cloud", [])
+    nodes.names.add("anna-0")
+    until(lambda: cloud.machines() == [machine])
+    cloud.release(1000.0, "anna-0")
+    until(lambda: not seen() and cloud.going() == 0)
+    assert [type(event) for event in events] == [Booted]
+
+
+def test_a_machine_elsewhere_has_no_process_here() -> None:
+    with pytest.raises(ValueError, match="joins the cluster of --ray has no pid here; leave it out"):
+        ListingElsewhere.model_validate({"machines": [{"name": "anna-0", "state": "up", "pid": 7}]})

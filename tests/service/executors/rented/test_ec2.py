@@ -17,7 +17,7 @@ from betimes.service.executors.rented import ec2
 from betimes.service.executors.rented.ec2_file import read_ec2, user_data_of
 from betimes.service.machines.cloud_file import read_offers
 from betimes.service.machines.machine import Machine
-from betimes.service.machines.provider import Booted, Failed, ReclaimNotice, RequestId
+from betimes.service.machines.provider import Booted, Failed, PriceChanged, ReclaimNotice, RequestId
 from tests.docs.pages import BLOCK, text_of
 from tests.service.executors.rented.clouds import CLUSTER, EC2, Ec2Stage
 from tests.service.executors.rented.fake_ec2 import refusal
@@ -143,6 +143,15 @@ def test_launches_are_paced() -> None:
     assert [pace.turn_s() for _ in range(4)] == [0.0, 0.0, 30.0, 60.0]
     now_s[0] = 180.0
     assert [pace.turn_s() for _ in range(3)] == [0.0, 0.0, 30.0]
+
+
+def test_a_price_that_the_log_does_not_know_is_told(stage: Ec2Stage) -> None:
+    stage.set_price(7.2)
+    (machine,) = stage.rent()
+    assert machine.usd_per_h == 7.2, "it was seen while the machine was asked for"
+    stage.set_price(3.6)  # the offer's own, while the service is down
+    stage.begin_again(machine, made=1)
+    assert stage.heard(PriceChanged).usd_per_h == 3.6
 
 
 def test_a_machine_reports_its_notice_itself(stage: Ec2Stage) -> None:

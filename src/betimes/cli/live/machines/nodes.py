@@ -90,7 +90,7 @@ def add(
             "--kind",
             help="virtual: jobs there only take time; by default these, which a service that runs commands on this "
             "machine adds only if they are named. rented: from the cloud of `betimes up --cloud` or --fleet, which "
-            "knows what its types have and cost; fake-cloud: the same.",
+            "knows what its types have and cost; fake-cloud, cloud: the same.",
             show_default=False,
         ),
     ] = None,

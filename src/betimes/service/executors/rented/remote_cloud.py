@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
@@ -447,9 +447,16 @@ class RemoteCloud:
 
     def _reprice(self, type: str, usd_per_h: float) -> None:  # noqa: A002
         prices = self._prices.get(type)
-        if prices is not None and usd_per_h != prices.latest:
+        if prices is None:
+            return
+        # It may be the offer's, but not that of machines rented before a restart.
+        others = [each for each in self._machines.values() if each.machine.type == type]
+        others = [each for each in others if each.machine.usd_per_h != usd_per_h]
+        if usd_per_h != prices.latest or others:
             self._prices[type] = prices.changed(self._now_s, usd_per_h)
             self._events.append(PriceChanged(self._now_s, type, usd_per_h))
+        for each in others:  # also of those that are not given out yet
+            each.machine = replace(each.machine, usd_per_h=usd_per_h)
 
     def _lost(self, each: _Machine, why: str = "it has ended") -> None:
         """A machine has ended by itself, or never comes up; it is given back all the same."""

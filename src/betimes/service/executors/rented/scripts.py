@@ -1,6 +1,7 @@
 """The back end `command`: three scripts, each with a JSON object as its standard input, which print one within a limit.
 
-They run beside the service, which looks every now and then whether they have ended.
+They run beside the service, which looks every now and then whether they have ended. The machines are processes here,
+or machines elsewhere that join the service's Ray cluster.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any, Generic, Self, TypeVar
 from pydantic import BaseModel, ValidationError, model_validator
 
 from betimes.errors import CloudError, InputError
+from betimes.service.executors.ray.connection import MACHINE, SERVICE
+from betimes.service.executors.ray.joining import RentedNodes
 from betimes.service.executors.rented.remote_cloud import Listed, Listing, Released, Rented
 from betimes.service.machines.machine import Kind, Machine
 
@@ -40,6 +43,20 @@ class ListingHere(Listing):
     machines: list[_ListedHere]  # type: ignore[assignment]
 
 
+class _ListedElsewhere(Listed):
+    @model_validator(mode="after")
+    def _is_elsewhere(self) -> Self:
+        if self.pid is not None:
+            raise ValueError("a machine that joins the cluster of --ray has no pid here; leave it out")
+        return self
+
+
+class ListingElsewhere(Listing):
+    """The answer of `list`: machines that join the service's Ray cluster, where their jobs run."""
+
+    machines: list[_ListedElsewhere]  # type: ignore[assignment]
+
+
 def check_scripts(folder: Path) -> None:
     """Raise InputError unless all three scripts are in the folder and can be executed."""
     for name in NAMES:
@@ -51,19 +68,22 @@ def check_scripts(folder: Path) -> None:
 
 
 class Scripts:
-    """A `Backend` of a folder's scripts. Raises InputError unless all three are there and can be executed."""
+    """A `Backend` of a folder's scripts. Raises InputError unless all three are there and can be executed.
+
+    nodes: of the Ray cluster, which machines join; null: they are processes of this machine.
+    """
 
     name = "command"
-    kind: Kind = "rented"
     late_s = 0.0
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, nodes: RentedNodes | None = None) -> None:
         check_scripts(folder)
-        self._folder = folder
+        self._folder, self._nodes = folder, nodes
+        self.kind: Kind = "rented" if nodes is None else "cloud"
 
     def rent(self, service: str, machine: Machine) -> ScriptCall[Rented]:
         """Call `rent`."""
-        described = {
+        described: dict[str, Any] = {
             "name": machine.name,
             "type": machine.type,
             "cpu": machine.cpu,
@@ -71,6 +91,9 @@ class Scripts:
             "gpu": machine.gpu,
             "labels": dict(machine.labels),
         }
+        if self._nodes is not None:
+            labels = f"{SERVICE}={self._nodes.service},{MACHINE}={machine.name}"
+            described["ray"] = {"address": self._nodes.address, "labels": labels}
         return ScriptCall(self._folder / "rent", {"service": service, **described}, Rented)
 
     def release(self, service: str, name: str) -> ScriptCall[Released]:
@@ -79,7 +102,8 @@ class Scripts:
 
     def list(self, service: str) -> ScriptCall[Listing]:
         """Call `list`."""
-        return ScriptCall(self._folder / "list", {"service": service}, ListingHere)
+        listing = ListingHere if self._nodes is None else ListingElsewhere
+        return ScriptCall(self._folder / "list", {"service": service}, listing)
 
 
 class ScriptCall(Generic[_M]):
