@@ -34,9 +34,10 @@ memory_gib = 1
 usd_per_h = 3.6
 boot_s = 1
 bill_step_s = 1
-bill_from = "request"
+bill_from = "{bill_from}"
 capacity = 4
 """
+BILL_FROM = {"local": "boot", "command": "request"}  # scripts do not say when a machine was up
 USD_PER_S = 0.001  # of that
 SLACK_S = (
     4.0  # between the service and the machines themselves: boots are free here, and a look takes its time
@@ -93,7 +94,7 @@ class Machines:
     def prepare(self) -> list[str]:
         """Write the scripts and the offers; the options of the service."""
         (self.folder / "machines").mkdir()
-        (self.folder / "offers.toml").write_text(OFFERS)
+        (self.folder / "offers.toml").write_text(OFFERS.format(bill_from=BILL_FROM[self.fleet]))
         for name in ("rent", "release", "list"):
             script = self.folder / name
             script.write_text(SCRIPT.format(python=sys.executable))

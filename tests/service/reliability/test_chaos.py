@@ -1,4 +1,4 @@
-"""The chaos script, for some seconds: nothing is lost, doubled or falsely ended, and what is wrong is found."""
+"""The chaos scripts, for some seconds: nothing is lost, doubled or falsely ended, and what is wrong is found."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 from tests.service.reliability.starting import SOURCES
 from tests.service.unix_users import as_root, two_users
 
-SCRIPT = SOURCES / "benchmarks" / "chaos.py"
+SCRIPTS = SOURCES / "benchmarks"
 NOTHING = ["lost               0", "doubled            0", "falsely ended      0"]
 
 
-def chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
+def chaos(*arguments: str, script: str = "chaos.py") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments],
+        [sys.executable, str(SCRIPTS / script), *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -60,3 +60,12 @@ def test_nor_while_the_database_restarts(
     said = chaos("--seconds", "5", "--seed", "1", *options)
     assert said.stdout.splitlines()[-3:] == NOTHING, said.stdout + said.stderr
     assert "databases restarted" in said.stdout
+
+
+@pytest.mark.slow
+def test_nor_on_rented_machines_which_all_go_back_and_are_paid_for_as_long_as_they_were_there() -> None:
+    said = chaos("--fleet", "local", "--kills", "5", "--jobs", "15", "--seed", "3", script="chaos_rented.py")
+    assert said.stdout.splitlines()[-3:] == NOTHING, said.stdout + said.stderr
+    assert said.returncode == 0
+    assert "services killed" in said.stdout
+    assert "machines killed" in said.stdout

@@ -14,7 +14,14 @@ from betimes.cluster.offer import Offer
 from betimes.errors import Conflict, Refused, Unknown
 from betimes.service.machines.fake_cloud import FakeCloud, Outage, Reclaim, SetPrice, Slow, Step
 from betimes.service.machines.machine import Machine
-from betimes.service.machines.provider import OpenCloud
+from betimes.service.machines.provider import (
+    CloudEvent,
+    Failed,
+    OpenCloud,
+    Reclaimed,
+    ReclaimNotice,
+    RequestId,
+)
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status
@@ -28,11 +35,11 @@ BIG = kind("big", 4, 16, usd_per_h=2.0, capacity=3, boot_s=60.0, notice_s=20.0)
 POLICIES = ["fifo", "nodes:fifo"]
 
 
-def clouds(*steps: Step, offered: Offer = BIG) -> OpenCloud:
+def clouds(*steps: Step, offered: Offer = BIG, cloud: type[FakeCloud] = FakeCloud) -> OpenCloud:
     def open_cloud(held: Any, made: Any) -> FakeCloud:
-        cloud = FakeCloud([offered], script=steps)
-        cloud.resume(held, made)
-        return cloud
+        opened = cloud([offered], script=steps)
+        opened.resume(held, made)
+        return opened
 
     return open_cloud
 
@@ -286,8 +293,24 @@ def test_a_service_that_starts_again_knows_what_it_rents(tmp_path: Path, policy:
     assert [at for kind, node, at in house.told("node-status") if node == "big-0"] == [60.0]
 
 
-def test_what_happens_at_the_cloud_while_the_service_is_away(tmp_path: Path, policy: str) -> None:
-    house = House(tmp_path, policy, clouds(Reclaim(1100.0, "big")))
+class Elsewhere(FakeCloud):
+    """A cloud that knows of no machine from before a start whether it had booted."""
+
+    def advance(self, now_s: float) -> list[CloudEvent]:
+        return [
+            Failed(each.at_s, RequestId("big", 0), each.node, "boot", "it has ended")
+            if isinstance(each, Reclaimed)
+            else each
+            for each in super().advance(now_s)
+            if not isinstance(each, ReclaimNotice)
+        ]
+
+
+@pytest.mark.parametrize("cloud", [FakeCloud, Elsewhere])
+def test_what_happens_at_the_cloud_while_the_service_is_away(
+    tmp_path: Path, policy: str, cloud: type[FakeCloud]
+) -> None:
+    house = House(tmp_path, policy, clouds(Reclaim(1100.0, "big"), cloud=cloud))
 
     async def main() -> None:
         async with house.open():
@@ -296,9 +319,32 @@ def test_what_happens_at_the_cloud_while_the_service_is_away(tmp_path: Path, pol
             (job,) = await house.submit(1000.0)
             assert await house.job(job) == (Status.RUNNING, 1)
         house.clock.advance_to(1500.0)
+        for _ in range(2):
+            async with house.open():
+                assert await house.statuses() == {"own-0": "up"}
+                assert (await house.job(job))[0] is Status.QUEUED
+
+    asyncio.run(main())
+    (gone,) = house.store.events(kinds=["node-gone"])
+    assert gone.data["why"] == "reclaimed"
+
+
+def test_a_machine_is_paid_for_from_its_boot_until_its_end_whenever_that_is_noticed(tmp_path: Path) -> None:
+    house = House(tmp_path, "fifo", clouds(Reclaim(1100.0, "big")))
+
+    async def main() -> None:
+        async with house.open():
+            await house.rent()
+        house.clock.advance_to(1090.0)
+        async with house.open():
+            assert await house.statuses() == {"own-0": "up", "big-0": "up"}
+        house.clock.advance_to(1500.0)
         async with house.open():
             assert await house.statuses() == {"own-0": "up"}
-            assert (await house.job(job))[0] is Status.QUEUED
+            rentals, limits = house.controller.rentals, house.controller.scheduler.limits
+            assert rentals is not None
+            assert rentals.cost_usd(1500.0) == pytest.approx(60.0 * 2.0 / 3600.0), "up at 1060, gone at 1120"
+            assert limits.spent_usd("month", 1500.0) == pytest.approx(rentals.cost_usd(1500.0))
 
     asyncio.run(main())
 

@@ -216,27 +216,31 @@ class _Refusal:
 
 def _tell(scheduler: Scheduler, event: CloudEvent) -> None:
     """Report an event of the cloud, perhaps reported before a restart, or of a node given up meanwhile."""
-    nodes = scheduler.ledger.nodes
+    nodes, at = scheduler.ledger.nodes, event.at_s
+    if isinstance(event, Failed) and event.node in nodes and nodes[event.node].up_at is not None:
+        event = Reclaimed(at, event.node)  # it was up before a start, of which the cloud knows nothing
     match event:
         case Booted(machine=machine):
             if machine.name not in nodes:
                 scheduler.nodes.rent(machine, "cloud", UP)
             elif not nodes[machine.name].is_shared:
-                scheduler.rentals.up(machine.name)
+                scheduler.rentals.up(machine.name, at)
             elif nodes[machine.name].status == BOOTING:
-                scheduler.nodes.set_status(machine.name, UP, "cloud")
+                scheduler.nodes.booted(machine.name, at)
         case Failed(node=None):
             scheduler.nodes.not_rented(event.request.type, event.text)
         case Failed(node=str(name)) if name in nodes and not nodes[name].is_shared:
-            scheduler.rentals.never_booted(name, event.request.type, event.text)
+            scheduler.rentals.never_booted(name, event.request.type, event.text, at)
         case Failed(node=str(name)) if name in nodes:
-            scheduler.nodes.never_booted(name)
+            scheduler.nodes.never_booted(name, at)
+        case ReclaimNotice(reclaimed_at_s=goes_at) if goes_at < scheduler.now_at:
+            pass  # it is gone, which is reported next
         case ReclaimNotice(node=name, reclaimed_at_s=goes_at) if name in nodes:
             scheduler.nodes.noticed(name, goes_at)
         case Reclaimed(node=name) if name in nodes and not nodes[name].is_shared:
-            scheduler.rentals.reclaimed(name)
+            scheduler.rentals.reclaimed(name, at)
         case Reclaimed(node=name) if name in nodes:
-            scheduler.nodes.reclaimed(name)
+            scheduler.nodes.reclaimed(name, at)
         case PriceChanged(type=type, usd_per_h=usd_per_h):
             scheduler.nodes.reprice(type, usd_per_h)
         case _:

@@ -443,7 +443,7 @@ def _ended(ledger: Ledger, event: Event, job: Job) -> None:
     if job.run is not None and job.run.started_at is not None:
         usd = job.run.shared_usd(job.spec.unit, ledger.nodes, job.run.started_at, event.at_s)
         if usd:
-            _count_spent(ledger, job.user, job.run.started_at, event.at_s, usd)
+            _count_spent(ledger, job.user, job.run.started_at, event.at_s, usd, event.at_s)
     if job.run is not None and (whole := set_of(ledger.jobs, job)) is not None:
         whole.trials.running -= 1
     if job.next_move is not None:
@@ -578,7 +578,7 @@ def _node_is(ledger: Ledger, event: Event, _: Job | None) -> None:
     node = ledger.nodes[str(event.node)]
     node.status = event.data["status"]
     if node.status == UP and node.rented_at is not None and node.up_at is None:
-        node.up_at = event.at_s
+        node.up_at = event.data.get("up_at", event.at_s)
 
 
 def _node_goes(ledger: Ledger, event: Event, _: Job | None) -> None:
@@ -608,9 +608,9 @@ def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
     if event.data.get("cost_usd"):
         _count_cost(ledger, event)
     if event.data.get("cost_usd") and event.data.get("for_user") is not None:
-        _count_spent(
-            ledger, event.data["for_user"], event.data["rented_at"], event.at_s, event.data["cost_usd"]
-        )
+        since_at, ended_at = event.data["rented_at"], event.data.get("ended_at", event.at_s)
+        usd = event.data["cost_usd"]
+        _count_spent(ledger, event.data["for_user"], since_at, ended_at, usd, event.at_s)
 
 
 def _count_cost(ledger: Ledger, event: Event) -> None:
@@ -618,25 +618,30 @@ def _count_cost(ledger: Ledger, event: Event) -> None:
     counted = dict[str, float]()
     for period in (DAY, MONTH):
         key = f"{period} {period_since(period, event.at_s):.0f}"
-        usd = event.data["cost_usd"] * _share_of(period, event.data["rented_at"], event.at_s)
+        ended_at = event.data.get("ended_at", event.at_s)
+        usd = event.data["cost_usd"] * _share_of(period, event.data["rented_at"], ended_at, event.at_s)
         counted[key] = ledger.gone_usd.get(key, 0.0) + usd
     ledger.gone_usd = counted
 
 
-def _count_spent(ledger: Ledger, user: str, since_at: float, until_at: float, usd: float) -> None:
+def _count_spent(
+    ledger: Ledger, user: str, since_at: float, until_at: float, usd: float, now_at: float
+) -> None:
     """Add a cost to what a user has spent in the present day and month, by its time in them."""
-    spent, today = ledger.spent_usd.setdefault(user, {}), period_name(DAY, until_at)
+    spent, today = ledger.spent_usd.setdefault(user, {}), period_name(DAY, now_at)
     for name in [name for name in spent if len(name) == len(today) and name != today]:
         del spent[name]
     for period in (DAY, MONTH):
-        name = period_name(period, until_at)
-        spent[name] = spent.get(name, 0.0) + usd * _share_of(period, since_at, until_at)
+        name = period_name(period, now_at)
+        spent[name] = spent.get(name, 0.0) + usd * _share_of(period, since_at, until_at, now_at)
 
 
-def _share_of(period: str, since_at: float, until_at: float) -> float:
-    """The part of a stretch of time that is in the day or month in which it ends."""
-    begun_at = period_since(period, until_at)
-    return 1.0 if since_at >= begun_at else (until_at - begun_at) / (until_at - since_at)
+def _share_of(period: str, since_at: float, until_at: float, now_at: float) -> float:
+    """The part of a stretch of time that is in the present day or month."""
+    begun_at = period_since(period, now_at)
+    if since_at >= begun_at:
+        return 1.0
+    return (until_at - begun_at) / (until_at - since_at) if until_at > begun_at else 0.0
 
 
 def _idle(ledger: Ledger, event: Event, _: Job | None) -> None:

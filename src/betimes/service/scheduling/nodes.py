@@ -90,10 +90,14 @@ class Nodes:
                 # The ledger keeps the earlier prices: no event has to repeat them.
                 self._log_added(replace(node, machine=machine, earlier_prices=()), "cloud")
 
-    def set_status(self, name: str, status: str, cause: str) -> Node:
+    def booted(self, name: str, at: float) -> None:
+        """A rented node is up, since an instant that may be before the service learns of it."""
+        self.set_status(name, UP, "cloud", **self._earlier("up_at", at))
+
+    def set_status(self, name: str, status: str, cause: str, **more: Any) -> Node:
         """A node is up, drains, or is lost; returns the node. Raises Unknown, Conflict.
 
-        A rented node is given back as soon as it has drained, and is returned as it then was.
+        A rented node is given back as soon as it has drained, and is returned as it then was. more: for the event.
         """
         node = self.node(name)
         if node.status == LOST and status != UP and node.rented_at is None:
@@ -105,7 +109,7 @@ class Nodes:
         if status == DRAINED and node.rented_at is not None:
             return self._remove(name, cause, "given-back")
         before = node.status
-        self._state.log("node-status", cause, node=name, status=status)
+        self._state.log("node-status", cause, node=name, status=status, **more)
         if not node.is_shared:
             return node
         if status != UP:
@@ -171,10 +175,10 @@ class Nodes:
             if job is not None and job.run is not None and job.run.stopping is None:
                 yield job
 
-    def reclaimed(self, name: str) -> None:
-        """A rented node has been taken away."""
+    def reclaimed(self, name: str, at: float) -> None:
+        """A rented node has been taken away, perhaps some time ago."""
         self._lose_runs(name, "cloud", reasons.reclaimed(name))
-        self._remove(name, "cloud", "reclaimed")
+        self._remove(name, "cloud", "reclaimed", at)
 
     def end_lease(self, name: str, cause: str, why: str) -> None:
         """A rented machine is given back with what runs there, which is requeued."""
@@ -186,9 +190,9 @@ class Nodes:
         self._lose_runs(name, "cluster", reasons.node_lost(name))
         self._remove(name, "cluster", "left")
 
-    def never_booted(self, name: str) -> None:
+    def never_booted(self, name: str, at: float) -> None:
         """A rented node has failed to boot, and is gone."""
-        self._remove(name, "cloud", "boot-failed")
+        self._remove(name, "cloud", "boot-failed", at)
 
     def give_up(self, name: str) -> None:
         """Give back a rented node on which nothing runs."""
@@ -220,16 +224,16 @@ class Nodes:
     def _log_added(self, node: Node, cause: str) -> None:
         self._state.log("node-added", cause, node=node.machine.name, **node.to_json())
 
-    def _remove(self, name: str, cause: str, why: str) -> Node:
-        """A node is gone: the ledger forgets it."""
+    def _remove(self, name: str, cause: str, why: str, at: float = math.inf) -> Node:
+        """A node is gone, now or since an earlier instant: the ledger forgets it."""
         node = replace(self._state.ledger.nodes[name], status=GONE)
         if node.is_shared:
             self._keep_off(name)
-        cost: dict[str, Any] = {}
+        cost: dict[str, Any] = self._earlier("ended_at", at)
         if node.rented_at is not None:
-            cost["cost_usd"] = self._cost_usd(node, why)
+            cost["cost_usd"] = self._cost_usd(node, why, at)
         if node.by_policy or not node.is_shared:
-            cost["charged_s"] = self._cost_usd(node, why, usd_per_h=1.0) * S_PER_H
+            cost["charged_s"] = self._cost_usd(node, why, at, usd_per_h=1.0) * S_PER_H
         self._state.log("node-gone", cause, node=name, why=why, **node.to_json(), **cost)
         if why == "given-back":
             self.give_back(name)
@@ -243,12 +247,17 @@ class Nodes:
         """Whether the machine comes and goes by decisions of the policy in force, which expects that."""
         return node.by_policy and bool(self._engine.shared_offers) and not self._engine.stands_by
 
-    def _cost_usd(self, node: Node, why: str, usd_per_h: float | None = None) -> float:
-        """Cost of a rented machine that goes now."""
+    def _earlier(self, name: str, at: float) -> dict[str, float]:
+        """What an event has of an instant in the past."""
+        return {name: at} if at < self._state.now_at else {}
+
+    def _cost_usd(self, node: Node, why: str, at: float, usd_per_h: float | None = None) -> float:
+        """Cost of a rented machine that goes now, or has gone before."""
         if why == "boot-failed" and node.machine.kind != "cloud":  # EC2 charges for those, too
             return 0.0
         offers, releases = self._engine.settings.offers, why == "given-back"
-        return charged_usd(node, offers, self._state.now_at, releases=releases, usd_per_h=usd_per_h)
+        until_at = min(at, self._state.now_at)
+        return charged_usd(node, offers, until_at, releases=releases, usd_per_h=usd_per_h)
 
     def _lose_runs(self, name: str, cause: str, reason: dict[str, Any]) -> None:
         """The runs on a node have vanished with it; their jobs go on elsewhere, unless they were to end anyway."""
@@ -423,10 +432,10 @@ class JobRentals:
             self._engine.refuse_machines(job, self._state.now_s + ASK_AGAIN_S)
             self._unrent(job, reasons.not_rented(type, text, ASK_AGAIN_S))
 
-    def up(self, name: str) -> None:
+    def up(self, name: str, at: float) -> None:
         """A machine rented for a job is up: the job starts once all of them are."""
         nodes = self._state.ledger.nodes
-        self._nodes.set_status(name, UP, "cloud")
+        self._nodes.booted(name, at)
         job = self._job_on(name)
         if job is None or job.rental is None or job.rental.is_up or len(job.rental.nodes) < job.rental.count:
             return
@@ -447,18 +456,18 @@ class JobRentals:
             **more,
         )
 
-    def never_booted(self, name: str, type: str, text: str) -> None:  # noqa: A002
+    def never_booted(self, name: str, type: str, text: str, at: float) -> None:  # noqa: A002
         """A machine rented for a job has failed to boot: others are rented if the job still waits."""
         job = self._job_on(name)
-        self._nodes.never_booted(name)
+        self._nodes.never_booted(name, at)
         if job is not None:
             self._engine.lose_machines(job, FAILED)
             self._unrent(job, reasons.not_rented(type, text, 0.0))
 
-    def reclaimed(self, name: str) -> None:
+    def reclaimed(self, name: str, at: float) -> None:
         """The cloud has taken away a machine rented for a job, with the job's run if that had begun."""
         number = self._state.ledger.nodes[name].for_job
-        self._nodes.reclaimed(name)
+        self._nodes.reclaimed(name, at)
         self._taken(name, number, reasons.reclaimed(name))
 
     def end_lease(self, name: str, cause: str, why: str) -> None:

@@ -460,14 +460,12 @@ class RemoteCloud:
 
     def _lost(self, each: _Machine, why: str = "it has ended") -> None:
         """A machine has ended by itself, or never comes up; it is given back all the same."""
-        name = each.machine.name
+        name, at_s = each.machine.name, min(each.ended_at_s, self._now_s)
         if each.state == "up":
-            self._events.append(Reclaimed(self._now_s, name))
+            self._events.append(Reclaimed(at_s, name))
         else:
             assert each.request is not None, "only machines that go were not asked for"
-            self._events.append(
-                Failed(self._now_s, each.request, name, "boot", f"{name} did not boot: {why}")
-            )
+            self._events.append(Failed(at_s, each.request, name, "boot", f"{name} did not boot: {why}"))
         self._go(each)
 
     def _go(self, each: _Machine) -> None:
