@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
 from typer.main import get_command
 
 import betimes as package
@@ -64,7 +65,9 @@ def test_help_names_every_verb(betimes: Call) -> None:
     for verb in (*offline, *live, "up"):
         assert f"\n  {verb} " in said.out
     assert "..." not in said.out, "a verb's summary is cut off"
-    assert sorted(verb for verbs in SECTIONS.values() for verb in verbs) == sorted(get_command(app).commands)
+    all_verbs = get_command(app)
+    assert isinstance(all_verbs, TyperGroup)
+    assert sorted(verb for verbs in SECTIONS.values() for verb in verbs) == sorted(all_verbs.commands)
     assert betimes().out == said.out
     assert "generate" in betimes("trace").out
 
