@@ -64,7 +64,7 @@ def test_help_names_every_verb(betimes: Call) -> None:
     )
     for verb in (*offline, *live, "up"):
         assert f"\n  {verb} " in said.out
-    assert "..." not in said.out, "a verb's summary is cut off"
+    assert "..." not in said.out.partition("Start:")[2], "a verb's summary is cut off"
     all_verbs = get_command(app)
     assert isinstance(all_verbs, TyperGroup)
     assert sorted(verb for verbs in SECTIONS.values() for verb in verbs) == sorted(all_verbs.commands)
