@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from betimes import __version__
 from betimes.cli import warm
@@ -14,8 +15,52 @@ from betimes.cli.live import backup, demo, doctor, service, up
 from betimes.cli.simulate import learn_waits, policies, reproduce, size_fleet, trace, tune
 from betimes.cli.verbs import VERBS, function_of
 
+SECTIONS = {
+    "Start": ("up", "open", "down", "demo"),
+    "Jobs": (
+        *(
+            "submit",
+            "quote",
+            "run",
+            "attach",
+            "jobs",
+            "status",
+            "job",
+            "logs",
+            "wait",
+            "cancel",
+            "hold",
+            "release",
+        ),
+        *("requeue", "suspend", "resume", "rerun", "edit"),
+    ),
+    "Look": ("events", "what-if", "accuracy", "usage", "efficiency"),
+    "Operate": (
+        *("nodes", "maintenance", "users", "policy", "portfolio", "fleet"),
+        *("service", "config", "backup", "restore", "doctor", "warm"),
+    ),
+    "Simulate": (
+        *("simulate", "compare", "policies", "tune", "size-fleet", "learn-waits", "trace", "reproduce"),
+    ),
+    "Other clients": ("slurm-commands", "client-file"),
+}
+"""The verbs as `betimes --help` lists them."""
+
+
+class _InSections(TyperGroup):
+    """The verbs under headings."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, self.commands))
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                rows = [(name.ljust(width), self.commands[name].get_short_help_str(200)) for name in names]
+                formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="betimes",
+    cls=_InSections,
     help="A batch scheduler that looks ahead: schedules for real traces, and promised completion times.",
     epilog="Every verb takes --json, and exits with 2 and one line on standard error where its input is wrong.",
     rich_markup_mode=None,  # Rich would cost half of the start-up

@@ -44,7 +44,7 @@ def when(at: float | None, alone: bool = False) -> Markup:
         text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         return escape(f"{days} d {text}" if days else text)
     try:
-        utc = time.gmtime(at)
+        utc = time.gmtime(round(at))  # as in sentences
     except (OverflowError, OSError, ValueError):
         return Markup("&ndash;")
     machine, people = time.strftime("%Y-%m-%dT%H:%M:%SZ", utc), time.strftime("%Y-%m-%d %H:%M UTC", utc)

@@ -402,8 +402,8 @@ def test_maintenance_can_be_tried(betimes: Call, service: Service) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("--from", "18:00"), "--to: missing; write a time such as now+2hours"),
-        (("--from", "soon", "--to", "20:00"), "--from: 'soon' is not an instant; write now+2hours"),
+        (("--from", "18:00"), "--to: missing; write a time such as +2h"),
+        (("--from", "soon", "--to", "20:00"), "--from: 'soon' is not an instant; write +2h"),
         (("--from", "18:00", "--to", "20:00", "--nodes", ","), "--nodes ',': give names such as A,B"),
     ],
 )

@@ -76,6 +76,9 @@ MOVE = {"decided_at": 1.0, "before_usd_per_h": 0.18, "after_usd_per_h": 0.1, "ex
             "4 cores, 16 GiB, 1 GPU, rented, booting",
         ),
         ("requeued", {"reason": None}, ""),
+        ("fair-share-set", {"half_life_s": 604_800.0}, "use that is 7 d old counts half"),
+        ("fair-share-set", {"half_life_s": None}, "users share no more"),
+        ("maintenance-over", {"number": 3}, "maintenance 3"),
         (
             "requeued",
             {"reason": {"code": "preempted", "text": "makes room for job 7"}},

@@ -87,7 +87,8 @@ def test_a_limit_lets_jobs_wait_and_others_pass(policy: str, limits: UserLimits,
         Status.QUEUED,
         Status.RUNNING,
     ]
-    assert why(cluster, second)["text"] == text
+    found = why(cluster, second)
+    assert (found["text"].partition(";")[0], found["evidence"]["about_at"]) == (text, began + 10.0)
     assert start_of(cluster, second) == began + 10.0  # promises know it, too
     cluster.crash()
     assert cluster.status(second) == Status.QUEUED

@@ -130,6 +130,9 @@ NOW = datetime(2026, 11, 26, 12, 30).timestamp()
         ("08:15:30", datetime(2026, 11, 27, 8, 15, 30)),
         ("noon", datetime(2026, 11, 27, 12)),
         ("tomorrow", datetime(2026, 11, 27)),
+        ("tomorrow 9:00", datetime(2026, 11, 27, 9)),
+        ("today 9:00", datetime(2026, 11, 26, 9)),
+        ("+2h", datetime(2026, 11, 26, 14, 30)),
         ("2026-12-01", datetime(2026, 12, 1)),
         ("2026-12-01T08:00", datetime(2026, 12, 1, 8)),
     ],
@@ -138,7 +141,7 @@ def test_instants(text: str, at: datetime) -> None:
     assert parse_begin(text, NOW) == at.timestamp()
 
 
-@pytest.mark.parametrize("text", ["", "soon", "25:00", "now+1fortnight", "2026-13-01"])
+@pytest.mark.parametrize("text", ["", "soon", "25:00", "now+1fortnight", "tomorrow 25:00", "2026-13-01"])
 def test_what_is_no_instant(text: str) -> None:
     with pytest.raises(ValueError, match="is not an instant; write"):
         parse_begin(text, NOW)

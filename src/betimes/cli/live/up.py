@@ -10,7 +10,6 @@ from betimes.cli.live.jobs.completing import complete_policy
 from betimes.cli.verbs import Json, Option, Several
 from betimes.errors import InputError, NotReachable
 from betimes.service.access.address import default_state
-from betimes.service.access.peers import check_local
 from betimes.service.startup.config import SETTINGS, Given, ServiceConfig, read_settings
 
 if TYPE_CHECKING:
@@ -305,6 +304,7 @@ def _say(service: Service, chosen: ServiceConfig, as_json: bool) -> None:
     import json
 
     from betimes.cli.render.jobs import standing
+    from betimes.service.access.peers import check_local
 
     controller = service.controller
     ledger = controller.scheduler.ledger

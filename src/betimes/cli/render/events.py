@@ -40,6 +40,15 @@ def _queued(data: Data, _: float) -> str:
     return f"estimated at {length(data['believed_s'])} ({data['basis']})"
 
 
+def _fair_share(data: Data, _: float) -> str:
+    from betimes.units import length
+
+    half_life_s = data["half_life_s"]
+    return (
+        "users share no more" if half_life_s is None else f"use that is {length(half_life_s)} old counts half"
+    )
+
+
 def _edited(data: Data, _: float) -> str:
     named = ", ".join(f"{name}={_stated(value)}" for name, value in data["changes"].items())
     return named + ("; its promise is void" if data["voids"] else "")
@@ -315,6 +324,8 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "node-noticed": _node_noticed,
     "node-gone": _node_gone,
     "maintenance-set": _maintenance,
+    "maintenance-removed": lambda data, _: f"maintenance {data['number']}",
+    "maintenance-over": lambda data, _: f"maintenance {data['number']}",
     "not-rented": _not_rented,
     "limit-reached": _not_rented,
     "ordered": _ordered,
@@ -326,6 +337,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "unrented": _reason,
     "policy-set": _policy,
     "user-set": _user_set,
+    "fair-share-set": _fair_share,
 }
 
 

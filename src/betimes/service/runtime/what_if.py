@@ -207,7 +207,7 @@ class WhatIf:
         is_new, was = before is None, before or Times(None, None)
         return WhatIfJob(
             job_id=number,
-            name=job.spec.title,
+            name=job.spec.title if job.array_index is None else f"{job.spec.title}[{job.array_index}]",
             user=job.user,
             is_new=is_new,
             start_before_at=was.start_at,

@@ -71,20 +71,20 @@ class MaintenanceWindows:
         if window is None:
             raise Unknown(f"there is no maintenance {number}; `betimes maintenance list` shows what there is")
         self._state.log("maintenance-removed", f"user:{user}", number=number)
-        self._look_again()
+        self._engine.see_maintenance()
+        self._share_again()
         return window
 
     def end_passed(self) -> None:
-        """Note the windows that are over."""
+        """Note the windows that are over. The engine has looked again at that instant by itself, as the twin does."""
         over = [each for each in self._state.ledger.maintenance.values() if each.to_at <= self._state.now_at]
         for window in over:
             self._state.log("maintenance-over", "timer", number=window.number)
         if over:
-            self._look_again()
+            self._share_again()
 
-    def _look_again(self) -> None:
-        """Nodes may be open again: to the policy, and to trials of sets that have units there."""
-        self._engine.see_maintenance()
+    def _share_again(self) -> None:
+        """Nodes may be open again to trials of sets that have units there."""
         for number in self._state.trial_index.of:
             self._state.trial_index.to_share.setdefault(number, ())
 

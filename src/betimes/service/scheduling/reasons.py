@@ -404,8 +404,9 @@ class WaitReasons:
         limit = self._state.ledger.shares.limit_of(job, self._state.ledger.users)
         if limit is not None:
             what, has, most = limit
-            text = f"the running jobs of {job.user} hold {has:g} of at most {most:g} {what}"
-            return reason("user-limit", text, user=job.user, what=what, has=has, most=most)
+            outlook, evidence = self._outlook(job)
+            text = f"the running jobs of {job.user} hold {has:g} of at most {most:g} {what}{outlook}"
+            return reason("user-limit", text, user=job.user, what=what, has=has, most=most, **evidence)
         short = self._too_little(job)
         if short is not None:
             return short

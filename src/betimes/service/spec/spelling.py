@@ -34,7 +34,8 @@ def parse_units(text: str) -> tuple[int, int]:
 
 
 def parse_begin(text: str, now_s: float | None = None) -> float:
-    """The instant, s since 1970, of `now+2hours`, `16:00`, `tomorrow`, `2026-11-27` or `2026-11-27T16:00`, local time.
+    """The instant, s since 1970, of `+2h`, `now+2hours`, `16:00`, `tomorrow`, `tomorrow 9:00`, `2026-11-27` or
+    `2026-11-27T16:00`, local time.
 
     Raises ValueError for other texts.
     """
@@ -45,22 +46,25 @@ def parse_begin(text: str, now_s: float | None = None) -> float:
     if found := re.fullmatch(r"now(?:\+(\d{1,9})\s*(second|minute|hour|day|week)?s?)?", wanted):
         steps = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
         return now.timestamp() + int(found[1] or 0) * steps.get(found[2] or "", 1.0)
+    if wanted.startswith("+"):
+        return now.timestamp() + parse_duration(wanted[1:])
     words = {"midnight": "00:00", "noon": "12:00", "fika": "15:00", "teatime": "16:00"}
     try:
-        if wanted in ("today", "tomorrow"):
-            day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-            return (day + timedelta(days=wanted == "tomorrow")).timestamp()
         if "-" in wanted:
             return datetime.fromisoformat(wanted).timestamp()
+        named = re.fullmatch(r"(today|tomorrow)(?:\s+(\S+))?", wanted)
+        if named:
+            wanted = named[2] or "midnight"
         clock = datetime.strptime(
             words.get(wanted, wanted), "%H:%M:%S" if wanted.count(":") == 2 else "%H:%M"
         )
     except ValueError:
         raise ValueError(
-            f"{text[:40]!r} is not an instant; write now+2hours, 16:00, tomorrow or 2026-11-27T16:00"
+            f"{text[:40]!r} is not an instant; write +2h, 16:00, tomorrow 9:00 or 2026-11-27T16:00"
         ) from None
     at = now.replace(hour=clock.hour, minute=clock.minute, second=clock.second, microsecond=0)
-    return (at if at > now else at + timedelta(days=1)).timestamp()
+    later = named[1] == "tomorrow" if named else at <= now
+    return (at + timedelta(days=later)).timestamp()
 
 
 class Spelling(NamedTuple):

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from betimes.errors import InputError
 from betimes.service.access.address import default_state
 from betimes.service.access.pace import Pace
-from betimes.service.access.peers import check_local
 from betimes.service.machines.budgets import Budgets, parse_budgets
 from betimes.service.spec.spelling import parse_resources, with_full_names
 from betimes.units import Keep, parse_duration, parse_gib, parse_keep
@@ -563,6 +562,8 @@ class ServiceConfig:
 
     def __post_init__(self) -> None:
         if self.local_users is not None:
+            from betimes.service.access.peers import check_local  # loads asyncio
+
             check_local(self.socket)
         elif self.socket is not None:
             raise InputError(f"--socket {self.socket}: say who may use it (--local-users known, or any)")

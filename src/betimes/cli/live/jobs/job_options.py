@@ -117,7 +117,7 @@ OPTIONS: dict[str, Any] = {
         "a number, a range as in 41-45, or a name. In a file also the name of a job before it. Repeatable.",
     ),
     "begin": _option(
-        str, "--begin", "TIME", "Not before: now+2hours, 16:00, tomorrow or 2026-11-27T16:00, in local time."
+        str, "--begin", "TIME", "Not before: +2h, 16:00, tomorrow 9:00 or 2026-11-27T16:00, in local time."
     ),
     "hold": _option(bool, "--hold", None, "Keep it from starting until `betimes release` lets it."),
     "retries": _option(int, "--retries", "N", "Runs after the first, if that fails. By default none."),

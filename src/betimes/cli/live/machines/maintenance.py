@@ -21,7 +21,7 @@ _COLUMNS = (
     Column("By", rank=2),
     Column("Jobs that may be hit", rank=1, flexible=True),
 )
-_TIME = "now+2hours, 16:00, tomorrow or 2026-11-27T16:00, in local time"
+_TIME = "+2h, 18:00, tomorrow 9:00 or 2026-11-27T16:00, in local time"
 
 
 def list_windows(output: Output = None, state: State = None, as_json: Json = False) -> None:
@@ -46,7 +46,7 @@ def add(
         Option(
             "--to",
             metavar="TIME",
-            help="When it ends; 20:00 is the next one after --from.",
+            help="When it ends; 20:00 is the next one after --from, and +2h is two hours after it.",
             show_default=False,
         ),
     ] = "",
