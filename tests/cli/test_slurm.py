@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from betimes.cli.slurm import main
+from betimes.service.access.auth import KeptToken, hashed
 from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import Reason
 from tests.cli.conftest import Call, Said
@@ -153,6 +154,21 @@ def test_what_was_asked_for(slurm: Slurm, live: Background) -> None:
     assert slurm("seff", "1").out.startswith("Job 1")
     assert "no job is given" in slurm("seff").err
     assert "TRES=cpu=2,mem=1536M,node=1\n" in slurm("scontrol", "show", "job", "1").out
+
+
+def test_what_is_for_others_alone_is_left_out(
+    slurm: Slurm, live: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm("sbatch", "-c2", stdin=SCRIPT)
+    slurm("sbatch", stdin=SCRIPT)
+    live.do(live.it.backend.becomes, 1, Status.FAILED)
+    live.it.tokens.store.add_token(KeptToken(hashed("eve's"), "eve", "user"))
+    monkeypatch.setenv("BETIMES_TOKEN", "eve's")
+    assert slurm("squeue", "-h", "-o", "%i %u %C %m %l %L") == Said(0, "2 ada N/A N/A N/A N/A\n", "")
+    told = slurm("sacct", "-n", "-P", "-o", "JobID,AllocCPUS,MaxRSS,ExitCode,Timelimit")
+    assert told == Said(0, "1|N/A|N/A|N/A|N/A\n2|N/A|N/A|0:0|N/A\n", "")
+    assert slurm("sacct", "-n", "-P", "-o", "JobID,ExitCode").out == "1|N/A\n2|0:0\n"
+    assert "ada" not in slurm("scontrol", "show", "job").out
 
 
 def test_scancel(slurm: Slurm, live: Background) -> None:

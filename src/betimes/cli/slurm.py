@@ -34,6 +34,7 @@ from betimes.cli.slurm_jobs import (
     full_clock,
     instant,
     number_of,
+    of_story,
     place,
     reason_of,
     say_start,
@@ -172,11 +173,8 @@ def sacct(words: Sequence[str]) -> None:
             place(service, found)
         if not _OF_STORY.isdisjoint(columns):
             tell(service, found)
-        if "ExitCode" in columns:
-            for job in found:
-                job["exit_code"] = (
-                    exit_code(service.job(job.job_id).runs) if job.status == "failed" else "0:0"
-                )
+        elif "ExitCode" in columns:
+            tell(service, [job for job in found if job.status == "failed"])
     rows = [columns] if not asked.has("noheader") else []
     rows += [[_ACCOUNT_FIELDS[name](job) for name in columns] for job in found]
     if asked.has("parsable") or asked.has("parsable2"):
@@ -501,8 +499,14 @@ def _expected(job: Job, what: str) -> float | None:
     return job.estimate[what] if job.estimate is not None else None
 
 
-def _left(job: Job) -> str:
-    limit_s = job["story"].spec.get("time_limit_s")
+_exit_code = of_story(lambda story: exit_code(story.runs))
+_cores = of_story(lambda story: str(cores(story)))
+_memory = of_story(lambda story: amount(story.spec.get("memory_gib", 0.0)))
+
+
+@of_story
+def _left(story: Any) -> str:
+    job, limit_s = story.job, story.spec.get("time_limit_s")
     if limit_s is None:
         return "UNLIMITED"
     ran_s = 0.0 if job.started_at is None else (job.finished_at or time.time()) - job.started_at
@@ -525,10 +529,10 @@ _QUEUE_FIELDS: dict[str, tuple[str, Callable[[Job], str]]] = {
     "T": ("STATE", state_of),
     "M": ("TIME", elapsed),
     "D": ("NODES", lambda _: "1"),
-    "l": ("TIME_LIMIT", lambda job: time_limit(job["story"])),
+    "l": ("TIME_LIMIT", of_story(time_limit)),
     "L": ("TIME_LEFT", _left),
-    "C": ("CPUS", lambda job: str(cores(job["story"]))),
-    "m": ("MIN_MEMORY", lambda job: amount(job["story"].spec.get("memory_gib", 0.0))),
+    "C": ("CPUS", _cores),
+    "m": ("MIN_MEMORY", _memory),
     "r": ("REASON", reason_of),
     "N": ("NODELIST", lambda job: ",".join(job["nodes"])),
     "R": ("NODELIST(REASON)", _why),
@@ -566,25 +570,25 @@ _ACCOUNT_FIELDS: dict[str, Callable[[Job], str]] = {
     "Account": lambda job: job.labels.get("account", ""),
     "Partition": lambda job: job.labels.get("partition", PARTITION),
     "State": state_of,
-    "ExitCode": lambda job: job["exit_code"],
+    "ExitCode": lambda job: _exit_code(job) if job.status == "failed" else "0:0",
     "Elapsed": lambda job: full_clock(elapsed(job)),
     "Submit": lambda job: instant(job.submitted_at),
     "Start": lambda job: instant(job.started_at),
     "End": lambda job: instant(job.finished_at),
     "NodeList": lambda job: ",".join(job["nodes"]),
     "Reason": reason_of,
-    **dict.fromkeys(("AllocCPUS", "NCPUS", "ReqCPUS"), lambda job: str(cores(job["story"]))),
-    "ReqMem": lambda job: amount(job["story"].spec.get("memory_gib", 0.0)),
-    "Timelimit": lambda job: full_clock(time_limit(job["story"])),
-    "MaxRSS": lambda job: _most(job, "max_rss_gib", lambda gib: f"{round(gib * 2**20)}K"),
-    "TotalCPU": lambda job: _most(job, "cpu_s", lambda used_s: full_clock(clock(used_s))),
+    **dict.fromkeys(("AllocCPUS", "NCPUS", "ReqCPUS"), _cores),
+    "ReqMem": _memory,
+    "Timelimit": of_story(lambda story: full_clock(time_limit(story))),
+    "MaxRSS": of_story(lambda story: _most(story, "max_rss_gib", lambda gib: f"{round(gib * 2**20)}K")),
+    "TotalCPU": of_story(lambda story: _most(story, "cpu_s", lambda used_s: full_clock(clock(used_s)))),
 }
 _OF_STORY = frozenset({"AllocCPUS", "NCPUS", "ReqCPUS", "ReqMem", "Timelimit", "MaxRSS", "TotalCPU"})
 
 
-def _most(job: Job, what: str, written: Callable[[float], str]) -> str:
+def _most(story: Any, what: str, written: Callable[[float], str]) -> str:
     """Of the last run that is over; empty: not known."""
-    known = [getattr(run, what) for run in job["story"].runs if getattr(run, what) is not None]
+    known = [getattr(run, what) for run in story.runs if getattr(run, what) is not None]
     return written(known[-1]) if known else ""
 
 

@@ -7,10 +7,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from betimes.errors import BetimesError, InputError
+from betimes.errors import BetimesError, InputError, NotAllowed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from betimes.client.plain import PlainClient
 
@@ -164,9 +164,17 @@ def amount(gib: float) -> str:
 
 
 def tell(service: PlainClient, jobs: Sequence[Job]) -> None:
-    """Note what was asked for and the runs of each, as `story`."""
+    """Note what was asked for and the runs of each, as `story`; null: only its user and operators read that."""
     for job in jobs:
-        job["story"] = service.job(job.job_id)
+        try:
+            job["story"] = service.job(job.job_id)
+        except NotAllowed:
+            job["story"] = None
+
+
+def of_story(written: Callable[[Any], str]) -> Callable[[Job], str]:
+    """A field that is made of a job's story."""
+    return lambda job: "N/A" if job["story"] is None else written(job["story"])
 
 
 def instant(at: float | None) -> str:

@@ -179,9 +179,11 @@ def _hostnames(text: str) -> list[str]:
 def _of_jobs(service: PlainClient, text: str) -> list[Fields]:
     if not text:
         from betimes.cli.live.jobs.ids import every_job
-        from betimes.cli.slurm_jobs import ACTIVE
+        from betimes.cli.slurm_jobs import ACTIVE, Job, tell
 
-        return [_of_job(service.job(job.job_id)) for job in every_job(service, {"status": ACTIVE})[::-1]]
+        jobs: list[Job] = [*every_job(service, {"status": ACTIVE})[::-1]]
+        tell(service, jobs)
+        return [_of_job(job["story"]) for job in jobs if job["story"] is not None]
     return [_of_job(service.job(job.job_id)) for job in _jobs(service, text)]
 
 

@@ -7,17 +7,20 @@ import os
 import pwd
 import socket
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from betimes.client import AsyncClient, Client
 from betimes.client.plain import PlainClient
 from betimes.errors import InputError, NotAllowed, ServiceError
+from betimes.service.access.auth import Tokens
 from betimes.service.access.peers import Peers, check_local, local_socket
 from betimes.service.access.unix_users import own_name, owners_of_jobs
+from betimes.service.api import create_app
 from betimes.service.startup.config import ServiceConfig
 from betimes.service.startup.server import serve
-from tests.service.serving import fake
+from tests.service.serving import MemoryTokens, fake
 
 STATE = Path("/var/lib/betimes")
 
@@ -102,6 +105,19 @@ def test_a_peer_is_whom_the_service_knows(admits_any: bool) -> None:
             role("nobody")
     with pytest.raises(NotAllowed, match="the Unix user 54321 has no account"):
         asyncio.run(peers.caller(54321))
+
+
+@pytest.mark.parametrize("admits_any", [False, True])
+def test_a_peer_holds_on_until_its_role_changes_and_root_does_in_any_case(admits_any: bool) -> None:
+    users = {"daemon": ("user", False), "root": ("viewer", True)}
+    peers = Peers("ada", users.get, admits_any)
+    context = create_app(cast(Any, None), Tokens(MemoryTokens()), peers=peers).state.context
+    root, daemon = (asyncio.run(peers.caller(pwd.getpwnam(name).pw_uid)) for name in ("root", "daemon"))
+    assert context.still_holds(daemon)
+    for standing in (("viewer", False), ("user", True)):
+        users["daemon"] = standing
+        assert not context.still_holds(daemon)
+    assert context.still_holds(root)
 
 
 def test_a_peer_with_the_name_under_which_the_services_own_jobs_go_is_not_taken_for_that() -> None:

@@ -102,6 +102,11 @@ def test_every_process_with_a_handler_is_told(at: Path) -> None:
         "import os, time; os.write(1, b'ready\\n'); time.sleep(600)",
         # Registered, and then became another program: the signal would end it.
         LISTENS.partition("os.write(1, b")[0] + "os.execvp('sh', ['sh', '-c', 'echo ready; sleep 600'])",
+        # What no handler writes, and a hostile job may.
+        "import os, time; h = os.environ['BETIMES_RUN_DIR'] + '/handlers'; os.symlink(h, h); "
+        "os.write(1, b'ready\\n'); time.sleep(600)",
+        "import os, time; os.makedirs(os.environ['BETIMES_RUN_DIR'] + '/handlers/\u00b2'); "
+        "os.write(1, b'ready\\n'); time.sleep(600)",
     ],
 )
 def test_a_run_without_a_handler_is_to_be_restarted_and_not_disturbed(at: Path, program: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -170,7 +171,9 @@ def folder_of_run(state: Path, job: int, printed: bytes = b"") -> Path:
     return folder
 
 
-def test_folders_go_by_age_and_amount_and_the_accounts_stay(tmp_path: Path) -> None:
+def test_folders_go_by_age_and_amount_and_the_accounts_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with InMemoryService() as service:
         store, ask = service._parts.store, service._ask
 
@@ -194,6 +197,11 @@ def test_folders_go_by_age_and_amount_and_the_accounts_stay(tmp_path: Path) -> N
         folder_of_run(tmp_path, jobs[-1])
         folder_of_run(tmp_path, 77)  # of another log
         (tmp_path / "checkpoints" / "3" / "model").touch()
+        with monkeypatch.context() as here:  # of the user, too: deeper than any path
+            here.chdir(tmp_path / "runs" / "4" / "1" / "job")
+            for _ in range(2500):
+                os.mkdir("in")  # noqa: PTH102
+                os.chdir("in")
 
         assert tidied(Keep(30 * DAY_S)) == {*jobs, 77}, "all of it is young"
         service.advance(8 * DAY_S)

@@ -62,6 +62,9 @@ class Caller:
     user: str
     role: str
     token: str = field(default="", repr=False, compare=False)  # empty: known without one
+    is_peer: bool = field(
+        default=False, repr=False, compare=False
+    )  # known by a Unix socket, with a role by its name
 
 
 RoleOf = Callable[[str], str | None]

@@ -125,7 +125,7 @@ class Peers:
                 f"the service takes {name} for the name of its own user, who is another; an operator starts it with "
                 f"LOGNAME={own_name()} and without its token file"
             )
-        role, is_disabled = self.standing(name) or ("user" if self.admits_any else "", False)
+        role, is_disabled = self._standing(name)
         if is_disabled:
             raise NotAllowed(
                 f"user {name} is disabled here; an operator lets {name} in (betimes users set --enable)"
@@ -134,7 +134,14 @@ class Peers:
             raise NotAllowed(
                 f"{name} is no user of this service; an operator can add {name} (betimes users add {name})"
             )
-        return Caller(name, role)
+        return Caller(name, role, is_peer=True)
+
+    def still_holds(self, caller: Caller) -> bool:
+        """Whether a caller with a role by its name still has it, for answers that go on."""
+        return self._standing(caller.user) == (caller.role, False)
+
+    def _standing(self, name: str) -> tuple[str, bool]:
+        return self.standing(name) or ("user" if self.admits_any else "", False)
 
     async def _name(self, uid: int) -> str:
         found_at, name = self._known.get(uid, (-_KNOWN_S, ""))

@@ -76,6 +76,12 @@ class Context:
                 self.rights.check(caller, action, owner, number)
         return found
 
+    def still_holds(self, caller: Caller) -> bool:
+        """Whether a caller is still who it was when it asked, for answers that go on."""
+        if caller.is_peer and self.peers is not None:
+            return self.peers.still_holds(caller)
+        return self.tokens.still_holds(caller)
+
     def count(self, request: Request, token: str, role: str = "") -> None:
         """Count a request of a token; not those of an operator on this machine. Raises Rejected."""
         if self.buckets is None:

@@ -37,10 +37,10 @@ class Stream(StreamingResponse):
 async def while_held(
     here: Context, caller: Caller, pieces: AsyncGenerator[bytes, None]
 ) -> AsyncGenerator[bytes, None]:
-    """The pieces of an answer as long as the caller's token is good."""
+    """The pieces of an answer as long as the caller is let in, with the same role."""
     async with contextlib.aclosing(pieces):
         async for piece in pieces:
-            if not here.tokens.still_holds(caller):
+            if not here.still_holds(caller):
                 return
             yield piece
 

@@ -91,9 +91,9 @@ def resize_handlers(folder: str, shim: Mapping[str, Any]) -> list[int]:
     """The processes of a run that registered a handler and will not die of the signal; on Linux only."""
     members = set(processes.descendants(shim["pid"]))
     found: list[int] = []
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # none has registered
+    with contextlib.suppress(OSError):  # none has registered, or the job has put something else there
         for entry in Path(job_folder(folder), HANDLERS).iterdir():
-            pid = int(entry.name) if entry.name.isdigit() else 0
+            pid = int(entry.name) if entry.name.isascii() and entry.name.isdigit() else 0
             if (
                 pid in members
                 and _began(entry) == processes.start_ticks(pid)

@@ -50,6 +50,7 @@ class SubmitJobs(Command[list[list[int]]]):
 
     def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[list[int]]:
         check_names(self.specs)
+        scheduler.admission.check_queue(self.specs, self.user)
         for spec in self.specs:
             scheduler.admission.check(by_number(spec), self.user)
         scheduler.admission.check_labels(self.specs)

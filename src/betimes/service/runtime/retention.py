@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shutil
+import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,17 +177,24 @@ def _is_empty(folder: Path) -> bool:
 
 def _size_bytes(folder: Path) -> int:
     """The room that a folder takes on the disk, as far as it is still there."""
-    total = 0
-    for path in (folder, *folder.rglob("*")):
-        with suppress(FileNotFoundError):
-            total += path.lstat().st_blocks * 512
+    total, waiting = 0, [str(folder)]
+    while waiting:  # as deep as jobs make folders: a function that calls itself would not get there
+        with suppress(OSError), os.scandir(waiting.pop()) as found:
+            for each in found:
+                with suppress(FileNotFoundError):
+                    total += each.stat(follow_symlinks=False).st_blocks * 512
+                    if each.is_dir(follow_symlinks=False):
+                        waiting.append(each.path)
     return total
 
 
 def _is_removed(folder: Path) -> bool:
     try:
-        shutil.rmtree(folder)
-    except OSError as error:  # others can be removed nevertheless
+        try:
+            shutil.rmtree(folder)
+        except RecursionError:
+            subprocess.run(["rm", "-rf", "--", folder], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:  # others can be removed nevertheless
         log.warning("what job %s has printed cannot be removed: %s", folder.name, error)
         return False
     return True

@@ -37,7 +37,6 @@ from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.shares import check_limits
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_spec import JobSpec, full_run_s, parse_after, parse_array, set_spec, trial_spec
-from betimes.service.spec.users import User
 
 FIELDS = ("gpu", "cpu", "memory_gib")
 NAMES = (("GPU", "GPUs"), ("core", "cores"), ("GiB of memory", "GiB of memory"))
@@ -243,11 +242,11 @@ class Admission:
     def __init__(self, state: SchedulerState, engine: PolicyEngine, jobs: Jobs, budgets: UserBudgets) -> None:
         self._state, self._engine, self._jobs, self._budgets = state, engine, jobs, budgets
 
-    def check(self, spec: JobSpec, user: str, *, is_new: bool = True) -> None:
-        """Raise Refused or Unknown for a job that this user cannot submit; is_new: it is not in the queue yet."""
+    def check(self, spec: JobSpec, user: str) -> None:
+        """Raise Refused or Unknown for a job that this user cannot submit."""
         ledger = self._state.ledger
         if user in ledger.users:
-            self._check_limits(spec, ledger.users[user], is_new)
+            check_limits(ledger.users[user], spec)
         if spec.rent == "now" and self._engine.offers_for_jobs:
             self._check_budget(spec, user)
         engine = self._engine
@@ -281,8 +280,23 @@ class Admission:
         except ClusterError as error:
             raise Refused(f"{error}; require fewer, or wait for jobs to end", "require") from None
 
+    def check_queue(self, specs: Sequence[JobSpec], name: str) -> None:
+        """Raise Refused for new jobs that are together too many in the queue for their user."""
+        user = self._state.ledger.users.get(name)
+        if user is None or (most := user.limits.max_queued_jobs) is None:
+            return
+        jobs = self._state.ledger.jobs.values()
+        queued = sum(job.user == name and job.set_id is None and job.status in WAITING for job in jobs)
+        coming = [len(parse_array(spec.array)[0]) if spec.array and not spec.as_one else 1 for spec in specs]
+        if queued + sum(coming) > most:
+            raise Refused(
+                f"{name} may have {most} jobs in the queue, and has {queued}; wait for some to start, or cancel some",
+                "array" if len(specs) == 1 and coming[0] > 1 else None,
+            )
+
     def submit(self, spec: JobSpec, user: str) -> list[int]:
         """Accept a job or an array; returns the job numbers. Raises Refused, Unknown."""
+        self.check_queue([spec], user)
         self.check(spec, user)
         return self.accept(spec, user)
 
@@ -353,16 +367,6 @@ class Admission:
         elif job is not None:
             self._jobs.admit(job)
         return [number]
-
-    def _check_limits(self, spec: JobSpec, user: User, is_new: bool) -> None:
-        queued = coming = 0
-        if is_new and user.limits.max_queued_jobs is not None:
-            jobs = self._state.ledger.jobs.values()
-            queued = sum(
-                job.user == user.name and job.set_id is None and job.status in WAITING for job in jobs
-            )
-            coming = len(parse_array(spec.array)[0]) if spec.array and not spec.as_one else 1
-        check_limits(user, spec, queued, coming)
 
     def _check_resources(self, spec: JobSpec) -> None:
         there = self._engine.settings.resources

@@ -61,7 +61,7 @@ class Edits:
         if changes.after is not None:
             self._check_after(number, spec)
         if not set(changes.given) <= set(RUNNING):
-            self._admission.check(spec, job.user, is_new=False)
+            self._admission.check(spec, job.user)
         return spec
 
     def edit(self, numbers: Iterable[int], changes: JobChanges, user: str) -> None:

@@ -425,6 +425,7 @@ class Scheduler:
         now_s = max(now_at, self.now_at) - self.ledger.epoch_at
         if spec is None:
             return self._engine.foresee(now_s), ""
+        self.admission.check_queue([spec], user)
         self.admission.check(spec, user)
         believed = self.ledger.runtime_estimates.believed(user, spec)
         run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds

@@ -179,18 +179,9 @@ def has_limits(user: User) -> bool:
     )
 
 
-def check_limits(user: User, spec: JobSpec, queued: int, more: int) -> None:
-    """Raise Refused for a job that its user's limits never let run, or that is one too many in the queue.
-
-    queued: jobs of the user that do not run yet; more: jobs that come in.
-    """
+def check_limits(user: User, spec: JobSpec) -> None:
+    """Raise Refused for a job that its user's limits never let run."""
     limits, name = user.limits, user.name
-    if more and limits.max_queued_jobs is not None and queued + more > limits.max_queued_jobs:
-        raise Refused(
-            f"{name} may have {limits.max_queued_jobs} jobs in the queue, and has {queued}; wait for some to start, or "
-            "cancel some",
-            "array" if more > 1 else None,
-        )
     if limits.max_units is not None and spec.max_units > limits.max_units:
         raise Refused(f"the jobs of {name} may have {limits.max_units} units together", "max_units")
     memory_gib = spec.max_units * spec.unit.most[2] / MIB_A_GIB
