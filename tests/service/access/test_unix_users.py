@@ -39,6 +39,7 @@ def test_the_services_own_jobs_run_as_the_service_and_those_of_others_as_they_or
     assert owners.unix_user(own_name()) is owners.unix_user("somebody") is None
     owners.check("somebody")
     assert owners.unix_user("daemon") == "daemon"
+    assert [owners.run_as_root(user) for user in ("root", "daemon", "ghost")] == [uid == 0, False, False]
     if uid == 0:
         owners.check("daemon")
         with pytest.raises(NotAllowed, match=r"no Unix user 'ghost', .* \(betimes up --run-as-me\)"):

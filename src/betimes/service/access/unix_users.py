@@ -75,6 +75,15 @@ class Owners:
         """The Unix user as whom a user's jobs run; null: the service's."""
         return None if self.all_as_service or user in self.own else user
 
+    def run_as_root(self, user: str) -> bool:
+        """Whether a user's jobs run as root; the look-up of an account may take a while."""
+        if os.geteuid() != 0 or self.all_as_service:
+            return False
+        try:
+            return user in self.own or pwd.getpwnam(user).pw_uid == 0
+        except KeyError:
+            return False
+
     def check(self, user: str) -> None:
         """Raise NotAllowed where a user's jobs cannot run; the look-up of an account may take a while."""
         if self.unix_user(user) is None:

@@ -610,12 +610,23 @@ class ServiceBackend:
         return [token_view(each) for each in found]
 
     async def add_user(self, user: User, by: str) -> User:
-        """Add a user. Raises Conflict for a name that is taken."""
+        """Add a user. Raises Conflict for a name that is taken; Refused for root with less than an operator's role."""
+        await self._check_role(user.name, user.role)
         return await self.controller.ask(AddUser(user, f"user:{by}"))
 
     async def change_user(self, name: str, changes: UserChanges, by: str) -> User:
-        """Change a user. Raises Unknown; Refused for a limit below what runs now."""
+        """Change a user. Raises Unknown; Refused for a limit below what runs now, and as `add_user` does."""
+        if changes.role is not None:
+            await self._check_role(name, changes.role)
         return await self.controller.ask(ChangeUser(name, changes, f"user:{by}"))
+
+    async def _check_role(self, name: str, role: str) -> None:
+        owners = self.controller.launches.owners
+        if role != "operator" and await asyncio.to_thread(owners.run_as_root, name):
+            raise Refused(
+                f"jobs of {name} would run as root, who may do everything: give --role operator, or another name",
+                "role",
+            )
 
     async def fleet(self) -> FleetView:
         """The rented fleet and its cost."""
