@@ -129,12 +129,14 @@ def simulation_of(case: Case, sizes: str = "estimate", **options: Any) -> NodesS
             for job in jobs
         ]
     ).reshape(largest, -1, 3)
+    differs = any(job.by_family for job in jobs)
     tasks = Tasks(
         np.array([job.tasks for job in jobs]),
         by_family.min(axis=1),
         refused,
         (),
-        by_family=by_family if any(job.by_family for job in jobs) else None,
+        by_family=by_family if differs else None,
+        speeds=np.ones(by_family.shape[:2]) if differs else None,
     )
     return NodesSimulation(
         workload,

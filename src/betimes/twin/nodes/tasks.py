@@ -60,8 +60,9 @@ class Tasks:
     @property
     def differs(self) -> Bools:
         """(n,) whether a job's demand depends on the family, or its speed."""
-        if self.by_family is None or self.speeds is None:
+        if self.by_family is None:
             return np.zeros(len(self.count), dtype=bool)
+        assert self.speeds is not None, "both are given, or none"
         return (self.by_family != self.by_family[:, :1]).any(axis=(1, 2)) | (self.speeds != 1.0).any(axis=1)
 
 
@@ -335,7 +336,7 @@ def demand_rows(tasks: Tasks, kept: NDArray[np.intp]) -> tuple[Records[TaskDeman
     if tasks.by_family is None or not len(different):
         return blank(TaskDemand, 0), first_of
     families = tasks.by_family.shape[1]
-    assert tasks.speeds is not None
+    assert tasks.speeds is not None, "both are given, or none"
     rows = kept[different]
     each = np.concatenate([tasks.by_family[rows], tasks.speeds[rows][:, :, None]], axis=2)
     distinct, code = np.unique(each.reshape(len(rows), -1), axis=0, return_inverse=True)
