@@ -119,7 +119,7 @@ def rented(queued: int, count: int, policy: str) -> dict[str, list[float]]:
     crowd = Crowd(policy, queued, rents=True)
     for _ in range(count):
         oldest = next(name for name, node in crowd.nodes.items() if node.by_policy)
-        crowd.timed("taken away", lambda: crowd.scheduler.nodes.reclaimed(oldest))  # noqa: B023
+        crowd.timed("taken away", lambda: crowd.scheduler.nodes.reclaimed(oldest, crowd.now_s))  # noqa: B023
         crowd.tick()
     return crowd.took
 
