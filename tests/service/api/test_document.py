@@ -32,6 +32,7 @@ RELATIONS = (
     "virtual nodes need cpu and memory_gib",
     "the cloud knows what its",
     "is an empty range",  # between numbers in a text
+    "it ends before it begins",
     "an array has at most",
     "a table never falls",
     "upload and workdir exclude each other",

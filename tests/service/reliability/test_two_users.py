@@ -83,7 +83,7 @@ def test_each_has_jobs_as_themselves_and_no_way_to_the_others(lab: Lab) -> None:
     for verb, *rest in hostile:
         refused = lab.asks(ben, verb, f"{number}", *rest)
         assert (refused.returncode, refused.stdout) == (2, ""), verb
-        assert f"job {number} is of {ann.name}" in refused.stderr
+        assert f"job {number} belongs to {ann.name}" in refused.stderr
     assert script not in lab.asks(ben, "job", f"{number}").stdout
     assert "only operators do that" in lab.asks(ben, "policy", "set", "srsf").stderr
     assert lab.job(number)["status"] == "running"
