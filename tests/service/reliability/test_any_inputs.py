@@ -154,11 +154,11 @@ def _rent(cluster: Cluster, draw: random.Random) -> None:
     elif rented:
         name = draw.choice(list(rented))
         if rented[name].status != BOOTING:
-            cluster.ask("nodes.reclaimed", name)
+            cluster.ask("nodes.reclaimed", name, cluster.now_at)
         elif draw.random() < 0.7:
             cluster.ask("nodes.set_status", name, "up", "cloud")
         else:
-            cluster.ask("nodes.never_booted", name)
+            cluster.ask("nodes.never_booted", name, cluster.now_at)
 
 
 @pytest.mark.parametrize("policies", [POOL, NODES, POOL + NODES], ids=["pool", "nodes", "both"])
