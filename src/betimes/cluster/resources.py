@@ -124,7 +124,7 @@ class UnitDemand:
         return demand_amounts(gpu, cpu, memory)
 
     def speed_on(self, family: str) -> float:
-        """How fast the job works on a family; 1 where nothing is said."""
+        """How fast the job works on a family; 1 where none is stated."""
         named = (name for name, _ in self.by_family)
         return next((speed for name, speed in zip(named, self.speeds, strict=False) if name == family), 1.0)
 

@@ -17,8 +17,9 @@ from typing import Protocol
 
 import numpy as np
 
-from betimes.core.pool.columns import Job, Pool, Progress, User
-from betimes.kernels import Each, Floats, Ints, Records, full_kernel, kernel
+from betimes.core.pool.columns import User
+from betimes.core.work import Accounts
+from betimes.kernels import Floats, Ints, Records, full_kernel, kernel
 
 LN_2 = math.log(2.0)
 RECENT_COUNTS = 10.0
@@ -29,23 +30,8 @@ The latter keeps users from taking turns at everything; alone it would favour sm
 PASSED_OVER = 1 << 40  # class of the jobs that their users' limits keep from running
 
 
-class Shared(Protocol):
+class Shared(Accounts, Protocol):
     """The state or the view of either engine."""
-
-    @property
-    def jobs(self) -> Each[Job]:
-        """The part of each job that a policy may read."""
-        ...
-
-    @property
-    def progress(self) -> Each[Progress]:
-        """The account of each job."""
-        ...
-
-    @property
-    def pool(self) -> Records[Pool]:
-        """The scalars."""
-        ...
 
     @property
     def users(self) -> Records[User]:

@@ -258,13 +258,11 @@ def _maintenance(data: Data, at_now: float) -> str:
     from betimes.cli.render.times import to_the_minute
 
     when = f"from {to_the_minute(data['from_at'], at_now)} to {to_the_minute(data['to_at'], at_now)}"
-    said = f"{data['number']}, of {', '.join(data['nodes']) or 'all nodes'}, {when}"
-    said += f": {data['reason']}" if data["reason"] else ""
+    window = f"{data['number']}, of {', '.join(data['nodes']) or 'all nodes'}, {when}"
+    window += f": {data['reason']}" if data["reason"] else ""
     if not data["running"]:
-        return said
-    return (
-        f"{said}; may hit job{'s' if len(data['running']) > 1 else ''} {', '.join(map(str, data['running']))}"
-    )
+        return window
+    return f"{window}; may hit job{'s' if len(data['running']) > 1 else ''} {', '.join(map(str, data['running']))}"
 
 
 def _opened(_data: Data, _: float) -> str:

@@ -72,7 +72,7 @@ class PolicyEngine:
         self._state, self.is_compiled = state, is_compiled
         self._pending = Inputs()
         self._built: Built | None = None
-        self._told = (0, 0)  # how many users the engine knows, and changes of these
+        self._shares_seen = (0, 0)  # how many users the engine knows, and changes of these
 
     # --- the policy in force ----------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class PolicyEngine:
         return self.speed(job, units)
 
     def pace(self, job: Job) -> float:
-        """How fast a job's run is for the families of its nodes: as fast as on the slowest; 1 where nothing is said."""
+        """How fast a job's run is for the families of its nodes: as fast as on the slowest; 1 where none is stated."""
         unit, nodes = job.spec.unit, self._state.ledger.nodes
         on = (
             [nodes[name].family for name, _ in job.run.places if name in nodes] if job.run is not None else []
@@ -445,10 +445,15 @@ class PolicyEngine:
     def _tell_users(self) -> None:
         """Let the engine know users, weights and limits that are new since the last time."""
         ledger, built = self._state.ledger, self._built
-        told = (len(ledger.shares.accounts), ledger.shares.changes)
-        if built is None or not built.is_shared or isinstance(built.engine, Standby) or told == self._told:
+        version = (len(ledger.shares.accounts), ledger.shares.changes)
+        if (
+            built is None
+            or not built.is_shared
+            or isinstance(built.engine, Standby)
+            or version == self._shares_seen
+        ):
             return
-        self._told = told
+        self._shares_seen = version
         built.engine.share(ledger.shares.sharing(ledger.users, built.engine.state.users))
         self.look()
 
