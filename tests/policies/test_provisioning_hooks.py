@@ -69,8 +69,9 @@ def state_at(now_s: float, machines: int, placement: float = 0.0) -> NodesState:
 
 def add_job(state: NodesState, slot: int, submit_s: float, units: int, run_s: float) -> None:
     job, need, progress = state.jobs[slot], state.needs[slot], state.progress[slot]
+    eviction = state.evictions[slot]
     job.submit_s, job.max_units, job.seq = submit_s, units, slot
-    need.tasks, need.holder, need.vacate_at = units, -1, math.inf
+    need.tasks, need.holder, eviction.vacate_at = units, -1, math.inf
     progress.believed_left, progress.believed_per_work = run_s, 1.0
 
 

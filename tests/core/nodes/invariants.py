@@ -85,11 +85,12 @@ def _row(names: tuple[str, ...]) -> Any:
 def state_of(state: NodesState, slot: int) -> JobState:
     """Where a live job is in its life."""
     need, progress = state.needs[slot], state.progress[slot]
+    eviction = state.evictions[slot]
     return state_on_nodes(
         has_held=not math.isnan(progress.started_s),
         holds=bool(need.holder >= 0),
         placed=bool(need.bound >= 0),
-        leaving=bool(need.vacate_at < math.inf),
+        leaving=bool(eviction.vacate_at < math.inf),
     )
 
 
@@ -204,6 +205,7 @@ def _check_job(
     bound: dict[int, tuple[int, Amount]],
 ) -> None:
     job, need, progress = state.jobs[slot], state.needs[slot], state.progress[slot]
+    eviction = state.evictions[slot]
     name = f"job of row {progress.row} (slot {slot})"
     now = state.pool[0].now
     stands = state_of(state, slot)
@@ -222,17 +224,17 @@ def _check_job(
         placement = state.placements[at]
         owed += bool(placement.unready or placement.owed_gpu or placement.owed_cpu or placement.owed_memory)
         at = placement.follows
-    if owed != need.awaited:
-        raise _broken("awaited", f"{name} is owed something on {owed} nodes, and counts {need.awaited}")
+    if owed != eviction.awaited:
+        raise _broken("awaited", f"{name} is owed something on {owed} nodes, and counts {eviction.awaited}")
     if waits and bound:
         raise _broken("place", f"{name} is in the queue, and bound to nodes")
     if not waits and not holds and owed == 0:
         raise _broken("awaited", f"{name} is bound, is owed nothing and does not run")
     if job.units != (job.max_units if holds else 0.0):
         raise _broken("units", f"{name} holds {job.units} units")
-    if holds and need.vacate_at < math.inf and (progress.rate != 0.0 or progress.finish_at < math.inf):
+    if holds and eviction.vacate_at < math.inf and (progress.rate != 0.0 or progress.finish_at < math.inf):
         raise _broken("vacating", f"{name} has been told to leave and works")
-    if holds and need.vacate_at == math.inf and progress.finish_at < now:
+    if holds and eviction.vacate_at == math.inf and progress.finish_at < now:
         raise _broken("missed event", f"{name} was due at {progress.finish_at} s, before {now} s")
     if not waits and progress.work_left < 0.0:
         raise _broken("work left", f"{name} has {progress.work_left} s")
@@ -305,7 +307,7 @@ def _check_machines(state: NodesState, held: Places, bound: Places) -> None:
             if placement.node != number or placement.before != before:
                 raise _broken("residents", f"placement {at} is listed on node {number}, and does not say so")
             waits = placement.unready or placement.owed_gpu or placement.owed_cpu or placement.owed_memory
-            claims += bool(waits and state.needs[placement.slot].claims)
+            claims += bool(waits and state.evictions[placement.slot].claims)
             listed, before, at = listed + 1, at, placement.after
         if listed != there[number]:
             raise _broken("residents", f"node {number} lists {listed} of {there[number]} placements")
@@ -362,7 +364,8 @@ def _check_timers(state: NodesState, live: set[int], holding: set[int]) -> None:
 def _dues(state: NodesState, slot: int) -> dict[int, float]:
     """What may happen to a live job, by kind."""
     need, progress = state.needs[slot], state.progress[slot]
+    eviction = state.evictions[slot]
     found = {int(need.alarm): float(need.alarm_s)}
     if need.holder >= 0:
-        found |= {FINISH: progress.finish_at, OUTRUN: progress.outrun_at, VACATE: need.vacate_at}
+        found |= {FINISH: progress.finish_at, OUTRUN: progress.outrun_at, VACATE: eviction.vacate_at}
     return found

@@ -201,7 +201,7 @@ class SmallCluster:
 
     def told_to_leave(self, *slots: int) -> Sequence[int]:
         """Those that are vacating, of these."""
-        return [slot for slot in slots if self.state.needs[slot].vacate_at < np.inf]
+        return [slot for slot in slots if self.state.evictions[slot].vacate_at < np.inf]
 
     def _check(self) -> None:
         check(self.state)

@@ -91,8 +91,8 @@ def test_what_is_due_first_is_known_through_all_changes(most: int, instants: int
         outrun_s, vacate_s = (
             at_s if rng.random() < 0.3 else math.inf for at_s in (float(outrun_s), float(vacate_s))
         )
-        progress, need = state.progress[slot], state.needs[slot]
-        progress.finish_at, progress.outrun_at, need.vacate_at = float(finish_s), outrun_s, vacate_s
+        progress, eviction = state.progress[slot], state.evictions[slot]
+        progress.finish_at, progress.outrun_at, eviction.vacate_at = float(finish_s), outrun_s, vacate_s
         if vacate_s < finish_s:
             at_s, kind = vacate_s, VACATE
         elif outrun_s < finish_s:

@@ -50,8 +50,9 @@ def test_a_job_that_is_told_to_leave_keeps_its_nodes_for_its_grace_period_and_do
     job = cluster.running(0, gpu=3, grace_s=5.0)
     cluster.at(40.0)
     cluster.change(LEAVE, job)
-    need, progress = cluster.state.needs[job], cluster.state.progress[job]
-    assert (need.preempted_s, need.vacate_at, cluster.free) == (40.0, 45.0, [1])
+    progress = cluster.state.progress[job]
+    eviction = cluster.state.evictions[job]
+    assert (eviction.preempted_s, eviction.vacate_at, cluster.free) == (40.0, 45.0, [1])
     assert (progress.rate, progress.finish_at, progress.work_left) == (0.0, math.inf, 60.0)
     assert progress.preemptions == 1
     assert cluster.status(job) is JobState.VACATING

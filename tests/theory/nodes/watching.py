@@ -102,7 +102,7 @@ def _seen(run: NodesSimulation) -> Seen:
     progress, needs = as_array(state.progress)[slots], as_array(state.needs)[slots]
     live = (progress[name].tolist() for name in ("row", "since", "preemptions"))
     places = np.where(needs["placed"] >= 0, needs["placed"], needs["bound"])
-    need = (needs["vacate_at"].tolist(), needs["holder"].tolist(), places.tolist())
+    need = (as_array(state.evictions)["vacate_at"][slots].tolist(), needs["holder"].tolist(), places.tolist())
     for row, since, preemptions, leaves, holder, at in zip(*live, *need, strict=True):
         seen.preemptions[row] = preemptions
         if at < 0:

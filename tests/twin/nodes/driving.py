@@ -56,7 +56,8 @@ class Stepped:
         self.now, self.just = now, {}
         for slot in state.holders[: state.pool[0].holders].tolist():
             need = state.needs[slot]
-            if state.progress[slot].since == now and need.vacate_at == math.inf:
+            eviction = state.evictions[slot]
+            if state.progress[slot].since == now and eviction.vacate_at == math.inf:
                 nodes: list[tuple[int, int]] = []
                 at = need.placed
                 while at >= 0:

@@ -16,9 +16,9 @@ from betimes.kernels import kernel
 @kernel
 def believed_end(state: NodesState | NodesView, slot: int) -> float:
     """When a job that holds resources is expected to give them up, s."""
-    need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
-    if need.vacate_at < math.inf:
-        return need.vacate_at
+    eviction, progress, now = state.evictions[slot], state.progress[slot], state.pool[0].now
+    if eviction.vacate_at < math.inf:
+        return eviction.vacate_at
     if progress.believed_per_work != 1.0:  # belief runs out with the work, however fast it shrinks
         return (
             now + max(0.0, progress.since + progress.stall - now) + max(0.0, believed_left(state, slot, now))

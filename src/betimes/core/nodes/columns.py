@@ -46,7 +46,7 @@ LARGEST_PRIORITY = 10**6
 
 
 class Need:
-    """A job's demand, and its relation to nodes."""
+    """A job's demand, and the nodes that it holds or is to get."""
 
     gpu: int  # of each task, thousandths; if it differs by family, the least (`nodes.demands`)
     cpu: int  # thousandths of a core
@@ -60,17 +60,10 @@ class Need:
     bound: int  # the first placement of the nodes that it is bound to, -1: none
     holder: int  # its place in `State.holders`, -1: holds nothing
     leaver: int  # its place in `State.leavers`, -1: holds nothing
-    vacated_s: float  # when it last vacated; NaN: it has not been preempted, or runs again
-    vacate_at: float  # infinity: no stop was signalled
-    preemptor: int  # slot of the job that it makes room for, -1: none
-    awaited: (
-        int  # placements of `bound` with room still to be made, or whose machine is not up; > 0: nominated
-    )
     trial: int  # 1: trial and error, 0: best effort
     level: int  # twice the priority, and one more for a trial job
     grace_s: float  # from the stop signal until it has left
     share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
-    preempted_s: float  # the instant of the stop signal
     reserved_s: float  # start of its reservation; infinity: it has none
     reservation: int  # the first placement of its reservation, -1: none
     alarm_s: float  # the next event that does not follow from its account; infinity: none
@@ -81,31 +74,47 @@ class Need:
     launch_s: float  # from taking its nodes until it contends with its neighbours there
     init_s: float  # and from then on until it works
     stop_s: float  # from the signal to move until it has left its nodes
-    offer: int  # of its dedicated machines, -1: it has none
-    rented: int  # their number
-    serial: int  # runs on machines of this offer before it
-    whole_s: float  # work that was left when they were
-    believed_s: float  # as was believed
+    rented: int  # machines dedicated to it (`Renting`), 0: none
+    dedicated: int  # 1: it is to run on such a machine at once, and is not in the queue
     fits_no_owned: int  # 1: no owned machine holds it
-    choice: int  # `AUTO`, `NEVER` or `NOW`: whether a machine may be rented for it alone
-    dedicated: int  # 1: it is to run on a dedicated machine at once, and is not in the queue
-    boot_s: float  # that they take to boot
-    speculates_until_s: float  # end of its speculative run on them; infinity: the run is not speculative
-    undecided: int  # 1: it waits until `until_s` unless the predicted wait is longer
-    until_s: float
-    lost: int  # times that they were taken away
-    requeued: int  # 1: it has run on such machines, and waits again
-    speculated: int  # 1: it has run on them for as long as a short job may, and did not end
-    queued_s: float  # when it last began to wait
     began_s: float  # when it took the nodes that it holds
     contends: int  # 1: its launch is complete
-    leaves: int  # 1: it is about to leave the nodes that it holds
-    moves_when_free: int  # 1: it is asked to vacate once there is room on the nodes that it is bound to
-    claims: int  # 1: it claims all that is freed on its bound nodes; 0: only what its victims free
     limit_s: float  # the longest that a run may take; 0: no such limit
     lasts_s: (
         float  # while it waits: how long it takes at most, by that limit, else as believed (`core.closings`)
     )
+
+
+class Eviction:
+    """A job that leaves its nodes, or waits for others to leave those that it is bound to (`Need.bound`)."""
+
+    preempted_s: float  # the instant of the stop signal
+    vacate_at: float  # infinity: no stop was signalled
+    vacated_s: float  # when it last vacated; NaN: it has not been preempted, or runs again
+    preemptor: int  # slot of the job that it makes room for, -1: none
+    leaves: int  # 1: it is about to leave the nodes that it holds
+    moves_when_free: int  # 1: it is asked to vacate once there is room on the nodes that it is bound to
+    awaited: (
+        int  # placements of `bound` with room still to be made, or whose machine is not up; > 0: nominated
+    )
+    claims: int  # 1: it claims all that is freed on its bound nodes; 0: only what its victims free
+
+
+class Renting:
+    """A job that waits for owned machines until machines are rented for it alone, or runs on these."""
+
+    choice: int  # `AUTO`, `NEVER` or `NOW`: whether a machine may be rented for it alone
+    queued_s: float  # when it last began to wait
+    until_s: float  # until when it waits
+    undecided: int  # 1: it waits until then unless the predicted wait is longer
+    offer: int  # of its machines, -1: it has had none
+    serial: int  # runs on machines of this offer before it
+    boot_s: float  # that they take to boot
+    whole_s: float  # work that was left when they were rented
+    believed_s: float  # as was believed
+    speculates_until_s: float  # end of its speculative run on them; infinity: the run is not speculative
+    speculated: int  # 1: it has run on them for as long as a short job may, and did not end
+    lost: int  # times that they were taken away
 
 
 class TaskDemand:
@@ -389,6 +398,7 @@ class NodesView(Struct):
     holders: Ints  # the slots of the jobs that hold nodes: holders[: pool[0].holders]
     progress: Records[Progress]  # (slots,)
     needs: Records[Need]  # (slots,)
+    rentings: Records[Renting]  # (slots,) of length 0 unless machines are rented for one job alone
     demands: Records[TaskDemand]  # what tasks need by family (`demands.demand_on`)
     jobs: Records[Job]  # (slots,)
 
@@ -398,6 +408,8 @@ class NodesState(Struct):
 
     jobs: Records[Job]
     needs: Records[Need]
+    evictions: Records[Eviction]
+    rentings: Records[Renting]  # of length 0 unless machines are rented for one job alone
     progress: Records[Progress]
     nodes: Records[Node]
     placements: Records[Residence]

@@ -42,7 +42,7 @@ def expect_finish(state: NodesState, slot: int, at_s: float) -> None:
 @kernel
 def expect_leaving(state: NodesState, slot: int, at_s: float) -> None:
     """A stopping job leaves at `at_s`, before or after the end of its grace period."""
-    state.needs[slot].vacate_at = at_s
+    state.evictions[slot].vacate_at = at_s
     set_job_timer(state, slot)
 
 
@@ -71,6 +71,7 @@ def unbind(state: NodesState, slot: int) -> None:
     The job is not in the queue afterwards.
     """
     need = state.needs[slot]
+    eviction = state.evictions[slot]
     at = need.bound
     while at >= 0:
         placement = state.placements[at]
@@ -80,18 +81,18 @@ def unbind(state: NodesState, slot: int) -> None:
         node.free_cpu += placement.tasks * cpu - placement.owed_cpu
         node.free_memory += placement.tasks * memory - placement.owed_memory
         number = placement.node
-        if need.claims == 1 and is_owed(placement):
+        if eviction.claims == 1 and is_owed(placement):
             state.machines[number].claims -= 1
         note_vacated(state, number)
         at = drop_placement(state, at)
         pay_claims(state, number)
     need.bound = -1
-    need.awaited = 0
-    need.claims = 0
-    need.moves_when_free = 0
+    eviction.awaited = 0
+    eviction.claims = 0
+    eviction.moves_when_free = 0
     need.freed_seen = -1
     for at in range(state.pool[0].holders):
-        victim = state.needs[state.holders[at]]
+        victim = state.evictions[state.holders[at]]
         if victim.preemptor == slot:
             victim.preemptor = -1
     if need.holder < 0:
@@ -103,6 +104,7 @@ def unbind(state: NodesState, slot: int) -> None:
 def hold(state: NodesState, slot: int, count: int) -> None:
     """A job that is not in the queue holds the nodes of state.plan[:count] since its account was true."""
     need, job = state.needs[slot], state.jobs[slot]
+    eviction = state.evictions[slot]
     for at in range(count):
         choice = state.plan[at]
         take_on(state, state.nodes[choice.node], choice.node, need, choice.tasks)
@@ -112,7 +114,7 @@ def hold(state: NodesState, slot: int, count: int) -> None:
     if state.cluster[0].observed == 1:
         count_running(state, slot, 1)
     add_holder(state, slot)
-    if need.vacate_at == math.inf:
+    if eviction.vacate_at == math.inf:
         set_to_work(state, slot, speed_of(state, slot), state.progress[slot].since)
     set_job_timer(state, slot)
     state.cluster[0].changed += 1
@@ -125,6 +127,7 @@ def bind(state: NodesState, slot: int, count: int) -> None:
     The resources that victims owe it there are in the first columns of state.sketch[:count].
     """
     need = state.needs[slot]
+    eviction = state.evictions[slot]
     for at in range(count):
         choice, owed = state.plan[at], state.sketch[at]
         node, placement = state.nodes[choice.node], state.placements[put_bound(state, slot, choice)]
@@ -136,7 +139,7 @@ def bind(state: NodesState, slot: int, count: int) -> None:
         node.free_cpu -= choice.tasks * cpu - owed.free_cpu
         node.free_memory -= choice.tasks * memory - owed.free_memory
         if owed.free_gpu > 0 or owed.free_cpu > 0 or owed.free_memory > 0:
-            need.awaited += 1
+            eviction.awaited += 1
     state.cluster[0].nominated += 1
     state.cluster[0].changed += 1
 
@@ -144,12 +147,12 @@ def bind(state: NodesState, slot: int, count: int) -> None:
 @kernel
 def lose(state: NodesState, slot: int) -> None:
     """A job has lost its nodes without preemption. It is not in the queue afterwards."""
-    pool, need, progress = state.pool[0], state.needs[slot], state.progress[slot]
-    if need.vacate_at == math.inf:
+    pool, eviction, progress = state.pool[0], state.evictions[slot], state.progress[slot]
+    if eviction.vacate_at == math.inf:
         if pool.now > progress.since:
             bring_up_to_date(state, slot, pool.now)
             progress.since = pool.now
-        need.preempted_s = pool.now
+        eviction.preempted_s = pool.now
     vacate(state, slot)
     progress.rate = 0.0
     progress.stall = 0.0
@@ -161,7 +164,7 @@ def lose(state: NodesState, slot: int) -> None:
 def believe(state: NodesState, slot: int, left_s: float) -> None:
     """Set the believed remaining work, seconds. A waiting job's key is not asked for again."""
     job, progress, now = state.jobs[slot], state.progress[slot], state.pool[0].now
-    works = state.needs[slot].holder >= 0 and state.needs[slot].vacate_at == math.inf
+    works = state.needs[slot].holder >= 0 and state.evictions[slot].vacate_at == math.inf
     if works and now > progress.since:
         bring_up_to_date(state, slot, now)
         progress.since = now

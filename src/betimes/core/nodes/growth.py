@@ -22,6 +22,7 @@ from betimes.core.nodes.columns import (
     Cluster,
     End,
     Entry,
+    Eviction,
     Fate,
     Fence,
     Group,
@@ -29,6 +30,7 @@ from betimes.core.nodes.columns import (
     Machine,
     Need,
     NodesState,
+    Renting,
     Residence,
     Room,
     Step,
@@ -63,6 +65,7 @@ def new_nodes_state(
     offers: Records[Terms] | None = None,
     fates: int = 0,
     leases: int = 0,
+    rents_alone: bool = False,
     log: int = 0,
     quota: int = UNLIMITED,
     observed: bool = False,
@@ -82,7 +85,7 @@ def new_nodes_state(
     `State.demands`, by default none.
     by_priority: jobs of a higher priority may preempt those of a lower, and of one priority a trial job the others;
     else only the latter. guarded: the hooks are a user's. quota: machines that may be rented at once. observed:
-    features are written.
+    features are written. rents_alone: machines are rented for one job alone.
 
     There is room for `slots` live jobs, `placements` of them on nodes, recorded segments, absences, leases and
     instructions, `steps` of a plan of reservations, and `fates` drawn ahead for each offer.
@@ -96,6 +99,7 @@ def new_nodes_state(
         fates=blank(Fate, fates * len(terms)),
         orders=_whole(2 * len(terms)),
         leases=blank(Lease, leases),
+        rentings=blank(Renting, slots if rents_alone else 0),
         log=blank(Instruction, log),
         interference=np.zeros((0, 0)) if interference is None else interference,
         hardware=np.zeros((0, 0)) if hardware is None else hardware,
@@ -218,7 +222,7 @@ def _resized(state: NodesState, *, slots: int | None = None, placements: int | N
         len(state.steps),
         state.params,
         guarded=bool(state.cluster[0].guarded),
-    )
+    ).replaced(rentings=blank(Renting, slots if len(state.rentings) > 0 else 0))
     follows = as_array(fresh.placements)["follows"][old:].copy()
     recorded = (
         *("segments", "absences", "offers", "fates", "orders", "leases", "log"),
@@ -245,6 +249,8 @@ def _blank_state(
         **_of_nodes(nodes, slots, guarded=guarded),
         jobs=blank(Job, slots),
         needs=blank(Need, slots),
+        evictions=blank(Eviction, slots),
+        rentings=blank(Renting, 0),
         progress=progress,
         placements=spare,
         cluster=blank(Cluster, 1),

@@ -72,7 +72,7 @@ def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
         see_closings(state.nodes, state.closings, state.pool[0].now)
         for k in range(len(batch)):
             if _leaves(batch[k]) and _is_live(state, batch[k]):
-                state.needs[batch[k].job].leaves = 1
+                state.evictions[batch[k].job].leaves = 1
         _count_users(state, batch)
     while at[0] < len(batch):
         line = batch[at[0]]
@@ -102,7 +102,7 @@ def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
         else:
             verdict = UNKNOWN
         if verdict != DONE and _leaves(line) and _is_live(state, line):
-            state.needs[line.job].leaves = 0
+            state.evictions[line.job].leaves = 0
         for k in range(at[0], last):
             batch[k].verdict = verdict
         at[0] = last
@@ -140,7 +140,8 @@ def _preempt(state: NodesState, line: Instruction) -> int:
     if not _is_live(state, line):
         return NO_SUCH_JOB
     need = state.needs[line.job]
-    if need.holder < 0 or need.vacate_at < math.inf or need.bound >= 0:
+    eviction = state.evictions[line.job]
+    if need.holder < 0 or eviction.vacate_at < math.inf or need.bound >= 0:
         return DOES_NOT_RUN
     tell_to_leave(state, line.job, -1)
     return DONE
@@ -192,8 +193,9 @@ def _place(state: NodesState, batch: Records[Instruction], first: int, last: int
     if not _is_live(state, line):
         return NO_SUCH_JOB
     need = state.needs[slot]
+    eviction = state.evictions[slot]
     if line.what == MIGRATE:
-        if need.holder < 0 or need.vacate_at < math.inf or need.bound >= 0:
+        if need.holder < 0 or eviction.vacate_at < math.inf or need.bound >= 0:
             return DOES_NOT_RUN
     elif need.holder >= 0 or need.bound >= 0 or need.reservation >= 0:
         return DOES_NOT_WAIT
@@ -238,13 +240,13 @@ def _place(state: NodesState, batch: Records[Instruction], first: int, last: int
     note_places(state, line.what, slot, need.bound, line.value)
     if line.what == BIND:
         state.cluster[0].nominated += 1
-        if need.awaited == 0:
+        if eviction.awaited == 0:
             settle_binding(state, slot)
     elif line.value != 1.0:
         move_out(state, slot)
     else:
-        need.moves_when_free = 1
-        if need.awaited == 0:
+        eviction.moves_when_free = 1
+        if eviction.awaited == 0:
             settle_binding(state, slot)
     return DONE
 
@@ -258,11 +260,12 @@ def _will_have_room(state: NodesState, number: int, slot: int, tasks: int) -> bo
     while at >= 0:
         placement = state.placements[at]
         theirs = state.needs[placement.slot]
+        their_eviction = state.evictions[placement.slot]
         gpu -= placement.owed_gpu
         cpu -= placement.owed_cpu
         memory -= placement.owed_memory
         # A leaving job gives up only the placements that it holds, not those that it is bound to.
-        if theirs.leaves == 1 and theirs.holder >= 0 and holds(state, placement.slot, at):
+        if their_eviction.leaves == 1 and theirs.holder >= 0 and holds(state, placement.slot, at):
             held_gpu, held_cpu, held_memory = demand_on(state, theirs, number)
             gpu += placement.tasks * held_gpu
             cpu += placement.tasks * held_cpu
@@ -276,8 +279,9 @@ def _will_have_room(state: NodesState, number: int, slot: int, tasks: int) -> bo
 def _bind(state: NodesState, slot: int, count: int) -> None:
     """Bind a job to the nodes of state.plan[:count]: it takes their free resources, and claims the rest."""
     need = state.needs[slot]
-    need.claims = 1
-    need.awaited = 0
+    eviction = state.evictions[slot]
+    eviction.claims = 1
+    eviction.awaited = 0
     for at in range(count):
         choice = state.plan[at]
         node, machine = state.nodes[choice.node], state.machines[choice.node]
@@ -294,6 +298,6 @@ def _bind(state: NodesState, slot: int, count: int) -> None:
         placement.owed_memory = choice.tasks * needed_memory - memory
         placement.unready = int(machine.state != RUNNING)
         if is_owed(placement):
-            need.awaited += 1
+            eviction.awaited += 1
             machine.claims += 1
     state.cluster[0].changed += 1

@@ -125,7 +125,7 @@ def _plain(records: Records[Any]) -> NDArray[Any]:
     return as_array(records).view(np.ndarray)
 
 
-_NEED = ("holder", "bound", "placed", "vacate_at", "tasks", "gpu", "cpu", "memory", "demands", "contends")
+_NEED = ("holder", "bound", "placed", "tasks", "gpu", "cpu", "memory", "demands", "contends")
 _DELAYS = ("launch_s", "init_s", "stop_s")
 
 
@@ -133,6 +133,7 @@ def _jobs(
     state: NodesState, slots: NDArray[np.int64], now_s: float, kinds: Sequence[str]
 ) -> list[JobSnapshot]:
     jobs, needs, accounts = (_plain(each)[slots] for each in (state.jobs, state.needs, state.progress))
+    vacate_at = _plain(state.evictions)["vacate_at"][slots]
     stalled_until_s = accounts["since"] + accounts["stall"]
     worked_s = np.maximum(0.0, now_s - stalled_until_s) * accounts["rate"] * accounts["believed_per_work"]
     left_s = np.maximum(0.0, accounts["believed_left"] - worked_s)
@@ -145,6 +146,7 @@ def _jobs(
         jobs["size_s"] * jobs["max_units"],
         left_s,
         rates,
+        vacate_at,
         *(needs[name] for name in (*_NEED, *_DELAYS)),
     )
     placed_on = _plain(state.placements)
@@ -153,11 +155,11 @@ def _jobs(
     nowhere: tuple[Place, ...] = ()
     by_family: dict[int, tuple[ByFamily, tuple[float, ...]]] = {0: ((), ())}
     for values in zip(*(column.tolist() for column in columns), strict=True):
-        slot, row, seq, submit_s, work_s, left, rate, holder, bound, placed, vacate_at, *rest = values
+        slot, row, seq, submit_s, work_s, left, rate, leave_at, holder, bound, placed, *rest = values
         tasks, gpu, cpu, memory, first, launched, launch_s, init_s, stop_s = rest
         if first not in by_family:
             by_family[first] = _by_family(state, first)
-        leaves = vacate_at < math.inf
+        leaves = leave_at < math.inf
         if holder >= 0:
             phase = JobPhase.LEAVES if leaves else JobPhase.RUNS
         else:

@@ -24,9 +24,8 @@ def speed_of(state: NodesState, slot: int) -> float:
     if not has_workload and need.demands == 0:
         return 1.0
     if need.rented > 0:  # for the job alone
-        return (
-            1.0 if need.demands == 0 else state.demands[need.demands + state.offers[need.offer].family].speed
-        )
+        family = state.offers[state.rentings[slot].offer].family
+        return 1.0 if need.demands == 0 else state.demands[need.demands + family].speed
     slowest, at = math.inf, need.placed
     while at >= 0:
         placement = state.placements[at]
@@ -66,7 +65,8 @@ def re_rate(state: NodesState, node: int) -> None:
     while at >= 0:
         slot = state.placements[at].slot
         need, progress = state.needs[slot], state.progress[slot]
-        if need.holder >= 0 and need.vacate_at == math.inf:
+        eviction = state.evictions[slot]
+        if need.holder >= 0 and eviction.vacate_at == math.inf:
             speed = speed_of(state, slot)
             if speed != progress.rate:
                 if now > progress.since:

@@ -91,7 +91,7 @@ def expect_ends(copy: NodesState, expected: FloatTable) -> None:
             continue
         age_s = copy.jobs[slot].size_s - progress.believed_left
         progress.work_left = expected_left_s(expected, progress.row, max(0.0, age_s))
-        if copy.needs[slot].holder >= 0 and copy.needs[slot].vacate_at == math.inf:
+        if copy.needs[slot].holder >= 0 and copy.evictions[slot].vacate_at == math.inf:
             set_to_work(copy, slot, progress.rate, copy.pool[0].now)
             set_job_timer(copy, slot)
 
@@ -100,6 +100,7 @@ def expect_ends(copy: NodesState, expected: FloatTable) -> None:
 def _take_belief_for_truth(state: NodesState, copy: NodesState, slot: int) -> None:
     now = state.pool[0].now
     job, progress, need = copy.jobs[slot], copy.progress[slot], copy.needs[slot]
+    eviction = copy.evictions[slot]
     left = max(believed_left(state, slot, now), min(SMALLEST_BELIEF_S, state.jobs[slot].size_s))
     progress.work_left = left
     progress.believed_left = left
@@ -107,14 +108,15 @@ def _take_belief_for_truth(state: NodesState, copy: NodesState, slot: int) -> No
     progress.outrun_at = math.inf
     job.remaining_s = left
     if need.rented > 0:
+        renting = copy.rentings[slot]
         # Whether the machines will be lost, and whether the job ends before its speculative run does, is not known.
-        need.alarm_s = need.speculates_until_s
+        need.alarm_s = renting.speculates_until_s
         need.alarm = SPECULATED
-        need.whole_s = need.believed_s  # what it starts anew with
+        renting.whole_s = renting.believed_s  # what it starts anew with
     if need.holder >= 0:
         progress.attained = attained(state, slot, now)
         progress.stall -= min(progress.stall, now - progress.since)
         progress.since = now
-        if need.vacate_at == math.inf:
+        if eviction.vacate_at == math.inf:
             progress.finish_at = now + progress.stall + left / progress.rate
         set_job_timer(copy, slot)

@@ -66,10 +66,11 @@ def machine_of(owner: int) -> int:
 def set_job_timer(state: NodesState, slot: int) -> None:
     """Set the job's next due event, if any, and its believed end if it holds resources."""
     need, progress = state.needs[slot], state.progress[slot]
+    eviction = state.evictions[slot]
     if need.holder < 0:
         at_s, kind = math.inf, FINISH
-    elif need.vacate_at < progress.finish_at:
-        at_s, kind = need.vacate_at, VACATE
+    elif eviction.vacate_at < progress.finish_at:
+        at_s, kind = eviction.vacate_at, VACATE
     elif progress.outrun_at < progress.finish_at:
         at_s, kind = progress.outrun_at, OUTRUN
     else:

@@ -42,6 +42,7 @@ def submit(
     pool.free -= 1
     slot = state.free[pool.free]
     job, need = state.jobs[slot], state.needs[slot]
+    eviction = state.evictions[slot]
     pool.events += 1
     pool.active += 1
     job.seq = pool.submitted
@@ -50,35 +51,36 @@ def submit(
     open_account(state, slot, row, work, believed, believed_per_work)
     need.placed = -1
     need.bound = -1
-    need.awaited = 0
+    eviction.awaited = 0
     need.alarm_s = math.inf
     need.alarm = EXPIRED
     need.workload = -1
     need.launch_s = need.init_s = need.stop_s = 0.0
     need.contends = 0
-    need.leaves = 0
-    need.moves_when_free = 0
-    need.claims = 0
-    need.offer = -1
+    eviction.leaves = 0
+    eviction.moves_when_free = 0
+    eviction.claims = 0
     need.rented = 0
-    need.undecided = 0
-    need.lost = 0
-    need.requeued = 0
-    need.speculated = 0
     need.dedicated = 0
     need.fits_no_owned = 0
-    need.choice = AUTO
-    need.queued_s = pool.now
-    need.vacate_at = math.inf
-    need.preempted_s = math.nan
+    eviction.vacate_at = math.inf
+    eviction.preempted_s = math.nan
     need.reserved_s = math.inf
     need.reservation = -1
-    need.vacated_s = math.nan
-    need.preemptor = -1
+    eviction.vacated_s = math.nan
+    eviction.preemptor = -1
     need.holder = -1
     need.leaver = -1
     need.freed_seen = -1
     need.limit_s = 0.0
+    if len(state.rentings) > 0:
+        renting = state.rentings[slot]
+        renting.choice = AUTO
+        renting.queued_s = pool.now
+        renting.undecided = 0
+        renting.offer = -1
+        renting.speculated = 0
+        renting.lost = 0
     return slot
 
 
@@ -124,7 +126,7 @@ def finish(state: NodesState, slot: int) -> None:
     need = state.needs[slot]
     if need.demands > 0 and need.placed < 0:  # it ran on dedicated machines
         task_s = state.progress[slot].attained / state.jobs[slot].units * need.tasks
-        count_in(state, need, state.offers[need.offer].family, task_s)
+        count_in(state, need, state.offers[state.rentings[slot].offer].family, task_s)
     _leave_nodes(state, slot)
     pool.active -= 1
     state.free[pool.free] = slot
@@ -135,25 +137,27 @@ def finish(state: NodesState, slot: int) -> None:
 def tell_to_leave(state: NodesState, slot: int, preemptor: int) -> None:
     """The job stops working, and has left its nodes when its grace period is over."""
     now, need, progress = state.pool[0].now, state.needs[slot], state.progress[slot]
+    eviction = state.evictions[slot]
     _record_segments(state, slot)
     if now > progress.since:
         bring_up_to_date(state, slot, now)
         progress.since = now
     rest(state, slot)
     progress.preemptions += 1
-    need.preempted_s = now
-    need.vacate_at = now + need.grace_s
-    need.leaves = 1
-    need.preemptor = preemptor
+    eviction.preempted_s = now
+    eviction.vacate_at = now + need.grace_s
+    eviction.leaves = 1
+    eviction.preemptor = preemptor
     set_job_timer(state, slot)
     state.cluster[0].changed += 1
-    note(state, PREEMPT, slot, -1, need.tasks, need.vacate_at, preemptor)
+    note(state, PREEMPT, slot, -1, need.tasks, eviction.vacate_at, preemptor)
 
 
 @kernel
 def vacate(state: NodesState, slot: int) -> None:
     """The job has left its nodes: it waits again, once it is put into the queue."""
     pool, need, progress = state.pool[0], state.needs[slot], state.progress[slot]
+    eviction = state.evictions[slot]
     pool.events += 1
     _record_segments(state, slot)
     progress.attained = attained(state, slot, pool.now)
@@ -163,7 +167,7 @@ def vacate(state: NodesState, slot: int) -> None:
     if progress.attained == 0.0:
         progress.started_s = math.nan  # it was given its resources and lost them within one instant
     _leave_nodes(state, slot)
-    need.vacated_s = pool.now
+    eviction.vacated_s = pool.now
     need.freed_seen = -1
 
 
@@ -174,6 +178,7 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
     That share is owed; the rest is taken at once, so that no other job can have it.
     """
     need = state.needs[slot]
+    eviction = state.evictions[slot]
     for at in range(count):
         choice = state.plan[at]
         node, sketch = state.nodes[choice.node], state.sketch[choice.node]
@@ -188,7 +193,7 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
         node.free_cpu -= choice.tasks * cpu - placement.owed_cpu
         node.free_memory -= choice.tasks * memory - placement.owed_memory
         if placement.owed_gpu > 0 or placement.owed_cpu > 0 or placement.owed_memory > 0:
-            need.awaited += 1
+            eviction.awaited += 1
     need.alarm_s = math.inf  # it waits for these, however long
     set_job_timer(state, slot)
     state.cluster[0].nominated += 1
@@ -318,11 +323,12 @@ def _new_placement(state: NodesState, choice: Choice, follows: int) -> int:
 def begin(state: NodesState, slot: int) -> None:
     """A job that has its placements, or is bound to some on which there is room now, starts to work."""
     pool, progress, need, job = state.pool[0], state.progress[slot], state.needs[slot], state.jobs[slot]
+    eviction = state.evictions[slot]
     now = pool.now
     if need.bound >= 0:
         need.placed = need.bound
         need.bound = -1
-        need.claims = 0
+        eviction.claims = 0
     if math.isnan(progress.started_s):
         progress.started_s = now
     progress.stall = restart_s(state, slot) + need.launch_s + need.init_s
@@ -332,7 +338,7 @@ def begin(state: NodesState, slot: int) -> None:
         count_running(state, slot, 1)
     job.units = float(job.max_units)
     add_holder(state, slot)
-    if not math.isnan(need.vacated_s):
+    if not math.isnan(eviction.vacated_s):
         _record_absence(state, slot)
     need.alarm_s = math.inf
     need.contends = 1
@@ -364,12 +370,13 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     A preemptor that is owed nothing any more starts at once.
     """
     pool, cluster, need = state.pool[0], state.cluster[0], state.needs[slot]
+    eviction = state.evictions[slot]
     # A job that began at this instant was planned to hold its nodes beyond it, however short (`profile.make_plan`).
     if believed_end(state, slot) > pool.now or state.progress[slot].since == pool.now:
         cluster.must_replan = 1
     contended = need.contends == 1 and len(state.interference) > 0
     need.contends = 0
-    need.leaves = 0
+    eviction.leaves = 0
     at = need.placed
     if cluster.observed == 1 and at >= 0:
         count_running(state, slot, -1)
@@ -379,8 +386,8 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
         give_on(state, state.nodes[number], number, need, placement.tasks)
         count_held(state, need, number, placement.tasks, pool.now - need.began_s)
         state.machines[number].task_s += placement.tasks * (pool.now - need.began_s)
-        if need.preemptor >= 0:
-            _pay(state, need.preemptor, number, need, placement.tasks)
+        if eviction.preemptor >= 0:
+            _pay(state, eviction.preemptor, number, need, placement.tasks)
         note_vacated(state, number)
         at = drop_placement(state, at)
         pay_claims(state, number)
@@ -390,16 +397,16 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     state.jobs[slot].units = 0.0
     drop_holder(state, slot)
     cluster.changed += 1
-    preemptor = need.preemptor
-    need.preemptor = -1
-    need.vacate_at = math.inf
-    if preemptor >= 0 and state.needs[preemptor].awaited == 0:
+    preemptor = eviction.preemptor
+    eviction.preemptor = -1
+    eviction.vacate_at = math.inf
+    if preemptor >= 0 and state.evictions[preemptor].awaited == 0:
         cluster.nominated -= 1
         begin(state, preemptor)
         # Victims whose room it does not need after all make room for no particular job.
         for at in range(pool.holders):
-            if state.needs[state.holders[at]].preemptor == preemptor:
-                state.needs[state.holders[at]].preemptor = -1
+            if state.evictions[state.holders[at]].preemptor == preemptor:
+                state.evictions[state.holders[at]].preemptor = -1
 
 
 @kernel
@@ -421,7 +428,7 @@ def _pay(state: NodesState, preemptor: int, number: int, victim: Need, tasks: in
             node.free_cpu -= cpu
             node.free_memory -= memory
             if was_owed and not is_owed(placement):
-                state.needs[preemptor].awaited -= 1
+                state.evictions[preemptor].awaited -= 1
         at = placement.follows
 
 
@@ -440,8 +447,8 @@ def pay_claims(state: NodesState, number: int) -> None:
     while at >= 0:
         placement = state.placements[at]
         before, slot = placement.before, placement.slot
-        need = state.needs[slot]
-        if need.claims == 1 and is_owed(placement):
+        eviction = state.evictions[slot]
+        if eviction.claims == 1 and is_owed(placement):
             gpu = min(placement.owed_gpu, node.free_gpu)
             cpu = min(placement.owed_cpu, node.free_cpu)
             memory = min(placement.owed_memory, node.free_memory)
@@ -454,9 +461,9 @@ def pay_claims(state: NodesState, number: int) -> None:
             if machine.up_s <= state.pool[0].now:
                 placement.unready = 0
             if not is_owed(placement):
-                need.awaited -= 1
+                eviction.awaited -= 1
                 machine.claims -= 1
-                if need.awaited == 0:
+                if eviction.awaited == 0:
                     settle_binding(state, slot)
         at = before
 
@@ -465,11 +472,12 @@ def pay_claims(state: NodesState, number: int) -> None:
 def settle_binding(state: NodesState, slot: int) -> None:
     """A job has room on all nodes that it is bound to: it begins there, or gets the signal to leave its old nodes."""
     need = state.needs[slot]
+    eviction = state.evictions[slot]
     if need.holder < 0:
         state.cluster[0].nominated -= 1
         begin(state, slot)
-    elif need.moves_when_free == 1:
-        need.moves_when_free = 0
+    elif eviction.moves_when_free == 1:
+        eviction.moves_when_free = 0
         move_out(state, slot)
 
 
@@ -488,9 +496,10 @@ def move_out(state: NodesState, slot: int) -> None:
 def _record_segments(state: NodesState, slot: int) -> None:
     """Note that the job's present stay, or its grace period, ends now, if segments are recorded and it lasted."""
     pool, need = state.pool[0], state.needs[slot]
+    eviction = state.evictions[slot]
     since_s = need.began_s  # `progress.since` moves with every change of its speed
-    if need.preempted_s > since_s:
-        since_s = need.preempted_s
+    if eviction.preempted_s > since_s:
+        since_s = eviction.preempted_s
     if len(state.segments) == 0 or pool.now <= since_s:
         return
     at = need.placed
@@ -508,12 +517,12 @@ def _record_segments(state: NodesState, slot: int) -> None:
 @kernel
 def _record_absence(state: NodesState, slot: int) -> None:
     """Note how long a job that was preempted has been away, if absences are recorded."""
-    need, cluster = state.needs[slot], state.cluster[0]
+    eviction, cluster = state.evictions[slot], state.cluster[0]
     if len(state.absences) > 0:
         absence = state.absences[cluster.absences]
         absence.row = state.progress[slot].row
-        absence.preempted_s = need.preempted_s
-        absence.vacated_s = need.vacated_s
+        absence.preempted_s = eviction.preempted_s
+        absence.vacated_s = eviction.vacated_s
         absence.resumed_s = state.pool[0].now
         cluster.absences += 1
-    need.vacated_s = math.nan
+    eviction.vacated_s = math.nan

@@ -37,7 +37,7 @@ def count_waiting(state: NodesState, slot: int, sign: int) -> None:
     cluster, need = state.cluster[0], state.needs[slot]
     cluster.observed_waiting += sign
     cluster.waiting_cpu += sign * need.tasks * need.cpu
-    cluster.waiting_since_s += sign * need.queued_s
+    cluster.waiting_since_s += sign * state.rentings[slot].queued_s
     if cluster.observed_waiting == 0:
         cluster.waiting_since_s = 0.0  # rid of what rounding has left
 

@@ -61,11 +61,12 @@ class Ledger:
     def _alone_s(self, now_s: float) -> float:
         """Paid machine time until now of machines rented for one job alone, s."""
         needs = as_array(self._run.state.needs)
-        alone = needs[(needs["holder"] >= 0) & (needs["rented"] > 0)]
+        slots = np.flatnonzero((needs["holder"] >= 0) & (needs["rented"] > 0))
+        alone, renting = needs[slots], as_array(self._run.state.rentings)[slots]
         rented = {
-            "offer": alone["offer"],
+            "offer": renting["offer"],
             "requested_s": alone["began_s"],
-            "booted_s": alone["began_s"] + alone["boot_s"],
+            "booted_s": alone["began_s"] + renting["boot_s"],
         }
         return float((self._charged_s(rented, now_s) * alone["rented"]).sum())
 

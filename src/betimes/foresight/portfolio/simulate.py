@@ -241,9 +241,10 @@ def _charge_present(copy: NodesState, score: Played) -> None:
         slot = copy.holders[at]
         need = copy.needs[slot]
         if need.rented > 0:  # its run ends as it would under any of the policies
-            terms = copy.offers[need.offer]
-            since_s = need.began_s if terms.from_request == 1 else need.began_s + need.boot_s
-            until_s = min(copy.progress[slot].finish_at, need.speculates_until_s)
+            renting = copy.rentings[slot]
+            terms = copy.offers[renting.offer]
+            since_s = need.began_s if terms.from_request == 1 else need.began_s + renting.boot_s
+            until_s = min(copy.progress[slot].finish_at, renting.speculates_until_s)
             _charge(terms, since_s, max(since_s, until_s + terms.release_s), need.rented, score)
 
 

@@ -42,13 +42,14 @@ def play_until_started(
     copy_into(state, copy, believing)
     copy.cluster[0].select_s = math.inf
     need, progress = copy.needs[slot], copy.progress[slot]
-    need.undecided = 0
+    renting = copy.rentings[slot]
+    renting.undecided = 0
     need.alarm_s = math.inf  # no deadline of the wait
     set_job_timer(copy, slot)
     started_s[0] = math.inf
     while progress.served_by >= 0 and need.holder < 0:
         copy.pool[0].budget = INSTANTS
-        status = loop.advance(copy, rules, aside, nothing, nothing[0], need.until_s)
+        status = loop.advance(copy, rules, aside, nothing, nothing[0], renting.until_s)
         if status == DONE and need.holder < 0 and progress.served_by >= 0:
             return DONE
         if status != DONE and status != PAUSED:
@@ -86,11 +87,11 @@ def play_waits(run: NodesSimulation) -> None:
             room.clear()
             if copy is not None:
                 return  # the columns of the run have grown, and it is copied anew
-        need = state.needs[slot]
-        need.undecided = 0
+        renting = state.rentings[slot]
+        renting.undecided = 0
         if len(run.trace.features):
-            state.features[slot, PREDICTED_S] = started_s[0] - need.queued_s
-        if started_s[0] <= need.until_s:
+            state.features[slot, PREDICTED_S] = started_s[0] - renting.queued_s
+        if started_s[0] <= renting.until_s:
             put_off(state, slot)
 
     run.foresee_wait = decide
@@ -100,5 +101,5 @@ def play_waits(run: NodesSimulation) -> None:
 @kernel
 def put_off(state: NodesState, slot: int) -> None:
     """Let the job wait as long as it may."""
-    state.needs[slot].alarm_s = state.needs[slot].until_s
+    state.needs[slot].alarm_s = state.rentings[slot].until_s
     set_job_timer(state, slot)

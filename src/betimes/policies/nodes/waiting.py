@@ -114,7 +114,7 @@ def _short_or(
     core_time: float,
 ) -> float:
     """`until_s` for a long job; now for a short or untried one, or minus infinity if it must not use owned machines."""
-    if view.needs[slot].speculated == 1:
+    if view.rentings[slot].speculated == 1:
         return until_s
     if lengths != SPECULATE:
         length_s = view.progress[slot].work_left if lengths == ORACLE else view.jobs[slot].size_s

@@ -72,14 +72,15 @@ def _record(columns: Any, slot: int) -> dict[str, Any]:
 def waiting_account(state: NodesState, slot: int, account: Account) -> Account:
     """The account with a waiting policy's fields of the job in a slot."""
     need = state.needs[slot]
+    renting = state.rentings[slot]
     is_decided = (
-        need.undecided == 0
+        renting.undecided == 0
     )  # else a play-out finds the deadline, now or in the engine that takes over
     waits = need.holder < 0 and need.alarm == EXPIRED and need.alarm_s < math.inf and is_decided
     return replace(
         account,
         waits_until_s=float(need.alarm_s) if waits else None,
-        speculated=bool(need.speculated),
+        speculated=bool(renting.speculated),
     )
 
 
@@ -90,7 +91,7 @@ def waits_until_s(state: NodesState) -> dict[int, float]:
         (needs["holder"] < 0)
         & (needs["alarm"] == EXPIRED)
         & (needs["alarm_s"] < math.inf)
-        & (needs["undecided"] == 0)
+        & (as_array(state.rentings)["undecided"] == 0)
     )
     return dict(zip(slots.tolist(), needs["alarm_s"][slots].tolist(), strict=True))
 

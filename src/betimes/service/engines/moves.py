@@ -65,6 +65,7 @@ def _moves(slot: int, decided: set[int], jobs: JobsOnNodes) -> Iterator[Move]:
     """The moves that carry out these decisions about a job."""
     state, job = jobs.driver.state, jobs.job_of[slot]
     need = state.needs[slot]
+    eviction = state.evictions[slot]
     holds = need.holder >= 0
     if RELEASE in decided:
         yield StopSpeculating(job)
@@ -87,19 +88,20 @@ def _moves(slot: int, decided: set[int], jobs: JobsOnNodes) -> Iterator[Move]:
             jobs.promised[job] = start_s, places
     if MIGRATE in decided and holds and need.bound >= 0:
         expected = None if jobs.rounds is None else jobs.rounds.expected.get(slot)
-        yield Migrate(job, jobs.places(job, int(need.bound)), bool(need.moves_when_free == 1), expected)
-    if PREEMPT in decided and holds and need.vacate_at < math.inf:
-        yield Preempt(job, float(need.vacate_at), jobs.job_of.get(int(need.preemptor)))
+        yield Migrate(job, jobs.places(job, int(need.bound)), bool(eviction.moves_when_free == 1), expected)
+    if PREEMPT in decided and holds and eviction.vacate_at < math.inf:
+        yield Preempt(job, float(eviction.vacate_at), jobs.job_of.get(int(eviction.preemptor)))
 
 
 def _rented(job: int, slot: int, jobs: JobsOnNodes) -> Rent:
     need, tasks = jobs.driver.state.needs[slot], jobs.tasks_of[job]
-    machine = rooms_of(jobs.offered)[need.offer]
+    renting = jobs.driver.state.rentings[slot]
+    machine = rooms_of(jobs.offered)[renting.offer]
     found = units_on(tasks, jobs.asked[job].unit, machine, int(need.rented))
     if found is None:
         raise BetimesError(f"internal: {need.rented} machines are rented for job {job}, and do not hold it")
     units, each = found
-    return Rent(job, int(need.offer), units, each, float(need.alarm_s))
+    return Rent(job, int(renting.offer), units, each, float(need.alarm_s))
 
 
 def _owed(state: NodesState, at: int) -> tuple[tuple[int, int, int], ...]:

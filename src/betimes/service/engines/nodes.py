@@ -169,6 +169,7 @@ class LiveNodes:
             log=FIRST_LOG,
             quota=UNLIMITED if quota is None else quota,
             observed=rules.observes,
+            rents_alone=own.rents_alone(values) or len(offers) > 0,  # or a job comes with its machines
             largest=np.array(self.jobs.largest),
         )
         state = self._new_state(
@@ -458,16 +459,17 @@ class LiveNodes:
         if account.resizes > 0:
             self.jobs.resizes_of[carried.wanted.job] = account.resizes
         give_account(self.state, slot, account, carried.units > 0 or carried.alone is not None)
-        if account.speculated:
-            self.state.needs[slot].speculated = 1
+        if account.speculated and len(self.state.rentings) > 0:
+            self.state.rentings[slot].speculated = 1
         if carried.alone is not None:
             alone, need = carried.alone, self.state.needs[slot]
-            need.offer, need.rented, need.began_s = alone.offer, alone.count, alone.began_s
+            renting = self.state.rentings[slot]
+            renting.offer, need.rented, need.began_s = alone.offer, alone.count, alone.began_s
             entries.resume_alone(self.state, slot, alone.speculates_until_s)
             if not alone.are_up:
                 self.jobs.booting.add(carried.wanted.job)
         elif carried.units:
-            self.state.needs[slot].vacate_at = carried.leave_by_s
+            self.state.evictions[slot].vacate_at = carried.leave_by_s
             count = self.jobs.plan(tasks, carried.places)
             entries.hold(self.state, slot, count)
         elif carried.owed and self.rounds is None and are_of(tasks, carried.bound):
@@ -479,9 +481,10 @@ class LiveNodes:
             self.jobs.wait(slot)
             if carried.keeps_wait and account.waits_until_s is not None and self.rules.waits:
                 entries.wait_until(self.state, slot, max(now_s, account.waits_until_s))
-                self.state.needs[slot].undecided = 0
-            if self.selects_every_s is not None:  # other members may set the wait from then
-                self.state.needs[slot].queued_s = account.since_s
+                self.state.rentings[slot].undecided = 0
+            if self.selects_every_s is not None and len(self.state.rentings) > 0:
+                # Another member may set the wait from then on.
+                self.state.rentings[slot].queued_s = account.since_s
         self.state.cluster[0].logged = 0  # nothing of this was decided now
 
     def settle(self, carried: Sequence[Restored]) -> None:
@@ -518,8 +521,8 @@ class LiveNodes:
 
     def _be_patient(self, now_s: float, gone: set[int]) -> None:
         """A job keeps its nodes until the executor reports its exit, however long ago its grace period ended."""
-        needs = as_array(self.state.needs)
-        late = np.flatnonzero((needs["vacate_at"] <= now_s) & (needs["holder"] >= 0))
+        vacate_at, holder = as_array(self.state.evictions)["vacate_at"], as_array(self.state.needs)["holder"]
+        late = np.flatnonzero((vacate_at <= now_s) & (holder >= 0))
         for slot in late.tolist():
             if slot in self.job_of and slot not in gone:
                 entries.expect_leaving(self.state, slot, now_s + PATIENCE_S)
@@ -593,14 +596,14 @@ class LiveNodes:
     def _foresee_wait(self, driver: Driver) -> None:
         """Let a job begin to wait, unless a play-out shows that the wait would be in vain."""
         slot, slots = int(driver.state.pool[0].offender), len(driver.state.free)
-        need = driver.state.needs[slot]
-        need.undecided = 0
+        renting = driver.state.rentings[slot]
+        renting.undecided = 0
         ahead = driver.copy(new_trace(slots, 1), np.array([slots], dtype=np.int64), {})
         ahead.rules = driver.rules.replaced(plays=False)
-        entries.wait_until(ahead.state, slot, need.until_s)
-        ahead.advance(need.until_s)
-        if ahead.state.needs[slot].offer < 0:
-            entries.wait_until(driver.state, slot, need.until_s)
+        entries.wait_until(ahead.state, slot, renting.until_s)
+        ahead.advance(renting.until_s)
+        if ahead.state.rentings[slot].offer < 0:
+            entries.wait_until(driver.state, slot, renting.until_s)
 
     def _round(self) -> Decisions:
         """Read the log: the decisions since the last read."""

@@ -302,7 +302,7 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
         if state.needs[slot].bound < 0:
             return wait(state, rules, slot)
         state.cluster[0].nominated += 1
-        if state.needs[slot].awaited == 0:
+        if state.evictions[slot].awaited == 0:
             settle_binding(state, slot)
     return DONE
 
@@ -384,8 +384,10 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     need.level = 2 * arrival.priority + arrival.trial
     need.grace_s = arrival.grace_s
     need.workload = arrival.workload
-    need.choice = arrival.choice
-    need.speculated = arrival.speculated
+    if len(state.rentings) > 0:
+        renting = state.rentings[slot]
+        renting.choice = arrival.choice
+        renting.speculated = arrival.speculated
     need.launch_s = arrival.launch_s
     need.init_s = arrival.init_s
     need.stop_s = arrival.stop_s
@@ -516,7 +518,7 @@ def _note(state: NodesState, slot: int, trace: Trace, learns: bool) -> None:
         outcome.units_s = progress.attained
         outcome.stalled_s = progress.stalled_s
         outcome.preemptions = progress.preemptions
-        outcome.offer = state.needs[slot].offer
+        outcome.offer = state.rentings[slot].offer if len(state.rentings) > 0 else -1
         if len(trace.features) > 0:
             for at in range(FEATURE_COLUMNS):
                 trace.features[trace.finished[0] - 1, at] = state.features[slot, at]

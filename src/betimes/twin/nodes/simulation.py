@@ -161,6 +161,7 @@ class NodesSimulation:
             offers=terms_of(cluster, bits) if rents else None,
             fates=fates_of(cluster, most) if rents else 0,
             leases=RECORDS if rents else 0,
+            rents_alone=own.rents_alone(values),
             log=RECORDS if options.timeline else 0,
             quota=UNLIMITED if cluster.quota is None else cluster.quota,
             observed=rules.observes,

@@ -40,7 +40,7 @@ def offer_for(state: NodesState, slot: int, at_once: bool) -> int:
         most = min(terms.capacity, state.cluster[0].quota)
         if at_once:
             most = min(terms.capacity - terms.rented, state.cluster[0].quota - state.cluster[0].rented)
-        if count == 0 or count > most or (terms.spot == 1 and state.needs[slot].lost >= MOST_LOST):
+        if count == 0 or count > most or (terms.spot == 1 and state.rentings[slot].lost >= MOST_LOST):
             continue
         if count == 1 and (best < 0 or terms.usd_per_h < state.offers[best].usd_per_h):
             best = number
@@ -56,20 +56,21 @@ def decide_wait(state: NodesState, rules: NodesRules, slot: int) -> int:
     The caller puts the job into the queue, unless it must not use owned machines (`dedicated`).
     """
     now, need = state.pool[0].now, state.needs[slot]
-    until_s = rules.wait(view_of(state), need.queued_s, slot)
+    renting = state.rentings[slot]
+    until_s = rules.wait(view_of(state), renting.queued_s, slot)
     if math.isnan(until_s):
         state.pool[0].offender = slot
         return REFUSED + BAD_WAIT
-    if need.choice == NOW:
+    if renting.choice == NOW:
         until_s = now
-    if need.choice == NEVER or offer_for(state, slot, False) == NO_OFFER:
+    if renting.choice == NEVER or offer_for(state, slot, False) == NO_OFFER:
         until_s = math.inf  # nothing may be rented, or no offer holds the job
     elif need.fits_no_owned == 1:
         until_s = -math.inf  # it would wait in vain
     need.dedicated = int(until_s == -math.inf)
-    need.until_s = until_s
-    need.undecided = int((rules.learned or rules.plays) and now < until_s < math.inf)
-    wait_until(state, slot, now if need.undecided == 1 else max(until_s, now))
+    renting.until_s = until_s
+    renting.undecided = int((rules.learned or rules.plays) and now < until_s < math.inf)
+    wait_until(state, slot, now if renting.undecided == 1 else max(until_s, now))
     return DONE
 
 
@@ -128,19 +129,20 @@ def rent_alone(state: NodesState, slot: int, offer: int, speculate_s: float) -> 
     `BOOTED`, a machine that has failed to; `RECLAIMED`; `SPECULATED`.
     """
     need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
-    need.offer = offer
+    renting = state.rentings[slot]
+    renting.offer = offer
     terms = state.offers[offer]
     need.rented = machines_for(state, slot, offer)
-    need.whole_s = progress.work_left
-    need.believed_s = progress.believed_left
-    need.serial = terms.asked
-    need.boot_s = terms.boot_s
+    renting.whole_s = progress.work_left
+    renting.believed_s = progress.believed_left
+    renting.serial = terms.asked
+    renting.boot_s = terms.boot_s
     fails, age_s = False, math.inf
     if terms.drawn == 1:
         width = len(state.fates) // len(state.offers)
         for serial in range(terms.asked, terms.asked + need.rented):
             fate = state.fates[offer * width + serial % width]
-            need.boot_s = fate.boot_s  # the same for all of the job's machines (`twin.nodes.renting`)
+            renting.boot_s = fate.boot_s  # the same for all of the job's machines (`twin.nodes.renting`)
             fails = fails or fate.fails == 1
             age_s = min(age_s, fate.age_s)
     terms.asked += need.rented
@@ -150,18 +152,18 @@ def rent_alone(state: NodesState, slot: int, offer: int, speculate_s: float) -> 
     begin(state, slot)
     need.contends = 1  # it has no neighbours
     need.alarm_s = math.inf
-    delay_s = need.boot_s + terms.setup_s
+    delay_s = renting.boot_s + terms.setup_s
     if delay_s > 0.0:
         progress.started_s += delay_s
         progress.stall += delay_s
         progress.finish_at += delay_s
         progress.outrun_at += delay_s
-    need.speculates_until_s = now + delay_s + speculate_s
-    if need.speculates_until_s < progress.finish_at:
-        need.alarm_s = need.speculates_until_s
+    renting.speculates_until_s = now + delay_s + speculate_s
+    if renting.speculates_until_s < progress.finish_at:
+        need.alarm_s = renting.speculates_until_s
         need.alarm = SPECULATED
-    lost_s = now + need.boot_s if fails else now + delay_s + age_s + terms.notice_s
-    if lost_s < min(progress.finish_at, need.speculates_until_s):
+    lost_s = now + renting.boot_s if fails else now + delay_s + age_s + terms.notice_s
+    if lost_s < min(progress.finish_at, renting.speculates_until_s):
         need.alarm_s = lost_s
         need.alarm = BOOTED if fails else RECLAIMED
     set_job_timer(state, slot)
@@ -171,28 +173,29 @@ def rent_alone(state: NodesState, slot: int, offer: int, speculate_s: float) -> 
 def end_alone(state: NodesState, slot: int, cause: int) -> None:
     """The job's dedicated machines go, now."""
     need, cluster, now = state.needs[slot], state.cluster[0], state.pool[0].now
-    terms = state.offers[need.offer]
+    renting = state.rentings[slot]
+    terms = state.offers[renting.offer]
     if len(state.leases) > 0:
         lease = state.leases[cluster.leases]
         cluster.leases += 1
-        lease.offer = need.offer
+        lease.offer = renting.offer
         lease.count = need.rented
-        lease.serial = need.serial
+        lease.serial = renting.serial
         lease.node = -1
         lease.generation = 0
         lease.job = state.progress[slot].row
         lease.requested_s = need.began_s
         lease.booted_s = lease.up_s = math.inf
         if cause != FAILED:
-            lease.booted_s = need.began_s + need.boot_s
-            lease.up_s = need.began_s + need.boot_s + terms.setup_s
+            lease.booted_s = need.began_s + renting.boot_s
+            lease.up_s = need.began_s + renting.boot_s + terms.setup_s
         lease.ended_s = now if cause == FAILED or cause == TAKEN_AWAY else now + terms.release_s
         lease.idle_s = 0.0
         lease.task_s = (now - need.began_s) * need.tasks / need.rented
         lease.cause = cause
     terms.rented -= need.rented
     cluster.rented -= need.rented
-    note(state, RELEASE, slot, -1, need.tasks, float(need.offer), -1)
+    note(state, RELEASE, slot, -1, need.tasks, float(renting.offer), -1)
     need.rented = 0
 
 
@@ -204,10 +207,12 @@ def stop_alone(state: NodesState, slot: int, cause: int) -> None:
     The job is not in the queue afterwards.
     """
     need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
+    eviction = state.evictions[slot]
+    renting = state.rentings[slot]
     end_alone(state, slot, cause)
     vacate(state, slot)
-    progress.work_left = need.whole_s
-    progress.believed_left = need.believed_s
+    progress.work_left = renting.whole_s
+    progress.believed_left = renting.believed_s
     progress.rate = 0.0
     progress.stall = 0.0
     progress.attained = 0.0
@@ -215,13 +220,12 @@ def stop_alone(state: NodesState, slot: int, cause: int) -> None:
     progress.outrun_at = math.inf
     progress.started_s = math.nan
     state.jobs[slot].attained = 0.0
-    state.jobs[slot].remaining_s = need.believed_s
-    need.vacated_s = math.nan
-    need.offer = -1
-    need.lost += int(cause == TAKEN_AWAY)
-    need.speculated = max(need.speculated, int(cause == RELEASED))
-    need.queued_s = now
-    need.requeued = 1
+    state.jobs[slot].remaining_s = renting.believed_s
+    eviction.vacated_s = math.nan
+    renting.offer = -1
+    renting.lost += int(cause == TAKEN_AWAY)
+    renting.speculated = max(renting.speculated, int(cause == RELEASED))
+    renting.queued_s = now
     need.alarm_s = math.inf
     need.alarm = EXPIRED
 
@@ -233,18 +237,19 @@ def resume_alone(state: NodesState, slot: int, speculates_until_s: float) -> Non
     Its account is true. speculates_until_s: infinity if its run is not speculative.
     """
     need, job = state.needs[slot], state.jobs[slot]
-    terms = state.offers[need.offer]
-    need.serial = terms.asked
+    renting = state.rentings[slot]
+    terms = state.offers[renting.offer]
+    renting.serial = terms.asked
     terms.asked += need.rented
     terms.rented += need.rented
     state.cluster[0].rented += need.rented
-    need.whole_s = state.progress[slot].work_left
-    need.believed_s = job.size_s
+    renting.whole_s = state.progress[slot].work_left
+    renting.believed_s = job.size_s
     job.units = float(job.max_units)
     add_holder(state, slot)
     set_to_work(state, slot, speed_of(state, slot), state.progress[slot].since)
-    need.boot_s = terms.boot_s
-    need.alarm_s = need.speculates_until_s = speculates_until_s
+    renting.boot_s = terms.boot_s
+    need.alarm_s = renting.speculates_until_s = speculates_until_s
     need.alarm = SPECULATED
     need.contends = 1
     set_job_timer(state, slot)
@@ -255,10 +260,11 @@ def resume_alone(state: NodesState, slot: int, speculates_until_s: float) -> Non
 def start_alone(state: NodesState, slot: int, speculate_s: float) -> None:
     """The job's dedicated machines are up now, earlier or later than expected: it works from now on."""
     need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
+    renting = state.rentings[slot]
     progress.stall = max(0.0, now - progress.since)
     set_to_work(state, slot, progress.rate, progress.since)
-    if need.speculates_until_s < math.inf:
-        need.alarm_s = need.speculates_until_s = now + speculate_s
+    if renting.speculates_until_s < math.inf:
+        need.alarm_s = renting.speculates_until_s = now + speculate_s
     set_job_timer(state, slot)
     state.cluster[0].changed += 1
 
@@ -276,5 +282,6 @@ def wait_until(state: NodesState, slot: int, until_s: float) -> None:
 def speculate_until(state: NodesState, slot: int, until_s: float) -> None:
     """Let a speculative run go on until `until_s`."""
     need = state.needs[slot]
-    need.alarm_s = need.speculates_until_s = until_s
+    renting = state.rentings[slot]
+    need.alarm_s = renting.speculates_until_s = until_s
     set_job_timer(state, slot)

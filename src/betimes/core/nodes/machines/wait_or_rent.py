@@ -26,7 +26,8 @@ def begin_to_wait(state: NodesState, rules: NodesRules, slot: int) -> int:
     if rules.requeues_last:
         state.jobs[slot].key = state.pool[0].now
     need = state.needs[slot]
-    need.queued_s = state.pool[0].now
+    renting = state.rentings[slot]
+    renting.queued_s = state.pool[0].now
     status = decide_wait(state, rules, slot)
     if status != DONE:
         return status
@@ -45,14 +46,15 @@ def stop_waiting(state: NodesState, rules: NodesRules, slot: int) -> int:
     that run may be over by now.
     """
     need, pool = state.needs[slot], state.pool[0]
+    renting = state.rentings[slot]
     now = pool.now
-    if need.undecided == 1:
+    if renting.undecided == 1:
         if rules.plays:
             pool.offender = slot
             return FORESEE
-        need.undecided = 0  # without a model either, a play-out in a play-out lets it wait
-        if not (rules.learned and predict(state, rules, slot) > need.until_s - need.queued_s):
-            need.alarm_s = need.until_s
+        renting.undecided = 0  # without a model either, a play-out in a play-out lets it wait
+        if not (rules.learned and predict(state, rules, slot) > renting.until_s - renting.queued_s):
+            need.alarm_s = renting.until_s
             set_job_timer(state, slot)
             return DONE
     offer = offer_for(state, slot, True)
@@ -68,12 +70,12 @@ def stop_waiting(state: NodesState, rules: NodesRules, slot: int) -> int:
     need.alarm_s = math.inf
     set_job_timer(state, slot)
     state.cluster[0].changed += 1
-    if rules.foresees and now > need.queued_s:
-        pool.now = need.queued_s
+    if rules.foresees and now > renting.queued_s:
+        pool.now = renting.queued_s
         rent_alone(state, slot, offer, math.inf)
         pool.now = now
         return RAN_ALONE
-    speculates = need.speculated == 0 and need.fits_no_owned == 0 and need.choice != NOW
+    speculates = renting.speculated == 0 and need.fits_no_owned == 0 and renting.choice != NOW
     units = float(state.jobs[slot].max_units) if rules.by_core_time else 1.0
     rent_alone(state, slot, offer, rules.speculate_s / units if speculates else math.inf)
     return DONE

@@ -125,9 +125,10 @@ def _those_below(state: NodesState, slot: int) -> int:
     for at in range(state.pool[0].holders):
         other = state.holders[at]
         need, mask = state.needs[other], whole
+        eviction = state.evictions[other]
         if len(state.users) > 0 and state.progress[other].user != state.progress[slot].user:
             mask = 1
-        if level_of(need, mask) < level_of(state.needs[slot], mask) and need.vacate_at == math.inf:
+        if level_of(need, mask) < level_of(state.needs[slot], mask) and eviction.vacate_at == math.inf:
             if labels != 0 and not _is_where_taken(state, other, slot):
                 continue
             state.chosen[count] = other
