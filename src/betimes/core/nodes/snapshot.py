@@ -58,6 +58,9 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
         if state.progress[slot].served_by >= 0:
             copy.jobs[slot] = state.jobs[slot]
             copy.needs[slot] = state.needs[slot]
+            copy.evictions[slot] = state.evictions[slot]
+            if len(state.rentings) > 0:
+                copy.rentings[slot] = state.rentings[slot]
             copy.progress[slot] = state.progress[slot]
             if cluster.observed == 1:
                 for at in range(FEATURE_COLUMNS):
