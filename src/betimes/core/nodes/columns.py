@@ -398,6 +398,7 @@ class NodesView(Struct):
     holders: Ints  # the slots of the jobs that hold nodes: holders[: pool[0].holders]
     progress: Records[Progress]  # (slots,)
     needs: Records[Need]  # (slots,)
+    evictions: Records[Eviction]  # (slots,)
     rentings: Records[Renting]  # (slots,) of length 0 unless machines are rented for one job alone
     demands: Records[TaskDemand]  # what tasks need by family (`demands.demand_on`)
     jobs: Records[Job]  # (slots,)
