@@ -25,11 +25,18 @@ class Instruction:
     what: int
     at_s: float
     job: int  # its slot, -1: of no job
+    seq: int  # the job's order of submission; another job may have its slot by now
     row: int  # in the log, of the job
     node: int  # -1: none
     generation: int  # of the node's machine
     tasks: int  # of the job on the node
-    offer: int  # -1: none
-    value: float  # of RESERVE its start, of PREEMPT the end of its grace period; else 0
-    other: int  # in the log the job that this one is preempted for, -1: none; else the order of submission of `job`
+    offer: int  # of the node's machine, or of those that are rented for the job alone; -1: none
+    count: int  # of machines that are rented for the job alone
+    # When a rented machine is up; until when one runs a job alone speculatively (infinity: to its end); of RESERVE its
+    # start, of PREEMPT the end of its grace period, of DOUBLE all believed work; of MIGRATE 1: it waits for room.
+    value: float
+    other: int  # the job that this one is preempted for, -1: none
+    owed_gpu: int  # to a job that is bound to the node: what others are still to give up there
+    owed_cpu: int
+    owed_memory: int
     verdict: int  # `instructions.DONE`, or why it cannot be carried out

@@ -233,7 +233,8 @@ class DecisionColumns(_Columns):
     `what` is start, preempt, migrate, bind, reserve, rent, release, open or close, or double: a job has outrun its
     belief. `row` is an index into the jobs (-1: of none), `node` a machine's number (-1: of none) and `generation` how
     many machines had that number before; `offer` -1: it is owned. `value` is until when or from when: of reserve its
-    start (infinity: it is taken back), of preempt when the job has left, of rent when the machine is up.
+    start (infinity: it is taken back), of preempt when the job has left, of rent when the machine is up; of rent for
+    one job alone, the end of its speculative run (infinity: it runs to its end). Of double it is all believed work, s.
     """
 
     at_s: Array

@@ -26,7 +26,7 @@ def play(engine: Engine, jobs: dict[int, VirtualJob], arrivals: list[tuple[float
 
     def heed(rounds: list[Decisions]) -> None:
         for one in rounds:
-            for move in one.moves:
+            for move in one.instructions:
                 if isinstance(move, Grant):
                     jobs[move.job].hold(move.units, one.at_s)
                     heapq.heappush(ends, (jobs[move.job].finish_at, move.job))

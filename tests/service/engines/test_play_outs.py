@@ -99,7 +99,7 @@ def test_a_play_out_whose_jobs_never_start_leaves_nothing_behind() -> None:
     started = engine.happen(
         0.0, Inputs(wanted=[JobRequest(1, 2, 2, "linear", 10.0), JobRequest(2, 1, 1, "linear", 5.0)])
     )
-    granted = [move.job for one in started for move in one.moves if isinstance(move, Grant)]
+    granted = [move.job for one in started for move in one.instructions if isinstance(move, Grant)]
     stuck = told(engine.foresee(0.0)())
     assert np.isnan(stuck[2]).any(), granted
     engine.happen(1.0, Inputs(done=[1]))
@@ -139,7 +139,9 @@ def test_a_queue_handed_down_is_the_queue_that_is_asked_about(
         if live and luck.random() < 0.2:
             what.believed.append((luck.choice(live), luck.uniform(1.0, 30.0)))
         if live and luck.random() < 0.1:
-            what.lost.append(live[0])
+            engine.catch_up(now_s)
+            engine.lose(live[0], now_s)
+            what.look = True
         if luck.random() < 0.1:
             is_up = luck.random() < 0.5
             engine.open_node(1, is_up)

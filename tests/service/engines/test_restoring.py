@@ -26,7 +26,7 @@ def test_more_units_are_held_than_the_pool_has() -> None:
     rounds += engine.happen(0.0, Inputs(wanted=[wanted(JOBS)]))  # at the same instant
     held = dict.fromkeys(range(JOBS), 1)
     for one in rounds:
-        for move in one.moves:
+        for move in one.instructions:
             assert isinstance(move, Grant)
             held[move.job] = move.units
     assert sum(held.values()) == 3

@@ -67,19 +67,20 @@ def test_what_is_said_without_a_play_out_is_what_a_play_out_says(kind: str, poli
     one = engine(kind, f"{policy}:{parameters}" if parameters else policy)
     for _ in range(60):
         now_s += luck.uniform(0.0, 8.0)
-        what = Inputs()
+        rounds, what = one.catch_up(now_s), Inputs()
         if live and luck.random() < 0.6:
             what.done.append(live.pop(luck.randrange(len(live))))
         if live and luck.random() < 0.2:
             what.believed.append((luck.choice(live), luck.uniform(1.0, 30.0)))
         if live and luck.random() < 0.1:
-            what.lost.append(live[0])
+            one.lose(live[0], now_s)
+            what.look = True
         what.wanted = [wanted(coming + k, luck) for k in range(luck.choice((0, 1, 1, 2)))]
         came = [each.job for each in what.wanted]
         live += came
         coming += len(came)
-        rounds = one.happen(now_s, what)
-        left = [move.job for each in rounds for move in each.moves if isinstance(move, Preempt)]
+        rounds += one.happen(now_s, what)
+        left = [move.job for each in rounds for move in each.instructions if isinstance(move, Preempt)]
         if left:
             one.happen(now_s, Inputs(gone=left))
         # Some jobs are expected to end at other times than is believed.

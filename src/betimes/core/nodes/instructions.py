@@ -1,7 +1,7 @@
 """Decisions from outside: checked against the present state, and carried out.
 
 A planner hands in a batch. Neighbouring lines of START, BIND or MIGRATE about one job are one gang, which is carried
-out whole or not at all. `node` is a machine's number, or -2 - k for the machine that line k of the batch rents; `other`
+out whole or not at all. `node` is a machine's number, or -2 - k for the machine that line k of the batch rents; `seq`
 is the job's order of submission. A line that cannot be carried out changes nothing and gets a reason
 (`Instruction.verdict`); the others count nevertheless.
 
@@ -131,7 +131,7 @@ def _is_live(state: NodesState, line: Instruction) -> bool:
     return (
         0 <= slot < len(state.progress)
         and state.progress[slot].served_by >= 0
-        and state.jobs[slot].seq == line.other
+        and state.jobs[slot].seq == line.seq
     )
 
 

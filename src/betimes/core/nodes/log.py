@@ -23,13 +23,20 @@ def note(state: NodesState, what: int, slot: int, node: int, tasks: int, value: 
     line.what = what
     line.at_s = state.pool[0].now
     line.job = slot
+    line.seq = state.jobs[slot].seq if slot >= 0 else -1
     line.row = state.progress[slot].row if slot >= 0 else -1
     line.node = node
     line.generation = state.machines[node].generation if node >= 0 else 0
     line.tasks = tasks
-    line.offer = state.machines[node].offer if node >= 0 else -1
+    line.offer = -1
+    if node >= 0:
+        line.offer = state.machines[node].offer
+    elif slot >= 0 and len(state.rentings) > 0:
+        line.offer = state.rentings[slot].offer
+    line.count = state.needs[slot].rented if slot >= 0 else 0
     line.value = value
     line.other = other
+    line.owed_gpu = line.owed_cpu = line.owed_memory = 0
     line.verdict = 0
 
 
@@ -42,6 +49,10 @@ def note_places(state: NodesState, what: int, slot: int, first: int, value: floa
     while at >= 0:
         placement = state.placements[at]
         note(state, what, slot, placement.node, placement.tasks, value, -1)
+        line = state.log[state.cluster[0].logged - 1]
+        line.owed_gpu = placement.owed_gpu
+        line.owed_cpu = placement.owed_cpu
+        line.owed_memory = placement.owed_memory
         at = placement.follows
 
 

@@ -86,7 +86,7 @@ def instructions(
     for record, (what, job, node, tasks, offer, value) in zip(_plain(batch), lines, strict=True):
         # A machine that is to be rented is named by its line, not by its decision.
         record.node = -2 - line_of.get(-2 - node, len(lines)) if node <= -2 else node
-        record.what, record.job, record.other = what, job, seqs.get(job, -1)
+        record.what, record.job, record.seq = what, job, seqs.get(job, -1)
         record.generation = generations.get(node, -1)
         record.tasks, record.offer, record.value = tasks, offer, value
     return batch, of

@@ -56,6 +56,7 @@ def _note(state: State, what: int, slot: int, node: int, units: int) -> None:
     line.what = what
     line.at_s = pool.now
     line.job = slot
+    line.seq = state.jobs[slot].seq
     line.row = state.progress[slot].row
     line.node = node
     line.generation = 0

@@ -6,7 +6,7 @@ of families, rows of demands. They are dealt here, anew as jobs come, and as nod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,17 +124,6 @@ class JobsOnNodes:
     def tasks(self, wanted: JobRequest) -> JobTasks:
         """The tasks of a job, or those it would have if submitted now."""
         return self.tasks_of.get(wanted.job) or self._split(wanted.asked)
-
-    def unbind(self, slot: int) -> None:
-        """The job of a slot gives up what it is bound to: it waits again, or stays where it is."""
-        entries.unbind(self.driver.state, slot)
-        if self.driver.state.needs[slot].holder < 0:
-            self.wait(slot)
-        self.changed = True
-
-    def wait(self, slot: int) -> None:
-        """Let a job in a slot, and on no node, wait from now on."""
-        self.driver.heed(entries.wait(self.driver.state, self.driver.rules, slot))
 
     def prepare(self, wanted: Sequence[JobRequest]) -> list[JobTasks]:
         """The tasks of jobs to be submitted; all that they need has its numbers from now on."""
@@ -364,19 +353,6 @@ class JobsOnNodes:
             sketch = state.sketch[at]
             sketch.free_gpu, sketch.free_cpu, sketch.free_memory = gpu, cpu, memory
         return len(places)
-
-    def places(self, job: int, at: int) -> tuple[Allocation, ...]:
-        """The list of placements that begins at `at`, in units of the job."""
-        held = [self.driver.state.placements[each] for each in listed_from(self.driver.state, at)]
-        units = self.tasks_of[job].units_in([int(placement.tasks) for placement in held])
-        return tuple(Allocation(int(each.node), count) for each, count in zip(held, units, strict=True))
-
-
-def listed_from(state: NodesState, at: int) -> Iterator[int]:
-    """The placements of the list that begins at `at`, by number."""
-    while at >= 0:
-        yield at
-        at = int(state.placements[at].follows)
 
 
 def are_of(tasks: JobTasks, places: Sequence[Allocation]) -> bool:

@@ -213,20 +213,18 @@ class Restored:
     keeps_wait: bool = True  # it waits as long as it would have before
 
 
-Move = Grant | Preempt | Migrate | Bind | Reserve | Outrun | Rent | StopSpeculating
-"""A decision about a job."""
+JobInstruction = Grant | Preempt | Migrate | Bind | Reserve | Outrun | Rent | StopSpeculating
 
-MachineMove = RentMachine | ReleaseMachine
-"""A decision about a machine that several jobs can share."""
+Instruction = JobInstruction | RentMachine | ReleaseMachine
+"""What the policy has decided, to be carried out; `Outrun` is no decision, but follows from a belief."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The changes at an instant after one look of the policy; without moves there were none."""
+    """The instructions of one look of the policy, in the order in which they can be carried out; perhaps none."""
 
     at_s: float
-    moves: tuple[Move, ...]
-    machines: tuple[MachineMove, ...] = ()
+    instructions: tuple[Instruction, ...]
 
 
 @dataclass
@@ -235,7 +233,6 @@ class Inputs:
 
     done: list[int] = field(default_factory=list[int])  # jobs that leave the engine for any reason
     gone: list[int] = field(default_factory=list[int])  # stopped jobs that have left
-    lost: list[int] = field(default_factory=list[int])  # jobs whose node has vanished: they wait again
     believed: list[tuple[int, float]] = field(
         default_factory=list[tuple[int, float]]
     )  # job, seconds left on one unit

@@ -2,7 +2,7 @@
 
 A job's true run time is infinite to the core, so that nothing finishes by itself: the executor reports completions,
 and the instant of the report is the finish. A preempted job has left once its exit is reported. What is known by
-job is in `jobs_on_nodes`, how decisions are read in `moves`, what a selection starts from in `selection`.
+job is in `jobs_on_nodes`, how the log is read in `instructions`, what a selection starts from in `selection`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.growth import new_nodes_state
 from betimes.core.nodes.machines.dedicated import machines_for, offer_for
 from betimes.core.nodes.machines.rented import FAILED, TAKEN_AWAY
-from betimes.core.nodes.machines.reported import add_owned, remove_owned
+from betimes.core.nodes.machines.reported import add_owned, put_off, remove_owned
 from betimes.core.nodes.passes.schedule import change_rules
 from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
 from betimes.core.pool.columns import UNLIMITED
@@ -44,6 +44,7 @@ from betimes.service.engines.accounts import (
     waits_until_s,
 )
 from betimes.service.engines.dedicated_machines import known_live, live_terms, plays_out, rooms_of, units_on
+from betimes.service.engines.instructions import instructions_in
 from betimes.service.engines.jobs_on_nodes import NEW_JOB, PATIENCE_S, JobsOnNodes, are_of
 from betimes.service.engines.messages import (
     NOTHING_EXPECTED,
@@ -59,13 +60,12 @@ from betimes.service.engines.messages import (
     Sharing,
     expected_table,
 )
-from betimes.service.engines.moves import moves_in, strike_out
 from betimes.service.engines.planner_rounds import PlannerRounds, planners_for
 from betimes.service.engines.rented_machines import RentedMachines
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot, snapshot_of
 from betimes.twin.nodes import entries
 from betimes.twin.nodes.driver import Answers, Driver
-from betimes.twin.nodes.event_loop import EVERYTHING, Outcome
+from betimes.twin.nodes.event_loop import Outcome
 from betimes.twin.nodes.trace_loop import in_rows, new_trace, run_rows
 
 FIRST_SLOTS = 64
@@ -82,6 +82,7 @@ _adopt = entry(change_rules, NodesState, NodesRules)
 _machines_for = entry(machines_for, NodesState, int, int)
 _add_owned = entry(add_owned, NodesState, int, int, int, int, int, int)
 _remove_owned = entry(remove_owned, NodesState, int)
+_put_off = entry(put_off, NodesState, float, float)
 ENTRIES = (
     run_rows,
     *entries.ENTRIES,
@@ -92,6 +93,7 @@ ENTRIES = (
     _adopt,
     _add_owned,
     _remove_owned,
+    _put_off,
     *jobs_on_nodes.ENTRIES,
     *rented_machines.ENTRIES,
 )
@@ -217,43 +219,58 @@ class LiveNodes:
 
     def catch_up(self, now_s: float) -> list[Decisions]:
         """Let the timers before `now_s` go off."""
-        self._be_patient(math.nextafter(now_s, -math.inf), set())
+        self._put_off(math.nextafter(now_s, -math.inf))
         return self._until(now_s)
 
     def _until(self, now_s: float) -> list[Decisions]:
         """Let the timers before `now_s` go off."""
         rounds: list[Decisions] = []
         while (timer_s := self.next_timer_s()) < now_s:
-            if self.provisions:
-                self.machines.put_off(timer_s)
-                if self.next_timer_s() != timer_s:
-                    continue
-            rounds.append(self._instant(timer_s))
+            self._put_off(timer_s)
+            if self.next_timer_s() == timer_s:
+                rounds.append(self._instant(timer_s))
         return rounds
+
+    def _put_off(self, until_s: float) -> None:
+        """What is reported does not happen by itself: expect exits and machines that are late by `until_s` later.
+
+        A job keeps its nodes until its exit is reported, however long ago its grace period ended, and no speculative
+        run ends before it has begun.
+        """
+        _put_off(self.state, until_s, until_s + PATIENCE_S)
+        for job in self.jobs.booting:
+            slot = self.slot_of[job]
+            if self.state.needs[slot].alarm_s <= until_s:
+                entries.speculate_until(self.state, slot, until_s + PATIENCE_S)
 
     def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
         """As the twin has it: at one instant all that is due, then all submissions, then one pass over the queue."""
-        rounds = list[Decisions]()
-        gone = {self.slot_of[job] for job in what.gone}
-        for slot in gone:
-            entries.expect_leaving(self.state, slot, now_s)
-        self._be_patient(now_s, gone)
-        rounds += self._until(now_s)
+        self._put_off(now_s)
+        for job in what.gone:
+            entries.expect_leaving(self.state, self.slot_of[job], now_s)
+        rounds = self._until(now_s)
+        self.state.pool[0].now = now_s
+        looks, self.jobs.changed = self.jobs.changed or what.look or len(what.believed) > 0, False
         for job in what.done:
-            if self.state.needs[self.slot_of[job]].holder >= 0:
-                entries.expect_finish(self.state, self.slot_of[job], now_s)
+            slot = self.slot_of[job]
             if self.rounds is not None:
-                self.rounds.note_end(int(self.state.jobs[self.slot_of[job]].seq), now_s)
-        again = self._intervene(now_s, what)
+                self.rounds.note_end(int(self.state.jobs[slot].seq), now_s)
+            if self.state.needs[slot].holder >= 0:
+                entries.expect_finish(self.state, slot, now_s)
+            else:
+                entries.withdraw(self.state, slot)
+                looks = True
+        for job, left_s in what.believed:
+            entries.believe(self.state, self.slot_of[job], left_s)
         if what.plan is not None and self.rounds is not None:
             self.rounds.carry_out(self.driver, what.plan)
-            again = True
+            looks = True
         for job in what.done:
             self.jobs.forget(job)
-        if again or what.wanted or self.next_timer_s() <= now_s:
-            rounds.append(self._instant(now_s, what.wanted, again))
+        if looks or what.wanted or self.next_timer_s() <= now_s:
+            rounds.append(self._instant(now_s, what.wanted, looks))
         while True:
-            self._be_patient(now_s, set())
+            self._put_off(now_s)
             if self.next_timer_s() > now_s:
                 return rounds
             rounds.append(self._instant(now_s))
@@ -266,17 +283,10 @@ class LiveNodes:
         """
         self.state.pool[0].now = now_s
         slot = self.slot_of[job]
-        need, logged = self.state.needs[slot], int(self.state.cluster[0].logged)
+        need = self.state.needs[slot]
         if need.holder < 0 and need.bound < 0:
             return  # it waits already
-        if need.bound >= 0:
-            entries.unbind(self.state, slot)
-        if need.rented > 0:
-            entries.stop_alone(self.state, slot, cause)
-        elif need.holder >= 0:
-            entries.lose(self.state, slot)
-        self.jobs.wait(slot)
-        strike_out(self.state, slot, logged)
+        self.driver.lose(slot, cause)
         self.jobs.booting.discard(job)
         self.jobs.changed = True
 
@@ -398,7 +408,7 @@ class LiveNodes:
                 driver.advance(one.at_s)
                 driver.state.pool[0].now = one.at_s
                 entries.open_node(driver.state, one.node, 1)
-                driver.state.cluster[0].pending = EVERYTHING
+                driver.look()
             driver.advance(math.inf)
             found = {**jobs, **({slots: more.job} if more is not None else {})}
             rows = np.array(list(found), dtype=np.int64)
@@ -478,7 +488,7 @@ class LiveNodes:
         else:
             if carried.bound and not carried.owed and self.rules.backfill == CONSERVATIVE:
                 self.jobs.reserve(slot, (carried.start_s, tuple(carried.bound)))
-            self.jobs.wait(slot)
+            self.driver.wait(slot)
             if carried.keeps_wait and account.waits_until_s is not None and self.rules.waits:
                 entries.wait_until(self.state, slot, max(now_s, account.waits_until_s))
                 self.state.rentings[slot].undecided = 0
@@ -519,49 +529,18 @@ class LiveNodes:
         number = int(self.state.directory[cluster.front].block)
         return self.job_of[int(self.state.queue[number * BLOCK + int(self.state.blocks[number].head)].slot)]
 
-    def _be_patient(self, now_s: float, gone: set[int]) -> None:
-        """A job keeps its nodes until the executor reports its exit, however long ago its grace period ended."""
-        vacate_at, holder = as_array(self.state.evictions)["vacate_at"], as_array(self.state.needs)["holder"]
-        late = np.flatnonzero((vacate_at <= now_s) & (holder >= 0))
-        for slot in late.tolist():
-            if slot in self.job_of and slot not in gone:
-                entries.expect_leaving(self.state, slot, now_s + PATIENCE_S)
-        if self.provisions:
-            self.machines.put_off(now_s)
-        for job in self.jobs.booting:  # no speculative run ends before it has begun
-            slot = self.slot_of[job]
-            if self.state.needs[slot].alarm_s <= now_s:
-                entries.speculate_until(self.state, slot, now_s + PATIENCE_S)
-
-    def _intervene(self, now_s: float, what: Inputs) -> bool:
-        """Carry out inputs that the loop does not know; returns whether all jobs need a new look."""
-        self.state.pool[0].now = now_s
-        waiting = [slot for job in what.done if self.state.needs[slot := self.slot_of[job]].holder < 0]
-        for slot in waiting:
-            entries.withdraw(self.state, slot)
-        for job in what.lost:
-            self.lose(job, now_s)
-        for job, left_s in what.believed:
-            entries.believe(self.state, self.slot_of[job], left_s)
-        changed, self.jobs.changed = self.jobs.changed, False
-        return bool(waiting or what.lost or what.believed or what.look or changed)
-
-    def _instant(self, until_s: float, wanted: Sequence[JobRequest] = (), again: bool = False) -> Decisions:
-        """Run the next instant, with these submissions; its changes."""
+    def _instant(self, until_s: float, wanted: Sequence[JobRequest] = (), looks: bool = False) -> Decisions:
+        """Let the next instant happen, with these submissions; looks: as in `Driver.instant`."""
         trace = new_trace(len(wanted), 1).replaced(outcomes=blank(Outcome, 0))
         for at, (one, tasks) in enumerate(zip(wanted, self.jobs.prepare(wanted), strict=True)):
             self.jobs.tasks_of[one.job] = tasks
             self.jobs.fill(trace.arrivals[at], one, tasks, until_s)
         self._coming, self._first = wanted, int(self.state.pool[0].submitted)
-        self.driver.trace, self.driver.row = trace, np.zeros(1, dtype=np.int64)
-        self.state.pool[0].budget = 0 if again else 1  # a job preempted now has not left yet
-        if again:
-            self.state.cluster[0].pending = EVERYTHING
-        self.driver.advance(until_s)
+        lines = self.driver.instant(until_s, trace, looks=looks)
         self._enter()
         if self.rounds is not None:
             self.rounds.wake(self.state)
-        return self._round()
+        return Decisions(float(self.state.pool[0].now), tuple(instructions_in(lines, self.jobs)))
 
     def _enter(self) -> None:
         """Register the submitted jobs by slot."""
@@ -604,11 +583,3 @@ class LiveNodes:
         ahead.advance(renting.until_s)
         if ahead.state.rentings[slot].offer < 0:
             entries.wait_until(driver.state, slot, renting.until_s)
-
-    def _round(self) -> Decisions:
-        """Read the log: the decisions since the last read."""
-        lines = as_array(self.state.log)[: self.state.cluster[0].logged]
-        moves = moves_in(lines, self.jobs)
-        machines = tuple(self.machines.decided(lines)) if self.provisions else ()
-        self.state.cluster[0].logged = 0
-        return Decisions(float(self.state.pool[0].now), tuple(moves), machines)

@@ -52,8 +52,8 @@ from betimes.service.engines.messages import (
     Foreseen,
     Grant,
     Inputs,
+    JobInstruction,
     JobRequest,
-    Move,
     Opening,
     Outrun,
     Play,
@@ -182,11 +182,9 @@ class LivePool:
         self.state.pool[0].now = now_s
         for slot in idle:
             entries.withdraw(self.state, slot)
-        for job in what.lost:
-            self.lose(job, now_s)
         for job, left_s in what.believed:
             entries.believe(self.state, self.slot_of[job], left_s)
-        if idle or what.lost or what.believed or what.widths or what.look:
+        if idle or what.believed or what.widths or what.look:
             self._ask()
             rounds.append(self._round())
         for wanted in what.wanted:
@@ -570,7 +568,7 @@ class LivePool:
 
     def _round(self) -> Decisions:
         """The decisions since the last call, as of now: jobs that give up units come first."""
-        outruns, grants = list[Move](), list[Grant]()
+        outruns, grants = list[JobInstruction](), list[Grant]()
         decided = {slot: what for slot, what in self._decided.items() if slot in self.job_of}
         self._decided = {}
         for slot in sorted(decided, key=lambda slot: self.state.jobs[slot].seq):

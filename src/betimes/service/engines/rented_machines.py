@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-import numpy as np
-
-from betimes.core.instruction import RELEASE, RENT
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.machines.rented import DRAINING, GOING
 from betimes.core.nodes.machines.reported import (
-    put_off,
     report_gone,
     report_refused,
     report_up,
@@ -20,17 +15,13 @@ from betimes.core.nodes.machines.reported import (
 from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
 from betimes.core.status import NEED_NODES
 from betimes.kernels import entry
-from betimes.service.engines.jobs_on_nodes import JobsOnNodes, listed_from
-from betimes.service.engines.messages import ReleaseMachine, RentMachine
-
-PATIENCE_S = 1.0  # for a machine that should be up by now, before it is expected again
+from betimes.service.engines.jobs_on_nodes import JobsOnNodes
 
 _resume = entry(resume_machine, NodesState, int, float, float)
 _report_up = entry(report_up, NodesState, int)
 _report_gone = entry(report_gone, NodesState, int, int)
 _report_refused = entry(report_refused, NodesState, int, float)
-_put_off = entry(put_off, NodesState, float, float)
-ENTRIES = (_resume, _report_up, _report_gone, _report_refused, _put_off)
+ENTRIES = (_resume, _report_up, _report_gone, _report_refused)
 
 
 class RentedMachines:
@@ -68,13 +59,11 @@ class RentedMachines:
         if not self.is_there(number, generation):
             return
         state.pool[0].now = now_s
-        logged = int(state.cluster[0].logged)
         self._unbind_all(number)
         if state.machines[number].residents >= 0:  # departures are not known here yet: it goes when they are
             state.machines[number].state = DRAINING
         else:
             _report_gone(state, number, cause)
-        state.cluster[0].logged = logged  # nothing of this was decided
         self._jobs.changed = True
 
     def report_refused(self, number: int, generation: int, now_s: float) -> None:
@@ -83,13 +72,11 @@ class RentedMachines:
         if not self.is_there(number, generation):
             return
         state.pool[0].now = now_s
-        logged = int(state.cluster[0].logged)
         self._unbind_all(number)
         if self._jobs.rounds is not None:
             self._jobs.rounds.know_refused(int(state.machines[number].offer), now_s)
         _report_refused(state, number, now_s + ASK_AGAIN_S)
         state.pool[0].events += 1  # a planner is asked again
-        state.cluster[0].logged = logged
 
     def _unbind_all(self, number: int) -> None:
         """Let jobs bound to this machine wait for another, or stay where they are."""
@@ -101,12 +88,17 @@ class RentedMachines:
                 bound.add(slot)
             at = int(state.placements[at].after)
         for slot in sorted(bound, key=lambda slot: int(state.jobs[slot].seq)):
-            self._jobs.unbind(slot)
+            self._jobs.driver.unbind(slot)
+            self._jobs.changed = True
 
     def _bound_places(self, slot: int) -> set[int]:
         """The placements that a job is bound to but does not hold."""
-        state = self._jobs.driver.state
-        return set(listed_from(state, int(state.needs[slot].bound)))
+        state, found = self._jobs.driver.state, set[int]()
+        at = int(state.needs[slot].bound)
+        while at >= 0:
+            found.add(at)
+            at = int(state.placements[at].follows)
+        return found
 
     def is_there(self, number: int, generation: int) -> bool:
         """Whether a number still stands for the machine rented under it."""
@@ -115,18 +107,3 @@ class RentedMachines:
             return False
         machine = machines[number]
         return bool(machine.offer >= 0 and machine.generation == generation and machine.state != GOING)
-
-    def put_off(self, until_s: float) -> None:
-        """Expect overdue machines later: none is up before that is reported."""
-        _put_off(self._jobs.driver.state, until_s, until_s + PATIENCE_S)
-
-    def decided(self, lines: np.ndarray) -> Sequence[RentMachine | ReleaseMachine]:
-        """Moves of machines in these lines of the log."""
-        found: list[RentMachine | ReleaseMachine] = []
-        for line in lines[(lines["job"] < 0) & np.isin(lines["what"], (RENT, RELEASE))]:
-            number, generation = int(line["node"]), int(line["generation"])
-            if line["what"] == RENT:
-                found.append(RentMachine(number, generation, int(line["offer"])))
-            else:
-                found.append(ReleaseMachine(number, generation))
-        return found

@@ -8,7 +8,7 @@ each refusal is an event.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,11 +18,13 @@ from betimes.service.engines.messages import (
     Bind,
     Decisions,
     Grant,
+    Instruction,
     Migrate,
-    Move,
     Outrun,
     Preempt,
+    ReleaseMachine,
     Rent,
+    RentMachine,
     Reserve,
     StopSpeculating,
 )
@@ -39,7 +41,7 @@ from betimes.service.scheduling.state import SchedulerState
 
 
 class DecisionApplier:
-    """From moves of the engine to events and effects.
+    """From the engine's instructions to events and effects.
 
     idle: why the last decision did nothing; null: it did something.
     """
@@ -59,66 +61,58 @@ class DecisionApplier:
     def apply(self, rounds: Iterable[Decisions]) -> None:
         """Log the policy's decisions, and preempt runs."""
         for one in rounds:
-            by = takers(one.moves)
-            for move in one.moves:
-                if move.job not in self._engine.withdrawn:
-                    self._apply(move, by.get(move.job, ()))
-            for move in one.machines:
-                self._machines.apply(move)
+            by = takers(one.instructions)
+            for instruction in one.instructions:
+                self._carry_out(instruction, by)
 
     def explain_idle(self, rounds: Sequence[Decisions]) -> None:
         """Log the reason of a decision that moved nothing, if it differs from the last one."""
         if not rounds:
             return  # the policy was not asked
-        if any(one.machines or any(not isinstance(move, Outrun) for move in one.moves) for one in rounds):
+        if any(not isinstance(each, Outrun) for one in rounds for each in one.instructions):
             self.idle = None
             return
         self.idle = WaitReasons(self._state, self._engine, None).idle()
         if _answer(self.idle) != _answer(self._state.ledger.idle):
             self._state.log("idle", "policy", reason=self.idle)
 
-    def _apply(self, move: Move, by: Sequence[int]) -> None:
-        log, number = self._state.log, move.job
-        job = self._state.ledger.jobs[number]
-        if isinstance(move, Outrun):
-            account = self._engine.account_row(number)
-            basis = "limit" if account["size_s"] < move.size_s else "doubled"
-            log("estimate-changed", "timer", number, account=account, basis=basis, outran=True)
-        elif isinstance(move, Preempt):
-            room_for = move.makes_room_for
-            makes_room = {} if room_for is None else {"makes_room_for": room_for}
-            grace_s = move.leave_by_s - self._state.now_s
-            by_at = move.leave_by_s + self._state.ledger.epoch_at
-            self._runs.preempt_until(job, grace_s, by_at, [] if room_for is None else [room_for], makes_room)
-        elif isinstance(move, Migrate):
-            places = self._engine.places_of(move.places)
-            more: dict[str, Any] = (
-                {} if move.expected is None else {"move": _record(move.expected, self._state.now_at)}
-            )
-            log(
-                "migrating",
-                "policy",
-                number,
-                before=job.places,
-                places=places,
-                keeps_running=move.keep,
-                **more,
-            )
-        elif isinstance(move, Rent):
-            self._rentals.rent(job, move)
-        elif isinstance(move, StopSpeculating):
-            self._rentals.stop_speculating(job)
-        elif isinstance(move, Bind):
-            places = self._engine.places_of(move.places)
-            log("nominated", "policy", number, places=places, owed=[list(one) for one in move.owed])
-        elif isinstance(move, Reserve):
-            if move.start_s < math.inf:
-                places = self._engine.places_of(move.places)
-                log("reserved", "policy", number, places=places, start_s=move.start_s)
-            elif job.binding is not None:
-                log("unbound", "policy", number)
-        else:
-            self._grant(job, move, by)
+    def _carry_out(self, one: Instruction, by: Mapping[int, Sequence[int]]) -> None:
+        """Log the event that an instruction is; by: for each job, those that take its units."""
+        log, jobs, engine = self._state.log, self._state.ledger.jobs, self._engine
+        match one:
+            case RentMachine():
+                self._machines.order(one)
+            case ReleaseMachine():
+                self._machines.give_back(one)
+            case _ if one.job in engine.withdrawn:
+                pass
+            case Outrun(number, size_s):
+                account = engine.account_row(number)
+                basis = "limit" if account["size_s"] < size_s else "doubled"
+                log("estimate-changed", "timer", number, account=account, basis=basis, outran=True)
+            case Preempt(number, leave_by_s, room_for):
+                grace_s, by_at = leave_by_s - self._state.now_s, leave_by_s + self._state.ledger.epoch_at
+                makes_room = {} if room_for is None else {"makes_room_for": room_for}
+                self._runs.preempt_until(jobs[number], grace_s, by_at, list(makes_room.values()), makes_room)
+            case Migrate(number, held, keep, expected):
+                more: dict[str, Any] = (
+                    {} if expected is None else {"move": _record(expected, self._state.now_at)}
+                )
+                before, places = jobs[number].places, engine.places_of(held)
+                log("migrating", "policy", number, before=before, places=places, keeps_running=keep, **more)
+            case Rent(number):
+                self._rentals.rent(jobs[number], one)
+            case StopSpeculating(number):
+                self._rentals.stop_speculating(jobs[number])
+            case Bind(number, held, owed):
+                log("nominated", "policy", number, places=engine.places_of(held), owed=[*map(list, owed)])
+            case Reserve(number, start_s, held) if start_s < math.inf:
+                log("reserved", "policy", number, places=engine.places_of(held), start_s=start_s)
+            case Reserve(number):
+                if jobs[number].binding is not None:
+                    log("unbound", "policy", number)
+            case Grant(number):
+                self._grant(jobs[number], one, by.get(number, ()))
 
     def _grant(self, job: Job, move: Grant, by: Sequence[int]) -> None:
         places, account = self._engine.places_of(move.places), self._engine.account_row(move.job)
@@ -147,12 +141,12 @@ def _answer(reason: dict[str, Any] | None) -> tuple[str, int | None] | None:
     return (reason["code"], reason["evidence"].get("job")) if reason is not None else None
 
 
-def takers(moves: Iterable[Move]) -> dict[int, list[int]]:
+def takers(instructions: Iterable[Instruction]) -> dict[int, list[int]]:
     """For each job that gives up units of a pool, the jobs that take them.
 
     Units are alike: units given up and units taken in a round are matched in order.
     """
-    changes = [(move.job, move.units - move.before) for move in moves if isinstance(move, Grant)]
+    changes = [(each.job, each.units - each.before) for each in instructions if isinstance(each, Grant)]
     taking = [[job, units] for job, units in changes if units > 0]
     found: dict[int, list[int]] = {}
     for job, change in changes:

@@ -441,8 +441,6 @@ class Standby:
             self._rest(number, now_s)
         for number in what.done:
             del self._jobs[number]
-        for number in what.lost:
-            self.lose(number, now_s)
         for number, left_s in what.believed:
             self._believe(number, left_s, now_s)
         return []

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY
 from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
 from betimes.errors import Conflict, Unknown
-from betimes.service.engines.messages import MachineMove, Rent, RentMachine
+from betimes.service.engines.messages import ReleaseMachine, Rent, RentMachine
 from betimes.service.machines.machine import Machine
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.admission import rented_usd
@@ -311,13 +311,14 @@ class MachineRentals:
         self._unwanted: set[tuple[int, int]] = set()  # to be given back as soon as they are given out
         self._refused: dict[str, str] = {}  # why, by type, until one is given out again
 
-    def apply(self, move: MachineMove) -> None:
-        """Rent a machine, or give one back, as the policy has decided."""
-        if isinstance(move, RentMachine):
-            type_ = self._engine.offer(move.offer).type
-            self._state.log("ordered", "policy", type=type_)
-            self._state.effects.append(OrderMachine(type_, move))
-            return
+    def order(self, move: RentMachine) -> None:
+        """Rent a machine, as the policy has decided."""
+        type_ = self._engine.offer(move.offer).type
+        self._state.log("ordered", "policy", type=type_)
+        self._state.effects.append(OrderMachine(type_, move))
+
+    def give_back(self, move: ReleaseMachine) -> None:
+        """Give a machine back, as the policy has decided."""
         name = self._engine.machine_name(move)
         if name is None:
             self._unwanted.add((move.machine, move.generation))

@@ -465,7 +465,7 @@ class PolicyEngine:
             self._pending.wanted, what.wanted = what.wanted, []
         rounds = self.engine.happen(self._state.now_s, what)
         bounded: list[tuple[int, float]] = []
-        for move in (move for one in rounds for move in one.moves if isinstance(move, Outrun)):
+        for move in (each for one in rounds for each in one.instructions if isinstance(each, Outrun)):
             job = self._state.ledger.jobs.get(move.job)
             if job is not None and (most_s := self._most_left_s(job)) < self.believed_left_s(job):
                 bounded.append((move.job, most_s))

@@ -148,7 +148,6 @@ def rent_alone(state: NodesState, slot: int, offer: int, speculate_s: float) -> 
     terms.asked += need.rented
     terms.rented += need.rented
     state.cluster[0].rented += need.rented
-    note(state, RENT, slot, -1, need.tasks, float(offer), -1)
     begin(state, slot)
     need.contends = 1  # it has no neighbours
     need.alarm_s = math.inf
@@ -167,6 +166,7 @@ def rent_alone(state: NodesState, slot: int, offer: int, speculate_s: float) -> 
         need.alarm_s = lost_s
         need.alarm = BOOTED if fails else RECLAIMED
     set_job_timer(state, slot)
+    note(state, RENT, slot, -1, need.tasks, renting.speculates_until_s, -1)
 
 
 @kernel
@@ -195,7 +195,7 @@ def end_alone(state: NodesState, slot: int, cause: int) -> None:
         lease.cause = cause
     terms.rented -= need.rented
     cluster.rented -= need.rented
-    note(state, RELEASE, slot, -1, need.tasks, float(renting.offer), -1)
+    note(state, RELEASE, slot, -1, need.tasks, 0.0, -1)
     need.rented = 0
 
 

@@ -19,7 +19,7 @@ from betimes.core.nodes.machines.rented import (
     take_number,
     unused_number,
 )
-from betimes.core.nodes.timers import BOOTED, GONE, UP
+from betimes.core.nodes.timers import BOOTED, GONE, UP, set_job_timer
 from betimes.core.nodes.transitions import pay_claims
 from betimes.core.status import NEED_NODES
 from betimes.kernels import kernel
@@ -72,7 +72,12 @@ def report_refused(state: NodesState, number: int, again_s: float) -> None:
 
 @kernel
 def put_off(state: NodesState, until_s: float, again_s: float) -> None:
-    """Machines due to be up by `until_s` but not reported so are expected at `again_s`."""
+    """Machines due to be up, and jobs due to have left, by `until_s` but not reported so are expected at `again_s`."""
+    for at in range(state.pool[0].holders):
+        slot = state.holders[at]
+        if state.evictions[slot].vacate_at <= until_s:
+            state.evictions[slot].vacate_at = again_s
+            set_job_timer(state, slot)
     for number in range(len(state.machines)):
         machine = state.machines[number]
         if machine.offer < 0 or machine.due_s > until_s:
