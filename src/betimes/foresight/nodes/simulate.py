@@ -87,9 +87,8 @@ def simulate_nodes(
         )
     if portfolio is not None:
         run.selections = portfolio.reflection.columns()
-    for rounds in run.rounds_in_turn:
-        if refused := rounds.warning():
-            warn(refused)
+    if run.refused:
+        warn(_about_refused(run))
     result = run.result(compile_s=compile_s)
     if learning is not None and options.interval is not None:
         result = learning.with_intervals(result, run.kept)
@@ -119,6 +118,14 @@ def _selecting(run: NodesSimulation, warn: Callable[[str], object]) -> Portfolio
     portfolio = Portfolio(run, members, Settings.of(chosen), warn)
     portfolio.start()
     return portfolio
+
+
+def _about_refused(run: NodesSimulation) -> str:
+    """A note to the user about a planner's refused decisions."""
+    first, count = run.refused[0], len(run.refused)
+    decisions = "1 decision" if count == 1 else f"{count} decisions"
+    named = f"job {run.jobs.job_id[first.row]}, " if first.row >= 0 else ""
+    return f"policy {run.policy}: {decisions} could not be carried out and changed nothing; the first {named}{first}"
 
 
 def _keep_quiet(_: str) -> None:

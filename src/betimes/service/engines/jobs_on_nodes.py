@@ -25,7 +25,7 @@ from betimes.kernels import Ints, as_array, entry
 from betimes.service.engines.dedicated_machines import shapes_of
 from betimes.service.engines.job_rows import DemandRows, JobRows, Needed, needed_on, norm_of
 from betimes.service.engines.messages import Allocation, Asked, JobRequest, Restored
-from betimes.service.engines.planner_rounds import PlannerRounds
+from betimes.service.engines.planner_rounds import LiveRounds
 from betimes.twin.nodes import entries
 from betimes.twin.nodes.driver import Driver
 from betimes.twin.nodes.event_loop import Arrival
@@ -58,7 +58,7 @@ class JobsOnNodes:
         machines: Shapes,
         shapes: Shapes,
         offers: Sequence[Offer],
-        rounds: PlannerRounds | None,
+        rounds: LiveRounds | None,
         *,
         rents: bool,
         shares: bool,

@@ -30,8 +30,7 @@ from betimes.service.engines.messages import (
 )
 from betimes.service.engines.named_policies import rents_for_jobs, shared_offers
 from betimes.service.engines.nodes import LiveNodes
-from betimes.service.engines.planner_rounds import PlannerRounds
-from betimes.service.engines.plans import Plan
+from betimes.service.engines.planner_rounds import LiveRounds
 from betimes.service.engines.pool import LivePool
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.engines.speedups import speed
@@ -48,6 +47,7 @@ from betimes.service.scheduling.engine_job import wanted_of
 from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.scheduling.state import SchedulerState
+from betimes.twin.nodes.planner_rounds import Plan
 from betimes.twin.pool.trials import SLACK, usual_s, work_left
 
 LEAST_END_S = 1.0
@@ -417,7 +417,7 @@ class PolicyEngine:
     # --- the answers of a planner ---------------------------------------------------------------------------------
 
     @property
-    def rounds(self) -> PlannerRounds | None:
+    def rounds(self) -> LiveRounds | None:
         """The rounds of the planner in force; null: there is no planner, or it is being compiled."""
         engine = self._built.engine if self._built is not None else None
         return engine.rounds if isinstance(engine, LiveNodes) else None

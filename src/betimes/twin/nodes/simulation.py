@@ -71,6 +71,8 @@ FIRST_SLOTS = 256
 FIRST_PLACEMENTS = 1024
 RECORDS = 1 << 14
 FIRST_PLAN = 1024  # steps of a plan of reservations
+LONGEST_IDLE_S = 86_400.0
+"""How long machines may be held after the last job: a planner that never releases them would be asked for ever."""
 
 
 class NodesSimulation:
@@ -206,16 +208,18 @@ class NodesSimulation:
         self.absence_chunks: list[NDArray[Any]] = []
         self.name_of: Callable[[int], object] = self.jobs.job_id.__getitem__
         self.wall_s = 0.0
+        self.refused: list[Refusal] = []  # decisions of planners that could not be carried out
+        self.idle_since_s = math.inf  # when a planner was asked without any job for the first time
         planners = (each.policy.planner_of(each.values, cluster) for each in in_turn)
         self.rounds_in_turn = [
-            PlannerRounds(self.driver, each, policy, jobs, self.kinds)
+            PlannerRounds(each, str(policy), self.kinds, range(len(jobs)))
             for each in planners
             if each is not None
         ]
         self.rounds: PlannerRounds | None = None
         if self.rounds_in_turn:
             self.rounds = self.rounds_in_turn[0]
-            self.rounds.begin()
+            self.rounds.set_next(self.driver)
 
     @property
     def state(self) -> NodesState:
@@ -236,11 +240,6 @@ class NodesSimulation:
     def row(self) -> Ints:
         """(1,) the next row to be submitted."""
         return self.driver.row
-
-    @property
-    def refused(self) -> list[Refusal]:
-        """Decisions of the policy's planner that could not be carried out."""
-        return [one for rounds in self.rounds_in_turn for one in rounds.refused]
 
     @property
     def job_ids(self) -> NDArray[Any]:
@@ -439,7 +438,25 @@ class NodesSimulation:
         if self.select is not None and cluster.waiting > 0 and pool.now >= cluster.select_s:
             self.select()
         assert self.rounds is not None
-        self.rounds.hold()
+        plan = self.rounds.hold(driver)
+        if plan is not None and plan.error is not None:
+            if isinstance(plan.error, PolicyViolation) or self.policy.is_users:
+                raise self.rounds.violation(plan) from plan.error
+            raise plan.error
+        self.refused += [] if plan is None else plan.refused
+        self._refuse_to_idle()
+
+    def _refuse_to_idle(self) -> None:
+        """Raise PolicyViolation for a planner that holds machines `LONGEST_IDLE_S` after the last job."""
+        if self.state.pool[0].active > 0 or self.row[0] < len(self.jobs):
+            return
+        self.idle_since_s = min(self.idle_since_s, self.now_s)
+        rented = int(self.state.cluster[0].rented)
+        if rented > 0 and self.now_s - self.idle_since_s > LONGEST_IDLE_S:
+            raise PolicyViolation(
+                f"policy {self.policy} at {self.now_s:g} s: it still holds {rented} machines a day after the last job; "
+                "a planner has to release them"
+            )
 
     def _select_policy(self, _: Driver) -> None:
         assert self.select is not None
