@@ -11,7 +11,7 @@ from betimes.cluster.shapes import Shape
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.growth import room_to_play
 from betimes.core.nodes.rules import NodesRules
-from betimes.foresight.portfolio.submitted import EmptyCluster
+from betimes.foresight.portfolio.hindsight import EmptyCluster
 from betimes.kernels import Floats, as_array
 from betimes.service.engines.dedicated_machines import live_terms
 from betimes.service.engines.job_rows import JobRows

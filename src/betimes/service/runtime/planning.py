@@ -17,10 +17,10 @@ import numpy as np
 from betimes.foresight.portfolio.arrivals import MOST_JOBS
 from betimes.foresight.portfolio.driver import Selector, Settings
 from betimes.foresight.portfolio.hindsight import MOST_JOBS as MOST_PAST
+from betimes.foresight.portfolio.hindsight import Submitted
 from betimes.foresight.portfolio.ledger import Totals
 from betimes.foresight.portfolio.lookahead import Lookahead
 from betimes.foresight.portfolio.objective import Aim
-from betimes.foresight.portfolio.submitted import Submitted
 from betimes.kernels import as_array, blank, record_type
 from betimes.policies import parse_nodes_policy
 from betimes.service.engines.dedicated_machines import known_live

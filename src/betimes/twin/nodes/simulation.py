@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from betimes.cluster.labels import mask
 from betimes.cluster.resources import PER_UNIT, RESOURCES, charge_of, whole_capacity
+from betimes.cluster.tasks import norm_of
 from betimes.core.closings import closings_of
 from betimes.core.instruction import NAMES, Instruction
 from betimes.core.nodes.columns import LARGEST_PRIORITY, Absence, Lease, NodesState
@@ -405,7 +406,7 @@ class NodesSimulation:
             "memory": demand[:, 2],
             "demands": first_of,
             "labels": labels,
-            "share": _share(count, self._any_demand, self.machines.max(axis=0)),
+            "share": norm_of(count[:, None], self._any_demand, self.machines.max(axis=0)).min(axis=1),
             "trial": jobs.qos,
             "priority": jobs.priority,
             "grace_s": jobs.grace_s,
@@ -428,10 +429,10 @@ class NodesSimulation:
 
     @property
     def _any_demand(self) -> NDArray[np.int64]:
-        """(jobs, families, 3) a task's demand; one family if it is the same on all."""
-        if self.tasks.by_family is None:
-            return self.tasks.demand[self.kept][:, None]
-        return self.tasks.by_family[self.kept]
+        """(3, jobs, families) a task's demand; one family if it is the same on all."""
+        tasks = self.tasks
+        demand = tasks.demand[:, None] if tasks.by_family is None else tasks.by_family
+        return np.moveaxis(demand[self.kept], 2, 0)
 
     def _ask_planner(self, driver: Driver) -> None:
         pool, cluster = driver.state.pool[0], driver.state.cluster[0]
@@ -571,16 +572,3 @@ class NodesSimulation:
                 outcome.units_s = progress.attained
                 outcome.stalled_s = progress.stalled_s
                 outcome.preemptions = progress.preemptions
-
-
-def _share(count: Ints, demand: NDArray[np.int64], most: NDArray[np.int64]) -> Floats:
-    """(jobs,) Euclidean norm of the whole job's demand, each resource over the largest node's; the least of any family.
-
-    demand: (jobs, families, 3).
-    """
-    squares: Floats = np.zeros(demand.shape[:2])
-    for at, largest in enumerate(most.tolist()):
-        if largest > 0:
-            part = count[:, None] * demand[:, :, at] / largest
-            squares += part * part
-    return np.sqrt(squares.min(axis=1))
