@@ -276,17 +276,11 @@ class PolicyEngine:
 
     def lose_machines(self, job: Job, cause: int) -> None:
         """A job has lost the machines rented for it; cause: `core.nodes.machines.rented.FAILED` or `TAKEN_AWAY`."""
-        if self.stands_by:
-            self.engine.lose(job.job_id, self._state.now_s)
-        else:
-            self.engine.lose(job.job_id, self._state.now_s, cause)
+        self.engine.lose(job.job_id, self._state.now_s, cause)
 
     def refuse_machines(self, job: Job, again_s: float) -> None:
         """A job gets no rented machines now; others are rented at `again_s` if it still waits."""
-        if self.stands_by:
-            self.engine.lose(job.job_id, self._state.now_s)
-        else:
-            self.engine.refuse_machines(job.job_id, self._state.now_s, again_s)
+        self.engine.refuse_machines(job.job_id, self._state.now_s, again_s)
 
     def start_alone(self, job: Job) -> float | None:
         """A job's rented machines are up; returns until when it runs there speculatively, null: to its end."""
@@ -544,8 +538,6 @@ class PolicyEngine:
 
     def foreseen_already(self, jobs: Sequence[int]) -> Foreseen | None:
         """The result of a play-out for jobs that all keep to their ends what they just got; None: make one."""
-        if self.stands_by:
-            return None
         times, expected = list[tuple[float, float]](), self._expected(jobs)
         for job in jobs:
             found = self.engine.sure_to_keep(job, expected)
