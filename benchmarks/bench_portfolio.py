@@ -18,8 +18,7 @@ from measuring import Table, arguments, introduce, traces_at
 
 from betimes.cluster import Cluster, Offer
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.foresight.portfolio.groups import Groups
-from betimes.foresight.portfolio.lookahead import Lookahead
+from betimes.foresight.portfolio.lookahead import Groups, Lookahead
 from betimes.foresight.portfolio.utility import Utility
 from betimes.outcome import Result, job_metric
 from betimes.policies import parse_nodes_policy

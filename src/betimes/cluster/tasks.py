@@ -6,9 +6,10 @@ there are follows from the job's choice, `units_per_task`, and from the shapes o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -176,6 +177,16 @@ def job_tasks(unit: UnitDemand, units: int, units_per_task: int, rooms: tuple[Ro
         each,
         unit.speeds,
     )
+
+
+def norm_of(count: Any, demand: Iterable[Any], largest: Iterable[int]) -> Any:
+    """The norm of so many tasks that need this, each resource over the most that a machine has of it."""
+    squares = 0.0 * count
+    for amount, most in zip(demand, largest, strict=True):
+        if most > 0:
+            part = count * amount / most
+            squares = squares + part * part
+    return np.sqrt(squares)
 
 
 def _amounts(row: Sequence[int]) -> Amounts:

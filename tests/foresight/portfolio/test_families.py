@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from betimes.cluster import Cluster
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.foresight.portfolio.groups import Groups
-from betimes.foresight.portfolio.lookahead import Foreseen, Lookahead, Simulation, Together
+from betimes.foresight.portfolio.lookahead import Foreseen, Groups, Lookahead, Simulation, Together
 from betimes.policies import NODES_POLICIES, parse_nodes_policy
 from betimes.policies.nodes.portfolio import CANDIDATES
 from betimes.twin.nodes.simulation import NodesSimulation

@@ -13,10 +13,8 @@ from betimes.errors import PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.foresight.portfolio.arrivals import HORIZON_S, NEWEST_JOBS, Arrivals, Draws
 from betimes.foresight.portfolio.driver import Portfolio, Settings
-from betimes.foresight.portfolio.groups import Groups
-from betimes.foresight.portfolio.hindsight import FIRST_JOBS, Hindsight
-from betimes.foresight.portfolio.lookahead import Foreseen, Lookahead, Successor
-from betimes.foresight.portfolio.submitted import SubmittedSoFar
+from betimes.foresight.portfolio.hindsight import FIRST_JOBS, Hindsight, SubmittedSoFar
+from betimes.foresight.portfolio.lookahead import Foreseen, Groups, Lookahead, Successor
 from betimes.foresight.portfolio.utility import Utility
 from betimes.kernels import as_array, blank
 from betimes.outcome import SelectionColumns

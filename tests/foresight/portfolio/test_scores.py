@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from betimes.foresight.portfolio.driver import FEW_JOBS, of_queue, of_run
 from betimes.foresight.portfolio.ledger import Ledger, Totals
 from betimes.foresight.portfolio.lookahead import Foreseen
-from betimes.foresight.portfolio.scores import FEW_JOBS, of_queue, of_run
 from betimes.foresight.portfolio.utility import Utility
 from betimes.outcome import job_metric
 from betimes.policies import parse_nodes_policy

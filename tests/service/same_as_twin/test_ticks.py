@@ -14,8 +14,7 @@ import pytest
 
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.foresight.portfolio.hindsight import FIRST_JOBS
-from betimes.foresight.portfolio.submitted import Submitted
+from betimes.foresight.portfolio.hindsight import FIRST_JOBS, Submitted
 from betimes.service.engines.selection import SelectionSnapshot
 from betimes.service.executors.virtual import WORK
 from betimes.service.runtime.planning import PastJobs

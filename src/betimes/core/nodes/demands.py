@@ -1,4 +1,4 @@
-"""The demand of a task on a machine: the same on all machines, or that on the machine's family.
+"""The demand of a task on a machine: the same on all machines, or that on the machine's family (`DemandRows`).
 
 `Need.demands` tells the two apart, so that jobs of one demand cost no more than that look. Where demands differ, `Need`
 has the least that a task needs of each resource on any family: enough to show that it fits nowhere, as the directory of
@@ -8,10 +8,41 @@ has.
 
 from __future__ import annotations
 
-from betimes.cluster.resources import NOWHERE
-from betimes.core.nodes.columns import Need, NodesState, NodesView
+from betimes.cluster.resources import NOWHERE, Amounts
+from betimes.core.nodes.columns import Need, NodesState, NodesView, TaskDemand
 from betimes.core.placements import Free, Node, fits, give, how_many_within, take, takes
-from betimes.kernels import Records, kernel
+from betimes.kernels import Records, blank, kernel
+
+Needed = tuple[tuple[Amounts, float], ...]
+"""A task's demand on each family, in the order of their numbers, and its speed; `NOWHERE` where it cannot run."""
+
+
+class DemandRows:
+    """`State.demands`: a table with room for so many different demands, each on `families` families."""
+
+    def __init__(self, families: int, room: int) -> None:
+        self.table: Records[TaskDemand] = blank(TaskDemand, families * (1 + room))
+        self._families = families
+        self._first_of: dict[Needed, int] = {}
+
+    def knows(self, needed: Needed, least: Amounts) -> bool:
+        """Whether a job's demand has a row, or needs none."""
+        return set(needed) == {(least, 1.0)} or needed in self._first_of
+
+    def first_of(self, needed: Needed, least: Amounts) -> int | None:
+        """`Need.demands` of a job with this demand, 0 where it is `least` everywhere; null: there is no room for it."""
+        if set(needed) == {(least, 1.0)}:
+            return 0
+        found = self._first_of.get(needed)
+        if found is not None:
+            return found
+        first = self._families * (1 + len(self._first_of))
+        if first == len(self.table):
+            return None
+        for at, ((gpu, cpu, memory), speed) in enumerate(needed, first):
+            row = self.table[at]
+            row.gpu, row.cpu, row.memory, row.speed = gpu, cpu, memory, speed
+        return self._first_of.setdefault(needed, first)
 
 
 @kernel

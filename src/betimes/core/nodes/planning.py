@@ -44,24 +44,22 @@ def snapshot_of(
     kinds: a job's kind, by its row. finished: jobs that have ended since the snapshot before.
     """
     now_s = float(state.pool[0].now)
-    slots, _ = _live(state)
     machines = np.flatnonzero(_plain(state.machines)["state"] != UNUSED)
     return Snapshot(
         now_s,
-        tuple(_jobs(state, slots, now_s, kinds)),
+        tuple(_jobs(state, _live(state), now_s, kinds)),
         tuple(_machines(state, machines)),
         _rentable(state),
         tuple(finished),
     )
 
 
-def instructions(
-    decisions: Sequence[Decision], snapshot: Snapshot, seqs: dict[int, int]
-) -> tuple[Records[Instruction], list[int]]:
+def instructions(decisions: Sequence[Decision], snapshot: Snapshot) -> tuple[Records[Instruction], list[int]]:
     """The batch that carries out decisions on this snapshot, and the index of each line's decision.
 
-    seqs: the order of submission of each job of the snapshot, so that none is taken for another that came since.
+    Jobs go by their order of submission, so that none is taken for another that came since.
     """
+    seqs = {job.job: job.seq for job in snapshot.jobs}
     generations = {machine.machine: machine.generation for machine in snapshot.machines}
     lines: list[tuple[int, int, int, int, int, float]] = []
     of: list[int] = []
@@ -106,18 +104,10 @@ def refusals(
     return list(found.values())
 
 
-def seqs_of(state: NodesState) -> dict[int, int]:
-    """The order of submission of each live job, by its slot."""
-    slots, seqs = _live(state)
-    return dict(zip(slots.tolist(), seqs.tolist(), strict=True))
-
-
-def _live(state: NodesState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The slots of live jobs, and the rank of each in the order of submission, in that order."""
+def _live(state: NodesState) -> NDArray[np.int64]:
+    """The slots of live jobs, in order of submission."""
     slots = np.flatnonzero(_plain(state.progress)["served_by"] >= 0)
-    seqs = _plain(state.jobs)["seq"][slots]
-    order = np.argsort(seqs)
-    return slots[order], seqs[order]
+    return slots[np.argsort(_plain(state.jobs)["seq"][slots])]
 
 
 def _plain(records: Records[Any]) -> NDArray[Any]:

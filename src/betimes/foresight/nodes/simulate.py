@@ -13,13 +13,13 @@ from betimes.cluster import Cluster
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.learning_run import learning_run
 from betimes.foresight.nodes.predict import predicting, run_rows_predicting
-from betimes.foresight.portfolio import shadow
 from betimes.foresight.portfolio.driver import Portfolio, Settings
 from betimes.foresight.sampling import drawn
 from betimes.foresight.waits.playing import play_until_started, play_waits
-from betimes.outcome import Result
+from betimes.outcome import Result, job_metric, metrics
 from betimes.policies import ChosenPolicy, parse_nodes_policy
 from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.nodes.portfolio import SHADOW
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.tasks import tasks_of
 from betimes.twin.nodes.trace_loop import run_rows
@@ -87,16 +87,15 @@ def simulate_nodes(
         )
     if portfolio is not None:
         run.selections = portfolio.reflection.columns()
-    for rounds in run.rounds_in_turn:
-        if refused := rounds.warning():
-            warn(refused)
+    if run.refused:
+        warn(_about_refused(run))
     result = run.result(compile_s=compile_s)
     if learning is not None and options.interval is not None:
         result = learning.with_intervals(result, run.kept)
     if portfolio is not None and portfolio.is_shadow:
         plain = replace(options, predict=False, timeline=False)
-        decided = simulate_nodes(workload, shadow.in_force(chosen), plain)
-        warn(shadow.saved(result, decided))
+        decided = simulate_nodes(workload, in_force(chosen), plain)
+        warn(saved_in_force(result, decided))
     return result
 
 
@@ -119,6 +118,39 @@ def _selecting(run: NodesSimulation, warn: Callable[[str], object]) -> Portfolio
     portfolio = Portfolio(run, members, Settings.of(chosen), warn)
     portfolio.start()
     return portfolio
+
+
+def _about_refused(run: NodesSimulation) -> str:
+    """A note to the user about a planner's refused decisions."""
+    first, count = run.refused[0], len(run.refused)
+    decisions = "1 decision" if count == 1 else f"{count} decisions"
+    named = f"job {run.jobs.job_id[first.row]}, " if first.row >= 0 else ""
+    return f"policy {run.policy}: {decisions} could not be carried out and changed nothing; the first {named}{first}"
+
+
+def in_force(policy: ChosenPolicy[NodesPolicy]) -> ChosenPolicy[NodesPolicy]:
+    """The same portfolio with its choices in force."""
+    given = tuple(name for name in policy.given if name != SHADOW.name)
+    return replace(policy, values={**policy.values, SHADOW.name: "false"}, given=given)
+
+
+def saved_in_force(shadow: Result, decided: Result) -> str:
+    """One line: mean completion time, slowdown and cost of the shadow's run and of the run its choices decided."""
+    parts = [
+        f"{name} {_mean_of(decided, metric):.4g}{unit} instead of {_mean_of(shadow, metric):.4g}{unit}"
+        for name, metric, unit in (
+            ("mean JCT", "jct_s", " s"),
+            ("mean bounded slowdown", "bounded_slowdown", ""),
+        )
+    ]
+    if shadow.leases is not None and decided.leases is not None:
+        paid, would_be = (metrics.total(each.leases.cost_usd) for each in (shadow, decided) if each.leases)
+        parts.append(f"{would_be:,.2f} USD instead of {paid:,.2f} USD")
+    return f"portfolio: with its choices in force, {', '.join(parts)}"
+
+
+def _mean_of(result: Result, metric: str) -> float:
+    return metrics.mean(job_metric(result, metric)[result.jobs.finished])
 
 
 def _keep_quiet(_: str) -> None:

@@ -17,11 +17,11 @@ from betimes.core.status import DONE
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.objectives import Objective
 from betimes.foresight.portfolio.arrivals import MOST_JOBS, Arrivals, Draws
-from betimes.foresight.portfolio.groups import Groups
-from betimes.foresight.portfolio.hindsight import Hindsight
+from betimes.foresight.portfolio.hindsight import Hindsight, Submitted, SubmittedSoFar
 from betimes.foresight.portfolio.ledger import Ledger, Totals
 from betimes.foresight.portfolio.lookahead import (
     Foreseen,
+    Groups,
     Lookahead,
     PolicyFails,
     Simulation,
@@ -29,9 +29,7 @@ from betimes.foresight.portfolio.lookahead import (
     take_over,
 )
 from betimes.foresight.portfolio.objective import Aim, Cost, asked_for
-from betimes.foresight.portfolio.scores import of_queue, of_run
 from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Rotation, surely_better, winner
-from betimes.foresight.portfolio.submitted import Submitted, SubmittedSoFar
 from betimes.foresight.portfolio.utility import Utility
 from betimes.kernels import Floats, Ints
 from betimes.outcome import SelectionColumns
@@ -45,6 +43,9 @@ STRETCHES = 5
 
 Scenarios = Sequence[NDArray[Any] | None]
 """Jobs that may be submitted next: rows of `Arrival`; None: no jobs."""
+
+FEW_JOBS = 20
+"""With fewer finished jobs the totals of a run mean little."""
 
 LOTS = 0x90F0  # sets the draws from the Poor apart from other draws of the seed
 
@@ -341,6 +342,23 @@ class Selector:
         if self._settings.published:
             return of_queue(self._settings.utility, job_s, foreseen)
         return of_run(self._settings.utility, so_far, job_s, foreseen)
+
+
+def of_queue(utility: Utility, job_s: float, foreseen: Foreseen) -> float:
+    """The published score: the utility of the waiting jobs alone (C.5)."""
+    return utility.of(job_s, foreseen.machine_s, foreseen.slowdown)
+
+
+def of_run(utility: Utility, so_far: Totals, job_s: float, foreseen: Foreseen) -> float:
+    """The utility of the whole run up to the end of the waiting jobs.
+
+    Paid machine time that is left then does not count as spent: later jobs can use it.
+    """
+    if so_far.jobs < FEW_JOBS:
+        return of_queue(utility, job_s, foreseen)
+    jobs = so_far.jobs + foreseen.jobs
+    slowdown = (so_far.slowdown + foreseen.jobs * foreseen.slowdown) / jobs
+    return utility.of(so_far.job_s + job_s, max(0.0, so_far.machine_s + foreseen.used_s), slowdown)
 
 
 class Portfolio:

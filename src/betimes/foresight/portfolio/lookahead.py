@@ -42,9 +42,12 @@ from betimes.foresight.portfolio.simulate import (
     take_snapshot,
 )
 from betimes.kernels import Floats, Ints, Records, as_array, blank, entry, record_type
-from betimes.policies.nodes.families import bits_of
+from betimes.policies.nodes.families import bit_of, bits_of, params_of, rules_of
+from betimes.policies.nodes.hooks import Member
+from betimes.policies.nodes.provisioning import PAID_TIME
 from betimes.twin.nodes.driver import Answers, Driver
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
+from betimes.twin.nodes.planner_rounds import PlannerRounds
 from betimes.twin.nodes.trace_loop import compiled_loop
 
 take_over = entry(change_rules, NodesState, NodesRules)
@@ -97,6 +100,46 @@ class Together:
     divides: bool = False
 
 
+class Groups:
+    """The families among members, and the others one by one. rules, params: of each member."""
+
+    def __init__(
+        self, members: Sequence[Member], rules: Sequence[NodesRules], params: Sequence[Floats]
+    ) -> None:
+        self._rules = [each.replaced(learns=False) for each in rules]
+        self._params = params
+        self._bits = [bit_of(member) for member in members]
+        self._families: dict[int, NodesRules] = {}  # by the first member
+        self._family_of: dict[int, int] = {}
+        first_of: dict[tuple[tuple[str, object], ...], int] = {}
+        for number, member in enumerate(members):
+            if self._bits[number] is not None:
+                shared = tuple(
+                    (name, value) for name, value in member.values.items() if name != PAID_TIME.name
+                )
+                first = self._family_of[number] = first_of.setdefault(shared, number)
+                if first not in self._families:
+                    self._families[first] = rules_of(self._rules[first])
+
+    def of(self, members: Sequence[int]) -> list[Together]:
+        """The groups to simulate for these members."""
+        found: list[Together] = []
+        families: dict[int, dict[int, int]] = {}
+        for number in members:
+            bit = self._bits[number]
+            if bit is None:
+                found.append(Together(self._rules[number], self._params[number], {0: number}))
+            else:
+                families.setdefault(self._family_of[number], {})[bit] = number
+        for first, member_of in families.items():
+            numbers = list(member_of.values())
+            if len(numbers) == 1:
+                found.append(Together(self._rules[numbers[0]], self._params[numbers[0]], {0: numbers[0]}))
+            else:
+                found.append(Together(self._families[first], params_of(member_of), member_of, divides=True))
+        return found
+
+
 @dataclass(frozen=True)
 class Successor:
     """The policy that takes over in every simulation after `at_s`."""
@@ -142,22 +185,6 @@ class Simulated(Protocol):
         ...
 
 
-class RoundsAhead(Protocol):
-    """The rounds of a planner on a copy of the cluster that is played forward."""
-
-    def hold(self) -> object:
-        """Let the planner decide; raises BetimesError where it fails."""
-        ...
-
-
-class MemberRounds(Protocol):
-    """The rounds of a planning member when a selection begins, in a run or in a snapshot."""
-
-    def ahead(self, driver: Driver) -> RoundsAhead:
-        """A copy of these rounds for a copy of the cluster."""
-        ...
-
-
 class Lookahead:
     """Simulations of several policies from one state of a run, which stays unchanged.
 
@@ -172,7 +199,7 @@ class Lookahead:
         everyone: bool = False,
         workers: int = 1,
         most_coming: int = 0,
-        rounds: Sequence[MemberRounds] = (),
+        rounds: Sequence[PlannerRounds] = (),
     ) -> None:
         self.run, self._everyone, self._workers, self._most_coming = run, everyone, workers, most_coming
         self._rounds = rounds
@@ -183,6 +210,8 @@ class Lookahead:
     def look(self) -> float:
         """Take a snapshot of the run between two instants, or before a pass; returns the jobs' machine time, s."""
         run = self.run
+        for rounds in self._rounds:
+            rounds.hear_of(run.trace)
         if self._source is not run.state:  # its columns have grown
             self._source = run.state
             leases = 4 * len(run.state.nodes)  # the loop needs one for each rented machine
@@ -297,7 +326,7 @@ class _Player:
         run: Simulated,
         snapshot: NodesState,
         most_coming: int,
-        rounds: Sequence[MemberRounds],
+        rounds: Sequence[PlannerRounds],
     ) -> None:
         self._run, self._snapshot, self._rounds = run, snapshot, rounds
         self.lacked = Counter[int]()  # how often a copy grew for each status
@@ -368,16 +397,15 @@ class _Player:
         """Simulate a planning member, from the round that is due now on."""
         branch, (member,) = self._branch(group.rules), group.member_of.values()
         self._next_row[0] = self._rows
-        rounds = self._rounds[member].ahead(branch.driver)
+        rounds = self._rounds[member].copied()
         status = begin(self._snapshot, branch.copy, group.rules, self._aside, self._rows, branch.played)
-        try:
-            for _ in range(MOST_ROUNDS if status == DONE else 0):
-                rounds.hold()
-                status = self._play_on(branch, run_s, count, math.inf)
-                if status != ASKED:
-                    break
-        except BetimesError as error:
-            return [Simulation([member], PolicyFails(str(error)))]
+        for _ in range(MOST_ROUNDS if status == DONE else 0):
+            plan = rounds.hold(branch.driver)
+            if plan is not None and plan.error is not None:
+                return [Simulation([member], PolicyFails(str(rounds.violation(plan))))]
+            status = self._play_on(branch, run_s, count, math.inf)
+            if status != ASKED:
+                break
         found = self._simulation(branch, status, [member], run_s, ends)
         self._give_back(branch)
         return [found]

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from betimes.cluster.labels import mask, suits
-from betimes.cluster.resources import NOWHERE, Amounts
+from betimes.cluster.resources import NOWHERE
 from betimes.cluster.shapes import Shape, Shapes, suiting
-from betimes.cluster.tasks import JobTasks, job_tasks
-from betimes.core.nodes.columns import TaskDemand
-from betimes.kernels import Records, blank
+from betimes.cluster.tasks import JobTasks, job_tasks, norm_of
+from betimes.core.nodes.demands import DemandRows, Needed
 from betimes.service.engines.messages import Asked, JobRequest
 from betimes.twin.nodes.event_loop import Arrival
-
-Needed = tuple[tuple[Amounts, float], ...]
-"""A task's demand on each family, in the order of their numbers, and its speed; `NOWHERE` where it cannot run."""
 
 
 def needed_on(tasks: JobTasks, families: Collection[str]) -> Needed:
@@ -29,34 +23,6 @@ def needed_on(tasks: JobTasks, families: Collection[str]) -> Needed:
         (tasks.demand_on(family) or (NOWHERE, NOWHERE, NOWHERE), speeds.get(family, 1.0))
         for family in families
     )
-
-
-class DemandRows:
-    """A table with room for so many different demands, each on `families` families."""
-
-    def __init__(self, families: int, room: int) -> None:
-        self.table: Records[TaskDemand] = blank(TaskDemand, families * (1 + room))
-        self._families = families
-        self._first_of: dict[Needed, int] = {}
-
-    def knows(self, needed: Needed, least: Amounts) -> bool:
-        """Whether a job's demand has a row, or needs none."""
-        return set(needed) == {(least, 1.0)} or needed in self._first_of
-
-    def first_of(self, needed: Needed, least: Amounts) -> int | None:
-        """`Need.demands` of a job with this demand, 0 where it is `least` everywhere; null: there is no room for it."""
-        if set(needed) == {(least, 1.0)}:
-            return 0
-        found = self._first_of.get(needed)
-        if found is not None:
-            return found
-        first = self._families * (1 + len(self._first_of))
-        if first == len(self.table):
-            return None
-        for at, ((gpu, cpu, memory), speed) in enumerate(needed, first):
-            row = self.table[at]
-            row.gpu, row.cpu, row.memory, row.speed = gpu, cpu, memory, speed
-        return self._first_of.setdefault(needed, first)
 
 
 @dataclass(frozen=True)
@@ -123,13 +89,3 @@ class JobRows:
         """`Need.share` of a job: the smallest of all families."""
         needed = {amounts for amounts, _ in needed_on(tasks, self.families)}
         return float(min(norm_of(tasks.count, amounts, self.largest) for amounts in needed))
-
-
-def norm_of(count: Any, demand: Iterable[Any], largest: Sequence[int]) -> Any:
-    """The norm of so many tasks that need this, each resource over the most that a machine has of it."""
-    squares = 0.0
-    for amount, most in zip(demand, largest, strict=True):
-        if most > 0:
-            part = count * amount / most
-            squares = squares + part * part
-    return np.sqrt(squares)

@@ -15,21 +15,21 @@ from betimes.cluster import Offer
 from betimes.cluster.labels import NONE, Labels, bits_for, mask
 from betimes.cluster.resources import Amounts, unit_charge
 from betimes.cluster.shapes import Shape, Shapes, roomiest, suiting
-from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks
+from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, norm_of
 from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.demands import DemandRows, Needed
 from betimes.core.nodes.passes.schedule import rank_again
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.status import NEED_PLACEMENTS
 from betimes.errors import BetimesError
 from betimes.kernels import Ints, as_array, entry
 from betimes.service.engines.dedicated_machines import shapes_of
-from betimes.service.engines.job_rows import DemandRows, JobRows, Needed, needed_on, norm_of
+from betimes.service.engines.job_rows import JobRows, needed_on
 from betimes.service.engines.messages import Allocation, Asked, JobRequest, Restored
-from betimes.service.engines.planner_rounds import PlannerRounds
+from betimes.service.engines.planner_rounds import LiveRounds
 from betimes.twin.nodes import entries
 from betimes.twin.nodes.driver import Driver
 from betimes.twin.nodes.event_loop import Arrival
-from betimes.twin.nodes.splitting import split_anew
 from betimes.twin.nodes.trace_loop import new_trace
 
 Promise = tuple[float, tuple[Allocation, ...]]
@@ -39,9 +39,8 @@ PATIENCE_S = 1.0  # for a job that should have left by now, before it is looked 
 NEW_JOB = "that has just been submitted"
 """In messages, a job that has no slot of its own yet."""
 
-_split_anew = entry(split_anew)
 _rank_again = entry(rank_again, NodesState, NodesRules)
-ENTRIES = (_split_anew, _rank_again)
+ENTRIES = (_rank_again,)
 
 
 class JobsOnNodes:
@@ -58,7 +57,7 @@ class JobsOnNodes:
         machines: Shapes,
         shapes: Shapes,
         offers: Sequence[Offer],
-        rounds: PlannerRounds | None,
+        rounds: LiveRounds | None,
         *,
         rents: bool,
         shares: bool,
@@ -321,7 +320,7 @@ class JobsOnNodes:
                 if promised is not None:
                     reserved.append((slot, promised))
                 self.tasks_of[job] = tasks
-        self.driver.heed(_split_anew(state, self.driver.rules, trace, slots))
+        self.driver.heed(entries.split_anew(state, self.driver.rules, trace, slots))
         for slot, promised in reserved:
             self.reserve(slot, promised)
         self.changed = True

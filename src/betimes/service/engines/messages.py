@@ -18,7 +18,8 @@ from betimes.core.pool.columns import User
 from betimes.foresight.run_times import GRID
 from betimes.kernels import Floats, FloatTable, Records, as_array
 from betimes.service.engines.accounts import Account
-from betimes.service.engines.plans import ExpectedSaving, Plan
+from betimes.service.engines.plans import ExpectedSaving
+from betimes.twin.nodes.planner_rounds import Plan
 
 
 class Asked(NamedTuple):

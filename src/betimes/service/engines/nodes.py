@@ -60,7 +60,7 @@ from betimes.service.engines.messages import (
     Sharing,
     expected_table,
 )
-from betimes.service.engines.planner_rounds import PlannerRounds, planners_for
+from betimes.service.engines.planner_rounds import LiveRounds, planners_for
 from betimes.service.engines.rented_machines import RentedMachines
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot, snapshot_of
 from betimes.twin.nodes import entries
@@ -128,12 +128,12 @@ class LiveNodes:
         in_turn = [known_live(each) for each in own.in_turn(values)]
         self.rents = own.rents_alone(values) and len(offers) > 0
         self.provisions = own.shares_rented(values) and len(offers) > 0
-        self.rounds: PlannerRounds | None = None
+        self.rounds: LiveRounds | None = None
         decides = next((at for at, each in enumerate(in_turn) if each.name == member), 0)
         if own.plans(values):
             planners = planners_for(in_turn, offers, quota)
-            self.rounds = PlannerRounds(
-                planners, in_turn[decides].name, offers, restart_s, is_aside=plans_aside
+            self.rounds = LiveRounds(
+                planners, str(policy), in_turn[decides].name, offers, restart_s, is_aside=plans_aside
             )
         self.foresees = self.rents and plays_out(values)
         self.jobs = JobsOnNodes(
@@ -376,7 +376,8 @@ class LiveNodes:
         """A copy of the beliefs, to be played forward; with one more job, submitted now, if one is given."""
         jobs, slots = dict(self.job_of), len(self.state.free)
         trace = new_trace(slots if more is None else slots + 1, 1)
-        rounds = None if self.rounds is None else self.rounds.copied()
+        seqs = [*as_array(self.state.jobs)["seq"].tolist(), int(self.state.pool[0].submitted)]
+        rounds = None if self.rounds is None else self.rounds.copied(seqs=seqs)
         if more is not None:
             [tasks] = self.jobs.prepare([more])
             self.jobs.fill(trace.arrivals[slots], more, tasks, now_s)
@@ -384,15 +385,10 @@ class LiveNodes:
             trace.arrivals[slots].run_s = more.runtime_estimate_s if grid is None else grid[HALF]
             if rounds is not None:
                 rounds.know(slots, more)
-        seqs = [*as_array(self.state.jobs)["seq"].tolist(), int(self.state.pool[0].submitted)]
-
-        def ask(driver: Driver) -> None:
-            assert rounds is not None, "a planner is asked only where there is one"
-            rounds.hear_of(trace, seqs)
-            rounds.hold(driver)
-
-        row = np.array([slots], dtype=np.int64)
-        driver = self.driver.copy(trace, row, {ASKED: ask, FORESEE: self._foresee_wait})
+        answers: Answers = {FORESEE: self._foresee_wait}
+        if rounds is not None:
+            answers[ASKED] = rounds.turn.hold
+        driver = self.driver.copy(trace, np.array([slots], dtype=np.int64), answers)
         driver.name_of = lambda slot: jobs.get(slot, NEW_JOB)
         if expected:
             entries.expect_ends(driver.state, expected_table(expected, jobs, slots))

@@ -1,7 +1,6 @@
-"""The rounds of a planner on live nodes: questions, snapshots, and the handling of its decisions.
+"""The rounds of planners on live nodes (`twin.nodes.planner_rounds`), who take turns, and see what was measured.
 
-As in the twin (`twin.nodes.planner_rounds`), at multiples of its period while there are jobs or rented machines. It
-answers at once, or outside, while all goes on: then its answer is carried out in a later turn.
+A planner answers at once, or outside, while all goes on: then its answer is carried out in a later turn.
 """
 
 from __future__ import annotations
@@ -10,21 +9,17 @@ import copy
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from betimes.cluster import Cluster, Offer
 from betimes.core.nodes import instructions
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.planning import paid_until, refusals, seqs_of, snapshot_of
+from betimes.core.nodes.planning import paid_until
 from betimes.core.planning import Planner, Release, Rent, Snapshot
-from betimes.errors import PolicyViolation
-from betimes.kernels import as_array
 from betimes.policies.nodes.hooks import Member
 from betimes.service.engines.messages import JobRequest
-from betimes.service.engines.plans import ExpectedSaving, Plan, Question, Refused, answer, expected_savings
+from betimes.service.engines.plans import ExpectedSaving, expected_savings
 from betimes.twin.nodes.driver import Driver
-from betimes.twin.nodes.event_loop import Trace
-from betimes.twin.nodes.planner_rounds import ask_at, ask_from
+from betimes.twin.nodes.planner_rounds import Plan, PlannerRounds, Question, ask_at, ask_from
 
 NOTEWORTHY = 0.01  # change of a job's throughput, as a share of that alone
 MOST_TOLD = 100_000
@@ -44,25 +39,18 @@ def planners_for(members: Sequence[Member], offers: Sequence[Offer], quota: int 
     return {name: planner for name, planner in planners.items() if planner is not None}
 
 
-@dataclass
-class _Turn:
-    """One of the planners that take turns. ended: since the last question, by order of submission, and when."""
+class LiveRounds:
+    """The rounds of planners that take turns about the live nodes.
 
-    planner: Planner
-    ended: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
-
-
-class PlannerRounds:
-    """Asks a planner about a given state, the live one or a copy that is played forward.
-
-    planners: by name; `member` decides, the others when it is their turn (`let_decide`); knowledge of jobs and machines
-    is shared by all. restart_s: cost of a restart of a job. is_aside: questions are answered outside
-    (`take_question`). next_s: when the planner is asked next; infinity: once a job comes.
+    policy: that in force. planners: by name; `member` decides, the others when it is their turn (`let_decide`);
+    knowledge of jobs and machines is shared by all. restart_s: cost of a restart of a job. is_aside: questions are
+    answered outside (`take_question`).
     """
 
     def __init__(
         self,
         planners: Mapping[str, Planner],
+        policy: str,
         member: str,
         offers: Sequence[Offer],
         restart_s: float,
@@ -70,40 +58,40 @@ class PlannerRounds:
         is_aside: bool = False,
     ) -> None:
         self.member, self.restart_s, self.is_aside = member, restart_s, is_aside
-        self._turns = {name: _Turn(planner) for name, planner in planners.items()}
         self.offers = tuple(offers)
         self.expected: dict[int, ExpectedSaving] = {}  # of the last round's moves, by slot
-        self.next_s = math.inf
         self.kinds: list[str] = []  # by slot
         self.jobs: list[int] = []  # likewise
-        self.refused: list[Refused] = []  # since `take_refused`
+        self.carried_out: list[Plan] = []  # or not: the planner has failed; since `take_carried_out`
         self.pending: Question | None = None  # that is being answered outside
         self.is_overdue = False  # the next question was due before the answer
         self._asked: Question | None = None  # not taken yet
-        self._is_copy, self._has_failed = False, False
         self._refused_until_s: dict[int, float] = {}  # by offer, as the cloud has none
-        self._events = -1  # of the engine, when the planner was asked last; -1: it is asked in any case
-        self._heard = 0  # outcomes of a play-out that the planner knows
         self._measured: dict[int, tuple[float, frozenset[int]]] = {}  # by slot: throughput, beside which jobs
         self._profiled: set[int] = set()  # slots of jobs whose throughput alone is known
+        self._turns = {
+            name: PlannerRounds(planner, policy, self.kinds, jobs=self.jobs, member=name, show=self._shown)
+            for name, planner in planners.items()
+        }
+
+    @property
+    def turn(self) -> PlannerRounds:
+        """The rounds of the planner whose turn it is."""
+        return self._turns[self.member]
 
     @property
     def planner(self) -> Planner:
         """The planner whose turn it is."""
-        return self._turn.planner
+        return self.turn.planner
 
     @planner.setter
     def planner(self, planner: Planner) -> None:
-        self._turn.planner = planner
+        self.turn.planner = planner
 
     @property
     def members(self) -> tuple[str, ...]:
         """The names of all that take turns."""
         return tuple(self._turns)
-
-    @property
-    def _turn(self) -> _Turn:
-        return self._turns[self.member]
 
     def let_decide(self, member: str, state: NodesState, now_s: float) -> None:
         """Let another planner decide from the next round on, whatever happens until then; plans stand.
@@ -112,10 +100,11 @@ class PlannerRounds:
         """
         if self.pending is not None:
             self.give_up(self.pending)
+        is_set = self.turn.next_s < math.inf
         self.member = member
-        self._events = -1
-        if self.next_s < math.inf:
-            self.next_s = ask_from(state, self.planner.period_s, now_s, later=True)
+        self.turn.events, self.turn.next_s = -1, math.inf
+        if is_set:
+            self.turn.next_s = ask_from(state, self.planner.period_s, now_s, later=True)
 
     def note_end(self, seq: int, at_s: float) -> None:
         """A job has ended; seq: its order of submission."""
@@ -134,27 +123,30 @@ class PlannerRounds:
 
     def know_refused(self, offer: int, now_s: float) -> None:
         """The cloud has no machine of an offer: the next two rounds go without it."""
-        self._refused_until_s[offer] = now_s + 2.0 * self.planner.period_s
+        self._refused_until_s[offer] = until_s = now_s + 2.0 * self.planner.period_s
+        for turn in self._turns.values():
+            turn.hides_until_s = max(turn.hides_until_s, until_s)
 
-    def copied(self, member: str | None = None) -> PlannerRounds:
+    def copied(self, member: str | None = None, seqs: Sequence[int] = ()) -> LiveRounds:
         """The same with one planner, by default the present one, to be asked about a copy of the state.
 
-        The copy is asked again about a question that has no answer yet.
+        The copy is asked again about a question that has no answer yet. seqs: the order of submission of the job in
+        each row of the copy's trace.
         """
         found = copy.copy(self)
         found.member = self.member if member is None else member
-        turn = self._turns[found.member]
-        found._turns = {found.member: _Turn(copy.deepcopy(turn.planner), list(turn.ended))}
-        if found.member != self.member:
-            found._events = -1
-        elif self.pending is not None:
-            found.give_up(self.pending)
-        found.pending = found._asked = None
-        found.is_overdue = found.is_aside = False
-        found._is_copy, found._has_failed = True, False
-        found.kinds, found.jobs, found.refused = list(self.kinds), list(self.jobs), []
+        found.kinds, found.jobs, found.carried_out = list(self.kinds), list(self.jobs), []
         found.expected, found._refused_until_s = dict(self.expected), dict(self._refused_until_s)
         found._measured, found._profiled = dict(self._measured), set(self._profiled)
+        found._turns = {found.member: self._turns[found.member].copied()}
+        turn = found.turn
+        turn.kinds, turn.jobs, turn.seqs, turn.show = found.kinds, found.jobs, seqs, found._shown
+        if found.member != self.member:
+            turn.events = -1
+        elif self.pending is not None:
+            turn.give_up(self.pending)
+        found.pending = found._asked = None
+        found.is_overdue = found.is_aside = False
         return found
 
     def measure(self, slot: int, throughput: float, beside: frozenset[int]) -> None:
@@ -162,51 +154,35 @@ class PlannerRounds:
         self._profiled.add(slot)
         known, alike = self._measured.get(slot, (math.nan, frozenset[int]()))
         if alike != beside or not abs(known - throughput) < NOTEWORTHY:
-            self._events = -1  # the planner is asked again
+            self.turn.events = -1  # the planner is asked again
         self._measured[slot] = throughput, beside
-
-    def hear_of(self, trace: Trace, seqs: Sequence[int]) -> None:
-        """Jobs have ended in a play-out; seqs: the order of submission of each row."""
-        ended = as_array(trace.outcomes)[self._heard : trace.finished[0]]
-        self._heard = int(trace.finished[0])
-        for row, at_s in zip(ended["row"].tolist(), ended["finish_s"].tolist(), strict=True):
-            self.note_end(seqs[row], at_s)
 
     def wake(self, state: NodesState) -> None:
         """Something has come: ask at the first multiple of the period, if nothing is planned yet."""
-        if self.next_s == math.inf and (state.pool[0].active > 0 or state.cluster[0].rented > 0):
-            self.next_s = ask_from(state, self.planner.period_s, float(state.pool[0].now))
+        if self.turn.next_s == math.inf and (state.pool[0].active > 0 or state.cluster[0].rented > 0):
+            self.turn.next_s = ask_from(state, self.planner.period_s, float(state.pool[0].now))
 
     def hold(self, driver: Driver) -> None:
-        """Let the planner decide, carry that out, and set the timer of the next round.
-
-        A planner that fails in a play-out is not asked again there: earlier decisions hold.
-        """
-        state = driver.state
-        now_s = float(state.pool[0].now)
+        """Let the planner decide, or ask it, and set the timer of the next round."""
+        if not self.is_aside:
+            plan = self.turn.hold(driver)
+            if plan is not None:
+                self._note(plan)
+            return
         if self.pending is not None:
             self.is_overdue = True
-        elif self.planner.every_round or int(state.pool[0].events) != self._events:
-            question = self._question(state)
-            self._events = question.events
-            if self.is_aside:
-                self.pending = self._asked = question
-            else:
-                self.carry_out(driver, answer(self.planner, question))
-                state = driver.state
-        self.next_s = math.inf
-        active = state.pool[0].active > 0 or state.cluster[0].rented > 0
-        if active and not (self._is_copy and self._has_failed):
-            self.next_s = ask_from(state, self.planner.period_s, now_s, later=True)
+        elif self.turn.is_due(driver.state):
+            self.pending = self._asked = self.turn.question(driver)
+        self.turn.set_next(driver)
 
     def take_question(self) -> tuple[Planner, Question] | None:
         """The question to answer outside, and a planner for it; null: no new question."""
         question, self._asked = self._asked, None
         return None if question is None else (copy.deepcopy(self.planner), question)
 
-    def take_refused(self) -> list[Refused]:
-        """Return the refusals since the last call."""
-        found, self.refused = self.refused, []
+    def take_carried_out(self) -> list[Plan]:
+        """Return the plans that were carried out since the last call, or could not be made."""
+        found, self.carried_out = self.carried_out, []
         return found
 
     def give_up(self, question: Question) -> None:
@@ -215,49 +191,32 @@ class PlannerRounds:
             self.pending, self.is_overdue = None, False
         if self._asked is question:
             self._asked = None
-        self._turn.ended = [*question.snapshot.finished, *self._turn.ended]
-        self._events = -1
+        self.turn.give_up(question)
 
     def carry_out(self, driver: Driver, plan: Plan) -> None:
-        """Carry out a plan as far as still possible. The rest is refused."""
-        if plan.problem is not None or plan.batch is None:
-            self._has_failed = True
-            self.give_up(plan.question)
-            self.refused.append(Refused(plan.question, problem=plan.problem))
-            return
-        self.planner, self.pending, self.is_overdue = plan.planner, None, False
-        before = int(driver.state.pool[0].events)
-        driver.carry_out(plan.batch)
-        refused = refusals(plan.decisions, plan.batch, plan.of, plan.question.snapshot)
-        self.refused.append(Refused(plan.question, refused))
-        stay = {one.decision.job for one in refused if not isinstance(one.decision, Rent | Release)}
-        expected = expected_savings(plan.question.snapshot, plan.decisions, self.offers)
-        self.expected = {slot: each for slot, each in expected.items() if slot not in stay}
-        is_news = self._events != plan.question.events  # something was measured meanwhile
-        pool = driver.state.pool[0]
-        now_s = float(pool.now)
-        again = refused or is_news or any(until_s >= now_s for until_s in self._refused_until_s.values())
-        self._events = -1 if again else plan.question.events + int(pool.events) - before
+        """Carry out the answer to the pending question as far as still possible. The rest is refused."""
+        self.pending, self.is_overdue = None, False
+        self.turn.carry_out(driver, plan)
+        self._note(plan)
 
-    def next_question(self, state: NodesState) -> tuple[Planner, Question]:
+    def _note(self, plan: Plan) -> None:
+        """Keep a plan, and the savings that it expects of the moves that were not refused."""
+        self.carried_out.append(plan)
+        if plan.error is None:
+            expected = expected_savings(plan.question.snapshot, plan.decisions, self.offers)
+            for one in plan.refused:
+                if not isinstance(one.decision, Rent | Release):
+                    expected.pop(one.decision.job, None)
+            self.expected = expected
+
+    def next_question(self, driver: Driver) -> tuple[Planner, Question]:
         """The question that the planner would get now, and a copy of it to answer; nothing changes."""
-        rounds = self.copied()
-        return rounds.planner, rounds._question(state)
+        turn = self.copied().turn
+        return turn.planner, turn.question(driver)
 
-    def _question(self, state: NodesState) -> Question:
-        events = int(state.pool[0].events)
-        return Question(self.member, self._snapshot(state), seqs_of(state), tuple(self.jobs), events)
-
-    def _snapshot(self, state: NodesState) -> Snapshot:
-        """The planner's view of the state.
-
-        Jobs that ended at this very instant come in the next round, as in the twin. Throughputs beside neighbours are
-        from reports of progress; a job without reports has none.
-        """
-        now_s, turn = float(state.pool[0].now), self._turn
-        ended = [one for one in turn.ended if one[1] < now_s]
-        turn.ended = [one for one in turn.ended if one[1] >= now_s]
-        found = snapshot_of(state, self.kinds, ended)
+    def _shown(self, found: Snapshot) -> Snapshot:
+        """What the planner sees: throughputs beside neighbours are from reports of progress; else a job has none."""
+        now_s = found.now_s
         rentable = tuple(
             0 if self._refused_until_s.get(offer, -math.inf) >= now_s else left
             for offer, left in enumerate(found.rentable)
@@ -290,31 +249,3 @@ class PlannerRounds:
             if throughput > 0.0 and beside == now:
                 found[job.job] = throughput
         return found
-
-
-@dataclass(frozen=True)
-class SnapshotRounds:
-    """The rounds of a portfolio's member in a selection (`foresight.portfolio.lookahead.MemberRounds`).
-
-    They never change, so that any thread can play a copy of them forward. policy: the portfolio. seqs: the order of
-    submission of the job in each row.
-    """
-
-    policy: str
-    rounds: PlannerRounds
-    seqs: Sequence[int]
-    driver: Driver | None = None  # of the copy
-
-    def ahead(self, driver: Driver) -> SnapshotRounds:
-        """The same for a copy of the state without further jobs."""
-        return replace(self, rounds=self.rounds.copied(), driver=driver)
-
-    def hold(self) -> None:
-        """Let the planner decide; raises PolicyViolation where it fails."""
-        assert self.driver is not None, "rounds are held on a copy"
-        self.rounds.hear_of(self.driver.trace, self.seqs)
-        self.rounds.hold(self.driver)
-        for one in self.rounds.take_refused():
-            if one.problem is not None:
-                at_s = one.question.snapshot.now_s
-                raise PolicyViolation(f"policy {self.policy} at {at_s:g} s: {one.problem}")

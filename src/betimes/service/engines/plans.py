@@ -1,4 +1,4 @@
-"""Questions to a planner, and its answers, carried out at the same instant or in a later turn."""
+"""What a planner's moves save."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from betimes.cluster import Offer
-from betimes.core.instruction import Instruction
-from betimes.core.nodes.planning import instructions
-from betimes.core.planning import Bind, Decision, Migrate, Planner, Refusal, Rent, Snapshot, Start, new
-from betimes.kernels import Records
+from betimes.core.planning import Bind, Decision, Migrate, Rent, Snapshot, Start, new
 
 S_PER_H = 3600.0
 
@@ -72,61 +69,3 @@ def expected_savings(
         pause_s = job.launch_s + job.init_s + job.stop_s
         found[job.job] = ExpectedSaving(before, after, (before * pause_s + after * boot_s) / S_PER_H)
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """The state at an instant, for a planner: nothing in it changes, so that any thread can read it.
-
-    member: the policy asked, where several take turns. seqs: the order of submission of the jobs, and jobs: their
-    numbers, both by the snapshot's names.
-    events: of the engine until then.
-    """
-
-    member: str
-    snapshot: Snapshot
-    seqs: dict[int, int]
-    jobs: Sequence[int]
-    events: int
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A planner's decisions. error: why there are none.
-
-    planner: in its state after the answer. batch, of: the instructions, and the decision that each belongs to.
-    """
-
-    question: Question
-    planner: Planner
-    decisions: Sequence[Decision] = ()
-    batch: Records[Instruction] | None = None
-    of: Sequence[int] = ()
-    error: Exception | None = None
-
-    @property
-    def problem(self) -> str | None:
-        """The error, in a line; null: none."""
-        return None if self.error is None else f"{type(self.error).__name__}: {self.error}"
-
-
-@dataclass(frozen=True)
-class Refused:
-    """A part of an answer that was refused; problem: why all of it was."""
-
-    question: Question
-    decisions: Sequence[Refusal] = ()
-    problem: str | None = None
-
-
-def answer(planner: Planner, question: Question) -> Plan:
-    """Ask a planner. It may be a user's code: its errors are the plan's problem."""
-    try:
-        decisions = tuple(planner.plan(question.snapshot))
-        for one in decisions:
-            if not isinstance(one, Decision):
-                raise TypeError(f"{one!r} is no decision; `plan` returns those of betimes.core.planning")
-        batch, of = instructions(decisions, question.snapshot, question.seqs)
-    except Exception as error:
-        return Plan(question, planner, error=error)
-    return Plan(question, planner, decisions, batch, of)

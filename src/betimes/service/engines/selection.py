@@ -11,14 +11,14 @@ from betimes.cluster.shapes import Shape
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.growth import room_to_play
 from betimes.core.nodes.rules import NodesRules
-from betimes.foresight.portfolio.submitted import EmptyCluster
+from betimes.foresight.portfolio.hindsight import EmptyCluster
 from betimes.kernels import Floats, as_array
 from betimes.service.engines.dedicated_machines import live_terms
 from betimes.service.engines.job_rows import JobRows
 from betimes.service.engines.jobs_on_nodes import JobsOnNodes
-from betimes.service.engines.planner_rounds import SnapshotRounds
 from betimes.twin.nodes import entries
 from betimes.twin.nodes.event_loop import Trace
+from betimes.twin.nodes.planner_rounds import PlannerRounds
 from betimes.twin.nodes.trace_loop import new_trace
 
 NewState = Callable[..., NodesState]
@@ -38,7 +38,7 @@ class SelectionSnapshot:
     trace: Trace
     empty: EmptyCluster
     job_rows: JobRows
-    rounds: Sequence[SnapshotRounds] = ()
+    rounds: Sequence[PlannerRounds] = ()
     job_ids: Sequence[int] = ()
     waits: Sequence[tuple[int, float]] = ()
     believes: bool = True
@@ -77,11 +77,7 @@ def snapshot_of(jobs: JobsOnNodes, new_state: NewState) -> SelectionSnapshot:
     as_array(trace.arrivals)["submit_s"] = as_array(copy.jobs)["submit_s"]
     empty, job_rows = _empty(jobs, new_state)
     seqs = as_array(copy.jobs)["seq"].tolist()
-    of_members = list[SnapshotRounds]()
-    if rounds is not None:
-        of_members = [
-            SnapshotRounds(jobs.driver.policy, rounds.copied(name), seqs) for name in rounds.members
-        ]
+    of_members = [] if rounds is None else [rounds.copied(name, seqs).turn for name in rounds.members]
     return SelectionSnapshot(float(state.pool[0].now), copy, trace, empty, job_rows, of_members)
 
 

@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 
 from betimes.cluster.cluster import NodeGroup
 from betimes.errors import Conflict, Unknown
-from betimes.service.engines.plans import Plan
 from betimes.service.machines.machine import Kind, Machine, machines_of
 from betimes.service.runtime.admission import kind_to_add
 from betimes.service.runtime.quotes import promise
@@ -26,6 +25,7 @@ from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.pipelines import by_number, check_names, resolved
 from betimes.service.spec.users import TokenSpec, User, UserChanges
 from betimes.service.views.models import Quote, QuoteOption
+from betimes.twin.nodes.planner_rounds import Plan
 
 T = TypeVar("T")
 

@@ -25,7 +25,6 @@ from betimes.errors import Conflict
 from betimes.service.engines.dedicated_machines import rooms_of, shapes_of, times_on
 from betimes.service.engines.named_policies import shared_offers
 from betimes.service.engines.nodes import LiveNodes
-from betimes.service.engines.plans import Question, answer
 from betimes.service.machines.budgets import DAY, MONTH
 from betimes.service.scheduling.fleet_limits import charged_usd
 from betimes.service.scheduling.job import Job
@@ -34,6 +33,7 @@ from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.nodes import S_PER_H
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.views.models import FleetMachine, FleetMove, FleetPlanView, FleetStep, FleetView
+from betimes.twin.nodes.planner_rounds import Question, answer
 
 
 def fleet(scheduler: Scheduler, now_at: float, going: int = 0) -> FleetView:
@@ -126,9 +126,9 @@ def ask_plan(scheduler: Scheduler) -> AskedPlan:
         raise Conflict(
             f"policy {policy} does not plan in rounds; `betimes policy set eva` puts one in force that does"
         )
-    planner, question = engine.rounds.next_question(engine.state)
+    planner, question = engine.rounds.next_question(engine.driver)
     names = {each.machine: scheduler.node_name(each.machine) for each in question.snapshot.machines}
-    next_s = engine.rounds.next_s
+    next_s = engine.rounds.turn.next_s
     at = next_s + scheduler.ledger.epoch_at if next_s < math.inf else None
     return AskedPlan(policy, at, planner, question, names, engine.jobs.offers)
 

@@ -17,17 +17,16 @@ import numpy as np
 from betimes.foresight.portfolio.arrivals import MOST_JOBS
 from betimes.foresight.portfolio.driver import Selector, Settings
 from betimes.foresight.portfolio.hindsight import MOST_JOBS as MOST_PAST
+from betimes.foresight.portfolio.hindsight import Submitted
 from betimes.foresight.portfolio.ledger import Totals
 from betimes.foresight.portfolio.lookahead import Lookahead
 from betimes.foresight.portfolio.objective import Aim
-from betimes.foresight.portfolio.submitted import Submitted
 from betimes.kernels import as_array, blank, record_type
 from betimes.policies import parse_nodes_policy
 from betimes.service.engines.dedicated_machines import known_live
 from betimes.service.engines.job_rows import JobRows
 from betimes.service.engines.messages import JobRequest
 from betimes.service.engines.named_policies import kind_of
-from betimes.service.engines.plans import Plan, answer
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.runtime.background import Background
 from betimes.service.runtime.commands import TakePlan, TakeSelection
@@ -40,6 +39,7 @@ from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.store import Store
 from betimes.service.views.models import JobFilter
 from betimes.twin.nodes.event_loop import Arrival
+from betimes.twin.nodes.planner_rounds import Plan, answer
 
 A_PAGE = 1000  # events
 

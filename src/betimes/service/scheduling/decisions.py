@@ -28,7 +28,7 @@ from betimes.service.engines.messages import (
     Reserve,
     StopSpeculating,
 )
-from betimes.service.engines.plans import ExpectedSaving, Plan, Question, Refused
+from betimes.service.engines.plans import ExpectedSaving
 from betimes.service.engines.selection import MemberRules
 from betimes.service.scheduling.effects import AskPlanner, SelectMember
 from betimes.service.scheduling.job import Job, MoveRecord
@@ -38,6 +38,7 @@ from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
+from betimes.twin.nodes.planner_rounds import Plan, Question
 
 
 class DecisionApplier:
@@ -287,7 +288,7 @@ class PlannerAnswers:
         rounds = self._engine.rounds
         if rounds is None:
             return
-        for one in rounds.take_refused():
+        for one in rounds.take_carried_out():
             self._log(one)
         taken = rounds.take_question()
         if taken is not None:
@@ -305,25 +306,21 @@ class PlannerAnswers:
         """The machines' names now; later another may have the number."""
         return {one.machine: self._engine.machine_called(one.machine) for one in question.snapshot.machines}
 
-    def _log(self, refused: Refused) -> None:
-        asked_s = refused.question.snapshot.now_s
-        if refused.problem is not None:
-            self._refuse_all(refused.question, f"it has failed: {refused.problem}")
+    def _log(self, plan: Plan) -> None:
+        asked_s, refused = plan.question.snapshot.now_s, plan.refused
+        if plan.problem is not None:
+            self._refuse_all(plan.question, f"it has failed: {plan.problem}")
             return
         self._problem = "", ""
-        if not refused.decisions:
+        if not refused:
             self._refused = set()
             return
-        is_known = self._names is not None and self._names[0] is refused.question
-        names = self._names[1] if is_known and self._names is not None else self._names_at(refused.question)
+        is_known = self._names is not None and self._names[0] is plan.question
+        names = self._names[1] if is_known and self._names is not None else self._names_at(plan.question)
         before, self._refused = self._refused, set()
-        for one in refused.decisions:
+        for one in refused:
             what = type(one.decision).__name__.lower()
-            job = (
-                None
-                if isinstance(one.decision, planning.Rent | planning.Release)
-                else _job(one, refused.question)
-            )
+            job = _job(one, plan.question)
             nodes = [names[number] for number in _machines(one.decision) if number in names]
             node = nodes[0] if nodes else None
             line = what, job, node, one.reason
@@ -354,7 +351,7 @@ class PlannerAnswers:
 def _job(refused: planning.Refusal, question: Question) -> int | None:
     """The number of the job that a decision is about; null: the question had none such."""
     slot = -1 if isinstance(refused.decision, planning.Rent | planning.Release) else refused.decision.job
-    return question.jobs[slot] if slot in question.seqs else None
+    return question.jobs[slot] if any(job.job == slot for job in question.snapshot.jobs) else None
 
 
 def _machines(decision: planning.Decision) -> list[int]:

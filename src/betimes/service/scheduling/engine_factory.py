@@ -21,7 +21,7 @@ from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
 from betimes.service.engines.accounts import Account
 from betimes.service.engines.dedicated_machines import shapes_of
-from betimes.service.engines.messages import Allocation, Alone, Closings, Decisions, Inputs, Restored, Sharing
+from betimes.service.engines.messages import Allocation, Alone, Decisions, Inputs, Restored, Sharing
 from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import Contention, LivePool
@@ -200,14 +200,13 @@ def build(
         )
         for job in live
     ]
-    if sharing is not None and not isinstance(engine, Standby):
+    if sharing is not None:
         engine.share(sharing.copied())
     for one in carried:
         engine.restore(one, now_s)
-    if not isinstance(engine, Standby):
-        engine.settle(carried)
-        if sharing is not None:  # what was counted of jobs that hold something is in the log already
-            engine.share(sharing)
+    engine.settle(carried)
+    if sharing is not None:  # what was counted of jobs that hold something is in the log already
+        engine.share(sharing)
     for name, node in (nodes | rented).items():
         if node.status not in ((UP, BOOTING) if name in rented else (UP,)):
             engine.open_node(numbers[name], False)
@@ -404,7 +403,7 @@ class _Work:
 
 
 class Standby:
-    """Stands in for an engine of a kind, and counts work as that does."""
+    """An engine of a kind without a pass: it counts work as that does, and decides nothing."""
 
     def __init__(self, kind: Literal["pool", "nodes"]) -> None:
         self.kind = kind
@@ -445,7 +444,7 @@ class Standby:
             self._believe(number, left_s, now_s)
         return []
 
-    def lose(self, job: int, now_s: float) -> None:
+    def lose(self, job: int, now_s: float, _: float = 0.0) -> None:
         """A job has lost what it held, without a decision."""
         if not self._jobs[job].units:
             return
@@ -453,14 +452,12 @@ class Standby:
         if self.kind == "pool":  # on nodes it is counted when the job is asked to leave
             work.account = replace(work.account, preemptions=work.account.preemptions + 1)
 
-    def open_node(self, number: int, is_up: bool) -> None:
-        """Nothing: no node is given anything new."""
+    refuse_machines = lose
 
-    def set_closings(self, closings: Closings, now_s: float) -> None:
-        """Nothing: the engine that follows is told."""
+    def ignore(self, *_: object) -> None:
+        """Nothing: the engine that follows gets it with the jobs and nodes."""
 
-    def set_limit(self, job: int, limit_s: float) -> None:
-        """Nothing: the engine that follows gets the job with it."""
+    share = settle = open_node = set_closings = set_limit = sure_to_keep = ignore
 
     def account(self, job: int) -> Account:
         """How far a job has come, true when its units last changed."""

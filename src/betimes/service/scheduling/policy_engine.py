@@ -30,8 +30,7 @@ from betimes.service.engines.messages import (
 )
 from betimes.service.engines.named_policies import rents_for_jobs, shared_offers
 from betimes.service.engines.nodes import LiveNodes
-from betimes.service.engines.planner_rounds import PlannerRounds
-from betimes.service.engines.plans import Plan
+from betimes.service.engines.planner_rounds import LiveRounds
 from betimes.service.engines.pool import LivePool
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.engines.speedups import speed
@@ -48,6 +47,7 @@ from betimes.service.scheduling.engine_job import wanted_of
 from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.scheduling.state import SchedulerState
+from betimes.twin.nodes.planner_rounds import Plan
 from betimes.twin.pool.trials import SLACK, usual_s, work_left
 
 LEAST_END_S = 1.0
@@ -276,17 +276,11 @@ class PolicyEngine:
 
     def lose_machines(self, job: Job, cause: int) -> None:
         """A job has lost the machines rented for it; cause: `core.nodes.machines.rented.FAILED` or `TAKEN_AWAY`."""
-        if self.stands_by:
-            self.engine.lose(job.job_id, self._state.now_s)
-        else:
-            self.engine.lose(job.job_id, self._state.now_s, cause)
+        self.engine.lose(job.job_id, self._state.now_s, cause)
 
     def refuse_machines(self, job: Job, again_s: float) -> None:
         """A job gets no rented machines now; others are rented at `again_s` if it still waits."""
-        if self.stands_by:
-            self.engine.lose(job.job_id, self._state.now_s)
-        else:
-            self.engine.refuse_machines(job.job_id, self._state.now_s, again_s)
+        self.engine.refuse_machines(job.job_id, self._state.now_s, again_s)
 
     def start_alone(self, job: Job) -> float | None:
         """A job's rented machines are up; returns until when it runs there speculatively, null: to its end."""
@@ -417,7 +411,7 @@ class PolicyEngine:
     # --- the answers of a planner ---------------------------------------------------------------------------------
 
     @property
-    def rounds(self) -> PlannerRounds | None:
+    def rounds(self) -> LiveRounds | None:
         """The rounds of the planner in force; null: there is no planner, or it is being compiled."""
         engine = self._built.engine if self._built is not None else None
         return engine.rounds if isinstance(engine, LiveNodes) else None
@@ -544,8 +538,6 @@ class PolicyEngine:
 
     def foreseen_already(self, jobs: Sequence[int]) -> Foreseen | None:
         """The result of a play-out for jobs that all keep to their ends what they just got; None: make one."""
-        if self.stands_by:
-            return None
         times, expected = list[tuple[float, float]](), self._expected(jobs)
         for job in jobs:
             found = self.engine.sure_to_keep(job, expected)

@@ -28,6 +28,7 @@ wait_until = entry(dedicated_machines.wait_until)
 speculate_until = entry(dedicated_machines.speculate_until)
 copy_into = entry(snapshot.copy_into)
 expect_ends = entry(snapshot.expect_ends)
+split_anew = entry(event_loop.split_anew)
 
 ENTRIES = (
     take_slot,
@@ -51,5 +52,6 @@ ENTRIES = (
     speculate_until,
     copy_into,
     expect_ends,
+    split_anew,
 )
 """All of them, to be compiled beforehand."""

@@ -12,11 +12,12 @@ from betimes.core.instruction import DOUBLE
 from betimes.core.nodes.columns import FEATURE_COLUMNS, Need, NodesState, view_of
 from betimes.core.nodes.external_events import lose, open_again, unbind
 from betimes.core.nodes.log import note
-from betimes.core.nodes.machines.dedicated import end_alone, stop_alone
+from betimes.core.nodes.machines.dedicated import decide_wait, end_alone, stop_alone
 from betimes.core.nodes.machines.provisioning import DUE, NOT_DUE, ORDERED, first_tick
 from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY, boot, bring_up, end, give_notice
 from betimes.core.nodes.passes.find_nodes import show
 from betimes.core.nodes.passes.schedule import schedule
+from betimes.core.nodes.queue import remove
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.timers import (
     BOOTED,
@@ -48,6 +49,7 @@ from betimes.core.nodes.transitions import (
     pay_claims,
     settle_binding,
     submit,
+    unbook,
     vacate,
 )
 from betimes.core.status import (
@@ -411,6 +413,41 @@ def set_tasks(need: Need, arrival: Arrival) -> None:
     need.tasks = arrival.tasks
     need.share = arrival.share
     need.fits_no_owned = arrival.fits_no_owned
+
+
+@kernel
+def split_anew(state: NodesState, rules: NodesRules, trace: Trace, slots: Ints) -> int:
+    """The waiting jobs slots[k] are the tasks of trace.arrivals[k] from now on; DONE, or why an answer cannot be used.
+
+    They give up what they are bound to, and their reservations. If a job's fit on owned machines has changed, the
+    policy sets its waiting deadline again.
+    """
+    for k in range(len(slots)):
+        slot = slots[k]
+        job, need = state.jobs[slot], state.needs[slot]
+        asks = rules.waits and (need.bound >= 0 or need.fits_no_owned != trace.arrivals[k].fits_no_owned)
+        if need.bound >= 0:
+            unbind(state, slot)
+        elif need.dedicated == 0:
+            remove(state, slot)
+        unbook(state, slot)
+        set_tasks(need, trace.arrivals[k])
+        need.freed_seen = -1
+        key = job.key
+        status = rank(state, rules, slot)
+        if status != DONE:
+            return status
+        if rules.requeues_last:
+            job.key = key
+        if asks:
+            status = decide_wait(state, rules, slot)
+            if status != DONE:
+                return status
+        if need.dedicated == 0:
+            enqueue(state, slot)
+    state.cluster[0].changed += 1
+    state.cluster[0].must_replan = 1
+    return DONE
 
 
 @kernel

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from betimes.cluster.labels import mask
 from betimes.cluster.resources import PER_UNIT, RESOURCES, charge_of, whole_capacity
+from betimes.cluster.tasks import norm_of
 from betimes.core.closings import closings_of
 from betimes.core.instruction import NAMES, Instruction
 from betimes.core.nodes.columns import LARGEST_PRIORITY, Absence, Lease, NodesState
@@ -71,6 +72,8 @@ FIRST_SLOTS = 256
 FIRST_PLACEMENTS = 1024
 RECORDS = 1 << 14
 FIRST_PLAN = 1024  # steps of a plan of reservations
+LONGEST_IDLE_S = 86_400.0
+"""How long machines may be held after the last job: a planner that never releases them would be asked for ever."""
 
 
 class NodesSimulation:
@@ -207,16 +210,18 @@ class NodesSimulation:
         self.absence_chunks: list[NDArray[Any]] = []
         self.name_of: Callable[[int], object] = self.jobs.job_id.__getitem__
         self.wall_s = 0.0
+        self.refused: list[Refusal] = []  # decisions of planners that could not be carried out
+        self.idle_since_s = math.inf  # when a planner was asked without any job for the first time
         planners = (each.policy.planner_of(each.values, cluster) for each in in_turn)
         self.rounds_in_turn = [
-            PlannerRounds(self.driver, each, policy, jobs, self.kinds)
+            PlannerRounds(each, str(policy), self.kinds, range(len(jobs)))
             for each in planners
             if each is not None
         ]
         self.rounds: PlannerRounds | None = None
         if self.rounds_in_turn:
             self.rounds = self.rounds_in_turn[0]
-            self.rounds.begin()
+            self.rounds.set_next(self.driver)
 
     @property
     def state(self) -> NodesState:
@@ -237,11 +242,6 @@ class NodesSimulation:
     def row(self) -> Ints:
         """(1,) the next row to be submitted."""
         return self.driver.row
-
-    @property
-    def refused(self) -> list[Refusal]:
-        """Decisions of the policy's planner that could not be carried out."""
-        return [one for rounds in self.rounds_in_turn for one in rounds.refused]
 
     @property
     def job_ids(self) -> NDArray[Any]:
@@ -407,7 +407,7 @@ class NodesSimulation:
             "memory": demand[:, 2],
             "demands": first_of,
             "labels": labels,
-            "share": _share(count, self._any_demand, self.machines.max(axis=0)),
+            "share": norm_of(count[:, None], self._any_demand, self.machines.max(axis=0)).min(axis=1),
             "trial": jobs.qos,
             "priority": jobs.priority,
             "grace_s": jobs.grace_s,
@@ -430,17 +430,35 @@ class NodesSimulation:
 
     @property
     def _any_demand(self) -> NDArray[np.int64]:
-        """(jobs, families, 3) a task's demand; one family if it is the same on all."""
-        if self.tasks.by_family is None:
-            return self.tasks.demand[self.kept][:, None]
-        return self.tasks.by_family[self.kept]
+        """(3, jobs, families) a task's demand; one family if it is the same on all."""
+        tasks = self.tasks
+        demand = tasks.demand[:, None] if tasks.by_family is None else tasks.by_family
+        return np.moveaxis(demand[self.kept], 2, 0)
 
     def _ask_planner(self, driver: Driver) -> None:
         pool, cluster = driver.state.pool[0], driver.state.cluster[0]
         if self.select is not None and cluster.waiting > 0 and pool.now >= cluster.select_s:
             self.select()
         assert self.rounds is not None
-        self.rounds.hold()
+        plan = self.rounds.hold(driver)
+        if plan is not None and plan.error is not None:
+            if isinstance(plan.error, PolicyViolation) or self.policy.is_users:
+                raise self.rounds.violation(plan) from plan.error
+            raise plan.error
+        self.refused += [] if plan is None else plan.refused
+        self._refuse_to_idle()
+
+    def _refuse_to_idle(self) -> None:
+        """Raise PolicyViolation for a planner that holds machines `LONGEST_IDLE_S` after the last job."""
+        if self.state.pool[0].active > 0 or self.row[0] < len(self.jobs):
+            return
+        self.idle_since_s = min(self.idle_since_s, self.now_s)
+        rented = int(self.state.cluster[0].rented)
+        if rented > 0 and self.now_s - self.idle_since_s > LONGEST_IDLE_S:
+            raise PolicyViolation(
+                f"policy {self.policy} at {self.now_s:g} s: it still holds {rented} machines a day after the last job; "
+                "a planner has to release them"
+            )
 
     def _select_policy(self, _: Driver) -> None:
         assert self.select is not None
@@ -555,16 +573,3 @@ class NodesSimulation:
                 outcome.units_s = progress.attained
                 outcome.stalled_s = progress.stalled_s
                 outcome.preemptions = progress.preemptions
-
-
-def _share(count: Ints, demand: NDArray[np.int64], most: NDArray[np.int64]) -> Floats:
-    """(jobs,) Euclidean norm of the whole job's demand, each resource over the largest node's; the least of any family.
-
-    demand: (jobs, families, 3).
-    """
-    squares: Floats = np.zeros(demand.shape[:2])
-    for at, largest in enumerate(most.tolist()):
-        if largest > 0:
-            part = count[:, None] * demand[:, :, at] / largest
-            squares += part * part
-    return np.sqrt(squares.min(axis=1))

@@ -13,8 +13,9 @@ from betimes.cluster.labels import NONE, Labels, as_texts, bits_for, mask, parse
 from betimes.cluster.resources import NOWHERE, PER_UNIT, RESOURCES, UNITS, whole_demand
 from betimes.cluster.tasks import split, split_by_family
 from betimes.core.nodes.columns import TaskDemand
+from betimes.core.nodes.demands import DemandRows
 from betimes.errors import ClusterError, InputError
-from betimes.kernels import Ints, Records, as_array, blank
+from betimes.kernels import Ints, Records, blank
 from betimes.workload.family_demands import (
     SAME_IN_A_POOL,
     FamilyDemands,
@@ -335,14 +336,13 @@ def demand_rows(tasks: Tasks, kept: NDArray[np.intp]) -> tuple[Records[TaskDeman
     different = np.flatnonzero(tasks.differs[kept])
     if tasks.by_family is None or not len(different):
         return blank(TaskDemand, 0), first_of
-    families = tasks.by_family.shape[1]
     assert tasks.speeds is not None, "both are given, or none"
-    rows = kept[different]
-    each = np.concatenate([tasks.by_family[rows], tasks.speeds[rows][:, :, None]], axis=2)
-    distinct, code = np.unique(each.reshape(len(rows), -1), axis=0, return_inverse=True)
-    first_of[different] = families * (1 + code.reshape(-1))
-    table = blank(TaskDemand, families * (1 + len(distinct)))
-    amounts = distinct.reshape(-1, 4)
-    for at, name in enumerate(("gpu", "cpu", "memory", "speed")):
-        as_array(table)[name][families:] = amounts[:, at]
-    return table, first_of
+    each = np.concatenate([tasks.by_family, tasks.speeds[:, :, None]], axis=2)[kept[different]]
+    distinct, code = np.unique(each, axis=0, return_inverse=True)
+    rows = DemandRows(each.shape[1], len(distinct))
+    found = [
+        rows.first_of(tuple(((int(g), int(c), int(m)), speed) for g, c, m, speed in one), (0, 0, 0)) or 0
+        for one in distinct.tolist()
+    ]
+    first_of[different] = np.array(found)[code.reshape(-1)]
+    return rows.table, first_of
