@@ -10,10 +10,9 @@ from dataclasses import asdict
 from typing import Any
 
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.events import Ended, Event, RunId, Started
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import Node
-from betimes.service.scheduling.run_reports import Ended, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 

@@ -32,8 +32,8 @@ from betimes.service.scheduling.effects import (
     StopRun,
     SuspendRun,
 )
+from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import SPECULATED, Job
-from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.scheduler import Scheduler
 
 RETRY_S = 1.0  # between two tries of an effect

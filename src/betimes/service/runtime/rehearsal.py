@@ -28,11 +28,11 @@ from betimes.service.scheduling.effects import (
     StartRun,
     StopRun,
 )
+from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.fleet_limits import charged_usd
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.node import UP, Node
 from betimes.service.scheduling.nodes import S_PER_H
-from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.twin.pool.virtual_jobs import VirtualJob
 

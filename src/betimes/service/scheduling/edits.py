@@ -10,12 +10,12 @@ from betimes.service.scheduling.admission import Admission, spec_text
 from betimes.service.scheduling.effects import LimitRun
 from betimes.service.scheduling.engine_job import wanted_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
+from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.indexes import LEARNT
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.policy_engine import PolicyEngine
-from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_changes import ALWAYS, RUNNING, UNFORESEEN, JobChanges
 from betimes.service.spec.job_spec import JobSpec, parse_after, split_after

@@ -8,9 +8,9 @@ from betimes.core.planning import Planner
 from betimes.service.engines.messages import RentMachine
 from betimes.service.engines.plans import Question
 from betimes.service.engines.selection import SelectionSnapshot
+from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import Places
 from betimes.service.scheduling.ledger import PolicyRecord
-from betimes.service.scheduling.run_reports import RunId
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from betimes.service.scheduling.admission import rented_usd
 from betimes.service.scheduling.effects import DropRun, GiveBack, OrderMachine, RentMachines, StopRun
 from betimes.service.scheduling.engine_factory import ordered_name
 from betimes.service.scheduling.engine_renewal import EngineRenewal
+from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.fleet_limits import UserBudgets, charged_usd
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Maintenance, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
-from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trials import TrialSets

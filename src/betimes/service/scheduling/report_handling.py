@@ -9,11 +9,11 @@ from betimes.errors import Conflict
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.beliefs import SAME_FRAC, ProgressRate, RelativeThroughput, differs
 from betimes.service.scheduling.engine_renewal import EngineRenewal
+from betimes.service.scheduling.events import Ended, Report, RunId, Started, Trouble
 from betimes.service.scheduling.job import NODE_GOES, SPECULATED, Job, Places, Run
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.policy_engine import PolicyEngine
-from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started, Trouble
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trials import TrialSets

@@ -9,9 +9,9 @@ from typing import Any
 from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun, SuspendRun
+from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import NODE_GOES, Job, Places, Preemption, nodes_held
 from betimes.service.scheduling.policy_engine import LEAST_END_S, PolicyEngine
-from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.state import SchedulerState
 
 SUSPENDED_S = 86_400.0
