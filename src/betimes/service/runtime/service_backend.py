@@ -73,9 +73,9 @@ from betimes.service.runtime.usage import efficiency_view, usage_view
 from betimes.service.runtime.what_if import LATE_S, MOST_ARRIVALS, WhatIf, check_late
 from betimes.service.scheduling.admission import made_up_note
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import DRAINED, DRAINING, UP
+from betimes.service.scheduling.promises import Forecast
 from betimes.service.scheduling.reasons import WaitReasons, compiling, in_vain
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.shares import Standing

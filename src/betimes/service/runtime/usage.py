@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from betimes.service.scheduling.forecasts import cost_usd
 from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.promises import cost_usd
 from betimes.service.scheduling.shares import Standing
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import EfficiencyView, UsageFigures, UsageGroup, UsageView

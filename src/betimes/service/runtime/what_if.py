@@ -23,7 +23,7 @@ from betimes.service.runtime.rehearsal import Arrival, Rehearsal, Times
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.node import DRAINING
-from betimes.service.scheduling.promise_errors import INTERVAL
+from betimes.service.scheduling.promises import INTERVAL
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.tuning.recent import Submission
 from betimes.service.views.models import WhatIfJob, WhatIfSpec, WhatIfSums, WhatIfView

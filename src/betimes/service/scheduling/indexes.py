@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from betimes.service.scheduling.beliefs import RuntimeEstimate, differs
-from betimes.service.scheduling.broken_promises import due_at
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.promises import due_at
 from betimes.service.spec.job_spec import parse_after
 
 BUSY = (Status.QUEUED, Status.RUNNING, Status.STOPPING)

@@ -247,8 +247,8 @@ class Job:
     progress_frac: float | None = None
     alone_per_s: float | None = None  # reported throughput with its machines to itself, steps a second
     promised_finish_at: float | None = None
-    promised_within: dict[str, float] | None = None  # its interval: `promise_errors.INTERVAL`; null: none
-    judged: dict[str, Any] | None = None  # the promise that is judged: `broken_promises`; null: none
+    promised_within: dict[str, float] | None = None  # its interval: `promises.INTERVAL`; null: none
+    judged: dict[str, Any] | None = None  # the promise that is judged: `promises.judged`; null: none
     broken_until_at: float | None = (
         None  # until when the last broken one could be kept; null: none was broken
     )

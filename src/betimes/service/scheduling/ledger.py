@@ -16,12 +16,11 @@ from betimes.foresight.promise_model import Queue
 from betimes.service.engines.plans import alone_usd_per_h
 from betimes.service.machines.budgets import DAY, MONTH, period_name, period_since
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
-from betimes.service.scheduling.broken_promises import judged
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import JOBS, Job, MoveRecord, Preemption, Rental, Run, TrialSet
 from betimes.service.scheduling.job_states import Status, Transition, next_status
 from betimes.service.scheduling.node import UP, Maintenance, Node
-from betimes.service.scheduling.promise_errors import INTERVAL, PromiseErrors
+from betimes.service.scheduling.promises import INTERVAL, PromiseErrors, judged
 from betimes.service.scheduling.shares import Shares
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User

@@ -20,12 +20,12 @@ from betimes.service.machines.budgets import DAY
 from betimes.service.scheduling.engine_factory import pool_resource
 from betimes.service.scheduling.engine_job import wanted_of
 from betimes.service.scheduling.fleet_limits import LimitsOfFleet, Short, UserBudgets
-from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.maintenance import lasts_s
 from betimes.service.scheduling.node import BOOTING, UP, Maintenance
 from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.promises import Forecast
 from betimes.service.scheduling.shares import Standing
 from betimes.service.scheduling.state import SchedulerState, most
 from betimes.units import instant
