@@ -120,7 +120,7 @@ ESTIMATE = Picture(
             ("service/scheduling/beliefs.py",),
             ("told, last two, default",),
         ),
-        Step(3, 0, "JobRequest.runtime_estimate_s", ("service/scheduling/engine_job.py",)),
+        Step(3, 0, "JobRequest.runtime_estimate_s", ("service/scheduling/engine_factory.py",)),
         Step(4, 0, "In the core", ("core/work.py",), ("size_s: work in all", "believed_left: to do"), "core"),
         Step(0, 1, "A trace's column", ("workload/readers/",)),
         Step(1, 1, "estimate_s", ("workload/workload.py",), ("a column, s; NaN: none",)),

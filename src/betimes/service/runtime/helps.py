@@ -15,7 +15,7 @@ from betimes.service.engines.dedicated_machines import rooms_of, shapes_of, time
 from betimes.service.engines.speedups import speed
 from betimes.service.runtime.rehearsal import Rehearsal, Times
 from betimes.service.runtime.what_if import commands
-from betimes.service.scheduling.engine_job import wanted_of
+from betimes.service.scheduling.engine_factory import wanted_of
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler

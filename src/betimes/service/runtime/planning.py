@@ -34,7 +34,7 @@ from betimes.service.runtime.commands import TakePlan, TakeSelection
 from betimes.service.runtime.inbox import Inbox
 from betimes.service.scheduling.decisions import Selection
 from betimes.service.scheduling.effects import AskPlanner, SelectMember
-from betimes.service.scheduling.engine_job import wanted_for
+from betimes.service.scheduling.engine_factory import wanted_for
 from betimes.service.scheduling.events import Event
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.store import Store

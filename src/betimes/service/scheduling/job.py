@@ -6,14 +6,15 @@ preemption and its moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from betimes.cluster.resources import UnitDemand
+from betimes.cluster.resources import Amounts, UnitDemand, demand_amounts
+from betimes.cluster.tasks import job_tasks
 from betimes.service.engines.accounts import Account
 from betimes.service.engines.plans import S_PER_H
 from betimes.service.scheduling.job_states import Status
@@ -89,6 +90,36 @@ def share_held(unit: UnitDemand, node: Node) -> float:
     """The largest share that a unit takes of any resource of a node."""
     demand = unit.amounts_on(node.family) or (0, 0, 0)
     return max(need / room if room > 0 else 0.0 for need, room in zip(demand, node.capacity, strict=True))
+
+
+def demand_of(spec: JobSpec) -> Amounts:
+    """Demand of a unit of a pool: thousandths of GPUs and cores, MiB; rounded up, so that nothing is missing."""
+    return demand_amounts(*spec.unit.everywhere)
+
+
+def held_by(
+    spec: JobSpec, places: Sequence[tuple[str, int]], units_per_task: int, nodes: Mapping[str, Node]
+) -> list[tuple[str, Amounts]]:
+    """Amounts that a job holds on each node, in tasks of at most `units_per_task` units."""
+    unit, units = spec.unit, [units for _, units in places]
+    tasks = job_tasks(unit, sum(units), units_per_task, ()) if units_per_task > 1 and units else None
+    counts = None if tasks is None else tasks.tasks_in(units)
+    held = list[tuple[str, Amounts]]()
+    for (name, _), n in zip(places, counts or units, strict=True):
+        family = nodes[name].family
+        demand = tasks.demand_on(family) if tasks is not None and counts else unit.amounts_on(family)
+        gpu, cpu, memory = demand or (0, 0, 0)  # a job is nowhere where it cannot run
+        held.append((name, (n * gpu, n * cpu, n * memory)))
+    return held
+
+
+def memory_of(spec: JobSpec, places: Sequence[tuple[str, int]], nodes: Mapping[str, Node]) -> float:
+    """The memory of a job on these nodes, GiB; where it depends on the nodes, those that are gone do not count."""
+    if not spec.demand:
+        return spec.memory_gib * sum(units for _, units in places)
+    unit = spec.unit
+    on = ((unit.on(nodes[name].family), units) for name, units in places if name in nodes)
+    return sum(needed[2] * units for needed, units in on if needed is not None)
 
 
 @dataclass(frozen=True)

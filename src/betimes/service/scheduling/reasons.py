@@ -17,8 +17,7 @@ from betimes.cluster.tasks import JobTasks
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.machines.budgets import DAY
-from betimes.service.scheduling.engine_factory import pool_resource
-from betimes.service.scheduling.engine_job import wanted_of
+from betimes.service.scheduling.engine_factory import pool_resource, wanted_of
 from betimes.service.scheduling.fleet_limits import LimitsOfFleet, Short, UserBudgets
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status

@@ -21,8 +21,7 @@ from betimes.service.scheduling.admission import Admission
 from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
 from betimes.service.scheduling.edits import Edits
 from betimes.service.scheduling.effects import Effect
-from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.scheduling.engine_job import wanted_for, wanted_of
+from betimes.service.scheduling.engine_factory import Settings, wanted_for, wanted_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fleet_limits import LimitsOfFleet, UserBudgets

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 from betimes.cluster.resources import Amounts
 from betimes.errors import Conflict, Unknown
 from betimes.service.scheduling.effects import Effect
-from betimes.service.scheduling.engine_job import demand_of, held_by, memory_of
 from betimes.service.scheduling.events import Ended, Event, RunId
 from betimes.service.scheduling.indexes import JobIndex, Siblings, TrialIndex
-from betimes.service.scheduling.job import Job, Places
+from betimes.service.scheduling.job import Job, Places, demand_of, held_by, memory_of
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.job_spec import JobSpec
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from betimes.errors import Conflict, PolicyError, Refused, Unknown
 from betimes.service.engines.named_policies import check_sharing
-from betimes.service.scheduling.engine_job import memory_of
+from betimes.service.scheduling.job import memory_of
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.shares import has_limits
 from betimes.service.scheduling.state import SchedulerState
