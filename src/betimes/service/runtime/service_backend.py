@@ -78,7 +78,7 @@ from betimes.service.scheduling.node import DRAINED, DRAINING, UP
 from betimes.service.scheduling.promises import Forecast
 from betimes.service.scheduling.reasons import WaitReasons, compiling, in_vain
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.scheduling.shares import Standing
+from betimes.service.scheduling.users import Standing
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.pipelines import check_names

@@ -21,7 +21,7 @@ from betimes.service.scheduling.job import JOBS, Job, MoveRecord, Preemption, Re
 from betimes.service.scheduling.job_states import Status, Transition, next_status
 from betimes.service.scheduling.node import UP, Maintenance, Node
 from betimes.service.scheduling.promises import INTERVAL, PromiseErrors, judged
-from betimes.service.scheduling.shares import Shares
+from betimes.service.scheduling.users import Shares
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User
 

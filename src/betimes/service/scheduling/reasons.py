@@ -25,8 +25,8 @@ from betimes.service.scheduling.maintenance import lasts_s
 from betimes.service.scheduling.node import BOOTING, UP, Maintenance
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.promises import Forecast
-from betimes.service.scheduling.shares import Standing
 from betimes.service.scheduling.state import SchedulerState, most
+from betimes.service.scheduling.users import Standing
 from betimes.units import instant
 
 CODES = {
