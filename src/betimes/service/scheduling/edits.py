@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from betimes.errors import Conflict, Refused
 from betimes.service.scheduling.admission import Admission, spec_text
+from betimes.service.scheduling.beliefs import LEARNT
 from betimes.service.scheduling.effects import LimitRun
 from betimes.service.scheduling.engine_factory import wanted_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import RunId
-from betimes.service.scheduling.indexes import LEARNT
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
