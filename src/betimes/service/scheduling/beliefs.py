@@ -1,4 +1,4 @@
-"""Beliefs about jobs: run times, which follow siblings that finish, progress, and what a restart or a neighbour costs."""
+"""Beliefs: run times, which follow siblings that finish, progress, and what a restart or a neighbour costs."""
 
 from __future__ import annotations
 

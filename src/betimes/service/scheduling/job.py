@@ -6,7 +6,7 @@ preemption and its moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from pydantic import Field, TypeAdapter
 from betimes.cluster.resources import Amounts, UnitDemand, demand_amounts
 from betimes.cluster.tasks import job_tasks
 from betimes.service.engines.accounts import Account
-from betimes.service.engines.plans import S_PER_H
+from betimes.service.engines.plans import S_PER_H, alone_usd_per_h
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import Node
 from betimes.service.spec.job_spec import JobSpec
@@ -171,6 +171,38 @@ class MoveRecord:
         return replace(self, paid_usd=self.paid_usd + usd, paid_until_at=until_at)
 
 
+def count_moved(
+    moved: Iterable[Job], jobs: Mapping[int, Job], nodes: Mapping[str, Node], changed: Set[str], at: float
+) -> None:
+    """Before the changed nodes get other runs: count what moved jobs there have paid until now."""
+    paying = [
+        job
+        for job in moved
+        if job.run is not None and job.run.launched and any(name in changed for name, _ in job.run.places)
+    ]
+    for job, move in paid_until(paying, jobs, nodes, at):
+        job.move = move
+
+
+def paid_until(
+    paying: Sequence[Job], jobs: Mapping[int, Job], nodes: Mapping[str, Node], at: float
+) -> Iterable[tuple[Job, MoveRecord]]:
+    """The records of these jobs' moves, counted up to an instant."""
+    if not paying:
+        return []
+    prices = {name: node.machine.usd_per_h or 0.0 for name, node in nodes.items()}
+    held = {
+        job.job_id: [name for name, _ in job.run.places]
+        for job in jobs.values()
+        if job.run is not None and job.run.launched
+    }
+    return [
+        (job, job.move.paid(alone_usd_per_h(job.job_id, held[job.job_id], held, prices), at))
+        for job in paying
+        if job.move is not None and job.job_id in held
+    ]
+
+
 Places = list[tuple[str, int]]  # units on a node, by the node's name
 
 SPECULATED = "speculated"
@@ -302,10 +334,6 @@ class Job:
         self.account = Account(**account)
         self.preemptions += self.account.preemptions - before.preemptions
         self.resizes += self.account.resizes - before.resizes
-
-    def void_promise(self) -> None:
-        """Its promise counts no more: a user has changed what it rested on."""
-        self.promised_finish_at = self.promised_within = self.judged = self.broken_until_at = None
 
     def has_run_s(self, now_at: float) -> float:
         """Total seconds of its runs."""
