@@ -35,8 +35,7 @@ from betimes.service.scheduling.nodes import JobRentals, MachineRentals, Nodes
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.promises import BrokenPromises, Forecast
 from betimes.service.scheduling.reasons import WaitReasons
-from betimes.service.scheduling.report_handling import ReportHandling
-from betimes.service.scheduling.runs import Runs
+from betimes.service.scheduling.runs import ReportHandling, Runs
 from betimes.service.scheduling.state import Changes, FindStatus, Occupancy, SchedulerState
 from betimes.service.scheduling.trials import TrialSets
 from betimes.service.scheduling.users import Users
