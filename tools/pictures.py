@@ -62,7 +62,7 @@ LIVE_JOB = Picture(
     "which ends or is requeued for the next decision. A copy of the state, played forward after the decision, gives "
     "the promise, which is recorded with the job and held against the truth once the job has finished.",
     (
-        Step(0, 0, "1 Request", ("service/api/routes/jobs.py", "service/runtime/service_backend.py")),
+        Step(0, 0, "1 Request", ("service/api/routes/jobs.py", "service/runtime/submissions.py")),
         Step(
             1,
             0,
