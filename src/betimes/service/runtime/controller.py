@@ -47,7 +47,7 @@ from betimes.service.scheduling.effects import Effect
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.node import LOST, Node
+from betimes.service.scheduling.node import LOST, NODE, Node
 from betimes.service.scheduling.policy_engine import IsCompiled
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.store.batch import Batch
@@ -445,7 +445,7 @@ def _rows_of_nodes(events: Sequence[Event], nodes: Mapping[str, Node]) -> dict[s
     rows: dict[str, dict[str, Any]] = {}
     for event in events:
         if event.kind == "node-gone":
-            rows[str(event.node)] = Node.from_json(event.data).row()
+            rows[str(event.node)] = NODE.validate_python(event.data).row()
         elif event.node in nodes:
             rows[str(event.node)] = nodes[str(event.node)].row()
     return rows

@@ -14,7 +14,7 @@ from betimes.service.machines.budgets import DAY, MONTH, period_name, period_sin
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, MoveRecord, Rental, Run, TrialSet
 from betimes.service.scheduling.job_states import Status, Transition, next_status
-from betimes.service.scheduling.node import UP, Maintenance, Node
+from betimes.service.scheduling.node import MAINTENANCE, NODE, UP
 from betimes.service.scheduling.promises import INTERVAL, judged
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User
@@ -385,7 +385,7 @@ def _unrented(_: Ledger, event: Event, job: Job) -> None:
 
 
 def _node_added(ledger: Ledger, event: Event, _: Job | None) -> None:
-    node = Node.from_json(event.data)
+    node = NODE.validate_python(event.data)
     name, kind = node.machine.name, node.machine.type
     job = ledger.jobs.get(node.for_job) if node.for_job is not None else None
     if job is not None and job.rental is not None and name not in job.rental.nodes:
@@ -419,7 +419,7 @@ def _node_watched(ledger: Ledger, event: Event, _: Job | None) -> None:
 
 
 def _maintenance_set(ledger: Ledger, event: Event, _: Job | None) -> None:
-    window = Maintenance.from_json(event.data)
+    window = MAINTENANCE.validate_python(event.data)
     ledger.maintenance[window.number] = window
     ledger.next_maintenance = window.number + 1
 

@@ -13,7 +13,7 @@ from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEsti
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fold import CHANGES, WHO_RUNS_WHERE, PolicyRecord, nodes_of
 from betimes.service.scheduling.job import JOBS, Job, Preemption, count_moved
-from betimes.service.scheduling.node import Maintenance, Node
+from betimes.service.scheduling.node import MAINTENANCE, NODE, Maintenance, Node
 from betimes.service.scheduling.promises import PromiseErrors
 from betimes.service.scheduling.users import Shares
 from betimes.service.spec.users import User
@@ -134,10 +134,11 @@ class Ledger:
         ledger.runtime_estimates = RuntimeEstimates.from_json(found["run_times"], default_run_s)
         ledger.jobs = {job.job_id: job for job in JOBS.validate_python(found["jobs"])}
         ledger.moved = {job.job_id for job in ledger.jobs.values() if job.move is not None}
-        ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
+        nodes = map(NODE.validate_python, found["nodes"])
+        ledger.nodes = {node.machine.name: node for node in nodes}
         ledger.users = {one["name"]: User(**one) for one in found.get("users", ())}
-        for one in found.get("maintenance", ()):
-            ledger.maintenance[one["number"]] = Maintenance.from_json(one)
+        windows = map(MAINTENANCE.validate_python, found.get("maintenance", ()))
+        ledger.maintenance = {window.number: window for window in windows}
         ledger.next_maintenance = found.get("next_maintenance", 1)
         if "shares" in found:
             ledger.shares = Shares.from_json(found["shares"])
