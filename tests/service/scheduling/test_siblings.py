@@ -142,7 +142,7 @@ def test_many_are_told_a_part_at_a_time() -> None:
 
 
 def test_the_next_turn_comes_at_once_while_some_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("betimes.service.scheduling.state.MOST_A_TURN", 3)
+    monkeypatch.setattr("betimes.service.scheduling.beliefs.MOST_A_TURN", 3)
     cluster = Cluster("fifo")
     numbers = cluster.submit(untold(10.0, array="1-14"))
     cluster.arrive(cluster.now_at + 10.0)

@@ -398,7 +398,8 @@ class Siblings:
         self._finished[key] = 0
         others: defaultdict[float | None, list[Job]] = defaultdict(list)
         for job in self._live[key].values():
-            if _is_news(believed.within(job.spec.time_limit_s), job):
+            believed_s = believed.within(job.spec.time_limit_s).seconds
+            if differs(believed_s, job.runtime_estimate_s, least_s=LEAST_NEWS_S):
                 others[job.spec.time_limit_s].append(job)
         for limit_s, jobs in others.items():
             self._untold[key, limit_s] = (believed.within(limit_s), jobs)
@@ -422,10 +423,6 @@ class Siblings:
             yield believed, [job for job in now if job.job_id in live]
             if room == 0:
                 return
-
-
-def _is_news(believed: RuntimeEstimate, job: Job) -> bool:
-    return differs(believed.seconds, job.runtime_estimate_s, least_s=LEAST_NEWS_S)
 
 
 _Account = tuple[

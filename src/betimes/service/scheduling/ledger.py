@@ -83,6 +83,8 @@ class Ledger:
 
     def to_bytes(self, *, promises: bool = True) -> bytes:
         """A snapshot; promises: with what past ones taught, which takes most of the room."""
+        windows = [asdict(each) for each in self.maintenance.values()]
+        maintenance = {"maintenance": windows, "next_maintenance": self.next_maintenance}
         learned = {"promises": self.promise_errors.to_json()} if promises else {}
         return json.dumps(
             {
@@ -96,7 +98,7 @@ class Ledger:
                     if self.users
                     else {}
                 ),
-                **self._maintenance_to_json(),
+                **(maintenance if self.next_maintenance > 1 else {}),
                 **({"shares": self.shares.to_json()} if self.shares.accounts else {}),
                 "rented": self.rented,
                 "spent_usd": self.spent_usd,
@@ -117,12 +119,6 @@ class Ledger:
             },
             allow_nan=False,
         ).encode()
-
-    def _maintenance_to_json(self) -> dict[str, Any]:
-        if self.next_maintenance == 1:
-            return {}
-        windows = [asdict(each) for each in self.maintenance.values()]
-        return {"maintenance": windows, "next_maintenance": self.next_maintenance}
 
     @classmethod
     def from_bytes(cls, body: bytes, default_run_s: float = USUAL_S) -> Ledger:
@@ -182,9 +178,3 @@ class Ledger:
         del self.jobs[job.job_id]
         self.moved.discard(job.job_id)
         self.over[job.job_id] = job.status.value
-
-    def is_awaited(self, job_id: int) -> bool:
-        """Whether a job waits for this one to end."""
-        return any(
-            after.split(":")[0] == str(job_id) for job in self.jobs.values() for after in job.spec.after
-        )

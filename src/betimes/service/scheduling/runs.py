@@ -15,7 +15,7 @@ from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.beliefs import SAME_FRAC, ProgressRate, RelativeThroughput, differs
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun, SuspendRun
-from betimes.service.scheduling.events import Ended, Report, RunId, Started, Trouble
+from betimes.service.scheduling.events import Ended, Report, RunId, Started
 from betimes.service.scheduling.job import NODE_GOES, SPECULATED, Job, Places, Preemption, Run, nodes_held
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.policy_engine import LEAST_END_S, PolicyEngine
@@ -263,10 +263,11 @@ class ReportHandling:
         """Handle an executor's report."""
         if isinstance(report, Started):
             self.started(report)
-        elif isinstance(report, Trouble):
-            self.troubled(report)
-        else:
+        elif isinstance(report, Ended):
             self.ended(report)
+        elif (job := self._state.job_of(report.run)) is not None:
+            number, message = report.run.number, report.message
+            self._state.log("trouble", "executor", job.job_id, number=number, message=message)
 
     def started(self, report: Started) -> None:
         """A run's command runs."""
@@ -331,13 +332,6 @@ class ReportHandling:
         if slack_s < NOTICED_S:
             return ended_at, 0.0, more
         return ended_at, slack_s, more | {"run_s": report.run_s}
-
-    def troubled(self, report: Trouble) -> None:
-        """Log trouble with a run in its job's story."""
-        job = self._state.job_of(report.run)
-        if job is not None:
-            number, message = report.run.number, report.message
-            self._state.log("trouble", "executor", job.job_id, number=number, message=message)
 
     def resized(self, run: RunId, units: int, places: Places, done: bool) -> None:
         """The executor has given a run its new width, or reports that it must be restarted."""

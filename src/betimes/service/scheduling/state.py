@@ -172,10 +172,6 @@ class JobIndex:
         """Jobs that wait, or waited, for a job to end."""
         return sorted(self._followers.get(number, ()))
 
-    def is_awaited(self, number: int) -> bool:
-        """Whether another job waits for a job to end."""
-        return number in self._followers
-
     def has_room(self, job: Job) -> bool:
         """Whether one more of a job's array may be at work; else it will be among `next_of_array`."""
         if not job.array_most or job.array_id is None:
