@@ -39,7 +39,6 @@ from betimes.service.runtime.commands import (
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.fleet_views import ask_plan, fleet, fleet_plan
 from betimes.service.runtime.health import Readiness, health_of
-from betimes.service.runtime.helps import Helps, changes_for
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.retention import EMPTY_KEPT_S
 from betimes.service.runtime.submissions import Submissions
@@ -57,7 +56,7 @@ from betimes.service.runtime.to_views import (
 )
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.runtime.usage import efficiency_view, usage_view
-from betimes.service.runtime.what_if import LATE_S, MOST_ARRIVALS, WhatIf, check_late
+from betimes.service.runtime.what_if import LATE_S, MOST_ARRIVALS, Helps, WhatIf, changes_for, check_late
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import DRAINED, DRAINING, UP
