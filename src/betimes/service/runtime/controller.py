@@ -24,7 +24,6 @@ from betimes.errors import (
 )
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.machines.machine import HERE
-from betimes.service.runtime.background import Background
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.commands import (
     AdvanceCloud,
@@ -39,7 +38,7 @@ from betimes.service.runtime.effect_runner import RETRY_S, EffectRunner
 from betimes.service.runtime.heartbeats import Heartbeats
 from betimes.service.runtime.inbox import Broken, IdempotencyKey, Inbox, Input, Newcomers, in_order
 from betimes.service.runtime.launches import Launches
-from betimes.service.runtime.planning import PlannerThread, Selections
+from betimes.service.runtime.planning import Background, PlannerThread, Selections
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replay import Source
 from betimes.service.runtime.retention import keep_snapshot
