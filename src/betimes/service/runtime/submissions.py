@@ -18,6 +18,7 @@ from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.to_views import quote_view, submitted_view
 from betimes.service.scheduling.admission import made_up_note
+from betimes.service.scheduling.job import spec_text
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.reasons import compiling, in_vain
 from betimes.service.scheduling.scheduler import Scheduler
@@ -82,6 +83,14 @@ class Submissions:
             return await self._again(before, specs, user, key)
         return await self._promised(taken, specs, user)
 
+    async def quote(self, spec: JobSpec, user: str) -> Quote:
+        """A job's promise if submitted now. Raises Refused."""
+        check_names([spec])
+        self.check_uploads([spec])
+        await self._check_launchable([spec], user)
+        promise = await self.promises.ask(spec, user)
+        return promise.model_copy(update=self._notes(spec, user))
+
     async def _answer(self, user: str, key: str) -> Any:
         """The store's answer under a key. A file is read at once: a thread would take longer."""
         store = self.controller.store
@@ -106,7 +115,7 @@ class Submissions:
         self.check_uploads(specs)
         await self._check_launchable(specs, user)
         options = await self._options(specs, user)
-        idempotency = IdempotencyKey(user, key, _texts(specs)) if key is not None else None
+        idempotency = None if key is None else IdempotencyKey(user, key, [spec_text(spec) for spec in specs])
         newcomers = Newcomers(options)
         taken = await self.controller.ask(SubmitJobs(tuple(specs), user), idempotency, newcomers)
         return taken, newcomers
@@ -142,7 +151,7 @@ class Submissions:
 
     async def _again(self, before: Any, specs: Sequence[JobSpec], user: str, key: str) -> list[Submitted]:
         """The same answer as to the first request with this key."""
-        if before["asked"] != _texts(specs):
+        if before["asked"] != [spec_text(spec) for spec in specs]:
             raise Conflict(f"the key {key!r} was used for other jobs; choose another")
         answers: list[Submitted] = []
         for ids, spec in zip(before["job_ids"], specs, strict=True):
@@ -198,14 +207,6 @@ class Submissions:
         rentals = self.controller.rentals
         return rentals is not None and rentals.kind not in REAL
 
-    async def quote(self, spec: JobSpec, user: str) -> Quote:
-        """A job's promise if submitted now. Raises Refused."""
-        check_names([spec])
-        self.check_uploads([spec])
-        await self._check_launchable([spec], user)
-        promise = await self.promises.ask(spec, user)
-        return promise.model_copy(update=self._notes(spec, user))
-
     def check_uploads(self, specs: Sequence[JobSpec]) -> None:
         """Raise Refused for a directory that was not sent; others stay until the jobs that name them are over."""
         for upload in dict.fromkeys(spec.upload for spec in specs):
@@ -229,7 +230,3 @@ class Submissions:
             await asyncio.to_thread(check_sent, specs, self.uploads.path)
         if not is_others and can_be_known(self.scheduler.ledger.nodes.values()):
             await asyncio.to_thread(check_launchable, specs, self.controller.launches.kept)
-
-
-def _texts(specs: Sequence[JobSpec]) -> list[dict[str, Any]]:
-    return [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]

@@ -29,9 +29,9 @@ from betimes.service.engines.named_policies import heeds_labels
 from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.fleet_limits import UserBudgets
-from betimes.service.scheduling.job import TrialSet
+from betimes.service.scheduling.job import TrialSet, spec_text
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.jobs import Jobs, spec_text
+from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import LOST, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState

@@ -393,8 +393,13 @@ class Job:
             "promised_high_at": within.get("finish_high_at"),
             "promised_level": within.get("level"),
             "labels": self.spec.labels,
-            "spec": self.spec.model_dump(mode="json", exclude_defaults=True),
+            "spec": spec_text(self.spec),
         }
+
+
+def spec_text(spec: JobSpec) -> dict[str, Any]:
+    """A specification as events have it."""
+    return spec.model_dump(mode="json", exclude_defaults=True)
 
 
 JOBS = TypeAdapter(list[Job])

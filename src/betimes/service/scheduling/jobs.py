@@ -18,7 +18,7 @@ from betimes.service.scheduling.effects import LimitRun
 from betimes.service.scheduling.engine_factory import wanted_of
 from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.fleet_limits import UserBudgets
-from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.job import Job, spec_text
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.promises import note_end
@@ -569,8 +569,3 @@ class Edits:
         if job.job_id in self._state.job_index.entering:
             self._engine.withdraw(job)
         self._jobs.admit(job)
-
-
-def spec_text(spec: JobSpec) -> dict[str, Any]:
-    """A specification as events have it."""
-    return spec.model_dump(mode="json", exclude_defaults=True)
