@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from betimes.foresight.promise_model import Queue
 from betimes.service.machines.budgets import DAY, MONTH, period_name, period_since
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.job import Job, MoveRecord, Rental, Run, TrialSet
+from betimes.service.scheduling.job import Job, MoveRecord, Rental, Run, TrialSet, paid_until
 from betimes.service.scheduling.job_states import Status, Transition, next_status
 from betimes.service.scheduling.node import MAINTENANCE, NODE, UP
 from betimes.service.scheduling.promises import INTERVAL, judged
@@ -504,18 +504,28 @@ def _selected(ledger: Ledger, event: Event, _: Job | None) -> None:
             account.waits_until_s = until_s
 
 
-WHO_RUNS_WHERE = ("launched", "ended", "node-added")
+_WHO_RUNS_WHERE = ("launched", "ended", "node-added")
 """The kinds of events that change what runs on a node, or what the node costs."""
 
 
-def nodes_of(event: Event, job: Job | None) -> set[str]:
-    """The nodes whose runs or price change."""
+def count_paid_by_moved(ledger: Ledger, event: Event, job: Job | None) -> None:
+    """Before nodes get other runs or prices: count what moved jobs there have paid until now."""
+    if not ledger.moved or event.kind not in _WHO_RUNS_WHERE:
+        return
     if job is None:
-        return {event.data["machine"]["name"]}
-    places = (
-        event.data["places"] if event.kind == "launched" else job.run.places if job.run is not None else ()
-    )
-    return {str(name) for name, _ in places}
+        changed = {event.data["machine"]["name"]}
+    elif event.kind == "launched":
+        changed = {str(name) for name, _ in event.data["places"]}
+    else:
+        changed = {name for name, _ in job.run.places} if job.run is not None else set[str]()
+    moved = [ledger.jobs[number] for number in sorted(ledger.moved)]
+    paying = [
+        each
+        for each in moved
+        if each.run is not None and each.run.launched and any(name in changed for name, _ in each.run.places)
+    ]
+    for each, move in paid_until(paying, ledger.jobs, ledger.nodes, event.at_s):
+        each.move = move
 
 
 CHANGES: dict[str, Change] = {

@@ -6,7 +6,7 @@ preemption and its moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
@@ -169,19 +169,6 @@ class MoveRecord:
         """Count this price of the machines that the job alone kept since the last count."""
         usd = usd_per_h * (until_at - self.paid_until_at) / S_PER_H
         return replace(self, paid_usd=self.paid_usd + usd, paid_until_at=until_at)
-
-
-def count_moved(
-    moved: Iterable[Job], jobs: Mapping[int, Job], nodes: Mapping[str, Node], changed: Set[str], at: float
-) -> None:
-    """Before the changed nodes get other runs: count what moved jobs there have paid until now."""
-    paying = [
-        job
-        for job in moved
-        if job.run is not None and job.run.launched and any(name in changed for name, _ in job.run.places)
-    ]
-    for job, move in paid_until(paying, jobs, nodes, at):
-        job.move = move
 
 
 def paid_until(

@@ -11,8 +11,8 @@ from typing import Any
 from betimes.errors import StoreError
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.fold import CHANGES, WHO_RUNS_WHERE, PolicyRecord, nodes_of
-from betimes.service.scheduling.job import JOBS, Job, Preemption, count_moved
+from betimes.service.scheduling.fold import CHANGES, PolicyRecord, count_paid_by_moved
+from betimes.service.scheduling.job import JOBS, Job, Preemption
 from betimes.service.scheduling.node import MAINTENANCE, NODE, Maintenance, Node
 from betimes.service.scheduling.promises import PromiseErrors
 from betimes.service.scheduling.users import Shares
@@ -69,9 +69,7 @@ class Ledger:
         job = self.jobs.get(event.job) if event.job is not None else None
         if event.job is not None and job is None and event.kind != "submitted":
             return None  # it was over within the turn; a promise may still have been on its way
-        if self.moved and event.kind in WHO_RUNS_WHERE:
-            moved = [self.jobs[number] for number in sorted(self.moved)]
-            count_moved(moved, self.jobs, self.nodes, nodes_of(event, job), event.at_s)
+        count_paid_by_moved(self, event, job)
         before = job.units if job is not None else 0
         if change is not None:
             job = change(self, event, job) or job
