@@ -15,7 +15,7 @@ from betimes.service.scheduling.fold import CHANGES, PolicyRecord, count_paid_by
 from betimes.service.scheduling.job import JOBS, Job, Preemption
 from betimes.service.scheduling.node import MAINTENANCE, NODE, Maintenance, Node
 from betimes.service.scheduling.promises import PromiseErrors
-from betimes.service.scheduling.users import Shares
+from betimes.service.scheduling.users import SHARES, Shares
 from betimes.service.spec.users import User
 
 FORMAT = 1  # of a snapshot
@@ -97,7 +97,7 @@ class Ledger:
                     else {}
                 ),
                 **(maintenance if self.next_maintenance > 1 else {}),
-                **({"shares": self.shares.to_json()} if self.shares.accounts else {}),
+                **({"shares": SHARES.dump_python(self.shares, mode="json")} if self.shares.accounts else {}),
                 "rented": self.rented,
                 "spent_usd": self.spent_usd,
                 **({"gone_usd": self.gone_usd} if self.gone_usd else {}),
@@ -135,7 +135,7 @@ class Ledger:
         ledger.maintenance = {window.number: window for window in windows}
         ledger.next_maintenance = found.get("next_maintenance", 1)
         if "shares" in found:
-            ledger.shares = Shares.from_json(found["shares"])
+            ledger.shares = SHARES.validate_python(found["shares"])
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
         if "promises" in found:  # earlier versions learned otherwise, or not at all
             ledger.promise_errors = PromiseErrors.from_json(found["promises"])

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from pydantic import Field, TypeAdapter
 
 from betimes.cluster.resources import unit_charge
 from betimes.core.pool.columns import User as UserRecord
@@ -56,16 +58,17 @@ class Standing(NamedTuple):
     share_frac: float
 
 
+@dataclass
 class Shares:
     """The accounts of all users that have one: from the first user or fair share on.
 
     half_life_s: of fair shares; null: users do not share, but may have limits.
     """
 
-    def __init__(self, half_life_s: float | None = None) -> None:
-        self.half_life_s = half_life_s
-        self.accounts: dict[str, ShareAccount] = {}
-        self.changes = 0  # of weights, limits and the half-life, since the ledger was read
+    half_life_s: float | None = None
+    accounts: dict[str, ShareAccount] = field(default_factory=dict[str, ShareAccount])
+    changes: Annotated[int, Field(exclude=True)] = 0
+    """Of weights, limits and the half-life, since the ledger was read."""
 
     @property
     def counted_half_life_s(self) -> float:
@@ -156,25 +159,17 @@ class Shares:
             record.most_units = _or_none(limits and limits.max_units)
             record.most_memory = MIB_A_GIB * _or_none(limits and limits.max_memory_gib)
             if account is not None:
-                for field, value in asdict(account).items():
-                    setattr(record, field, value)
+                for column, value in asdict(account).items():
+                    setattr(record, column, value)
         if counted is not None:
             known = min(len(counted), len(records)) - 1
-            for field in ("since_s", "recent", "charge", "running", "units", "memory"):
-                as_array(records)[field][:known] = as_array(counted)[field][:known]
+            for column in ("since_s", "recent", "charge", "running", "units", "memory"):
+                as_array(records)[column][:known] = as_array(counted)[column][:known]
         return Sharing({name: at for at, name in enumerate(self.accounts)}, records)
 
-    def to_json(self) -> dict[str, Any]:
-        """For snapshots."""
-        accounts = {name: asdict(account) for name, account in self.accounts.items()}
-        return {"half_life_s": self.half_life_s, "accounts": accounts}
 
-    @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Shares:
-        """The shares of a snapshot."""
-        made = cls(found["half_life_s"])
-        made.accounts = {name: ShareAccount(**account) for name, account in found["accounts"].items()}
-        return made
+SHARES = TypeAdapter(Shares)
+"""Shares in a snapshot."""
 
 
 def has_limits(user: User) -> bool:
