@@ -11,8 +11,7 @@ from betimes.core.instruction import Instruction
 from betimes.core.nodes.planning import instructions
 from betimes.core.planning import Bind, Decision, Migrate, Planner, Refusal, Rent, Snapshot, Start, new
 from betimes.kernels import Records
-
-S_PER_H = 3600.0
+from betimes.units import S_PER_H
 
 M = TypeVar("M", int, str)
 """A machine's key: its number, or its name."""

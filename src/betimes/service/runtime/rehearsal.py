@@ -32,9 +32,9 @@ from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.fleet_limits import charged_usd
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.node import NODE, UP, Node
-from betimes.service.scheduling.nodes import S_PER_H
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.twin.pool.virtual_jobs import VirtualJob
+from betimes.units import S_PER_H
 
 ROUNDED = 2  # last bits of an instant, by which an end and the timer of its job's belief may differ
 TURNS_A_JOB = 50  # at most, and

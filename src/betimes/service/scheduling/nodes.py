@@ -26,8 +26,8 @@ from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trials import TrialSets
+from betimes.units import S_PER_H
 
-S_PER_H = 3600.0
 EARLY_S = 2.0  # before a node goes, its runs are to have ended
 CAUSES = {"given-back": RELEASED, "reclaimed": TAKEN_AWAY, "boot-failed": FAILED}
 """Why a rented node goes, in the words of the log and in the core's."""

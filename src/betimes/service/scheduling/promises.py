@@ -37,6 +37,7 @@ from betimes.service.engines.messages import Foreseen
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.node import LOST, Node
 from betimes.service.spec.job_spec import JobSpec
+from betimes.units import S_PER_H
 
 if TYPE_CHECKING:
     from betimes.service.scheduling.state import SchedulerState
@@ -146,7 +147,7 @@ def cost_usd(spec: JobSpec, run_s: float, nodes: Iterable[Node]) -> float | None
         if all(need <= room for need, room in zip(demand, capacity, strict=True)):
             share = max(need / room for need, room in zip(demand, capacity, strict=True) if need > 0)
             shares.append(share * price)
-    return min(shares) * spec.max_units * run_s / 3600.0 if shares else None
+    return min(shares) * spec.max_units * run_s / S_PER_H if shares else None
 
 
 def _known(at: float) -> float | None:
