@@ -11,7 +11,8 @@ from betimes.core.instruction import Instruction
 from betimes.core.nodes.planning import instructions
 from betimes.core.planning import Bind, Decision, Migrate, Planner, Refusal, Rent, Snapshot, Start, new
 from betimes.kernels import Records
-from betimes.units import S_PER_H
+
+S_PER_H = 3600.0
 
 M = TypeVar("M", int, str)
 """A machine's key: its number, or its name."""

@@ -30,9 +30,9 @@ from betimes.service.machines.budgets import DAY, MONTH
 from betimes.service.scheduling.fleet_limits import charged_usd
 from betimes.service.scheduling.job import Job, paid_until
 from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.nodes import S_PER_H
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.views.models import FleetMachine, FleetMove, FleetPlanView, FleetStep, FleetView
-from betimes.units import S_PER_H
 
 
 def fleet(scheduler: Scheduler, now_at: float, going: int = 0) -> FleetView:

@@ -36,7 +36,6 @@ from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
-from betimes.units import S_PER_H
 
 
 class DecisionApplier:
@@ -167,6 +166,9 @@ def takers(moves: Iterable[Move]) -> dict[int, list[int]]:
             if taker[1] == 0:
                 taking.pop(0)
     return found
+
+
+S_PER_H = 3600.0
 
 
 @dataclass(frozen=True)
