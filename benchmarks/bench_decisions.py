@@ -18,8 +18,8 @@ from betimes import simulate
 from betimes.service.engines.named_policies import compile_policy
 from betimes.service.machines.machine import Machine
 from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 from betimes.twin.generate import generate

@@ -26,7 +26,7 @@ from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.run_folder import Keeping, write_launch
 from betimes.service.executors.supervisors import Forker
-from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
+from betimes.service.scheduling.events import Ended, Report, RunId, Started
 
 # `date` is the first instruction that can tell the time.
 COMMAND = ("date", "+%s.%N")

@@ -62,7 +62,7 @@ LIVE_JOB = Picture(
     "which ends or is requeued for the next decision. A copy of the state, played forward after the decision, gives "
     "the promise, which is recorded with the job and held against the truth once the job has finished.",
     (
-        Step(0, 0, "1 Request", ("service/api/routes/jobs.py", "service/runtime/service_backend.py")),
+        Step(0, 0, "1 Request", ("service/api/routes/jobs.py", "service/runtime/submissions.py")),
         Step(
             1,
             0,
@@ -81,7 +81,7 @@ LIVE_JOB = Picture(
         Step(0, 1, "10 Account", ("service/views/models.py",), ("promised against true",)),
         Step(1, 1, "4 Promise", ("service/runtime/promises.py", "service/runtime/quotes.py")),
         Step(2, 1, "9 End or requeue", ("service/scheduling/jobs.py",)),
-        Step(3, 1, "8 Report", ("service/scheduling/report_handling.py",)),
+        Step(3, 1, "8 Report", ("service/scheduling/runs.py",)),
         Step(4, 1, "7 Run", ("service/executors/supervision/supervisor.py",)),
     ),
     (
@@ -120,7 +120,7 @@ ESTIMATE = Picture(
             ("service/scheduling/beliefs.py",),
             ("told, last two, default",),
         ),
-        Step(3, 0, "JobRequest.runtime_estimate_s", ("service/scheduling/engine_job.py",)),
+        Step(3, 0, "JobRequest.runtime_estimate_s", ("service/scheduling/engine_factory.py",)),
         Step(4, 0, "In the core", ("core/work.py",), ("size_s: work in all", "believed_left: to do"), "core"),
         Step(0, 1, "A trace's column", ("workload/readers/",)),
         Step(1, 1, "estimate_s", ("workload/workload.py",), ("a column, s; NaN: none",)),

@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-TIME_UNITS = {"d": 86_400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
+S_PER_H, S_PER_DAY = 3600.0, 86_400.0
+TIME_UNITS = {"d": S_PER_DAY, "h": S_PER_H, "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 MEMORY_UNITS = {"k": 2.0**-20, "m": 2.0**-10, "g": 1.0, "t": 2.0**10, "p": 2.0**20}
 """In GiB."""
 SECONDS = {unit[0]: TIME_UNITS[unit] for unit in ("d", "h", "min", "s")}

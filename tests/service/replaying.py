@@ -8,8 +8,7 @@ from collections.abc import Callable
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun
-from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.run_reports import Ended, RunId, Started
+from betimes.service.scheduling.events import Ended, Event, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 

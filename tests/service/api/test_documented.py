@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from betimes.service.access.unix_users import Owners
+from betimes.service.api.routes.jobs import _CHANGES
 from betimes.service.runtime.launches import KEPT, VARIABLES, Launches
-from betimes.service.scheduling.events import KINDS
+from betimes.service.scheduling.events import KINDS, RunId
 from betimes.service.scheduling.job import Job, Run
-from betimes.service.scheduling.ledger import _CHANGES
-from betimes.service.scheduling.run_reports import RunId
 from betimes.service.spec.job_spec import JobSpec
 
 

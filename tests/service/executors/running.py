@@ -17,7 +17,7 @@ from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.run_folder import Damaged, read
 from betimes.service.executors.supervision import processes
 from betimes.service.executors.supervisors import reap
-from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
+from betimes.service.scheduling.events import Ended, Report, RunId, Started
 
 PATIENCE_S = 120.0
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from betimes.service.executors.protocol import Launch
 from betimes.service.executors.run_folder import Keeping, write_launch
 from betimes.service.executors.supervision import files
 from betimes.service.executors.supervisors import Forker
-from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
+from betimes.service.scheduling.events import Ended, Report, RunId, Started
 from tests.service.executors.running import (
     PATIENCE_S,
     RUN,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.scheduling.run_reports import Started
+from betimes.service.scheduling.events import Started
 from tests.service.executors.running import (
     RUN,
     a_launch,

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from betimes.service.executors.supervision.files import COPY
-from betimes.service.scheduling.run_reports import Ended, Started, Trouble
+from betimes.service.scheduling.events import Ended, Started, Trouble
 from betimes.service.uploads.archive import MIB
 from tests.service.executors.running import RUN, a_launch, executing, log_of, play, run_to_end, until
 from tests.service.executors.small_disk import small_disk

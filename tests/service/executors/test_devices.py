@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.service.executors.devices import Assigned, Devices
-from betimes.service.scheduling.run_reports import RunId
+from betimes.service.scheduling.events import RunId
 
 A, B, C = RunId(1, 1), RunId(2, 1), RunId(3, 1)
 

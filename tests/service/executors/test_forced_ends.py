@@ -16,7 +16,7 @@ from betimes.service.executors import local
 from betimes.service.executors.protocol import Launch
 from betimes.service.executors.supervision import files
 from betimes.service.executors.supervisors import Forker, Watch
-from betimes.service.scheduling.run_reports import Trouble
+from betimes.service.scheduling.events import Trouble
 from tests.service.executors.running import (
     RUN,
     Heard,

@@ -17,7 +17,7 @@ from betimes.service.executors.devices import Assigned
 from betimes.service.executors.run_folder import Keeping, write_launch
 from betimes.service.executors.supervision import files
 from betimes.service.executors.supervisors import Forker
-from betimes.service.scheduling.run_reports import RunId
+from betimes.service.scheduling.events import RunId
 from tests.service.executors.running import RUN, a_launch, alive, executing, play, shim_of, until
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from betimes.service.executors.supervision import files
 from betimes.service.executors.supervisors import Forker
-from betimes.service.scheduling.run_reports import Ended, Started, Trouble
+from betimes.service.scheduling.events import Ended, Started, Trouble
 from tests.service.executors.running import RUN, a_launch, alive, executing, play, shim_of, until
 from tests.service.executors.small_disk import SmallDisk, small_disk
 

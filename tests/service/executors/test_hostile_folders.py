@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from betimes.service.executors.log_files import lost_bytes
-from betimes.service.scheduling.run_reports import Ended, RunId, Started, Trouble
+from betimes.service.scheduling.events import Ended, RunId, Started, Trouble
 from tests.service.executors.running import (
     RUN,
     a_launch,

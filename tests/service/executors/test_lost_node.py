@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from betimes.service.scheduling.run_reports import Ended
+from betimes.service.scheduling.events import Ended
 from tests.service.executors.running import a_launch, alive, executing, play, shim_of
 
 

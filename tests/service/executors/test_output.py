@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from betimes.service.executors.protocol import Place
 from betimes.service.executors.ray.executor import members
 from betimes.service.executors.supervision.command import Log
-from betimes.service.scheduling.run_reports import RunId
+from betimes.service.scheduling.events import RunId
 from tests.service.executors.running import a_launch, executing, log_of, play, python, run_to_end, until
 
 

@@ -13,7 +13,7 @@ import pytest
 from betimes.service.access.unix_users import Account
 from betimes.service.executors.protocol import Place
 from betimes.service.executors.run_folder import Assigned, assigned
-from betimes.service.scheduling.run_reports import Ended, RunId
+from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.uploads.archive import pack
 from tests.service.executors.running import (
     RUN,

@@ -12,7 +12,7 @@ import pytest
 
 import betimes
 from betimes.service.executors.protocol import Place
-from betimes.service.scheduling.run_reports import RunId
+from betimes.service.scheduling.events import RunId
 from tests.service.executors.running import RUN, a_launch, executing, log_of, play, python, until
 
 LISTENS = """

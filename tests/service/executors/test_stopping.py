@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from betimes.service.executors.supervision import processes
-from betimes.service.scheduling.run_reports import RunId
+from betimes.service.scheduling.events import RunId
 from tests.service.executors.running import (
     RUN,
     a_launch,

@@ -10,10 +10,9 @@ from dataclasses import asdict
 from typing import Any
 
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.events import Ended, Event, RunId, Started
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.node import Node
-from betimes.service.scheduling.run_reports import Ended, RunId, Started
+from betimes.service.scheduling.node import NODE
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 
@@ -81,7 +80,7 @@ class Rerun:
         user = logged.cause.removeprefix("user:")
         match logged.kind:
             case "node-added":
-                scheduler.nodes.add(Node.from_json(data).machine, logged.cause)
+                scheduler.nodes.add(NODE.validate_python(data).machine, logged.cause)
             case "opened":
                 policy = next(event.data["policy"] for event in self.events if event.kind == "policy-set")
                 scheduler.open(policy, data["epoch_at"])

@@ -28,12 +28,11 @@ from betimes.service.scheduling.effects import (
     SuspendRun,
 )
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.events import Ended, Event, Report, RunId, Started
 from betimes.service.scheduling.job import JOBS
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import UP
-from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 from tests.core.nodes import invariants as of_nodes

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.job_states import LEGAL, Status, Transition
-from betimes.service.scheduling.report_handling import MOST_LOSSES
-from betimes.service.scheduling.run_reports import Ended, RunId
+from betimes.service.scheduling.runs import MOST_LOSSES
 from tests.service.reliability.cluster import Cluster, spec
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from betimes.service.runtime.service_backend import Locks
+from betimes.service.runtime.submissions import Locks
 
 
 def test_a_lock_that_is_waited_for_is_the_lock_of_those_that_come_later() -> None:

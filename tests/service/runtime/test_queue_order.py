@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from betimes.service.runtime.queue_order import Place, QueueOrder
-from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.promises import Forecast
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import JobFilter
 

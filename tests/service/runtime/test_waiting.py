@@ -10,7 +10,7 @@ import pytest
 from betimes.client import AsyncClient
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.commands import CancelJobs
-from betimes.service.scheduling.forecasts import Forecast
+from betimes.service.scheduling.promises import Forecast
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig

@@ -22,7 +22,7 @@ from betimes.cluster import Cluster, NodeGroup
 from betimes.service.executors.protocol import Launch
 from betimes.service.executors.ray.joining import JoinedCluster, join
 from betimes.service.executors.virtual import VirtualWorld
-from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
+from betimes.service.scheduling.events import Ended, Report, RunId, Started
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.executors.ray.served import PATIENCE_S, RayOnThisMachine, until
 from tests.service.same_as_twin.test_specifications import assert_alike, specifications

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from betimes.service.scheduling.events import Ended, RunId, Started
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.run_reports import Ended, RunId, Started
 from tests.service.reliability.cluster import EPOCH_AT, Cluster, spec
 
 POLICIES = ["easy", "fifo"]  # on nodes, and in a pool

@@ -11,8 +11,8 @@ from betimes.errors import PolicyError, Refused
 from betimes.kernels import as_array
 from betimes.service.engines.named_policies import check_sharing
 from betimes.service.runtime.commands import SubmitJobs
-from betimes.service.scheduling.forecasts import forecast
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.promises import forecast
 from betimes.service.spec.users import User, UserChanges, UserLimits
 from tests.service.reliability.cluster import Cluster, spec
 

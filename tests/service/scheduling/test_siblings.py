@@ -12,11 +12,15 @@ import pytest
 from betimes.service.executors.protocol import RunId
 from betimes.service.executors.virtual import WORK
 from betimes.service.runtime.service_backend import ServiceBackend
-from betimes.service.scheduling.beliefs import RuntimeEstimates
-from betimes.service.scheduling.indexes import MOST_A_TURN, SHARE, Siblings
+from betimes.service.scheduling.beliefs import (
+    MOST_A_TURN,
+    SIBLINGS_A_FINISHED,
+    RuntimeEstimates,
+    Siblings,
+    ranges,
+)
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.learnt_runtimes import ranges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import JobFilter
 from tests.service.four_cores import on_four_cores, over
@@ -127,7 +131,7 @@ def test_many_are_told_a_part_at_a_time() -> None:
     ]
     for job in jobs:
         siblings.note(job)
-    for _ in range(MOST_A_TURN // SHARE + 1):
+    for _ in range(MOST_A_TURN // SIBLINGS_A_FINISHED + 1):
         siblings.finished("ann", "x", times.learnt("ann", "x"))
     ((_, first),) = siblings.take()
     assert first == jobs[:MOST_A_TURN]
@@ -138,7 +142,7 @@ def test_many_are_told_a_part_at_a_time() -> None:
 
 
 def test_the_next_turn_comes_at_once_while_some_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("betimes.service.scheduling.indexes.MOST_A_TURN", 3)
+    monkeypatch.setattr("betimes.service.scheduling.beliefs.MOST_A_TURN", 3)
     cluster = Cluster("fifo")
     numbers = cluster.submit(untold(10.0, array="1-14"))
     cluster.arrive(cluster.now_at + 10.0)
@@ -209,7 +213,8 @@ def test_reported_progress_is_believed_up_to_the_time_limit(policy: str) -> None
 def test_not_every_finish_is_news_to_all() -> None:
     siblings, times = Siblings(), RuntimeEstimates()
     jobs = [
-        Job(n, JobSpec(command=["x"], name="x"), "ann", 0.0, USUAL_S, "default") for n in range(2 * SHARE)
+        Job(n, JobSpec(command=["x"], name="x"), "ann", 0.0, USUAL_S, "default")
+        for n in range(2 * SIBLINGS_A_FINISHED)
     ]
     for job in jobs:
         siblings.note(job)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from betimes.service.scheduling.forecasts import Forecast, forecast
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.promises import Forecast, forecast
 from tests.service.reliability.cluster import Cluster, spec
 
 

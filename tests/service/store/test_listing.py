@@ -10,7 +10,7 @@ from sqlalchemy import create_engine
 
 from betimes.service.scheduling.job_states import Status
 from betimes.service.store import Batch, Row, Store, default_url
-from betimes.service.store.listing import listing
+from betimes.service.store.queries import listing
 from betimes.service.views.models import JobFilter
 from tests.service.store.conftest import Opening
 from tests.service.store.rows import job

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from betimes.service.runtime.to_views import displaced_by, preemptions_of
-from betimes.service.scheduling.run_reports import Ended, RunId
+from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.store.batch import Batch
 from betimes.service.store.store import Store
 from betimes.service.views.models import PreemptionView

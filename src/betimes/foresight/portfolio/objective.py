@@ -15,12 +15,11 @@ from betimes.foresight.portfolio.lookahead import Ended, Foreseen, Simulated
 from betimes.kernels import Floats, as_array
 from betimes.outcome import metrics
 from betimes.policies.nodes.portfolio import UTILITY
+from betimes.units import S_PER_H
 
 COST = "cost"
 KNOWN = ("jct", "wait", "slowdown", "makespan")
 """Metrics of a job that need no promise and no other jobs."""
-
-S_PER_H = 3600.0
 
 
 @dataclass(frozen=True)

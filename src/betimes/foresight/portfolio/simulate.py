@@ -24,8 +24,7 @@ from betimes.kernels import Floats, Ints, Records, entry, kernel
 from betimes.policies.nodes.families import with_same_orders, with_same_placement
 from betimes.twin.nodes.event_loop import NOTHING, Trace
 from betimes.twin.nodes.trace_loop import Loop
-
-S_PER_H = 3600.0
+from betimes.units import S_PER_H
 
 MOST_INSTANTS = 1_000_000
 """Limit of one simulation; a policy that needs more fails."""

@@ -495,14 +495,14 @@ class LiveNodes:
 
     def settle(self, carried: Sequence[Restored]) -> None:
         """Once all are restored: match victims with bound jobs. A job that is owed nothing begins."""
-        needs = self.state.needs
+        evictions = self.state.evictions
         for one in carried:
             preemptor = self.slot_of.get(one.makes_room_for) if one.makes_room_for is not None else None
-            if preemptor is not None and needs[preemptor].awaited > 0:
-                needs[self.slot_of[one.wanted.job]].preemptor = preemptor
+            if preemptor is not None and evictions[preemptor].awaited > 0:
+                evictions[self.slot_of[one.wanted.job]].preemptor = preemptor
         for one in carried:
             slot = self.slot_of[one.wanted.job]
-            if needs[slot].bound >= 0 and needs[slot].awaited == 0:
+            if self.state.needs[slot].bound >= 0 and evictions[slot].awaited == 0:
                 entries.settle_binding(self.state, slot)
 
     def account(self, job: int) -> Account:

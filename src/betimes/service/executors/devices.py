@@ -17,7 +17,7 @@ from betimes.resizing import HANDLERS, UNITS
 from betimes.service.executors.run_folder import Assigned, Damaged, job_folder, read_bytes
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.supervisors import write_request
-from betimes.service.scheduling.run_reports import RunId
+from betimes.service.scheduling.events import RunId
 
 _WHOLE = 1e-6  # an amount so close to a whole number is one; likewise for the free share of a GPU
 

@@ -46,7 +46,7 @@ from betimes.service.executors.supervisors import (
 )
 from betimes.service.machines.cgroups import find_group
 from betimes.service.machines.local import available_cores
-from betimes.service.scheduling.run_reports import Ended, RunId, Started, Trouble
+from betimes.service.scheduling.events import Ended, RunId, Started, Trouble
 from betimes.service.uploads.archive import DamagedArchive
 
 _AGAIN_S = 0.02  # between two looks at a run that another shim is about to start

@@ -24,7 +24,7 @@ from betimes.service.executors.protocol import Launch
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.supervision.processes import boot_id
 from betimes.service.executors.supervisors import is_heard, kill_leftovers
-from betimes.service.scheduling.run_reports import ENDS
+from betimes.service.scheduling.events import ENDS
 from betimes.service.uploads.archive import DamagedArchive, unpack
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from betimes.service.executors.protocol import Launch, Listener, Place
-from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
+from betimes.service.scheduling.events import Ended, Report, RunId, Started
 from betimes.twin.pool.virtual_jobs import VirtualJob
 
 WORK = "VIRTUAL_WORK_S"

@@ -16,7 +16,7 @@ from betimes.service.engines.named_policies import kind_of
 from betimes.service.executors.supervision.command import describe
 from betimes.service.machines.machine import HERE, REAL, Kind, Machine
 from betimes.service.scheduling.engine_factory import pool_resource
-from betimes.service.scheduling.engine_job import demand_of
+from betimes.service.scheduling.job import demand_of
 from betimes.service.scheduling.node import LOST, Node
 from betimes.service.spec.environments import CONTAINERS
 from betimes.service.spec.job_spec import JobSpec

@@ -14,11 +14,11 @@ from betimes.service.runtime.admission import kind_to_add
 from betimes.service.runtime.quotes import promise
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.decisions import Selection
-from betimes.service.scheduling.forecasts import Forecast
+from betimes.service.scheduling.events import Report, RunId
 from betimes.service.scheduling.job import Places
 from betimes.service.scheduling.jobs import Action
 from betimes.service.scheduling.node import DRAINING, LOST, Maintenance, Node
-from betimes.service.scheduling.run_reports import Report, RunId
+from betimes.service.scheduling.promises import Forecast
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec

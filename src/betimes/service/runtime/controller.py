@@ -24,7 +24,6 @@ from betimes.errors import (
 )
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.machines.machine import HERE
-from betimes.service.runtime.background import Background
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.commands import (
     AdvanceCloud,
@@ -39,7 +38,7 @@ from betimes.service.runtime.effect_runner import RETRY_S, EffectRunner
 from betimes.service.runtime.heartbeats import Heartbeats
 from betimes.service.runtime.inbox import Broken, IdempotencyKey, Inbox, Input, Newcomers, in_order
 from betimes.service.runtime.launches import Launches
-from betimes.service.runtime.planning import PlannerThread, Selections
+from betimes.service.runtime.planning import Background, PlannerThread, Selections
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replay import Source
 from betimes.service.runtime.retention import keep_snapshot
@@ -47,7 +46,7 @@ from betimes.service.scheduling.effects import Effect
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.node import LOST, Node
+from betimes.service.scheduling.node import LOST, NODE, Node
 from betimes.service.scheduling.policy_engine import IsCompiled
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.store.batch import Batch
@@ -445,7 +444,7 @@ def _rows_of_nodes(events: Sequence[Event], nodes: Mapping[str, Node]) -> dict[s
     rows: dict[str, dict[str, Any]] = {}
     for event in events:
         if event.kind == "node-gone":
-            rows[str(event.node)] = Node.from_json(event.data).row()
+            rows[str(event.node)] = NODE.validate_python(event.data).row()
         elif event.node in nodes:
             rows[str(event.node)] = nodes[str(event.node)].row()
     return rows

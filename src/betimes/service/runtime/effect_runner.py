@@ -12,11 +12,10 @@ from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.protocol import Executor, Place
 from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
-from betimes.service.runtime.background import Background
 from betimes.service.runtime.commands import GiveBackNode, ReportResize
 from betimes.service.runtime.inbox import Inbox
 from betimes.service.runtime.launches import Launches
-from betimes.service.runtime.planning import PlannerThread, Selections
+from betimes.service.runtime.planning import Background, PlannerThread, Selections
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.effects import (
     AskPlanner,
@@ -32,8 +31,8 @@ from betimes.service.scheduling.effects import (
     StopRun,
     SuspendRun,
 )
+from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import SPECULATED, Job
-from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.scheduler import Scheduler
 
 RETRY_S = 1.0  # between two tries of an effect

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from betimes.service.runtime.commands import Command, TakeReport
-from betimes.service.scheduling.run_reports import Report, RunId, Started
+from betimes.service.scheduling.events import Report, RunId, Started
 from betimes.service.views.models import Quote, QuoteOption
 
 T = TypeVar("T")

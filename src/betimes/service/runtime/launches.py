@@ -11,9 +11,9 @@ from pathlib import Path
 
 from betimes.service.access.unix_users import Owners
 from betimes.service.executors.protocol import Launch, Place
+from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import Job, Run
 from betimes.service.scheduling.node import Node
-from betimes.service.scheduling.run_reports import RunId
 from betimes.service.spec.environments import wrapped
 from betimes.service.spec.spelling import file_name
 from betimes.service.uploads.kept import archive_path

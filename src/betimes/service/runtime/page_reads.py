@@ -21,7 +21,7 @@ from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.to_views import job_view
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.promise_errors import ENDS
+from betimes.service.scheduling.promises import ENDS
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import AccuracyView, By, JobFilter, JobStory, JobView
 

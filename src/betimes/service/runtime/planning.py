@@ -1,4 +1,4 @@
-"""Decisions beside the turns: planners in a thread, and a portfolio's selections from the jobs so far."""
+"""Work beside the controller's turns: planners in a thread, and a portfolio's selections from the jobs so far."""
 
 from __future__ import annotations
 
@@ -28,18 +28,44 @@ from betimes.service.engines.job_rows import JobRows
 from betimes.service.engines.messages import JobRequest
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
-from betimes.service.runtime.background import Background
 from betimes.service.runtime.commands import TakePlan, TakeSelection
 from betimes.service.runtime.inbox import Inbox
 from betimes.service.scheduling.decisions import Selection
 from betimes.service.scheduling.effects import AskPlanner, SelectMember
-from betimes.service.scheduling.engine_job import wanted_for
+from betimes.service.scheduling.engine_factory import wanted_for
 from betimes.service.scheduling.events import Event
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.store import Store
 from betimes.service.views.models import JobFilter
 from betimes.twin.nodes.event_loop import Arrival
 from betimes.twin.nodes.planner_rounds import Plan, answer
+
+log = logging.getLogger(__name__)
+
+
+class Background:
+    """Tasks that are not waited for; an error in one is logged."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def go(self, work: Any) -> None:
+        """Let something run beside."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._gone)
+
+    async def cancel(self) -> None:
+        """End everything."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _gone(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("beside the controller: %s", error, exc_info=error)
+
 
 A_PAGE = 1000  # events
 
@@ -116,9 +142,6 @@ def _row_of(job: _Known, rows: JobRows, epoch_at: float) -> tuple[Any, ...] | No
     arrival = blank(Arrival, 1)
     rows.fill(arrival[0], job.wanted, tasks, job.submitted_at - epoch_at)
     return as_array(arrival)[0].item()
-
-
-log = logging.getLogger(__name__)
 
 
 class PlannerThread:

@@ -27,9 +27,9 @@ from betimes.service.runtime.inbox import Newcomers
 from betimes.service.runtime.quotes import AT_ONCE_S, find_options, promise, with_intervals
 from betimes.service.runtime.rehearsal import Rehearsal, Times
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.forecasts import Forecast, cost_usd, forecast
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.promises import Forecast, cost_usd, forecast
 from betimes.service.scheduling.reasons import after
 from betimes.service.spec.job_spec import JobSpec, full_run_s, parse_after, set_spec, trials_of
 from betimes.service.views.models import Quote, QuoteOption, Reason

@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.promises import Forecast
 from betimes.service.spec.job_spec import parse_after
 from betimes.service.store.databases.schema import LIVE
 from betimes.service.views.models import JobFilter

@@ -11,10 +11,9 @@ from betimes.errors import Refused
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.runtime.to_views import quote_view
 from betimes.service.scheduling.admission import rented_usd
-from betimes.service.scheduling.forecasts import Forecast, cost_usd
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.promise_errors import ENDS
+from betimes.service.scheduling.promises import ENDS, Forecast, cost_usd
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec

@@ -28,13 +28,13 @@ from betimes.service.scheduling.effects import (
     StartRun,
     StopRun,
 )
+from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.fleet_limits import charged_usd
 from betimes.service.scheduling.job import SPECULATED, Job
-from betimes.service.scheduling.node import UP, Node
-from betimes.service.scheduling.nodes import S_PER_H
-from betimes.service.scheduling.run_reports import RunId
+from betimes.service.scheduling.node import NODE, UP, Node
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.twin.pool.virtual_jobs import VirtualJob
+from betimes.units import S_PER_H
 
 ROUNDED = 2  # last bits of an instant, by which an end and the timer of its job's belief may differ
 TURNS_A_JOB = 50  # at most, and
@@ -152,7 +152,7 @@ class Rehearsal:
         for event in scheduler.events:
             if event.job is None:
                 if event.kind == "node-gone":
-                    self._gone.append((Node.from_json(event.data), event.at_s))
+                    self._gone.append((NODE.validate_python(event.data), event.at_s))
             elif event.kind == "submitted":
                 self.times[event.job] = Times(None, None)
                 self.jobs[event.job] = scheduler.ledger.jobs[event.job]

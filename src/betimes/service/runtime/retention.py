@@ -21,14 +21,13 @@ from betimes.service.scheduling.ledger import Ledger
 from betimes.service.store.batch import Batch, Snapshot
 from betimes.service.store.store import Store
 from betimes.service.uploads.kept import Uploads
-from betimes.units import Keep
+from betimes.units import S_PER_DAY, Keep
 
 LONGEST_PAUSE_S = 3600.0  # between two rounds
 USES_S = 60.0  # likewise, of the last uses of tokens
 FIRST_PAUSE_S = 60.0  # a start has other things to do
-DAY_S = 86_400.0
-RUNS_KEPT, EVENTS_KEPT = Keep(365 * DAY_S), Keep(90 * DAY_S)
-EMPTY_KEPT_S = 7 * DAY_S  # a backup as old finds runs that have ended since by their folders
+RUNS_KEPT, EVENTS_KEPT = Keep(365 * S_PER_DAY), Keep(90 * S_PER_DAY)
+EMPTY_KEPT_S = 7 * S_PER_DAY  # a backup as old finds runs that have ended since by their folders
 _ENOUGH = 1.1  # times what is kept: then the rest goes
 _OF_SUPERVISOR = {files.LAUNCH, files.SHIM, files.EXIT, files.LOCK, files.RESERVED, files.INPUT}
 _EMPTY = {files.LOG, files.ERRORS}  # of a run that has printed nothing

@@ -13,9 +13,9 @@ from betimes.service.access.auth import KeptToken
 from betimes.service.executors.log_files import lost_bytes
 from betimes.service.executors.supervision.files import LOG
 from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.fold import bounded_slowdown
 from betimes.service.scheduling.job import Preemption
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.ledger import bounded_slowdown
 from betimes.service.scheduling.node import Maintenance, Node
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from betimes.service.scheduling.forecasts import cost_usd
 from betimes.service.scheduling.node import Node
-from betimes.service.scheduling.shares import Standing
+from betimes.service.scheduling.promises import cost_usd
+from betimes.service.scheduling.users import Standing
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import EfficiencyView, UsageFigures, UsageGroup, UsageView
+from betimes.units import S_PER_H
 
-S_PER_H = 3600.0
 WELL_USED = 0.8  # of what was asked for: below, less is advised
 ROOM = 1.2  # times what was used most, that is advised
 MEMORY_STEP_GIB = 0.25

@@ -29,13 +29,13 @@ from betimes.service.engines.named_policies import heeds_labels
 from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.fleet_limits import UserBudgets
-from betimes.service.scheduling.job import TrialSet
+from betimes.service.scheduling.job import TrialSet, spec_text
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import LOST, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
-from betimes.service.scheduling.shares import check_limits
 from betimes.service.scheduling.state import SchedulerState
+from betimes.service.scheduling.users import check_limits
 from betimes.service.spec.job_spec import JobSpec, full_run_s, parse_after, parse_array, set_spec, trial_spec
 
 FIELDS = ("gpu", "cpu", "memory_gib")
@@ -394,8 +394,3 @@ class Admission:
     def _follows(self, spec: JobSpec) -> int | None:
         """The first of the job's dependencies that is not over."""
         return next((n for n, _ in map(parse_after, spec.after) if self._state.ended_as(n) is None), None)
-
-
-def spec_text(spec: JobSpec) -> dict[str, Any]:
-    """A specification as events have it."""
-    return spec.model_dump(mode="json", exclude_defaults=True)

@@ -1,15 +1,23 @@
-"""Estimates about jobs: run time, progress rate, and the cost of a restart or a neighbour."""
+"""Beliefs: run times, which follow siblings that finish, progress, and what a restart or a neighbour costs."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.units import humanise_s
+
+if TYPE_CHECKING:
+    from betimes.service.scheduling.policy_engine import PolicyEngine
+    from betimes.service.scheduling.state import SchedulerState
+
 
 Basis = Literal["estimate", "last-two", "default", "limit"]
 
@@ -339,3 +347,158 @@ class RelativeThroughput:
         if self._beside.s < LEAST_BESIDE_S:
             return None
         return min(1.0, self._beside.steps / self._beside.s / alone_per_s)
+
+
+LEARNT = ("default", "last-two", "limit")  # bases of beliefs that may be replaced
+LEAST_NEWS_S = 0.1  # beliefs that are closer count as equal
+SIBLINGS_A_FINISHED = (
+    50  # of so many siblings, one must have finished since the last time: news costs time for each of them
+)
+MOST_A_TURN = 1000  # jobs whose belief is updated in one turn: more would delay requests
+
+Key = tuple[str, str]  # user and `JobSpec.history_key`
+
+
+class Siblings:
+    """The live jobs of each user and history without an estimate, and those whose belief has not been updated yet."""
+
+    def __init__(self) -> None:
+        self._live: defaultdict[Key, dict[int, Job]] = defaultdict(dict)
+        self._finished: defaultdict[Key, int] = defaultdict(int)  # since their last update
+        # Of each key also by time limit, which bounds the belief.
+        self._untold: dict[tuple[Key, float | None], tuple[RuntimeEstimate, list[Job]]] = {}
+
+    def note(self, job: Job) -> None:
+        """A job is new, or has changed. A set and its trials learn from its trials instead."""
+        if job.trials is not None or job.set_id is not None or not math.isnan(job.spec.runtime_estimate_s):
+            return
+        key = (job.user, job.spec.history_key)
+        if not job.status.is_over and job.basis in LEARNT:
+            self._live[key][job.job_id] = job
+        else:
+            self.drop(job)
+
+    def drop(self, job: Job) -> None:
+        """The job follows this history no more."""
+        key = (job.user, job.spec.history_key)
+        if key in self._live:
+            self._live[key].pop(job.job_id, None)
+            if not self._live[key]:
+                for gone in (self._live, self._finished):
+                    gone.pop(key, None)
+
+    def finished(self, user: str, history_key: str, believed: RuntimeEstimate) -> None:
+        """A job has finished; believed: of the next one like it, if that had no time limit."""
+        key = (user, history_key)
+        if key not in self._live:
+            return
+        self._finished[key] += 1
+        if self._finished[key] * SIBLINGS_A_FINISHED < len(self._live[key]):
+            return
+        self._finished[key] = 0
+        others: defaultdict[float | None, list[Job]] = defaultdict(list)
+        for job in self._live[key].values():
+            believed_s = believed.within(job.spec.time_limit_s).seconds
+            if differs(believed_s, job.runtime_estimate_s, least_s=LEAST_NEWS_S):
+                others[job.spec.time_limit_s].append(job)
+        for limit_s, jobs in others.items():
+            self._untold[key, limit_s] = (believed.within(limit_s), jobs)
+
+    @property
+    def are_untold(self) -> bool:
+        """Whether some beliefs are out of date."""
+        return bool(self._untold)
+
+    def take(self) -> Iterator[tuple[RuntimeEstimate, list[Job]]]:
+        """Jobs to be updated now, in order; each is updated once."""
+        room = MOST_A_TURN
+        for which, (believed, jobs) in list(self._untold.items()):
+            now, later = jobs[:room], jobs[room:]
+            room -= len(now)
+            if later:
+                self._untold[which] = (believed, later)
+            else:
+                del self._untold[which]
+            live = self._live.get(which[0], {})
+            yield believed, [job for job in now if job.job_id in live]
+            if room == 0:
+                return
+
+
+_Account = tuple[
+    float, float, float
+]  # work left and in all as believed so far, and work in all as believed now
+
+
+@dataclass
+class News:
+    """Jobs whose believed run time changes."""
+
+    believed: RuntimeEstimate
+    waiting: dict[_Account | None, list[int]] = field(default_factory=dict[_Account | None, list[int]])
+    begun: list[int] = field(default_factory=list[int])
+
+
+class LearntRuntimes:
+    """Updates beliefs from siblings' run times before the policy decides, and logs that."""
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
+        self._state, self._engine = state, engine
+
+    def learn(self) -> list[News]:
+        """Pass new beliefs to the engine with the coming decision; returns news to log after it.
+
+        Jobs that the engine does not have yet enter it with the new belief.
+        """
+        changes: list[News] = []
+        for believed, jobs in self._state.siblings.take():
+            outside, inside = News(believed), News(believed)
+            settled = {*self._engine.reported, *self._engine.withdrawn}
+            for job in jobs:
+                number, account = job.job_id, job.account
+                if account is None:
+                    outside.waiting.setdefault(None, []).append(number)
+                elif job.status is Status.STOPPING or number in settled:
+                    continue
+                elif job.attempt == 0 and job.units == 0:
+                    whole_s = self._engine.whole_s(job, believed.seconds)
+                    inside.waiting.setdefault((account.left_s, account.size_s, whole_s), []).append(number)
+                    self._engine.believe(number, whole_s)
+                else:
+                    inside.begun.append(number)
+                    self._engine.believe(number, self._engine.rest_s(job, believed.seconds))
+            if outside.waiting:
+                self.log(outside)
+                self._engine.enter_anew(set(outside.waiting[None]))
+            if inside.waiting or inside.begun:
+                changes.append(inside)
+        return changes
+
+    def log(self, news: News) -> None:
+        """Log one event for all: jobs not begun with equal accounts before have equal ones now."""
+        groups: list[dict[str, Any]] = []
+        for before, numbers in news.waiting.items():
+            found: dict[str, Any] = {"jobs": ranges(numbers)}
+            if before is not None:
+                account = self._engine.account(numbers[0])
+                found |= {"left_s": account.left_s, "size_s": account.size_s}
+            groups.append(found)
+        self._state.log(
+            "learnt",
+            "executor",
+            believed_s=news.believed.seconds,
+            basis=news.believed.basis,
+            groups=groups,
+            accounts={str(number): self._engine.account_row(number) for number in news.begun},
+        )
+
+
+def ranges(numbers: Iterable[int]) -> list[list[int]]:
+    """Ascending numbers as the first and the last of each run of them."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return found

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from betimes.core.planning import Planner
 from betimes.service.engines.messages import RentMachine
 from betimes.service.engines.selection import SelectionSnapshot
+from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import Places
 from betimes.service.scheduling.ledger import PolicyRecord
-from betimes.service.scheduling.run_reports import RunId
 from betimes.twin.nodes.planner_rounds import Question
 
 

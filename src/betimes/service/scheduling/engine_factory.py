@@ -1,7 +1,7 @@
-"""Builds engines, and a stand-in for one whose kernels are not compiled yet: it keeps accounts, and decides nothing.
+"""Makes of jobs what engines receive, builds engines, and a stand-in for one whose kernels are not compiled yet.
 
-Under a stand-in jobs keep what they hold. Ends of runs, vanished nodes and progress are recorded as under an engine;
-new jobs wait with the scheduler until there is one.
+The stand-in keeps accounts, and decides nothing: jobs keep what they hold. Ends of runs, vanished nodes and progress
+are recorded as under an engine; new jobs wait with the scheduler until there is one.
 """
 
 from __future__ import annotations
@@ -21,15 +21,80 @@ from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
 from betimes.service.engines.accounts import Account
 from betimes.service.engines.dedicated_machines import shapes_of
-from betimes.service.engines.messages import Allocation, Alone, Decisions, Inputs, Restored, Sharing
+from betimes.service.engines.messages import (
+    Allocation,
+    Alone,
+    Decisions,
+    Inputs,
+    JobRequest,
+    Restored,
+    Sharing,
+)
 from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import Contention, LivePool
 from betimes.service.engines.speedups import speed
 from betimes.service.machines.budgets import Budgets, FleetLimits
-from betimes.service.scheduling.engine_job import at_width, held_by, wanted_of
-from betimes.service.scheduling.job import SPECULATED, Job
+from betimes.service.scheduling.job import SPECULATED, Job, held_by
 from betimes.service.scheduling.node import BOOTING, UP, Node
+from betimes.service.spec.job_spec import Curve, JobSpec
+from betimes.twin.nodes.renting import CHOICES
+
+
+def wanted_for(job_id: int, spec: JobSpec, runtime_estimate_s: float, user: str = "") -> JobRequest:
+    """The request of a job to an engine; runtime_estimate_s: run time on max_units.
+
+    A limit is one of each trial in a set, which has none itself.
+    """
+    return JobRequest(
+        job=job_id,
+        min_units=spec.min_units,
+        max_units=spec.max_units,
+        curve=spec.title if isinstance(spec.curve, Curve) else spec.curve,
+        runtime_estimate_s=runtime_estimate_s,
+        gpu=spec.gpu,
+        cpu=spec.cpu,
+        memory_gib=spec.memory_gib,
+        units_per_task=spec.task_choice,
+        trial=spec.qos == "trial",
+        priority=spec.priority,
+        grace_s=spec.grace_s,
+        choice=CHOICES[spec.rent],
+        may_restart=spec.requeue,
+        require=spec.required,
+        by_family=spec.unit.by_family,
+        limit_s=0.0 if spec.time_limit_s is None or spec.as_one else spec.time_limit_s + spec.grace_s,
+        user=user,
+        speeds=spec.unit.speeds,
+        table=_row(spec.curve.speedup, spec.max_units) if isinstance(spec.curve, Curve) else (),
+    )
+
+
+def wanted_of(job: Job) -> JobRequest:
+    """The request of a job of the ledger to an engine."""
+    wanted = wanted_for(job.job_id, job.spec, job.runtime_estimate_s, job.user)
+    if job.alone_per_s is not None:
+        wanted = replace(wanted, profiled=True)
+    return wanted if job.trials is None else replace(wanted, max_units=job.trials.width, limit_s=0.0)
+
+
+def at_width(wanted: JobRequest, units: int) -> JobRequest:
+    """The same job, rigid at the width that it has now: nodes do not change a job's width."""
+    return wanted if units == wanted.max_units else replace(wanted, min_units=units, max_units=units)
+
+
+def _row(speedup: dict[int, float], widest: int) -> tuple[float, ...]:
+    """Speed-ups on 1, 2, ... units: linear between what the table knows, flat beyond it."""
+    known = {1: 1.0, **speedup}
+    points = sorted(known)
+    row: list[float] = []
+    for units in range(1, min(widest, points[-1]) + 1):
+        below = max(point for point in points if point <= units)
+        above = min(point for point in points if point >= units)
+        share = (units - below) / (above - below) if above > below else 0.0
+        row.append(known[below] + share * (known[above] - known[below]))
+    return tuple(row)
+
 
 SIZES_WITHOUT_JOBS = (3600.0,)  # the workload assumed where there are no jobs
 

@@ -1,9 +1,12 @@
-"""The event log's lines: every input and every decision, with an id, a time and a cause."""
+"""The event log's lines, every input and every decision with an id, a time and a cause; and executors' reports of runs.
+
+It imports nothing of Betimes: agents on other machines begin with it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +90,62 @@ KINDS = {
     "cancelled": "a job was cancelled by a user, or because a job that it depends on did not succeed",
 }
 """Every kind of event, and its meaning."""
+
+
+class RunId(NamedTuple):
+    """One start of a job's command: the job, and 1, 2, ..."""
+
+    job: int
+    number: int
+
+
+@dataclass(frozen=True)
+class Started:
+    """The command runs."""
+
+    run: RunId
+    at_s: float  # seconds since 1970, by the executor's clock
+    adopted: bool = False  # it was running when the service came back
+    ago_s: float = field(default=0.0, compare=False)  # run time when this is reported
+    memory_limited_by: str | None = None  # null: it has no limit
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The command has ended, and no process of it is left."""
+
+    run: RunId
+    at_s: float
+    exit_code: int | None  # null: ended by a signal, or never started
+    signal: int | None = None
+    why: str = "exited"  # one of ENDS
+    message: str | None = None  # what a user can do about it
+    max_rss_gib: float | None = None
+    cpu_s: float | None = None
+    log_lost_bytes: int | None = None  # of its output that is not kept
+    ago_s: float = field(default=0.0, compare=False)  # time since its end when this is reported
+    run_s: float | None = None  # run time, by a clock that stands still while its machine sleeps
+
+
+ENDS = {
+    "exited": "its command has ended, by itself or by a signal",
+    "stopped": "it was asked to stop",
+    "time-limit": "it reached its time limit",
+    "out-of-memory": "it was killed for using more memory than its limit",
+    "start-failed": "its command could not be started",
+    "node-lost": "its node, or the machine itself, stopped while it ran",
+    "lost": "its exit is unknown: its work may be done",
+}
+"""Why a run has ended."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A problem of a run that neither starts nor ends it, for its job's story."""
+
+    run: RunId
+    at_s: float
+    message: str
+
+
+Report = Started | Ended | Trouble

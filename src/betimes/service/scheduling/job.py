@@ -6,19 +6,21 @@ preemption and its moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from betimes.cluster.resources import UnitDemand
+from betimes.cluster.resources import Amounts, UnitDemand, demand_amounts
+from betimes.cluster.tasks import job_tasks
 from betimes.service.engines.accounts import Account
-from betimes.service.engines.plans import S_PER_H
+from betimes.service.engines.plans import alone_usd_per_h
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import Node
 from betimes.service.spec.job_spec import JobSpec
+from betimes.units import S_PER_H
 
 
 @dataclass
@@ -91,6 +93,36 @@ def share_held(unit: UnitDemand, node: Node) -> float:
     return max(need / room if room > 0 else 0.0 for need, room in zip(demand, node.capacity, strict=True))
 
 
+def demand_of(spec: JobSpec) -> Amounts:
+    """Demand of a unit of a pool: thousandths of GPUs and cores, MiB; rounded up, so that nothing is missing."""
+    return demand_amounts(*spec.unit.everywhere)
+
+
+def held_by(
+    spec: JobSpec, places: Sequence[tuple[str, int]], units_per_task: int, nodes: Mapping[str, Node]
+) -> list[tuple[str, Amounts]]:
+    """Amounts that a job holds on each node, in tasks of at most `units_per_task` units."""
+    unit, units = spec.unit, [units for _, units in places]
+    tasks = job_tasks(unit, sum(units), units_per_task, ()) if units_per_task > 1 and units else None
+    counts = None if tasks is None else tasks.tasks_in(units)
+    held = list[tuple[str, Amounts]]()
+    for (name, _), n in zip(places, counts or units, strict=True):
+        family = nodes[name].family
+        demand = tasks.demand_on(family) if tasks is not None and counts else unit.amounts_on(family)
+        gpu, cpu, memory = demand or (0, 0, 0)  # a job is nowhere where it cannot run
+        held.append((name, (n * gpu, n * cpu, n * memory)))
+    return held
+
+
+def memory_of(spec: JobSpec, places: Sequence[tuple[str, int]], nodes: Mapping[str, Node]) -> float:
+    """The memory of a job on these nodes, GiB; where it depends on the nodes, those that are gone do not count."""
+    if not spec.demand:
+        return spec.memory_gib * sum(units for _, units in places)
+    unit = spec.unit
+    on = ((unit.on(nodes[name].family), units) for name, units in places if name in nodes)
+    return sum(needed[2] * units for needed, units in on if needed is not None)
+
+
 @dataclass(frozen=True)
 class MoveRecord:
     """A move that a planner has decided. Null: not known yet, or it never came to that."""
@@ -138,6 +170,25 @@ class MoveRecord:
         """Count this price of the machines that the job alone kept since the last count."""
         usd = usd_per_h * (until_at - self.paid_until_at) / S_PER_H
         return replace(self, paid_usd=self.paid_usd + usd, paid_until_at=until_at)
+
+
+def paid_until(
+    paying: Sequence[Job], jobs: Mapping[int, Job], nodes: Mapping[str, Node], at: float
+) -> Iterable[tuple[Job, MoveRecord]]:
+    """The records of these jobs' moves, counted up to an instant."""
+    if not paying:
+        return []
+    prices = {name: node.machine.usd_per_h or 0.0 for name, node in nodes.items()}
+    held = {
+        job.job_id: [name for name, _ in job.run.places]
+        for job in jobs.values()
+        if job.run is not None and job.run.launched
+    }
+    return [
+        (job, job.move.paid(alone_usd_per_h(job.job_id, held[job.job_id], held, prices), at))
+        for job in paying
+        if job.move is not None and job.job_id in held
+    ]
 
 
 Places = list[tuple[str, int]]  # units on a node, by the node's name
@@ -247,8 +298,8 @@ class Job:
     progress_frac: float | None = None
     alone_per_s: float | None = None  # reported throughput with its machines to itself, steps a second
     promised_finish_at: float | None = None
-    promised_within: dict[str, float] | None = None  # its interval: `promise_errors.INTERVAL`; null: none
-    judged: dict[str, Any] | None = None  # the promise that is judged: `broken_promises`; null: none
+    promised_within: dict[str, float] | None = None  # its interval: `promises.INTERVAL`; null: none
+    judged: dict[str, Any] | None = None  # the promise that is judged: `promises.judged`; null: none
     broken_until_at: float | None = (
         None  # until when the last broken one could be kept; null: none was broken
     )
@@ -271,10 +322,6 @@ class Job:
         self.account = Account(**account)
         self.preemptions += self.account.preemptions - before.preemptions
         self.resizes += self.account.resizes - before.resizes
-
-    def void_promise(self) -> None:
-        """Its promise counts no more: a user has changed what it rested on."""
-        self.promised_finish_at = self.promised_within = self.judged = self.broken_until_at = None
 
     def has_run_s(self, now_at: float) -> float:
         """Total seconds of its runs."""
@@ -334,8 +381,13 @@ class Job:
             "promised_high_at": within.get("finish_high_at"),
             "promised_level": within.get("level"),
             "labels": self.spec.labels,
-            "spec": self.spec.model_dump(mode="json", exclude_defaults=True),
+            "spec": spec_text(self.spec),
         }
+
+
+def spec_text(spec: JobSpec) -> dict[str, Any]:
+    """A specification as events have it."""
+    return spec.model_dump(mode="json", exclude_defaults=True)
 
 
 JOBS = TypeAdapter(list[Job])

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from betimes.errors import Refused, Unknown
-from betimes.service.scheduling.engine_job import wanted_of
+from betimes.service.scheduling.engine_factory import wanted_of
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.node import Maintenance
 from betimes.service.scheduling.policy_engine import PolicyEngine

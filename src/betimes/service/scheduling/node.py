@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, TypeAdapter
 
 from betimes.cluster.billing import Prices
 from betimes.cluster.checks import family_of
@@ -38,18 +40,19 @@ class Maintenance:
         """Whether a run on a node over this time would meet it."""
         return self.covers(node) and from_at < self.to_at and to_at > self.from_at
 
-    @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Maintenance:
-        """A window of a snapshot or an event."""
-        named: dict[str, Any] = {name: found[name] for name in cls.__dataclass_fields__ if name in found}
-        return cls(**{**named, "nodes": tuple(found["nodes"])})
+
+def _with_labels(machine: Machine | dict[str, Any]) -> Machine | dict[str, Any]:
+    """A machine of a snapshot or an event, which has its labels by their keys."""
+    if isinstance(machine, Machine) or "labels" not in machine:
+        return machine
+    return {**machine, "labels": sorted(machine["labels"].items())}
 
 
 @dataclass
 class Node:
     """A machine and whether it takes work."""
 
-    machine: Machine
+    machine: Annotated[Machine, BeforeValidator(_with_labels)]
     status: str = UP
     rented_at: float | None = None  # when it was requested; null: the operator owns it
     for_job: int | None = None  # the job that it is rented for alone; null: several may share it
@@ -138,23 +141,6 @@ class Node:
         found |= {name: value for name, value in known.items() if value is not None}
         return found | ({"by_policy": True} if self.by_policy else {})
 
-    @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Node:
-        """A node of a snapshot or an event."""
-        machine = found["machine"]
-        for name in ("cores", "gpu_ids"):
-            machine = {**machine, name: tuple(machine.get(name, ()))}
-        machine["labels"] = tuple(sorted(machine.get("labels", {}).items()))
-        return cls(
-            Machine(**machine),
-            found["status"],
-            found.get("rented_at"),
-            found.get("for_job"),
-            found.get("for_user"),
-            found.get("by_policy", False),
-            found.get("up_at"),
-            found.get("watched", False),
-            goes_at=found.get("goes_at"),
-            goes_since=found.get("goes_since"),
-            earlier_prices=tuple((at, usd_per_h) for at, usd_per_h in found.get("earlier_prices", ())),
-        )
+
+NODE, MAINTENANCE = TypeAdapter(Node), TypeAdapter(Maintenance)
+"""Read nodes and windows of snapshots and events, which have more besides."""

@@ -17,17 +17,17 @@ from betimes.service.scheduling.admission import rented_usd
 from betimes.service.scheduling.effects import DropRun, GiveBack, OrderMachine, RentMachines, StopRun
 from betimes.service.scheduling.engine_factory import ordered_name
 from betimes.service.scheduling.engine_renewal import EngineRenewal
+from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.fleet_limits import UserBudgets, charged_usd
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Maintenance, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
-from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trials import TrialSets
+from betimes.units import S_PER_H
 
-S_PER_H = 3600.0
 EARLY_S = 2.0  # before a node goes, its runs are to have ended
 CAUSES = {"given-back": RELEASED, "reclaimed": TAKEN_AWAY, "boot-failed": FAILED}
 """Why a rented node goes, in the words of the log and in the core's."""

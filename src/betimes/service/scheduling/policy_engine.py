@@ -42,8 +42,8 @@ from betimes.service.scheduling.engine_factory import (
     build,
     pool_units,
     resume_machine,
+    wanted_of,
 )
-from betimes.service.scheduling.engine_job import wanted_of
 from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.scheduling.state import SchedulerState

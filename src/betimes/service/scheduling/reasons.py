@@ -17,17 +17,16 @@ from betimes.cluster.tasks import JobTasks
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.machines.budgets import DAY
-from betimes.service.scheduling.engine_factory import pool_resource
-from betimes.service.scheduling.engine_job import wanted_of
+from betimes.service.scheduling.engine_factory import pool_resource, wanted_of
 from betimes.service.scheduling.fleet_limits import LimitsOfFleet, Short, UserBudgets
-from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.maintenance import lasts_s
 from betimes.service.scheduling.node import BOOTING, UP, Maintenance
 from betimes.service.scheduling.policy_engine import PolicyEngine
-from betimes.service.scheduling.shares import Standing
+from betimes.service.scheduling.promises import Forecast
 from betimes.service.scheduling.state import SchedulerState, most
+from betimes.service.scheduling.users import Standing
 from betimes.units import instant
 
 CODES = {

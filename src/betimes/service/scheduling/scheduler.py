@@ -18,27 +18,23 @@ from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.engines.speedups import speed
 from betimes.service.machines.machine import HERE
 from betimes.service.scheduling.admission import Admission
-from betimes.service.scheduling.broken_promises import BrokenPromises
+from betimes.service.scheduling.beliefs import LearntRuntimes
 from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
-from betimes.service.scheduling.edits import Edits
 from betimes.service.scheduling.effects import Effect
-from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.scheduling.engine_job import wanted_for, wanted_of
+from betimes.service.scheduling.engine_factory import Settings, wanted_for, wanted_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fleet_limits import LimitsOfFleet, UserBudgets
-from betimes.service.scheduling.forecasts import Forecast
 from betimes.service.scheduling.job import Job
-from betimes.service.scheduling.jobs import Jobs
-from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
+from betimes.service.scheduling.jobs import Edits, Jobs
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.maintenance import MaintenanceWindows
 from betimes.service.scheduling.node import DRAINING
 from betimes.service.scheduling.nodes import JobRentals, MachineRentals, Nodes
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
+from betimes.service.scheduling.promises import BrokenPromises, Forecast
 from betimes.service.scheduling.reasons import WaitReasons
-from betimes.service.scheduling.report_handling import ReportHandling
-from betimes.service.scheduling.runs import Runs
+from betimes.service.scheduling.runs import ReportHandling, Runs
 from betimes.service.scheduling.state import Changes, FindStatus, Occupancy, SchedulerState
 from betimes.service.scheduling.trials import TrialSets
 from betimes.service.scheduling.users import Users

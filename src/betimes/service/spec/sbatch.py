@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from betimes.errors import InputError, JobFileError
+from betimes.errors import InputError, JobFileError, nearest
 from betimes.service.spec.environments import in_terminal
 from betimes.service.spec.spelling import exported, parse_begin, parse_resources
 
@@ -274,9 +274,7 @@ def _parsed(
         else:
             raise fail(f"{word!r} is no option of {grammar.command}; write --NAME=VALUE")
         if name not in grammar.known:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, grammar.known, 1)
+            near = nearest(name, grammar.known)
             hint = f"did you mean --{near[0]}?" if near else "leave it out"
             raise fail(f"{word.partition('=')[0]} is no option that Betimes knows; {hint}")
         if name in grammar.switches or (name in grammar.may_have_value and not equals):

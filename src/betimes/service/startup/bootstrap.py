@@ -59,9 +59,8 @@ from betimes.service.runtime.retention import (
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.events import Ended, Event, RunId
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.startup.config import ServiceConfig
 from betimes.service.startup.in_memory import admit_virtual_nodes

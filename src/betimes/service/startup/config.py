@@ -11,11 +11,10 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from betimes.errors import InputError
+from betimes.errors import InputError, nearest
 from betimes.service.access.address import default_state
 from betimes.service.access.pace import Pace
 from betimes.service.machines.budgets import Budgets, parse_budgets
@@ -700,5 +699,5 @@ def _table(file: Path) -> dict[str, Any]:
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, list(known), n=1)
+    close = nearest(name, known)
     return f" (did you mean {close[0]}?)" if close else ""

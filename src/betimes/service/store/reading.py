@@ -17,8 +17,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.store.batch import Row, Snapshot
 from betimes.service.store.databases import schema
 from betimes.service.store.databases.database import Database
-from betimes.service.store.listing import listing, runs_between
-from betimes.service.store.usage import By, runs_of, usage
+from betimes.service.store.queries import By, listing, runs_between, runs_of, usage
 
 if TYPE_CHECKING:
     from betimes.service.views.models import JobFilter

@@ -15,7 +15,7 @@ from betimes.cluster.labels import as_texts
 from betimes.errors import Conflict
 from betimes.service.engines.speedups import Speedups, speed
 from betimes.service.scheduling.beliefs import LEAST_S
-from betimes.service.scheduling.engine_job import wanted_for
+from betimes.service.scheduling.engine_factory import wanted_for
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.service.store.store import Store

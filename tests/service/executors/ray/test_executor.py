@@ -11,7 +11,7 @@ import pytest
 from betimes.errors import Unknown
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.ray.executor import RayExecutor
-from betimes.service.scheduling.run_reports import Ended, RunId
+from betimes.service.scheduling.events import Ended, RunId
 from tests.service.executors.ray.agents import executing
 from tests.service.executors.running import RUN, Heard, a_launch, alive, play, python, shim_of, until
 

@@ -15,7 +15,7 @@ from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.ray import link
 from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.supervision.files import COPY
-from betimes.service.scheduling.run_reports import Ended, RunId, Trouble
+from betimes.service.scheduling.events import Ended, RunId, Trouble
 from betimes.service.uploads.archive import MIB
 from betimes.service.uploads.kept import UNUSED_S
 from tests.service.executors.ray.agents import FakeAgents

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from betimes.page.words import told_of
-from betimes.service.scheduling.broken_promises import SLACK_S
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.promises import SLACK_S
 from betimes.testing import InMemoryService
 
 

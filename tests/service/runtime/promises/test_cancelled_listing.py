@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from betimes.service.machines.machine import Machine
-from betimes.service.scheduling.forecasts import Forecast
+from betimes.service.scheduling.promises import Forecast
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig

@@ -12,7 +12,7 @@ from betimes.core.nodes.wait_predictor import Predictor, no_predictor
 from betimes.foresight import intervals
 from betimes.service.runtime import promises
 from betimes.service.runtime.controller import Controller
-from betimes.service.scheduling.promise_errors import PromiseErrors
+from betimes.service.scheduling.promises import PromiseErrors
 from betimes.testing import InMemoryService
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from betimes.service.executors.protocol import FORCE_AFTER_S
 from betimes.service.runtime.promises import Leaving, leaving
-from betimes.service.scheduling.forecasts import Forecast, forecast
+from betimes.service.scheduling.promises import Forecast, forecast
 from betimes.testing import InMemoryService
 from tests.service.reliability.cluster import Cluster, spec
 

@@ -30,7 +30,7 @@ from betimes.service.executors.log_files import LogCursor
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.gpus import find_gpus
 from betimes.service.machines.local import available_cores
-from betimes.service.scheduling.run_reports import Ended, Report
+from betimes.service.scheduling.events import Ended, Report
 from betimes.service.uploads.kept import Uploads
 
 LEASE = (

@@ -1,0 +1,232 @@
+"""Submissions: jobs are checked, accepted all or none, once for each idempotency key, and promised an end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Hashable, Sequence, Set
+from contextlib import asynccontextmanager
+from typing import Any, Generic, TypeVar
+
+from betimes.errors import BetimesError, Conflict, Refused
+from betimes.service.machines.machine import REAL
+from betimes.service.runtime.admission import can_be_known, check_launchable, check_sent, rounding_note
+from betimes.service.runtime.commands import SubmitJobs
+from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
+from betimes.service.runtime.promises import Promises
+from betimes.service.runtime.to_views import quote_view, submitted_view
+from betimes.service.scheduling.admission import made_up_note
+from betimes.service.scheduling.job import spec_text
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.reasons import compiling, in_vain
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.spec.job_spec import JobSpec, split_after
+from betimes.service.spec.pipelines import check_names
+from betimes.service.uploads.kept import Uploads
+from betimes.service.views.models import Quote, QuoteOption, Reason, Submitted
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Locks(Generic[K]):
+    """One lock per name; waiting requests get it in order of arrival."""
+
+    def __init__(self) -> None:
+        self._locks: dict[K, asyncio.Lock] = {}
+        self._users: Counter[K] = Counter()  # that hold the lock of a name, or wait for it
+
+    def __len__(self) -> int:
+        return len(self._locks)
+
+    @asynccontextmanager
+    async def held(self, name: K) -> AsyncIterator[None]:
+        """The lock of a name, while this is entered."""
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        self._users[name] += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._users[name] -= 1
+            if not self._users[name]:
+                del self._users[name], self._locks[name]
+
+
+log = logging.getLogger(__name__)
+
+
+class Submissions:
+    """Takes jobs, and quotes for jobs that are not submitted. Calls may overlap."""
+
+    def __init__(self, controller: Controller, promises: Promises, uploads: Uploads) -> None:
+        self.controller, self.promises, self.uploads = controller, promises, uploads
+        self.keys = Locks[tuple[str, str]]()  # of submissions that are being taken, by user and key
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The state; replaced if the store could not be written."""
+        return self.controller.scheduler
+
+    async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
+        """Take all of the jobs, or none, and promise them an end; the same key again gives the same answer.
+
+        Raises Refused, Conflict.
+        """
+        if key is None:
+            return await self._promised(await self._take(specs, user, None), specs, user)
+        async with self.keys.held((user, key)):  # its first answer may still be on its way
+            before = await self._answer(user, key)
+            taken = await self._take(specs, user, key) if before is None else None
+        if taken is None:
+            return await self._again(before, specs, user, key)
+        return await self._promised(taken, specs, user)
+
+    async def quote(self, spec: JobSpec, user: str) -> Quote:
+        """A job's promise if submitted now. Raises Refused."""
+        check_names([spec])
+        self.check_uploads([spec])
+        await self._check_launchable([spec], user)
+        promise = await self.promises.ask(spec, user)
+        return promise.model_copy(update=self._notes(spec, user))
+
+    async def _answer(self, user: str, key: str) -> Any:
+        """The store's answer under a key. A file is read at once: a thread would take longer."""
+        store = self.controller.store
+        if store.is_remote:
+            return await asyncio.to_thread(store.answer, user, key)
+        return store.answer(user, key)
+
+    async def _options(self, specs: Sequence[JobSpec], user: str) -> list[QuoteOption]:
+        """The options of a job submitted alone: wait, or rent a machine."""
+        if len(specs) != 1 or specs[0].array or specs[0].hold or specs[0].after:
+            return []
+        try:
+            return await self.promises.options(specs[0], user)
+        except BetimesError as error:  # the submission, which comes next, refuses it
+            log.warning("no options for the job to be submitted: %s", error)
+            return []
+
+    async def _take(
+        self, specs: Sequence[JobSpec], user: str, key: str | None
+    ) -> tuple[list[list[int]], Newcomers]:
+        """Accept all of the jobs, or none; the numbers of each, and their promises if those were quick to make."""
+        self.check_uploads(specs)
+        await self._check_launchable(specs, user)
+        options = await self._options(specs, user)
+        idempotency = None if key is None else IdempotencyKey(user, key, [spec_text(spec) for spec in specs])
+        newcomers = Newcomers(options)
+        taken = await self.controller.ask(SubmitJobs(tuple(specs), user), idempotency, newcomers)
+        return taken, newcomers
+
+    async def _promised(
+        self, taken: tuple[list[list[int]], Newcomers], specs: Sequence[JobSpec], user: str
+    ) -> list[Submitted]:
+        """The promises to accepted jobs; they stay accepted even if nothing can be promised now."""
+        numbers, newcomers = taken
+        made = newcomers.quotes
+        if made is None and not self.scheduler.stands_by:
+            try:
+                made = await self.promises.make(newcomers.numbers, newcomers.options)
+            except BetimesError as error:
+                log.warning("no promise yet for the jobs just taken: %s", error)
+                self.promises.is_behind = True
+        made = made or []
+        made += await self._promised_later({quote.job_id for quote in made}, newcomers)
+        quotes = {quote.job_id: quote for quote in made}
+        return [
+            self._annotated(submitted_view(ids, [quotes[n] for n in ids if n in quotes]), spec, user)
+            for ids, spec in zip(numbers, specs, strict=True)
+        ]
+
+    async def _promised_later(self, promised: Set[int | None], newcomers: Newcomers) -> list[Quote]:
+        """The promises to those of the jobs that wait for others before they may queue."""
+        blocked = self.promises.blocked([n for n in newcomers.numbers if n not in promised])
+        try:
+            return await self.promises.make(blocked) if blocked else []
+        except BetimesError as error:
+            log.warning("no promise yet for the jobs just taken that wait for others: %s", error)
+            return []
+
+    async def _again(self, before: Any, specs: Sequence[JobSpec], user: str, key: str) -> list[Submitted]:
+        """The same answer as to the first request with this key."""
+        if before["asked"] != [spec_text(spec) for spec in specs]:
+            raise Conflict(f"the key {key!r} was used for other jobs; choose another")
+        answers: list[Submitted] = []
+        for ids, spec in zip(before["job_ids"], specs, strict=True):
+            rows = [
+                row for n in ids for row in (await asyncio.to_thread(self.controller.store.quotes, n))[:1]
+            ]
+            answers.append(
+                self._annotated(submitted_view(ids, [quote_view(row) for row in rows]), spec, user)
+            )
+        return answers
+
+    def _annotated(self, submitted: Submitted, spec: JobSpec, user: str) -> Submitted:
+        """With the reason, if nothing can be promised yet, and what its user should know."""
+        said: dict[str, Any] = self._notes(spec, user)
+        if submitted.quote is None and (why := self._why_not_promised(submitted.job_id, spec)) is not None:
+            said["reason"] = Reason(**why)
+        return submitted.model_copy(update=said) if said else submitted
+
+    def _why_not_promised(self, number: int, spec: JobSpec) -> dict[str, Any] | None:
+        """Why a job cannot be promised an end yet, or waits in vain."""
+        if self.scheduler.stands_by:
+            return compiling(self.scheduler.ledger.policy)
+        job = self.scheduler.ledger.jobs.get(number)
+        return self._waits_in_vain(spec) if job is None else job.reason
+
+    def _waits_in_vain(self, spec: JobSpec) -> dict[str, Any] | None:
+        """The failed dependency for which it was cancelled at once."""
+        for text in spec.after:
+            waited_for, on = split_after(text)
+            if isinstance(waited_for, int) and on == "ok":
+                ended = self.scheduler.ended_as(waited_for)
+                if ended is not None and ended != Status.FINISHED:
+                    return in_vain(waited_for, ended)
+        return None
+
+    def _notes(self, spec: JobSpec, user: str) -> dict[str, str]:
+        """Notes on its run time and on the rounding of its units, and whether its command is run."""
+        ledger = self.scheduler.ledger
+        nodes = ledger.nodes.values()
+        said = ledger.runtime_estimates.notes(user, spec)
+        if (rounding := rounding_note(spec, nodes, ledger.policy)) is not None:
+            said.append(rounding)
+        notes = {
+            "note": "; ".join(said) or None,
+            "not_run": made_up_note(
+                spec, nodes, self.scheduler.offers_for(spec) if self._rents_made_up else ()
+            ),
+        }
+        return {name: text for name, text in notes.items() if text is not None}
+
+    @property
+    def _rents_made_up(self) -> bool:
+        rentals = self.controller.rentals
+        return rentals is not None and rentals.kind not in REAL
+
+    def check_uploads(self, specs: Sequence[JobSpec]) -> None:
+        """Raise Refused for a directory that was not sent; others stay until the jobs that name them are over."""
+        for upload in dict.fromkeys(spec.upload for spec in specs):
+            if upload is not None and self.uploads.use(upload) is None:
+                raise Refused(
+                    f"no directory with the SHA-256 {upload} was sent, or it is gone as no job had named it; send "
+                    "it again: `betimes submit --upload DIR`, or `upload` of the Python client",
+                    "upload",
+                )
+
+    async def _check_launchable(self, specs: Sequence[JobSpec], user: str) -> None:
+        """Raise Refused for a command or a folder that no node has, NotAllowed for a user whose jobs cannot run here.
+
+        In a thread, since the disk is asked; but not for what another Unix user names, who may see more or less of it.
+        """
+        owners = self.controller.launches.owners
+        is_others = owners.unix_user(user) is not None
+        if is_others:
+            await asyncio.to_thread(owners.check, user)
+        if any(spec.upload is not None for spec in specs):
+            await asyncio.to_thread(check_sent, specs, self.uploads.path)
+        if not is_others and can_be_known(self.scheduler.ledger.nodes.values()):
+            await asyncio.to_thread(check_launchable, specs, self.controller.launches.kept)

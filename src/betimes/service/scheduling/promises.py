@@ -1,0 +1,405 @@
+"""Promises: the forecast that they are made of, the interval around each, and those that are broken.
+
+A forecast is the result of a play-out of the present state, in the service's terms.
+
+Intervals are made from how far this service's own promises have been off. What learns is the model that the twin has,
+too (`foresight.promise_model`): errors of promises that were alike, and, once enough jobs have finished, regressions
+on what is known when a promise is made. All of it is a fold of the event log. Fits are made beside the service, at
+fixed counts of finished jobs; what they say of a promise stands in its event, so that a recovery, and a replay, give
+the same intervals without them.
+
+A promise is broken by an end that comes after its interval, or is sure to: an event `promise-broken`. A job's first
+promise with an interval is judged. When it is broken, the next promise is, and so on. An end before the interval
+troubles nobody: it counts in the account of promises only. Promises of a job that falls behind more and more may be
+broken at short intervals. So that each event is news, a later promise counts as kept until the job has taken twice as
+long as when the last one was broken, and a minute longer.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.foresight.intervals import Point
+from betimes.foresight.past_errors import Raw
+from betimes.foresight.promise_model import Played, PromiseModel, Queue
+from betimes.foresight.run_times import HALF, Described, RunTimes
+from betimes.kernels import Floats
+from betimes.service.engines.accounts import expected_left
+from betimes.service.engines.messages import Foreseen
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.node import LOST, Node
+from betimes.service.spec.job_spec import JobSpec
+from betimes.units import S_PER_H
+
+if TYPE_CHECKING:
+    from betimes.service.scheduling.state import SchedulerState
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Start and finish of all jobs that wait or run, as of an instant; NaN: never, as things stand."""
+
+    as_of_at: float
+    job: list[int] = field(default_factory=list[int])
+    start_at: Floats = field(default_factory=lambda: np.empty(0))
+    finish_at: Floats = field(default_factory=lambda: np.empty(0))
+    waits: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))  # it holds nothing
+
+    def knows(self, job: int) -> bool:
+        """Whether a job was there."""
+        return job in self._row
+
+    def times(self, job: int) -> tuple[float | None, float | None]:
+        """Start and finish of a job; null: never, as things stand, or the job was not there."""
+        row = self._row.get(job)
+        if row is None:
+            return None, None
+        return _known(float(self.start_at[row])), _known(float(self.finish_at[row]))
+
+    def starting_before(self, at: float, most: int) -> tuple[int, list[int]]:
+        """How many waiting jobs start before an instant, and the first of them."""
+        starts_at, jobs = self._starts
+        count = int(np.searchsorted(starts_at, at, side="left"))
+        return count, jobs[: min(count, most)].tolist()
+
+    def finishing_at(self, at: float) -> list[int]:
+        """The jobs that finish at this instant exactly."""
+        ends_at, jobs = self._ends
+        first, after = np.searchsorted(ends_at, at, side="left"), np.searchsorted(ends_at, at, side="right")
+        return jobs[first:after].tolist()
+
+    @property
+    def first_end_at(self) -> float:
+        """When the first of them ends; infinity: none does."""
+        ends_at = self._ends[0]
+        return float(ends_at[0]) if len(ends_at) else math.inf
+
+    def in_order_of_starts(self) -> Iterator[tuple[int, float, float]]:
+        """The jobs that start sometime: job, start, finish; NaN: it never finishes."""
+        rows = np.flatnonzero(np.isfinite(self.start_at))
+        rows = rows[np.lexsort((np.array(self.job, dtype=np.int64)[rows], self.start_at[rows]))]
+        jobs = map(self.job.__getitem__, rows.tolist())
+        return zip(jobs, self.start_at[rows].tolist(), self.finish_at[rows].tolist(), strict=True)
+
+    def delayed(self, by_s: Mapping[int, float]) -> Forecast:
+        """The same with some jobs later, each by so many seconds."""
+        delays_s = np.zeros(len(self.job))
+        delays_s[[self._row[job] for job in by_s]] = list(by_s.values())
+        return replace(self, start_at=self.start_at + delays_s, finish_at=self.finish_at + delays_s)
+
+    def beside(self, times: Mapping[int, tuple[float | None, float | None]]) -> Forecast:
+        """The same with start and finish of jobs that were not there, null: never; they hold up no other."""
+        columns = np.array([[math.nan if at is None else at for at in each] for each in times.values()])
+        start_at, finish_at = columns.reshape(-1, 2).T
+        return replace(
+            self,
+            job=[*self.job, *times],
+            start_at=np.append(self.start_at, start_at),
+            finish_at=np.append(self.finish_at, finish_at),
+            waits=np.append(self.waits, np.zeros(len(times), dtype=np.bool_)),
+        )
+
+    @cached_property
+    def _row(self) -> dict[int, int]:
+        return dict(zip(self.job, range(len(self.job)), strict=True))
+
+    @cached_property
+    def _starts(self) -> tuple[Floats, NDArray[np.int64]]:
+        return self._sorted(self.start_at, self.waits)
+
+    @cached_property
+    def _ends(self) -> tuple[Floats, NDArray[np.int64]]:
+        return self._sorted(self.finish_at, np.ones(len(self.job), dtype=np.bool_))
+
+    def _sorted(self, at: Floats, which: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.int64]]:
+        """Known instants in order, and their jobs; at one instant by job number."""
+        rows = np.flatnonzero(which & np.isfinite(at))
+        jobs = np.array(self.job, dtype=np.int64)[rows]
+        order = np.lexsort((jobs, at[rows]))
+        return at[rows][order], jobs[order]
+
+
+def forecast(foreseen: Foreseen, as_of_at: float, epoch_at: float, holding: Collection[int]) -> Forecast:
+    """A play-out's result, in seconds since 1970; holding: the jobs that hold units when it begins."""
+    waits = ~np.fromiter(map(holding.__contains__, foreseen.job), np.bool_, len(foreseen.job))
+    return Forecast(as_of_at, foreseen.job, foreseen.start_s + epoch_at, foreseen.finish_s + epoch_at, waits)
+
+
+def cost_usd(spec: JobSpec, run_s: float, nodes: Iterable[Node]) -> float | None:
+    """Cost of a run on max_units on the cheapest nodes that can hold its units; null: no price is known.
+
+    A unit pays for the largest share that it takes of any resource of the node.
+    """
+    shares, unit = list[float](), spec.unit
+    for node in nodes:
+        price = node.machine.usd_per_h
+        if price is None or node.status == LOST or (demand := unit.amounts_on(node.family)) is None:
+            continue
+        capacity = node.capacity
+        if all(need <= room for need, room in zip(demand, capacity, strict=True)):
+            share = max(need / room for need, room in zip(demand, capacity, strict=True) if need > 0)
+            shares.append(share * price)
+    return min(shares) * spec.max_units * run_s / S_PER_H if shares else None
+
+
+def _known(at: float) -> float | None:
+    return at if math.isfinite(at) else None
+
+
+ENDS = ("finish_low_at", "finish_median_at", "finish_high_at")
+INTERVAL = (*ENDS, "level")
+"""A promise's interval in the rows of table `quotes`."""
+STARTS = ("start_low_at", "start_median_at", "start_high_at")
+"""And that of its start."""
+LEVEL = 0.8  # until a service sets its own
+
+
+class Around(NamedTuple):
+    """The fields of a quote that say how sure it is; empty: few jobs like it are known yet. learned: for its event."""
+
+    fields: dict[str, float]
+    learned: Raw | None = None
+
+
+class PromiseErrors:
+    """The model of promises, and the jobs that it knows; instants are seconds since 1970."""
+
+    def __init__(self, run_times: RunTimes | None = None) -> None:
+        """run_times: those that jobs of a copy, which learns nothing, are expected to take; by default this one's."""
+        self.model = PromiseModel(LEVEL)
+        self._run_times = run_times
+
+    @property
+    def run_times(self) -> RunTimes:
+        """By which jobs are expected to end."""
+        return self.model.run_times if self._run_times is None else self._run_times
+
+    def expected(self, job: Job, at: float) -> Floats | None:
+        """Quantiles of a job's run time on max_units, s, by jobs that were alike; null: it ends as believed.
+
+        So does one that reports progress, is stopping, or has outlasted all that were alike.
+        """
+        return self._alike(job, at) if job.progress_frac is None else None
+
+    def _alike(self, job: Job, at: float) -> Floats | None:
+        """As `expected`, by the log alone, which does not have every report of progress."""
+        stops = job.is_suspended or (job.run is not None and job.run.stopping is not None)
+        if job.trials is not None or job.basis == "progress" or stops:
+            return None
+        active = None if self._run_times is not None else self.model.run_times.active.get(str(job.job_id))
+        asked, keys = (described(job), None) if active is None else (active.job, active.keys)
+        grid = self.run_times.expected(asked, job.runtime_estimate_s, keys)
+        return None if grid is None or grid[-1] <= job.has_run_s(at) else grid
+
+    def around(
+        self, job: Job, made_at: float, start_at: float | None, finish_at: float | None, queue: Queue
+    ) -> Around:
+        """How sure an end promised now is."""
+        if finish_at is None:
+            return Around({})
+        point = self._point(job, made_at, start_at, finish_at, queue)
+        learned = None if point.like.outran else self.model.intervals.learned(point.features)
+        made = self.model.intervals.interval(point, learned)
+        if made.few:
+            return Around({}, learned)
+        ends = made_at + made.low_s, made_at + made.median_s, made_at + made.high_s
+        found: dict[str, float] = dict(zip(INTERVAL, (*ends, self.model.intervals.level), strict=True))
+        if start_at is not None:
+            starts = (max(start_at, made_at) if point.wait_s == 0.0 else made_at + s for s in made.starts_s)
+            found |= zip(STARTS, starts if start_at >= made_at else (start_at,) * 3, strict=True)
+        return Around(found, learned)
+
+    def takes(self, job: Job, at: float) -> tuple[float, str]:
+        """The run time on max_units that a promise rests on, s, and where it is from."""
+        grid = self.expected(job, at)
+        return (job.runtime_estimate_s, job.basis) if grid is None else (float(grid[HALF]), "alike")
+
+    def _point(
+        self, job: Job, made_at: float, start_at: float | None, finish_at: float, queue: Queue
+    ) -> Point:
+        begins_at, grid = made_at if start_at is None else start_at, self._alike(job, made_at)
+        asked, age_s = described(job), job.has_run_s(made_at)
+        believed_at = math.nan
+        if grid is not None and age_s < job.runtime_estimate_s:
+            # What is believed of this job is the anchor: quick runs of others are often repeated in vain.
+            longer = (job.runtime_estimate_s - age_s) / expected_left(grid[None], 0, age_s)
+            from_at = max(begins_at, made_at)
+            believed_at = from_at + max(finish_at - from_at, 0.0) * longer
+        played = Played(begins_at, finish_at, believed_at, job.basis)
+        run_s = self.model.run_times.quantiles(asked, made_at, age_s)
+        point = self.model.point(asked, made_at, played, queue, run_s)
+        first = self.model.intervals.issued.get(str(job.job_id))
+        outran = first is not None and first.like.basis != job.basis
+        like = point.like._replace(outran=outran)
+        return point._replace(most_s=max(asked.longest_s - age_s, 0.0), like=like)
+
+    def submitted(self, job: Job) -> None:
+        """A job is there from now on."""
+        self.model.submitted(str(job.job_id), described(job))
+
+    def edited(self, job: Job) -> None:
+        """What a job asks for has changed."""
+        if self._knows(job):
+            self.model.run_times.changed(str(job.job_id), described(job))
+
+    def started(self, job: Job, at: float) -> None:
+        """A job's first run has begun; how long it takes says most if its width is fixed."""
+        if self._knows(job) and job.spec.min_units == job.spec.max_units and job.trials is None:
+            self.model.started(str(job.job_id), at)
+
+    def stopped(self, job: Job) -> None:
+        """A job's run has ended, perhaps before the job has."""
+        if self._knows(job):
+            self.model.stopped(str(job.job_id))
+
+    def promised(self, job: Job, quote: dict[str, Any], queue: Queue, learned: Raw | None) -> None:
+        """A promise was made to a job, as table `quotes` has it: the first one is judged."""
+        number, made_at, intervals = str(job.job_id), quote["made_at"], self.model.intervals
+        first = intervals.issued.get(number)
+        if quote["finish_at"] is None or not self._knows(job):
+            return
+        if first is not None and first.like.basis == job.basis:
+            return
+        shown_s = None
+        if quote.get("level") is not None:
+            intervals.at_level(quote["level"])
+            shown_s = quote["finish_low_at"] - made_at, quote["finish_high_at"] - made_at
+        point = self._point(job, made_at, quote["start_at"], quote["finish_at"], queue)
+        if first is not None:
+            intervals.note_later(number, made_at, point)
+        else:
+            self.model.promise(number, made_at, point, learned, shown_s)
+
+    def passed(self, at: float) -> None:
+        """Count the promises whose upper end lies before an instant."""
+        self.model.intervals.passed(at)
+
+    def finished(self, job: Job, at: float, run_s: float | None) -> None:
+        """A job has finished at an instant, at the latest now; run_s: on max_units, null: it was a set."""
+        if self._knows(job):
+            self.model.ended(str(job.job_id), run_s, at)
+
+    def dropped(self, job: Job) -> None:
+        """A job has ended otherwise."""
+        if self._knows(job):
+            self.model.forget(str(job.job_id))
+
+    def void(self, job: Job) -> None:
+        """What a job was promised is void."""
+        self.model.intervals.forget(str(job.job_id))
+
+    def _knows(self, job: Job) -> bool:
+        """Whether it was submitted since there is a model: earlier versions had none, a copy to be tried has none."""
+        return str(job.job_id) in self.model.run_times.active
+
+    def to_json(self) -> str:
+        """All of it, for a snapshot."""
+        return base64.b64encode(self.model.to_bytes()).decode()
+
+    @classmethod
+    def from_json(cls, body: str) -> PromiseErrors:
+        """That of a snapshot."""
+        made = cls()
+        made.model = PromiseModel.from_bytes(base64.b64decode(body))
+        return made
+
+
+def described(job: Job) -> Described:
+    """What its specification tells of a job's run time; the time limit of a set, or an array, is that of each part."""
+    spec = job.spec
+    limit_s = math.nan if spec.time_limit_s is None else spec.time_limit_s
+    is_one = job.trials is None and spec.array is None and not math.isnan(limit_s)
+    asked_s = limit_s if math.isnan(spec.runtime_estimate_s) else spec.runtime_estimate_s
+    return Described(
+        job.user, spec.history_key, asked_s, float(spec.max_units), limit_s if is_one else math.inf
+    )
+
+
+SLACK_S = 1.0  # added to times of which a ratio is made: a second more or less is no error
+SAME_S = 1e-3  # instants that are no further apart are one
+NEWS = 2.0  # a job must take so many times as long as when its last promise was broken
+LEAST_NEWS_S = 60.0  # and so much longer
+
+Why = Literal["passed", "foreseen", "ended"]
+"""Its upper end has passed; a later end is foreseen, with its whole interval; or the job has ended."""
+
+
+def judged(job: Job, quote: dict[str, Any]) -> dict[str, Any] | None:
+    """A promise as it is judged, `until_at` the last instant at which it counts as kept; null: it has no interval."""
+    if quote.get("level") is None:
+        return None
+    until_at = quote["finish_high_at"]
+    if job.broken_until_at is not None:
+        taken_s = job.broken_until_at - job.submitted_at
+        until_at = max(until_at, job.submitted_at + max(NEWS * taken_s, taken_s + LEAST_NEWS_S))
+    names = ("quote_id", "made_at", "finish_at", *INTERVAL)
+    return {**{name: quote[name] for name in names}, "until_at": until_at}
+
+
+def due_at(job: Job) -> float | None:
+    """When a job's promise is broken if it is not over by then: an end is often reported a moment after it."""
+    return None if job.judged is None or job.status.is_over else job.judged["until_at"] + SLACK_S
+
+
+class BrokenPromises:
+    """Watches the promises of jobs that are not over."""
+
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
+
+    def next_at(self) -> float:
+        """When the next promise is broken if its job is not over by then; infinity: none is judged."""
+        return self._state.job_index.promises.next_at()
+
+    def note_passed(self) -> None:
+        """Log the promises whose last instant has passed."""
+        for number in self._state.job_index.promises.take(self._state.now_at):
+            _log(self._state, self._state.ledger.jobs[number], "passed", "timer")
+
+    def overtaken(self, forecast: Forecast) -> Iterator[tuple[Job, float]]:
+        """The jobs of which a forecast sees the end so late that the promise is probably broken, and that end.
+
+        Of a long queue most ends are late and few so late: intervals, which cost more, are asked for of these only.
+        """
+        due_at = self._state.job_index.promises.at
+        for number, finish_at in zip(forecast.job, forecast.finish_at.tolist(), strict=True):
+            if number in due_at and due_at[number] < finish_at < math.inf:
+                job = self._state.ledger.jobs[number]
+                if (
+                    job.judged is not None
+                    and _low_at(job.judged, self._state.now_at, finish_at) > due_at[number]
+                ):
+                    yield job, finish_at
+
+    def note_foreseen(self, job: Job, finish_at: float, low_at: float) -> None:
+        """Log that a job's promise is broken if the interval of the end that is foreseen now begins after it."""
+        if job.judged is not None and low_at > job.judged["until_at"] + SAME_S:
+            _log(self._state, job, "foreseen", "policy", finish_at)
+
+
+def _low_at(promise: dict[str, Any], now_at: float, finish_at: float) -> float:
+    """The lower end of an interval around another end, if it is as wide in proportion as a promise's."""
+    low_s, promised_s = (
+        promise["finish_low_at"] - promise["made_at"],
+        promise["finish_at"] - promise["made_at"],
+    )
+    return now_at + (finish_at - now_at) * (low_s + SLACK_S) / (max(0.0, promised_s) + SLACK_S)
+
+
+def note_end(state: SchedulerState, job: Job) -> None:
+    """A job is done: log it if that is too late."""
+    ended_at = state.now_at if job.left_at is None else job.left_at
+    if job.judged is not None and ended_at > job.judged["until_at"] + SAME_S:
+        _log(state, job, "ended", "executor", ended_at)
+
+
+def _log(state: SchedulerState, job: Job, why: Why, cause: str, finish_at: float | None = None) -> None:
+    state.log("promise-broken", cause, job.job_id, why=why, promise=job.judged, finish_at=finish_at)
