@@ -43,7 +43,12 @@ RELATIONS = (
 """What a schema cannot say; all else that is refused, it says beforehand."""
 
 ENDLESS = "/api/v1/events/stream"
-LARGE = {("post", "/api/v1/jobs"), ("get", "/api/v1/jobs"), ("post", "/api/v1/quote")}
+LARGE = {
+    ("post", "/api/v1/jobs"),
+    ("get", "/api/v1/jobs"),
+    ("post", "/api/v1/quote"),
+    ("post", "/api/v1/what-if"),
+}
 """Routes whose first example takes seconds to draw, so that only the slow tests draw any."""
 
 EXAMPLES, MANY_EXAMPLES = 1, 5  # of each of two dozen routes
