@@ -132,7 +132,7 @@ def wide(jobs: int, seed: int = 3) -> Workload:
 
 @pytest.mark.parametrize("policy", ["nodes:fifo", "fitgpp", "conservative"])
 def test_wide_jobs_on_mixed_nodes(policy: str, tmp_path: Path) -> None:
-    jobs = wide(150)
+    jobs = wide(100)
     assert_alike(specifications(jobs, 1), jobs.submit_s, MIXED, policy, tmp_path, is_disturbed=True)
 
 
@@ -163,7 +163,7 @@ def in_zones(specs: list[JobSpec], seed: int, cluster: Cluster) -> tuple[list[Jo
 
 @pytest.mark.parametrize("policy", ["fitgpp", "easy"])
 def test_jobs_that_require_labels(policy: str, tmp_path: Path) -> None:
-    jobs = wide(150)
+    jobs = wide(90)
     specs, cluster = in_zones(specifications(jobs, 1), 2, MIXED)
     assert_alike(specs, jobs.submit_s, cluster, policy, tmp_path, is_disturbed=True)
 

@@ -134,14 +134,14 @@ def assert_same(
 
 @pytest.mark.parametrize("policy", quick(POOL, "fifo", "las", "themis", POOL[-1]))
 def test_pool_policies(policy: str, tmp_path: Path) -> None:
-    workload = estimated(generate("demo:jobs=120", seed=3, units=16))
+    workload = estimated(generate("demo:jobs=80", seed=3, units=16))
     twin = simulate(workload, policy, units=16, sizes="estimate", restart_s=RESTART_S)
     assert_same(workload, Cluster.pool(16), policy, twin, tmp_path)
 
 
 @pytest.mark.parametrize("policy", quick(NODES, "fitgpp", "easy"))
 def test_nodes_policies(policy: str, tmp_path: Path) -> None:
-    workload = estimated(generate("fitgpp:jobs=120,nodes=4", seed=3))
+    workload = estimated(generate("fitgpp:jobs=80,nodes=4", seed=3))
     cluster = Cluster.uniform(2, gpu=8, cpu=32, memory_gib=256)
     name = policy.removeprefix("nodes:")
     twin = simulate_nodes(workload, name, cluster=cluster, sizes="estimate", restart_s=RESTART_S, seed=5)
@@ -177,11 +177,11 @@ def test_maintenance(policy: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", ["srsf", "themis", "fitgpp"])
 def test_progress_that_is_no_news(policy: str, tmp_path: Path) -> None:
     if policy == "fitgpp":
-        workload = known(generate("fitgpp:jobs=100,nodes=4", seed=3))
+        workload = known(generate("fitgpp:jobs=70,nodes=4", seed=3))
         cluster = Cluster.uniform(2, gpu=8, cpu=32, memory_gib=256)
         twin = simulate_nodes(workload, policy, cluster=cluster, sizes="estimate", restart_s=0.0, seed=5)
     else:
-        workload, cluster = known(generate("demo:jobs=100", seed=3, units=16)), Cluster.pool(16)
+        workload, cluster = known(generate("demo:jobs=70", seed=3, units=16)), Cluster.pool(16)
         twin = simulate(workload, policy, units=16, sizes="estimate", restart_s=0.0)
     assert_same(
         workload, cluster, policy, twin, tmp_path, seed=5, restart_s=0.0, disturb=pester_with_progress
