@@ -190,7 +190,8 @@ def test_a_release_can_ship_what_warm_has_compiled(tmp_path: Path) -> None:
 
     made, shipped, home = tmp_path / "made", tmp_path / "opt" / "shipped", tmp_path / "home"
     home.mkdir()
-    if (compiled := cache_root() / "kernels").exists():  # nearly all of it: to compile everything takes minutes
+    compiled = cache_root() / "kernels"
+    if compiled.exists():  # nearly all of it: to compile everything takes minutes
         shutil.copytree(compiled, made / "kernels")
         for missing in sorted((made / "kernels").iterdir(), key=lambda file: file.stat().st_size)[:5]:
             missing.unlink()
