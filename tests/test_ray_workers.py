@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from betimes import Workload, generate
+from betimes import Workload
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.errors import InputError
 from betimes.foresight.sizing import size_fleet
-from betimes.foresight.tuning import Search, tune
 from betimes.papers import reproduce
 from betimes.papers.experiment import Workers
 from betimes.papers.pcs import fig8
@@ -62,11 +60,9 @@ def twice(pause_s: float) -> Do:
     return do
 
 
-def answers(
-    tasks: Sequence[int], size: int | None = None, heard: Callable[[int, Any], object] | None = None
-) -> list[int]:
+def answers(tasks: Sequence[int], size: int | None = None) -> list[int]:
     with RayWorkers(twice, (0.01,), size) as workers:
-        return [answer for _, answer in sorted(workers.answers(tasks, heard))]
+        return [answer for _, answer in sorted(workers.answers(tasks))]
 
 
 class Others:
@@ -87,19 +83,17 @@ class Holder:
         return True
 
 
-@pytest.mark.parametrize(
-    ("size", "said"),
-    [
-        (None, "3 workers, one for each that is free: 0 of 3 processors are taken"),
-        (2, "2 workers, as asked for: 0 of 3 processors are taken"),
-    ],
-)
-def test_there_are_as_many_workers_as_processors_or_as_asked_for(
-    size: int | None, said: str, capsys: pytest.CaptureFixture[str]
+def test_there_are_as_many_workers_as_processors_and_what_a_task_raises_is_raised_here(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     heard = list[tuple[int, int]]()
-    assert answers(range(5), size, lambda number, what: heard.append((number, what))) == [0, 2, 4, 6, 8]
+    with RayWorkers(twice, (0.01,), None) as workers:
+        found = sorted(workers.answers(range(5), lambda number, what: heard.append((number, what))))
+        assert [answer for _, answer in found] == [0, 2, 4, 6, 8]
+        with pytest.raises(InputError, match="a task that cannot be done"):
+            list(workers.answers([1, -1]))
     assert sorted(heard) == [(number, number) for number in range(5)]
+    said = "3 workers, one for each that is free: 0 of 3 processors are taken"
     assert f"betimes: on the Ray cluster: {said}\n" in capsys.readouterr().err
 
 
@@ -117,11 +111,6 @@ def test_processors_that_others_have_are_left_to_them(capsys: pytest.CaptureFixt
     others[1].leave()
 
 
-def test_what_a_task_raises_is_raised_here() -> None:
-    with pytest.raises(InputError, match="a task that cannot be done"):
-        answers([1, -1], 1)
-
-
 def test_an_address_that_does_not_answer() -> None:
     said = program("compare", "sample:tiny", "--policies", "srsf,fifo", "--ray", RAY_ADDRESS="127.0.0.1:9")
     assert said.code == 2
@@ -131,24 +120,15 @@ def test_an_address_that_does_not_answer() -> None:
 def test_compare_writes_the_same(tmp_path: Path) -> None:
     words = ("compare", "demo:jobs=120", "--policies", "srsf,wfq", "--units", "16", "--seeds", "2")
     for place in (("--processes", "1"), ("--ray", "--processes", "2")):
-        assert program(*words, *place, "--out", tmp_path / place[0]).code == 0
+        said = program(*words, *place, "--out", tmp_path / place[0])
+        assert said.code == 0
+    assert "2 workers, as asked for: 0 of 3 processors are taken" in said.err
     here, there = (
         {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.parquet")}
         for folder in (tmp_path / "--processes", tmp_path / "--ray")
     )
     assert here == there
     assert len(here) == 8
-
-
-def test_tune_finds_the_same_front() -> None:
-    jobs = generate("demo:jobs=120", units=16, seed=1)
-
-    def found(**where: Any) -> Any:
-        how = Search(evaluations=60, jobs=60, baselines=("fifo",), cached=False, **where)
-        return tune(jobs, ("jct:avg", "pred_err:avg"), units=16, how=how)
-
-    here, there = found(), found(ray=True, processes=2)
-    assert (here.points, here.baselines) == (there.points, there.baselines)
 
 
 def test_size_fleet_finds_the_same() -> None:
@@ -171,6 +151,6 @@ def test_an_experiment_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fig8, "SEEDS", (4567, 4568))
     monkeypatch.setattr(fig8, "JOBS", 60)
     monkeypatch.setattr(fig8, "TRAIN_JOBS", 60)
-    monkeypatch.setattr(fig8, "EVALUATIONS", 40)
+    monkeypatch.setattr(fig8, "EVALUATIONS", 20)
     here, there = (reproduce("pcs-fig8", workers=workers) for workers in (Workers(), Workers(2, ray=True)))
     assert here == there

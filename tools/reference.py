@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from typer.main import get_command
 
-from betimes.cli.app import app
+from betimes.cli.app import command as command_line
 from betimes.core.job_states import diagram
 from betimes.policies.hooks import Parameter as PolicyParameter
 from betimes.policies.hooks import Policy, Value
@@ -250,7 +249,7 @@ def generators_page() -> str:
 
 def cli_page() -> str:
     """Every verb of the command line, with its arguments and options."""
-    command = get_command(app)
+    command = command_line()
     context = typer.Context(command, info_name="betimes")
     parts = [
         "# Command line",

@@ -64,11 +64,9 @@ def _run(words: list[str]) -> int:
     if quick is not None:
         quick()
         return 0
-    from typer.main import get_command
+    from betimes.cli.app import command
 
-    from betimes.cli.app import app
-
-    return get_command(app).main(words, prog_name="betimes", standalone_mode=False) or 0
+    return command().main(words, prog_name="betimes", standalone_mode=False) or 0
 
 
 def _fail(message: str, code: int) -> int:

@@ -108,7 +108,7 @@ WORDS = (
 
 
 @given(st.sampled_from(["jobs", "submit", "job", "events"]), st.lists(st.sampled_from(WORDS), max_size=6))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_quick_call_asks_what_the_same_call_by_typer_does(
     betimes: Call, service: Service, name: str, words: list[str]
 ) -> None:

@@ -120,6 +120,7 @@ def test_the_planner_solves_in_another_process_and_moves_least() -> None:
     assert [move.task for move in changes(plan, tasks).moves] == [1]
 
 
+@pytest.mark.slow
 def test_the_planner_beats_the_heuristic_where_it_can() -> None:
     tasks = published_tasks(200, 2)
     plan = Exact(limit_s=60.0).plan(Round(0.0, tasks))

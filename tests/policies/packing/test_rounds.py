@@ -160,7 +160,7 @@ def test_the_next_choice_is_planned_where_there_are_no_more_of_the_first(name: s
         assert rented <= types
 
 
-@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("name", [name for name in PLANNERS if name != "exact"])
 def test_a_task_waits_for_the_only_type_that_holds_it_and_others_are_planned(name: str) -> None:
     cluster = Cluster("few", (), offers=(C2, C4))
     large, small = (

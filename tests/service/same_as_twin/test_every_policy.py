@@ -24,7 +24,7 @@ OF_A_POOL = (test_traces.test_pool_policies,)
 ON_NODES = (
     test_traces.test_nodes_policies,
     test_specifications.test_few_wide_jobs_on_mixed_nodes,
-    test_rents.test_a_thousand_jobs,
+    test_rents.test_hundreds_of_jobs,
     test_ticks.test_the_same_rents_at_ticks,
     test_planners.test_the_same_plans,
     test_heterogeneous.test_unlike_machines,

@@ -81,11 +81,11 @@ def test_the_same_plans(policy: str, cluster: Cluster, count: int, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["eva:t=1", "no-packing"])
-def test_three_hundred_jobs_of_evas_trace(policy: str, tmp_path: Path) -> None:
+def test_jobs_of_evas_trace(policy: str, tmp_path: Path) -> None:
     """With what it says of arrivals, needs and durations: live no delay and no interference comes from a trace."""
     if not (DATA / PODS).exists():
         pytest.skip(f"{DATA / PODS} is not here")
-    told = trace(DATA, 300)
+    told = trace(DATA, 150)
     specs = [
         JobSpec(
             command=["true"],

@@ -160,9 +160,9 @@ def in_zones(specs: list[JobSpec], cluster: Cluster) -> tuple[list[JobSpec], Clu
     return required, replace(cluster, groups=groups, offers=offers)
 
 
-@pytest.mark.parametrize("policy", ["njw", POLICIES[6], POLICIES[8]])
+@pytest.mark.parametrize("policy", ["njw", POLICIES[8]])
 def test_the_same_rents_where_jobs_require_labels(policy: str, tmp_path: Path) -> None:
-    specs, submit_s = jobs_of(120, 1, (1, 2, 4), 60.0)
+    specs, submit_s = jobs_of(80, 1, (1, 2, 4), 60.0)
     required, cluster = in_zones(specs, MIXED)
     assert_alike(required, submit_s, cluster, policy, tmp_path)
 
@@ -171,9 +171,9 @@ OF_ONE = "portfolio:members=ajw-t/b=10m,period=10"
 
 
 # The others at length.
-@pytest.mark.parametrize("policy", ["njw", POLICIES[5], POLICIES[6], POLICIES[8], OF_ONE])
+@pytest.mark.parametrize("policy", ["njw", POLICIES[8], OF_ONE])
 def test_the_same_rents(policy: str, tmp_path: Path) -> None:
-    specs, submit_s = jobs_of(150, 1, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
+    specs, submit_s = jobs_of(100, 1, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)
 
 
@@ -195,20 +195,20 @@ CROWDED = replace(MIXED, name="crowded", offers=tuple(replace(offer, capacity=3)
 @pytest.mark.parametrize("policy", quick(["njw", "compound:t=5m,b=10m,waits=none,lengths=speculate"], "njw"))
 def test_the_same_rents_of_a_cloud_in_trouble(cluster: Cluster, policy: str, tmp_path: Path) -> None:
     """Some machines do not boot, and some are taken away; or there are not enough of them."""
-    specs, submit_s = jobs_of(150, 4, (1, 2, 4, 8), 20.0)
+    specs, submit_s = jobs_of(100, 4, (1, 2, 4, 8), 20.0)
     assert_alike(specs, submit_s, cluster, policy, tmp_path)
 
 
 @pytest.mark.parametrize("policy", quick(["sww:b=5m", "compound:t=2m,b=5m"], "compound:t=2m,b=5m"))
 def test_a_wait_in_vain_is_foreseen(policy: str, tmp_path: Path) -> None:
     """A play-out is the twin's oracle where later jobs never go ahead: one core each, first come, first served."""
-    specs, submit_s = jobs_of(150, 2, (1,), 8.0)
+    specs, submit_s = jobs_of(100, 2, (1,), 8.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)
 
 
 @pytest.mark.parametrize("policy", quick(["sww:b=5m", "compound:t=2m,b=5m,lengths=speculate"]))
 def test_a_learned_wait(policy: str, tmp_path: Path) -> None:
-    specs, submit_s = jobs_of(150, 2, (1, 1, 2, 4), 10.0)
+    specs, submit_s = jobs_of(100, 2, (1, 1, 2, 4), 10.0)
     assert_alike(specs, submit_s, MIXED, f"{policy},{learned(tmp_path)}", tmp_path)
 
 
@@ -226,13 +226,13 @@ def learned(folder: Path) -> str:
 @pytest.mark.parametrize(
     "policy", [*POLICIES, "sww:b=10m,LEARNED", "compound:t=5m,b=10m,lengths=speculate,LEARNED"]
 )
-def test_a_thousand_jobs(policy: str, tmp_path: Path) -> None:
-    specs, submit_s = jobs_of(1000, 7, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
+def test_hundreds_of_jobs(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(500, 7, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
     assert_alike(specs, submit_s, MIXED, policy.replace("LEARNED", learned(tmp_path)), tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["sww:b=5m", "compound:t=2m,b=5m"])
-def test_a_thousand_waits_that_are_foreseen(policy: str, tmp_path: Path) -> None:
-    specs, submit_s = jobs_of(1000, 2, (1,), 16.0)
+def test_hundreds_of_waits_that_are_foreseen(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(500, 2, (1,), 16.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)

@@ -55,7 +55,7 @@ def test_the_first_selection_is_the_twins_and_the_chosen_planner_plans(
 @pytest.mark.parametrize("objective", ["cost:0.1", "utility"])
 def test_all_selections_are_the_twins_with_the_same_past(objective: str, tmp_path: Path) -> None:
     """A shadow leaves the first member in force; the others are told of all that has ended, and are never asked."""
-    specs, submit_s = jobs_of(30, 5, gap_s=600.0)
+    specs, submit_s = jobs_of(20, 5, gap_s=600.0)
     jobs = workload_of(specs, submit_s)
     jobs = replace(jobs, extra={**jobs.extra, "kill_delay_s": np.full(len(specs), STOP_S)})
     policy = (

@@ -132,7 +132,7 @@ def wide(jobs: int, seed: int = 3) -> Workload:
 
 @pytest.mark.parametrize("policy", ["nodes:fifo", "fitgpp", "conservative"])
 def test_wide_jobs_on_mixed_nodes(policy: str, tmp_path: Path) -> None:
-    jobs = wide(150)
+    jobs = wide(100)
     assert_alike(specifications(jobs, 1), jobs.submit_s, MIXED, policy, tmp_path, is_disturbed=True)
 
 
@@ -163,7 +163,7 @@ def in_zones(specs: list[JobSpec], seed: int, cluster: Cluster) -> tuple[list[Jo
 
 @pytest.mark.parametrize("policy", ["fitgpp", "easy"])
 def test_jobs_that_require_labels(policy: str, tmp_path: Path) -> None:
-    jobs = wide(150)
+    jobs = wide(90)
     specs, cluster = in_zones(specifications(jobs, 1), 2, MIXED)
     assert_alike(specs, jobs.submit_s, cluster, policy, tmp_path, is_disturbed=True)
 
@@ -185,9 +185,9 @@ def part_of_openb(share: int) -> Cluster:
 # Every policy once at this length, on one of two traces.
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", NODES[::2])
-def test_two_thousand_jobs_of_philly(policy: str, tmp_path: Path) -> None:
+def test_a_thousand_jobs_of_philly(policy: str, tmp_path: Path) -> None:
     trace = read_trace(of_data("philly_jobs_2017_without_heldout.csv.gz"))
-    jobs = trace[np.flatnonzero(trace.max_units <= 32)[:2000]]
+    jobs = trace[np.flatnonzero(trace.max_units <= 32)[:1000]]
     assert jobs.max_units.max() == 32
     cluster = part_of_openb(30)
     assert_alike(specifications(jobs, 1), scaled_to(jobs, cluster, 0.9).submit_s, cluster, policy, tmp_path)
@@ -195,9 +195,9 @@ def test_two_thousand_jobs_of_philly(policy: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", NODES[1::2])
-def test_two_thousand_jobs_of_openb(policy: str, tmp_path: Path) -> None:
+def test_a_thousand_jobs_of_openb(policy: str, tmp_path: Path) -> None:
     trace = read_trace(of_data("alibaba_openb/openb_pod_list_default.csv.gz"))
-    jobs = trace[np.flatnonzero(trace.max_units <= 32)[:2000]]
+    jobs = trace[np.flatnonzero(trace.max_units <= 32)[:1000]]
     # As many pods in a job as the trace has of GPUs, up to 32: openb itself has no jobs of several pods.
     several = np.random.default_rng(2).choice([1, 2, 4], len(jobs), p=[0.6, 0.25, 0.15])
     wider = replace(jobs, max_units=jobs.max_units * several, work_s=jobs.work_s * several)

@@ -134,14 +134,14 @@ def assert_same(
 
 @pytest.mark.parametrize("policy", quick(POOL, "fifo", "las", "themis", POOL[-1]))
 def test_pool_policies(policy: str, tmp_path: Path) -> None:
-    workload = estimated(generate("demo:jobs=120", seed=3, units=16))
+    workload = estimated(generate("demo:jobs=80", seed=3, units=16))
     twin = simulate(workload, policy, units=16, sizes="estimate", restart_s=RESTART_S)
     assert_same(workload, Cluster.pool(16), policy, twin, tmp_path)
 
 
 @pytest.mark.parametrize("policy", quick(NODES, "fitgpp", "easy"))
 def test_nodes_policies(policy: str, tmp_path: Path) -> None:
-    workload = estimated(generate("fitgpp:jobs=120,nodes=4", seed=3))
+    workload = estimated(generate("fitgpp:jobs=80,nodes=4", seed=3))
     cluster = Cluster.uniform(2, gpu=8, cpu=32, memory_gib=256)
     name = policy.removeprefix("nodes:")
     twin = simulate_nodes(workload, name, cluster=cluster, sizes="estimate", restart_s=RESTART_S, seed=5)
@@ -177,11 +177,11 @@ def test_maintenance(policy: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", ["srsf", "themis", "fitgpp"])
 def test_progress_that_is_no_news(policy: str, tmp_path: Path) -> None:
     if policy == "fitgpp":
-        workload = known(generate("fitgpp:jobs=100,nodes=4", seed=3))
+        workload = known(generate("fitgpp:jobs=70,nodes=4", seed=3))
         cluster = Cluster.uniform(2, gpu=8, cpu=32, memory_gib=256)
         twin = simulate_nodes(workload, policy, cluster=cluster, sizes="estimate", restart_s=0.0, seed=5)
     else:
-        workload, cluster = known(generate("demo:jobs=100", seed=3, units=16)), Cluster.pool(16)
+        workload, cluster = known(generate("demo:jobs=70", seed=3, units=16)), Cluster.pool(16)
         twin = simulate(workload, policy, units=16, sizes="estimate", restart_s=0.0)
     assert_same(
         workload, cluster, policy, twin, tmp_path, seed=5, restart_s=0.0, disturb=pester_with_progress
@@ -190,29 +190,29 @@ def test_progress_that_is_no_news(policy: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POOL)
-def test_a_thousand_jobs_of_philly(policy: str, tmp_path: Path) -> None:
+def test_hundreds_of_jobs_of_philly(policy: str, tmp_path: Path) -> None:
     trace = DATA / "gpu" / "philly_pcs" / "trace_2869ce.csv.gz"
     if not trace.exists():
         pytest.skip(f"the public traces are not here: there is no {trace}")
-    workload = estimated(read_trace(trace, format="philly-pcs")[:1000])
+    workload = estimated(read_trace(trace, format="philly-pcs")[:500])
     twin = simulate(workload, policy, units=64, sizes="estimate", restart_s=RESTART_S)
     assert_same(workload, Cluster.pool(64), policy, twin, tmp_path)
 
 
 # At this length every policy is compared in `test_specifications`; here one that preempts, while it is asked for more.
 @pytest.mark.slow
-def test_two_thousand_jobs_of_the_fitgpp_mixture(tmp_path: Path) -> None:
-    workload = estimated(generate("fitgpp:jobs=2000,nodes=20", seed=3))
+def test_a_thousand_jobs_of_the_fitgpp_mixture(tmp_path: Path) -> None:
+    workload = estimated(generate("fitgpp:jobs=1000,nodes=20", seed=3))
     cluster = Cluster.uniform(18, gpu=8, cpu=32, memory_gib=256)
     twin = simulate_nodes(workload, "fitgpp", cluster=cluster, sizes="estimate", restart_s=RESTART_S, seed=5)
     assert_same(workload, cluster, "fitgpp", twin, tmp_path, seed=5)
 
 
 @pytest.mark.slow
-def test_two_thousand_jobs_of_an_swf_log_under_easy(tmp_path: Path) -> None:
+def test_a_thousand_jobs_of_an_swf_log_under_easy(tmp_path: Path) -> None:
     log = DATA / "swf" / "KTH-SP2-1996-2.swf.gz"
     if not log.is_file():
         pytest.skip(f"the public traces are not here: there is no {log}")
-    workload = read_trace(log)[:2000]
+    workload = read_trace(log)[:1000]
     twin = simulate_nodes(workload, "easy", cluster=Cluster.pool(100), sizes="estimate", restart_s=RESTART_S)
     assert_same(workload, Cluster.pool(100), "easy", twin, tmp_path)

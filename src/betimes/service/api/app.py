@@ -26,6 +26,13 @@ from betimes.service.api.routes import cluster, events, health, jobs, logs, tuni
 if TYPE_CHECKING:  # what is behind it takes a second to import
     from betimes.service.runtime.service_backend import ServiceBackend
 
+# Not by `include_router`, which builds each route again for each application, at its first request.
+_ROUTES = [
+    route
+    for part in (jobs, uploads, logs, cluster, tuning, users, events, health)
+    for route in part.router.routes
+]
+
 
 def create_app(
     controller: ServiceBackend,
@@ -67,24 +74,11 @@ def create_app(
         peers,
         Buckets(pace) if pace is not None else None,
     )
-    routers = (
-        jobs.router,
-        uploads.router,
-        logs.router,
-        cluster.router,
-        tuning.router,
-        users.router,
-        events.router,
-        health.router,
-    )
-    for router in routers:
-        app.include_router(router)
-    app.state.routers = routers
+    app.router.routes.extend(_ROUTES)
     failures.install(app)
     install_document(app)
     if page is not None:
-        routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
-        first_parts = frozenset(route.path.split("/")[1] for route in routes)
+        first_parts = frozenset(route.path.split("/")[1] for route in _ROUTES if isinstance(route, Route))
         app.add_middleware(_Door, page=page, context=app.state.context, first_parts=first_parts)
     app.add_middleware(Guard, hosts=tuple(hosts))
     return app

@@ -1,50 +1,72 @@
-"""Reading request bodies: bounded, checked, and in slices that leave the event loop its turns."""
+"""Request bodies as parameters of routes: bounded, checked, and in slices that leave the event loop its turns.
+
+They are dependencies and no body parameters of FastAPI. Those are read before any dependency: in full, however long and
+however slowly they come, before the caller is known; they are parsed and checked in one go, during which nobody else is
+answered; and they are checked as Python values, so that "2" is a number unless every model is strict.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json, to_json
 
+from betimes.service.api.context import context
 from betimes.service.api.failures import Rejected, invalid, refusal, shown
 from betimes.service.api.limits import Limits
-from betimes.service.api.models import Fault
+from betimes.service.api.models import Fault, JobBatch
 from betimes.service.spec.job_spec import JobSpec
 
-M = TypeVar("M", bound=BaseModel)
 ARCHIVE = "application/zip"  # of an archive of a directory
 SLICE = 200  # jobs between two turns of the event loop: a few milliseconds
 
 
-async def read_model(request: Request, model: type[M], limits: Limits, any_type: bool = False) -> M:
-    """The body as a model; `any_type`: whatever its Content-Type. Raises Rejected: 400, 413, 415, 422."""
-    if not any_type:
+class Sent:
+    """A dependency: the body as one of these models.
+
+    any_type: whatever its Content-Type. Raises Rejected: 400, 408, 413, 415, 422.
+    """
+
+    def __init__(self, *models: type[BaseModel], any_type: bool = False) -> None:
+        self.models, self._any_type = models, any_type
+
+    async def __call__(self, request: Request) -> Any:
+        """Read and check it."""
+        limits = (await context(request)).limits
+        if not self._any_type:
+            _check_type(request)
+        return _checked(await _read(request, limits.job_bytes, limits.pause_s), self.models[0])
+
+
+class SentJobs(Sent):
+    """A dependency: the jobs of the body, and whether it is a batch. Raises Rejected as `Sent` does."""
+
+    def __init__(self) -> None:
+        super().__init__(JobSpec, JobBatch)
+
+    async def __call__(self, request: Request) -> tuple[list[JobSpec], bool]:
+        """Read and check them."""
+        limits = (await context(request)).limits
         _check_type(request)
-    body = await _read(request, limits.job_bytes, limits.pause_s)
+        body = await _read(request, limits.batch_bytes, limits.pause_s)
+        parsed = _parsed(body)
+        if isinstance(parsed, dict) and "jobs" in parsed:
+            return await _batch(parsed, len(body) > limits.job_bytes, limits), True
+        if len(body) > limits.job_bytes:
+            raise _too_large("a job", limits.job_bytes)
+        return [_checked(body, JobSpec)], False
+
+
+def _checked(body: bytes, model: type[Any]) -> Any:
     try:
         return model.model_validate_json(body, strict=True)
     except ValidationError as error:
         what = "job" if model is JobSpec else "request of this kind"
         raise refusal(invalid(error, what, model.model_fields)) from None
-
-
-async def read_jobs(request: Request, limits: Limits) -> tuple[list[JobSpec], bool]:
-    """The jobs of the body, and whether it is a batch. Raises Rejected: 400, 413, 415, 422."""
-    _check_type(request)
-    body = await _read(request, limits.batch_bytes, limits.pause_s)
-    parsed = _parsed(body)
-    if isinstance(parsed, dict) and "jobs" in parsed:
-        return await _batch(parsed, len(body) > limits.job_bytes, limits), True
-    if len(body) > limits.job_bytes:
-        raise _too_large("a job", limits.job_bytes)
-    try:
-        return [JobSpec.model_validate_json(body, strict=True)], False
-    except ValidationError as error:
-        raise refusal(invalid(error, "job", JobSpec.model_fields)) from None
 
 
 async def _batch(parsed: dict[str, Any], weigh: bool, limits: Limits) -> list[JobSpec]:

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.convertors import Convertor, register_url_convertor
 
+from betimes.service.api.bodies import Sent
 from betimes.service.api.limits import MOST_JOB_NUMBER
-from betimes.service.api.models import (
-    ErrorBody,
-    JobBatch,
-    JobEdits,
-    JobNumbers,
-    PolicyChoice,
-    ProgressReport,
-)
-from betimes.service.spec.job_changes import JobChanges
-from betimes.service.spec.job_spec import SHA256, JobSpec
-from betimes.service.spec.users import USER_WORD, TokenSpec, User, UserChanges
-from betimes.service.views.models import (
-    EventView,
-    GiveBackSpec,
-    MaintenanceSpec,
-    NodeSpec,
-    TuneSpec,
-    WhatIfSpec,
-)
+from betimes.service.api.models import ErrorBody
+from betimes.service.spec.job_spec import SHA256
+from betimes.service.spec.users import USER_WORD
+from betimes.service.views.models import EventView
 
 PREFIX = "/api/v1"
 JobId = Annotated[int, Path(ge=1, le=MOST_JOB_NUMBER, description="a job's number")]
@@ -91,19 +80,6 @@ def failing(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: _failure(status) for status in (*statuses, *counted)}
 
 
-def body(model: type[Any], *others: type[Any], examples: dict[str, Any]) -> dict[str, Any]:
-    """The request body of a route that reads it by itself, for `openapi_extra`."""
-    references = [{"$ref": f"#/components/schemas/{each.__name__}"} for each in (model, *others)]
-    schema = {"anyOf": references} if others else references[0]
-    shown = {name: {"value": example} for name, example in examples.items()}
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": schema, "examples": shown}},
-        }
-    }
-
-
 def install_document(app: FastAPI) -> None:
     """Make the application serve the whole document."""
 
@@ -130,6 +106,12 @@ def _failure(status: int) -> dict[str, Any]:
     }
 
 
+def _body(models: Sequence[type[BaseModel]]) -> dict[str, Any]:
+    references = [{"$ref": f"#/components/schemas/{each.__name__}"} for each in models]
+    schema = {"anyOf": references} if len(references) > 1 else references[0]
+    return {"required": True, "content": {"application/json": {"schema": schema}}}
+
+
 def _document(app: FastAPI) -> dict[str, Any]:
     found = get_openapi(
         title=app.title,
@@ -140,31 +122,18 @@ def _document(app: FastAPI) -> dict[str, Any]:
         tags=app.openapi_tags,
         separate_input_output_schemas=False,
     )
+    asked: set[type[BaseModel]] = {ErrorBody, EventView}  # what FastAPI does not see
+    for route in (each for each in app.routes if isinstance(each, APIRoute)):
+        for sent in (each.call for each in route.dependant.dependencies if isinstance(each.call, Sent)):
+            asked.update(sent.models)
+            for method in route.methods or ():
+                found["paths"][route.path_format][method.lower()]["requestBody"] = _body(sent.models)
     for operation in (each for path in found["paths"].values() for each in path.values()):
         also = (408, 414, 431) if "requestBody" in operation else (414, 431)
         operation["responses"] |= {str(status): _failure(status) for status in also}
-    # Bodies are read in slices, past FastAPI's own machinery: name their models.
-    asked = (
-        ErrorBody,
-        JobSpec,
-        JobBatch,
-        JobChanges,
-        JobEdits,
-        JobNumbers,
-        PolicyChoice,
-        ProgressReport,
-        NodeSpec,
-        GiveBackSpec,
-        MaintenanceSpec,
-        EventView,
-        TuneSpec,
-        WhatIfSpec,
-        User,
-        UserChanges,
-        TokenSpec,
-    )
     _, schemas = models_json_schema(
-        [(model, "validation") for model in asked], ref_template="#/components/schemas/{model}"
+        [(model, "validation") for model in sorted(asked, key=str)],
+        ref_template="#/components/schemas/{model}",
     )
     known = found.setdefault("components", {}).setdefault("schemas", {})
     for name, schema in schemas["$defs"].items():

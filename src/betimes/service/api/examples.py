@@ -172,7 +172,6 @@ TOKEN_LIST = TokenList(tokens=[_TOKEN])
 NEW_TOKEN = NewToken(token="lY3r...", kept=_TOKEN)
 USER_LIST = UserList(users=[USER])
 MAINTENANCE_LIST = MaintenanceList(maintenance=[MAINTENANCE])
-SPEC_BODY = SPEC.model_dump(mode="json", exclude_defaults=True)
 
 
 def shown(example: BaseModel, description: str) -> dict[str, Any]:

@@ -155,8 +155,8 @@ async def _http(request: Request, error: Exception) -> Response:
 
 def _methods(request: Request) -> list[str]:
     """All methods of a path: several routes may share it."""
-    routes = [route for router in (request.app, *request.app.state.routers) for route in router.routes]
-    fit = [route for route in routes if isinstance(route, Route) and route.path_regex.match(request.url.path)]
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    fit = [route for route in routes if route.path_regex.match(request.url.path)]
     return sorted({method for route in fit for method in route.methods or ()})
 
 

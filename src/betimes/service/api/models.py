@@ -44,11 +44,19 @@ class Asked(BaseModel):
 class JobBatch(Asked):
     """Jobs to submit: all are taken, or none."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"jobs": [{"command": ["python", "train.py"]}, {"command": ["python", "test.py"]}]}]
+        }
+    )
+
     jobs: list[JobSpec] = Field(min_length=1)
 
 
 class JobNumbers(Asked):
     """Jobs that something is to be done to: to all, or to none."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"jobs": [41, 42]}]})
 
     jobs: list[JobNumber] = Field(min_length=1, max_length=10_000)
     where_possible: bool = Field(
@@ -61,11 +69,17 @@ class JobNumbers(Asked):
 class JobEdits(JobNumbers):
     """Jobs that are to be changed, all or none, and how."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"jobs": [41, 42], "changes": {"time_limit_s": 7200, "priority": 3}}]}
+    )
+
     changes: JobChanges
 
 
 class ProgressReport(Asked):
     """How far a run has come, in a unit of its own."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"done": 100, "total": 300}]})
 
     done: float = Field(ge=0, allow_inf_nan=False)
     total: float = Field(gt=0, allow_inf_nan=False)
@@ -76,6 +90,12 @@ class ProgressReport(Asked):
 
 class PolicyChoice(Asked):
     """The policy to decide by, as in `wfq:T=2.46,W=2.25`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"policy": "srsf"}, {"policy": "wfq:T=2.46,W=2.25"}, {"policy": "front:3"}]
+        }
+    )
 
     policy: str = Field(min_length=1, max_length=65_536)
 

@@ -32,7 +32,9 @@ _Units = Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE]
 class JobChanges(BaseModel):
     """Fields to change; those left out, or null, stay as they are."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, json_schema_extra={"examples": [{"time_limit_s": 7200, "priority": 3}]}
+    )
 
     name: Label | None = None
     labels: dict[Label, Text] | None = Field(default=None, max_length=100)  # beside those that it has

@@ -187,7 +187,13 @@ class Curve(BaseModel):
 class JobSpec(BaseModel):
     """A job as submitted. Amounts are per unit; a job is rigid unless `max_units` is more than `min_units`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "examples": [{"command": ["python", "train.py"], "gpu": 1, "max_units": 4, "estimate_s": 7200}]
+        },
+    )
 
     command: list[Text] = Field(
         min_length=1,

@@ -52,7 +52,9 @@ _Weight = Annotated[float, Field(ge=0.001, le=1e6, allow_inf_nan=False)]
 class User(BaseModel):
     """A user, from the last event `user-set`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, json_schema_extra={"examples": [{"name": "ada", "weight": 2.0}]}
+    )
 
     name: UserName
     role: Role = "user"
@@ -72,7 +74,11 @@ class User(BaseModel):
 class UserChanges(BaseModel):
     """What to change of a user: fields left out, or null, stay as they are; of the limits, null removes one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"examples": [{"limits": {"max_units": 64}}, {"disabled": True}]},
+    )
 
     role: Role | None = None
     weight: _Weight | None = None
@@ -83,7 +89,11 @@ class UserChanges(BaseModel):
 class TokenSpec(BaseModel):
     """A token of a user, which is named so that it can be found and revoked."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"examples": [{"user": "ada", "name": "laptop", "expires_s": 7_776_000}]},
+    )
 
     user: UserName
     name: UserName = Field(default="token", description="of the user's tokens, as in laptop")

@@ -375,7 +375,15 @@ class MaintenanceView(View):
 class MaintenanceSpec(BaseModel):
     """Maintenance to announce."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {"from_at": 1_795_716_000, "to_at": 1_795_723_200, "nodes": ["big-0"], "reason": "new disks"}
+            ]
+        },
+    )
 
     from_at: float = Field(ge=0, le=1e11, allow_inf_nan=False, description="seconds since 1970, not past")
     to_at: float = Field(ge=0, le=1e11, allow_inf_nan=False, description="after from_at")
@@ -435,7 +443,11 @@ class Lease(View):
 class NodeSpec(BaseModel):
     """Nodes to add: virtual ones of a size, or of a type that the cloud offers, which knows size and price."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"examples": [{"type": "big", "count": 4, "cpu": 64, "memory_gib": 512, "gpu": 8}]},
+    )
 
     kind: Literal["virtual", "fake-cloud", "rented", "cloud"] | None = Field(
         default=None,
@@ -483,7 +495,11 @@ class NodeSpec(BaseModel):
 class WhatIfSpec(BaseModel):
     """Changes to try, all at once: they are made at this instant, and nothing else is submitted after."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"examples": [{"add_nodes": {"big": 2}}, {"cancel": [41]}]},
+    )
 
     submit: list[JobSpec] = Field(default=[], max_length=1000, description="these jobs")
     add_nodes: dict[Label, Annotated[int, Field(ge=1, le=1000), WHOLE]] = Field(
@@ -583,7 +599,11 @@ OBJECTIVE = "^(jct|pred_err|unfairness|slowdown|wait|makespan|utilisation):(avg|
 class TuneSpec(BaseModel):
     """A search for the Pareto front of weighted fair queueing on the service's own recent workload."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"examples": [{"objectives": ["jct:avg", "pred_err:p99"], "budget_s": 60.0}, {}]},
+    )
 
     objectives: list[Annotated[Label, in_schema(pattern=OBJECTIVE)]] = Field(
         default=["jct:avg", "pred_err:avg"],
@@ -703,7 +723,9 @@ class FleetView(View):
 class GiveBackSpec(BaseModel):
     """Rented machines to give back."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, json_schema_extra={"examples": [{"machine": "c4-0"}, {"now": True}]}
+    )
 
     machine: Label | None = Field(
         default=None,

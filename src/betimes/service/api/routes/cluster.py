@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query
 
 from betimes.service.api import examples
-from betimes.service.api.bodies import read_model
+from betimes.service.api.bodies import Sent
 from betimes.service.api.context import Here, Operator, Viewer
-from betimes.service.api.document import PREFIX, NodeName, body, failing
+from betimes.service.api.document import PREFIX, NodeName, failing
 from betimes.service.api.models import MaintenanceList, NodeList, PolicyChoice
 from betimes.service.views.models import (
     FleetPlanView,
@@ -30,10 +30,6 @@ Last = Annotated[int, Query(ge=1, le=1000, description="So many selections, the 
 MaintenanceNumber = Annotated[
     int, Path(ge=1, le=2**31 - 1, description="as `betimes maintenance list` has it")
 ]
-_MAINTENANCE = {"from_at": 1_795_716_000, "to_at": 1_795_723_200, "nodes": ["big-0"], "reason": "new disks"}
-_NODE = NodeSpec(type="big", count=4, cpu=64, memory_gib=512, gpu=8).model_dump(
-    mode="json", exclude_defaults=True
-)
 
 
 @router.get(
@@ -56,11 +52,11 @@ async def list_nodes(here: Here, _: Viewer) -> NodeList:
         201: examples.shown(examples.NODE_LIST, "The new nodes."),
         **failing(400, 401, 403, 409, 413, 415, 422, 503),
     },
-    openapi_extra=body(NodeSpec, examples={"four": _NODE}),
 )
-async def add_nodes(request: Request, here: Here, user: Operator) -> NodeList:
+async def add_nodes(
+    here: Here, user: Operator, spec: Annotated[NodeSpec, Depends(Sent(NodeSpec))]
+) -> NodeList:
     """Add nodes of one type."""
-    spec = await read_model(request, NodeSpec, here.limits)
     return NodeList(nodes=await here.backend.add_nodes(spec, user.user))
 
 
@@ -129,11 +125,11 @@ async def list_maintenance(here: Here, _: Viewer) -> MaintenanceList:
         201: examples.shown(examples.MAINTENANCE, "The window, and the jobs that may run into it."),
         **failing(400, 401, 403, 404, 413, 415, 422, 503),
     },
-    openapi_extra=body(MaintenanceSpec, examples={"one": _MAINTENANCE}),
 )
-async def add_maintenance(request: Request, here: Here, user: Operator) -> MaintenanceView:
+async def add_maintenance(
+    here: Here, user: Operator, spec: Annotated[MaintenanceSpec, Depends(Sent(MaintenanceSpec))]
+) -> MaintenanceView:
     """From now on only jobs start there that are over by then; what runs goes on."""
-    spec = await read_model(request, MaintenanceSpec, here.limits)
     return await here.backend.add_maintenance(spec, user.user)
 
 
@@ -181,11 +177,11 @@ async def get_fleet(here: Here, _: Viewer) -> FleetView:
         200: examples.shown(examples.FLEET, "What is rented then."),
         **failing(400, 401, 403, 404, 409, 413, 415, 422, 503),
     },
-    openapi_extra=body(GiveBackSpec, examples={"one": {"machine": "c4-0"}, "all": {"now": True}}),
 )
-async def give_back(request: Request, here: Here, user: Operator) -> FleetView:
+async def give_back(
+    here: Here, user: Operator, spec: Annotated[GiveBackSpec, Depends(Sent(GiveBackSpec))]
+) -> FleetView:
     """Give back a rented machine or all of them, now or once nothing runs there."""
-    spec = await read_model(request, GiveBackSpec, here.limits)
     return await here.backend.give_back(spec, user.user)
 
 
@@ -225,16 +221,9 @@ async def get_portfolio(here: Here, _: Viewer, last: Last = 20) -> PortfolioView
         200: examples.shown(examples.POLICY, "The new policy."),
         **failing(400, 401, 403, 409, 413, 415, 422, 503),
     },
-    openapi_extra=body(
-        PolicyChoice,
-        examples={
-            "srsf": {"policy": "srsf"},
-            "wfq": {"policy": "wfq:T=2.46,W=2.25"},
-            "front": {"policy": "front:3"},
-        },
-    ),
 )
-async def set_policy(request: Request, here: Here, user: Operator) -> PolicyView:
+async def set_policy(
+    here: Here, user: Operator, choice: Annotated[PolicyChoice, Depends(Sent(PolicyChoice))]
+) -> PolicyView:
     """Change the policy while jobs run; estimates are made anew."""
-    choice = await read_model(request, PolicyChoice, here.limits)
     return await here.backend.set_policy(choice.policy, user.user)

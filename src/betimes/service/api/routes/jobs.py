@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query
 
 from betimes.service.access.auth import attempt_of
 from betimes.service.api import examples
-from betimes.service.api.bodies import read_jobs, read_model
+from betimes.service.api.bodies import Sent, SentJobs
 from betimes.service.api.context import Here, RunToken, Submitter, Viewer
-from betimes.service.api.document import PREFIX, JobId, body, failing
+from betimes.service.api.document import PREFIX, JobId, failing
 from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import MOST_KEY_CHARACTERS
 from betimes.service.api.models import (
     AccuracyQuery,
     HelpsQuery,
-    JobBatch,
     JobEdits,
     JobList,
     JobNumbers,
@@ -47,7 +46,6 @@ from betimes.service.views.models import (
 
 router = APIRouter(prefix=PREFIX, tags=["jobs"])
 
-_NUMBERS = {"several": {"jobs": [41, 42]}}
 _Key = Annotated[
     str | None,
     Header(
@@ -73,17 +71,15 @@ Act = Callable[[Sequence[int], str, bool], Awaitable[list[JobView]]]
         ),
         **failing(400, 401, 403, 409, 413, 415, 422, 503),
     },
-    openapi_extra=body(
-        JobSpec,
-        JobBatch,
-        examples={"job": examples.SPEC_BODY, "batch": {"jobs": [examples.SPEC_BODY, examples.SPEC_BODY]}},
-    ),
 )
 async def submit(
-    request: Request, here: Here, user: Submitter, key: _Key = None
+    here: Here,
+    user: Submitter,
+    sent: Annotated[tuple[list[JobSpec], bool], Depends(SentJobs())],
+    key: _Key = None,
 ) -> Submitted | SubmittedBatch:
     """Take a job, or all of a batch or none. The answer is the promise; the jobs are safe once it is given."""
-    specs, batch = await read_jobs(request, here.limits)
+    specs, batch = sent
     here.check_specs(user, specs)
     taken = await here.backend.submit(specs, user.user, key)
     return SubmittedBatch(jobs=taken) if batch else taken[0]
@@ -97,11 +93,9 @@ async def submit(
         200: examples.shown(examples.QUOTE, "The promise; nothing is submitted."),
         **failing(400, 401, 403, 413, 415, 422, 503),
     },
-    openapi_extra=body(JobSpec, examples={"job": examples.SPEC_BODY}),
 )
-async def quote(request: Request, here: Here, user: Submitter) -> Quote:
+async def quote(here: Here, user: Submitter, spec: Annotated[JobSpec, Depends(Sent(JobSpec))]) -> Quote:
     """Play the present state forward with the job in it, without submitting it."""
-    spec = await read_model(request, JobSpec, here.limits)
     return await here.backend.quote(spec, user.user)
 
 
@@ -113,11 +107,11 @@ async def quote(request: Request, here: Here, user: Submitter) -> Quote:
         200: examples.shown(examples.WHAT_IF, "Who finishes when, before and after; nothing is changed."),
         **failing(400, 401, 403, 404, 409, 413, 415, 422, 503),
     },
-    openapi_extra=body(WhatIfSpec, examples={"nodes": {"add_nodes": {"big": 2}}, "cancel": {"cancel": [41]}}),
 )
-async def what_if(request: Request, here: Here, user: Submitter) -> WhatIfView:
+async def what_if(
+    here: Here, user: Submitter, asked: Annotated[WhatIfSpec, Depends(Sent(WhatIfSpec))]
+) -> WhatIfView:
     """Play the present state forward twice, as it is and with these changes."""
-    asked = await read_model(request, WhatIfSpec, here.limits)
     return await here.backend.what_if(asked, user.user)
 
 
@@ -236,9 +230,10 @@ def _steering(verb: str, summary: str, description: str) -> None:
         act: Act = getattr(here.backend, verb)
         return (await act(await here.permitted(user, "steer", [job_id]), user.user, False))[0]
 
-    async def several(request: Request, here: Here, user: Submitter) -> JobList:
+    async def several(
+        here: Here, user: Submitter, asked: Annotated[JobNumbers, Depends(Sent(JobNumbers))]
+    ) -> JobList:
         act: Act = getattr(here.backend, verb)
-        asked = await read_model(request, JobNumbers, here.limits)
         numbers = await here.permitted(user, "steer", list(dict.fromkeys(asked.jobs)), asked.where_possible)
         return JobList(jobs=await act(numbers, user.user, asked.where_possible))
 
@@ -261,7 +256,6 @@ def _steering(verb: str, summary: str, description: str) -> None:
             200: examples.shown(examples.JOB_LIST, "The jobs as they are now."),
             **failing(400, 401, 403, 404, 409, 413, 415, 422, 503),
         },
-        openapi_extra=body(JobNumbers, examples=_NUMBERS),
     )(several)
 
 
@@ -275,9 +269,6 @@ _steering("resume", "Resume", "Let a suspended job go on.")
 _steering("release", "Release", "Let a held job start when its turn comes.")
 
 
-_CHANGES = {"time_limit_s": 7200, "priority": 3}
-
-
 @router.post(
     "/jobs/{job_id:job}/edit",
     summary="Change a job",
@@ -286,11 +277,11 @@ _CHANGES = {"time_limit_s": 7200, "priority": 3}
         200: examples.shown(examples.JOB, "The job as it is now, with its new promise."),
         **failing(400, 401, 403, 404, 409, 413, 415, 422, 503),
     },
-    openapi_extra=body(JobChanges, examples={"limit": _CHANGES}),
 )
-async def edit_job(job_id: JobId, request: Request, here: Here, user: Submitter) -> JobView:
+async def edit_job(
+    job_id: JobId, here: Here, user: Submitter, changes: Annotated[JobChanges, Depends(Sent(JobChanges))]
+) -> JobView:
     """Change what a job asks for: all of it while it waits; name, labels, priority, estimate and limit as it runs."""
-    changes = await read_model(request, JobChanges, here.limits)
     return (await here.backend.edit(await here.permitted(user, "steer", [job_id]), changes, user.user))[0]
 
 
@@ -302,13 +293,23 @@ async def edit_job(job_id: JobId, request: Request, here: Here, user: Submitter)
         200: examples.shown(examples.JOB_LIST, "The jobs as they are now."),
         **failing(400, 401, 403, 404, 409, 413, 415, 422, 503),
     },
-    openapi_extra=body(JobEdits, examples={"several": {"jobs": [41, 42], "changes": _CHANGES}}),
 )
-async def edit_jobs(request: Request, here: Here, user: Submitter) -> JobList:
+async def edit_jobs(
+    here: Here, user: Submitter, asked: Annotated[JobEdits, Depends(Sent(JobEdits))]
+) -> JobList:
     """Make the same changes of several jobs: of all, or of none; or, where_possible, of those that allow it."""
-    asked = await read_model(request, JobEdits, here.limits)
     numbers = await here.permitted(user, "steer", list(dict.fromkeys(asked.jobs)), asked.where_possible)
     return JobList(jobs=await here.backend.edit(numbers, asked.changes, user.user, asked.where_possible))
+
+
+async def _attempt(job_id: JobId, here: Here, token: RunToken) -> int:
+    """Which run of the job the token is that of; raises Rejected where it is none's."""
+    named = attempt_of(token)
+    if named is None or not here.backend.check_run_token(job_id, named, token):
+        if here.tokens.caller(token) is None and named is None:
+            raise Unauthenticated("this is no run's token; a job finds its own in BETIMES_RUN_TOKEN")
+        raise Rejected(403, "not-allowed", f"the token is not that of a run of job {job_id}")
+    return named
 
 
 @router.post(
@@ -320,16 +321,14 @@ async def edit_jobs(request: Request, here: Here, user: Submitter) -> JobList:
         204: {"description": "Noted; later predictions rest on it."},
         **failing(400, 401, 403, 404, 409, 413, 422, 503),
     },
-    openapi_extra=body(ProgressReport, examples={"a third": {"done": 100, "total": 300}}),
 )
-async def report_progress(job_id: JobId, request: Request, here: Here, token: RunToken) -> None:
+async def report_progress(
+    job_id: JobId,
+    here: Here,
+    named: Annotated[int, Depends(_attempt)],
+    report: Annotated[ProgressReport, Depends(Sent(ProgressReport, any_type=True))],
+) -> None:
     """Called by the job itself, with the token that it finds in BETIMES_RUN_TOKEN. Any Content-Type will do."""
-    named = attempt_of(token)
-    if named is None or not here.backend.check_run_token(job_id, named, token):
-        if here.tokens.caller(token) is None and named is None:
-            raise Unauthenticated("this is no run's token; a job finds its own in BETIMES_RUN_TOKEN")
-        raise Rejected(403, "not-allowed", f"the token is not that of a run of job {job_id}")
-    report = await read_model(request, ProgressReport, here.limits, any_type=True)
     if report.attempt not in (None, named):
         message = f"attempt: the token is that of attempt {named}, not of {report.attempt}"
         raise Rejected(403, "not-allowed", message, "attempt")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
 
 from betimes.service.api import examples
-from betimes.service.api.bodies import read_model
+from betimes.service.api.bodies import Sent
 from betimes.service.api.context import Here, Operator, Viewer
-from betimes.service.api.document import PREFIX, body, failing
+from betimes.service.api.document import PREFIX, failing
 from betimes.service.tuning.view import TuningView
 from betimes.service.views.models import TuneSpec
 
@@ -23,14 +25,9 @@ router = APIRouter(prefix=f"{PREFIX}/tune", tags=["cluster"])
         202: examples.shown(examples.SEARCHING, "The search has begun."),
         **failing(400, 401, 403, 409, 413, 415, 422, 503),
     },
-    openapi_extra=body(
-        TuneSpec,
-        examples={"two": {"objectives": ["jct:avg", "pred_err:p99"], "budget_s": 60.0}, "usual": {}},
-    ),
 )
-async def tune(request: Request, here: Here, user: Operator) -> TuningView:
+async def tune(here: Here, user: Operator, spec: Annotated[TuneSpec, Depends(Sent(TuneSpec))]) -> TuningView:
     """In a process of its own, and in the place of a search that is going on."""
-    spec = await read_model(request, TuneSpec, here.limits)
     return await here.backend.tune(spec, user.user)
 
 

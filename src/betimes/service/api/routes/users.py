@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query
 
 from betimes.errors import Conflict, Unknown
 from betimes.service.api import examples
-from betimes.service.api.bodies import read_model
+from betimes.service.api.bodies import Sent
 from betimes.service.api.context import Here, Operator, Viewer
-from betimes.service.api.document import PREFIX, UserName, body, failing
+from betimes.service.api.document import PREFIX, UserName, failing
 from betimes.service.api.models import TokenList, TokenQuery, UserList
 from betimes.service.spec.users import TokenSpec, User, UserChanges
 from betimes.service.views.models import NewToken, TokenView
@@ -41,11 +41,9 @@ async def list_users(here: Here, caller: Viewer) -> UserList:
         201: examples.shown(examples.USER, "The new user."),
         **failing(400, 401, 403, 409, 413, 415, 422, 503),
     },
-    openapi_extra=body(User, examples={"ada": {"name": "ada", "weight": 2.0}}),
 )
-async def add_user(request: Request, here: Here, caller: Operator) -> User:
+async def add_user(here: Here, caller: Operator, user: Annotated[User, Depends(Sent(User))]) -> User:
     """Add one, who can do nothing yet without a token."""
-    user = await read_model(request, User, here.limits)
     return await here.backend.add_user(user, caller.user)
 
 
@@ -57,13 +55,11 @@ async def add_user(request: Request, here: Here, caller: Operator) -> User:
         200: examples.shown(examples.USER, "The user as it is now."),
         **failing(400, 401, 403, 404, 413, 415, 422, 503),
     },
-    openapi_extra=body(
-        UserChanges, examples={"limit": {"limits": {"max_units": 64}}, "away": {"disabled": True}}
-    ),
 )
-async def change_user(name: UserName, request: Request, here: Here, caller: Operator) -> User:
+async def change_user(
+    name: UserName, here: Here, caller: Operator, changes: Annotated[UserChanges, Depends(Sent(UserChanges))]
+) -> User:
     """Change role, weight or limits, or disable the user: then no token of this user is accepted."""
-    changes = await read_model(request, UserChanges, here.limits)
     return await here.backend.change_user(name, changes, caller.user)
 
 
@@ -88,13 +84,11 @@ async def list_tokens(here: Here, _: Operator, asked: Annotated[TokenQuery, Quer
         201: examples.shown(examples.NEW_TOKEN, "Its text, which is shown this once."),
         **failing(400, 401, 403, 404, 409, 413, 415, 422, 503),
     },
-    openapi_extra=body(
-        TokenSpec, examples={"laptop": {"user": "ada", "name": "laptop", "expires_s": 7_776_000}}
-    ),
 )
-async def make_token(request: Request, here: Here, caller: Operator) -> NewToken:
+async def make_token(
+    here: Here, caller: Operator, spec: Annotated[TokenSpec, Depends(Sent(TokenSpec))]
+) -> NewToken:
     """Make a token for a user: with it, whoever has it is that user."""
-    spec = await read_model(request, TokenSpec, here.limits)
     if any(kept.name == spec.name for kept in await _good(here, spec.user)):
         raise Conflict(f"{spec.user} has a token {spec.name!r}; revoke it first, or choose another name")
     await here.backend.note_token("token-made", spec, caller.user)
