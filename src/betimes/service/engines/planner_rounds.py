@@ -180,13 +180,15 @@ class PlannerRounds:
     def hold(self, driver: Driver) -> None:
         """Let the planner decide, carry that out, and set the timer of the next round.
 
-        A planner that fails in a play-out is not asked again there: earlier decisions hold.
+        A planner that fails in a play-out is not asked again there: earlier decisions hold. Nor is one that knows all
+        that will happen there.
         """
         state = driver.state
         now_s = float(state.pool[0].now)
+        is_news = int(state.pool[0].events) != self._events
         if self.pending is not None:
             self.is_overdue = True
-        elif self.planner.every_round or int(state.pool[0].events) != self._events:
+        elif self.planner.every_round or is_news:
             question = self._question(state)
             self._events = question.events
             if self.is_aside:
@@ -196,7 +198,9 @@ class PlannerRounds:
                 state = driver.state
         self.next_s = math.inf
         active = state.pool[0].active > 0 or state.cluster[0].rented > 0
-        if active and not (self._is_copy and self._has_failed):
+        is_due = state.cluster[0].timers > 0 or driver.row[0] < len(driver.trace.arrivals)
+        is_over = self._has_failed or not (is_news or is_due or state.cluster[0].rented > 0)
+        if active and not (self._is_copy and is_over):
             self.next_s = ask_from(state, self.planner.period_s, now_s, later=True)
 
     def take_question(self) -> tuple[Planner, Question] | None:
