@@ -14,11 +14,13 @@ import pytest
 
 from betimes.service.executors import supervisors as module
 from betimes.service.executors.devices import Assigned
+from betimes.service.executors.protocol import Place
+from betimes.service.executors.rented.agents import OwnNodesExecutor
 from betimes.service.executors.run_folder import Keeping, write_launch
-from betimes.service.executors.supervision import files
+from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.supervisors import Forker
 from betimes.service.scheduling.events import RunId
-from tests.service.executors.running import RUN, a_launch, alive, executing, play, shim_of, until
+from tests.service.executors.running import RUN, Heard, a_launch, alive, executing, play, shim_of, until
 
 
 def start(forker: Forker, at: Path, *command: str, number: int = 1) -> tuple[Path, bytes]:
@@ -61,6 +63,28 @@ def test_runs_go_on_when_it_has_ended_and_no_process_is_left_of_it(at: Path) -> 
             assert alive(shim_of(launch)["pid"])
             await executor.stop(RUN, 0.1)
             assert (await heard.ended()).why == "stopped"
+
+    play(scenario())
+
+
+def test_machines_that_are_processes_here_share_one(at: Path) -> None:
+    def forkers() -> set[int]:
+        children = processes.children(os.getpid())
+        return {pid for pid in children if b"shim.py" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+
+    async def scenario() -> None:
+        heard, before = Heard(), forkers()
+        executor = OwnNodesExecutor(heard, lambda _: 0, lambda _: 1.0)
+        runs = [RunId(number, 1) for number in (1, 2, 3)]
+        for run in runs:
+            executor.join(f"node-{run.job}")  # before anything runs there
+            await executor.start(a_launch(at, "true", run=run, places=(Place(f"node-{run.job}", 1),)))
+        for run in runs:
+            assert (await heard.ended(run)).exit_code == 0
+        await executor.leave("node-1")
+        assert len(forkers() - before) == 1
+        await executor.close()
+        assert not forkers() - before
 
     play(scenario())
 

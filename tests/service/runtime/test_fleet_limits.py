@@ -197,6 +197,37 @@ def test_a_budget_of_nothing_rents_nothing(tmp_path: Path) -> None:
     play(tmp_path, "odb", Settings(budgets=parse_budgets(["0usd/month"])), test)
 
 
+@pytest.mark.parametrize("policy", ["odb", "njw", "no-packing:period=60"])
+def test_a_quote_counts_on_no_machine_that_a_budget_forbids(tmp_path: Path, policy: str) -> None:
+    async def test(house: House) -> None:
+        await house.submit(300.0, cpu=1.0)
+        await house.at(60.0)
+        waits = await house.backend.quote(spec(50.0, cpu=1.0), "ann")
+        assert waits.start_at == pytest.approx(1300.0, abs=60.0), "on the owned machine, after the job there"
+        assert [one.what for one in waits.options if one.instance_type] == []
+        never = await house.backend.quote(spec(50.0, cpu=4.0), "ann")
+        assert (never.start_at, never.finish_at, never.options) == (None, None, [])
+        assert never.reason is not None
+        assert "nothing more is rented, since the budget of $0 a month is spent" in never.reason.text
+
+    play(tmp_path, policy, Settings(budgets=parse_budgets(["0usd/month"])), test)
+
+
+@pytest.mark.parametrize("policy", ["njw"])
+def test_a_quote_rents_for_nobody_whose_budget_is_spent(tmp_path: Path, policy: str) -> None:
+    async def test(house: House) -> None:
+        await house.submit(300.0, cpu=1.0)
+        await house.at(60.0)
+        bobs = await house.backend.quote(spec(50.0, cpu=4.0), "bob")
+        assert bobs.start_at == 1120.0, "nobody limits bob"
+        anns = await house.backend.quote(spec(50.0, cpu=4.0), "ann")
+        assert anns.start_at is None
+        assert anns.reason is not None
+        assert "ann has spent $0.00 of $0.00" in anns.reason.text
+
+    play(tmp_path, policy, Settings(budgets=parse_budgets(["ann=0"])), test)
+
+
 def test_what_is_rented_is_shown_and_given_back_by_hand(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         await house.rent(2)

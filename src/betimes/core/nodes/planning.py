@@ -236,4 +236,4 @@ def _rentable(state: NodesState) -> tuple[int, ...]:
     """The number of machines that can still be rented, for each offer."""
     offers, cluster = _plain(state.offers), state.cluster[0]
     left = np.minimum(offers["capacity"] - offers["rented"], cluster.quota - cluster.rented)
-    return tuple(int(each) for each in left.tolist())
+    return tuple(max(0, int(each)) for each in left.tolist())

@@ -372,8 +372,13 @@ class LiveNodes:
         more: JobRequest | None = None,
         openings: Sequence[Opening] = (),
         expected: Expected = NOTHING_EXPECTED,
+        *,
+        may_rent: bool = True,
     ) -> Play:
-        """A copy of the beliefs, to be played forward; with one more job, submitted now, if one is given."""
+        """A copy of the beliefs, to be played forward; with one more job, submitted now, if one is given.
+
+        may_rent: machines; else those that are rented by now are all that there are.
+        """
         jobs, slots = dict(self.job_of), len(self.state.free)
         trace = new_trace(slots if more is None else slots + 1, 1)
         seqs = [*as_array(self.state.jobs)["seq"].tolist(), int(self.state.pool[0].submitted)]
@@ -396,6 +401,10 @@ class LiveNodes:
         as_array(driver.state.progress)["started_s"][waits] = np.nan  # preempted jobs are to start again
         if self.provisions:  # machines may be rented for ever for a job that does not fit
             driver.state.pool[0].budget = MOST_INSTANTS
+        if not may_rent:
+            driver.state.cluster[0].quota = 0
+            for slot in waits_until_s(driver.state) if self.rents else ():
+                entries.wait_until(driver.state, slot, math.inf)
         if self.selects_every_s is not None:  # another may be put in force meanwhile
             driver.state = driver.state.replaced(params=self.state.params.copy())
 

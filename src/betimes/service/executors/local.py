@@ -94,7 +94,8 @@ class LocalExecutor:
     memory limit get groups, by default this process's own if that is possible; None: their use is polled.
     `look_s`: between two polls of processes where there are no pidfds. `force_after_s`: how long after its grace
     period a run that its supervisor has not ended is ended by the service, and then the supervisor. `ends_with`: a
-    process with which every run is killed, as lost with its node; null: runs outlive all other processes.
+    process with which every run is killed, as lost with its node; null: runs outlive all other processes. `forker`:
+    starts supervisors for others, too, and is closed by its owner; null: one of its own, started with its first run.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class LocalExecutor:
         look_s: float = 0.25,
         force_after_s: float = FORCE_AFTER_S,
         ends_with: int | None = None,
+        forker: Forker | None = None,
     ) -> None:
         self._listener = listener
         self._devices = Devices(available_cores() if cpus is None else cpus, gpus)
@@ -125,7 +127,7 @@ class LocalExecutor:
         self._tasks: set[asyncio.Task[None]] = set()
         # Separate threads, so that long computations elsewhere in the service do not keep runs waiting.
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="betimes-local")
-        self._forker = Forker()
+        self._forker, self._shares_forker = forker or Forker(), forker is not None
         self._closed = False
 
     # --- the protocol ---
@@ -235,7 +237,8 @@ class LocalExecutor:
             run.close_bell()
         self._runs.clear()
         self._pool.shutdown()
-        self._forker.close()
+        if not self._shares_forker:
+            self._forker.close()
 
     # --- a run's way ---
 

@@ -247,8 +247,8 @@ class Admission:
         ledger = self._state.ledger
         if user in ledger.users:
             check_limits(ledger.users[user], spec)
-        if spec.rent == "now" and self._engine.offers_for_jobs:
-            self._check_budget(spec, user)
+        if spec.rent == "now" and (why := self.over_budget(spec, user)) is not None:
+            raise Refused(f"{why['text']}; leave it out, or ask for a larger budget", "rent")
         engine = self._engine
         if spec.require:
             self.check_labels([spec])
@@ -381,15 +381,13 @@ class Admission:
                     "resources",
                 )
 
-    def _check_budget(self, spec: JobSpec, user: str) -> None:
-        """Raise Refused for a job that asks for a rented machine that its user's budget does not allow."""
+    def over_budget(self, spec: JobSpec, user: str) -> dict[str, Any] | None:
+        """Why no machine is rented for a job alone, its user's budget being spent; null: one may be, or none would."""
         run_s = self._state.ledger.runtime_estimates.believed(user, spec).seconds
         holding = [offer for offer in self._engine.offers_for_jobs or () if can_be_rented(spec, [offer])]
         usd = min((rented_usd(spec, offer, run_s) for offer in holding), default=0.0)
-        short = self._budgets.short_of(user, usd)
-        if short is not None:
-            text = reasons.over_budget(short, usd)["text"]
-            raise Refused(f"{text}; leave it out, or ask for a larger budget", "rent")
+        short = self._budgets.short_of(user, usd) if self._engine.offers_for_jobs else None
+        return None if short is None else reasons.over_budget(short, usd)
 
     def _follows(self, spec: JobSpec) -> int | None:
         """The first of the job's dependencies that is not over."""

@@ -165,6 +165,11 @@ class LimitsOfFleet:
         most, held = settings.fleet.most_machines, len(self._rented) if held is None else held
         if most is not None and held + count > most:
             return f"the largest fleet is {most} machine{'' if most == 1 else 's'} (--most-machines); {held} rented"
+        return self.why_spent(offer, count, held)
+
+    def why_spent(self, offer: Offer | None = None, count: int = 1, held: int = 0) -> str | None:
+        """Why the fleet's budgets do not allow for so many machines more; null: they do. As `why_no_more`."""
+        settings = self._engine.settings
         if not settings.budgets.usd_by_period:
             return None
         least_usd = {each.type: _least_usd(each) for each in settings.offers}

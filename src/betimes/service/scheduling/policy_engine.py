@@ -482,10 +482,17 @@ class PolicyEngine:
             left_s = max(LEAST_END_S, abs(left_s + job.spec.grace_s))
         return left_s * (self.rate(job) if run else self.rate(job, job.spec.max_units))
 
-    def foresee(self, now_s: float, more: JobRequest | None = None, grid: Floats | None = None) -> Play:
+    def foresee(
+        self,
+        now_s: float,
+        more: JobRequest | None = None,
+        grid: Floats | None = None,
+        *,
+        may_rent: bool = True,
+    ) -> Play:
         """A copy to be played forward, with one more job if one is given. Raises Unavailable while it stands by.
 
-        grid: the quantiles of its run time, s; null: it takes as long as is believed.
+        grid: the quantiles of its run time, s; null: it takes as long as is believed. may_rent: more machines.
         """
         if self.stands_by:
             raise Unavailable(
@@ -495,6 +502,8 @@ class PolicyEngine:
         expected = self._expected()
         if more is not None and grid is not None:
             expected[more.job] = grid
+        if isinstance(self.engine, LiveNodes) and not may_rent:
+            return self.engine.foresee(now_s, more, self._openings(now_s), expected, may_rent=False)
         return self.engine.foresee(now_s, more, self._openings(now_s), expected)
 
     def _expected(self, numbers: Iterable[int] | None = None) -> dict[int, Floats]:

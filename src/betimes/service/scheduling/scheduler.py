@@ -416,19 +416,24 @@ class Scheduler:
     def foresee(self, now_at: float, spec: JobSpec | None = None, user: str = "") -> tuple[Play, str]:
         """The state to be played forward in any thread, with one more job, number 0; and the basis of its run time.
 
+        Where a budget is spent nothing more is rented in it.
+
         Raises Refused or Unknown for the job, Unavailable while the policy is being compiled.
         """
         now_s = max(now_at, self.now_at) - self.ledger.epoch_at
+        may_rent = self.limits.why_spent() is None
         if spec is None:
-            return self._engine.foresee(now_s), ""
+            return self._engine.foresee(now_s, may_rent=may_rent), ""
         self.admission.check_queue([spec], user)
         self.admission.check(spec, user)
         believed = self.ledger.runtime_estimates.believed(user, spec)
         run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
+        if spec.rent == "auto" and self.admission.over_budget(spec, user) is not None:
+            spec = spec.model_copy(update={"rent": "never"})
         wanted = wanted_for(0, set_spec(spec) if spec.as_one else spec, run_s, user)
         job = Job(0, spec, user, now_at, run_s, believed.basis)
         grid = None if spec.as_one else self.ledger.promise_errors.expected(job, now_at)
-        return self._engine.foresee(now_s, wanted, grid), believed.basis
+        return self._engine.foresee(now_s, wanted, grid, may_rent=may_rent), believed.basis
 
     def foreseen_already(self, numbers: Sequence[int]) -> Foreseen | None:
         """The result of `foresee` for these jobs, as far as they queue, without a play-out; None: it needs one.

@@ -454,6 +454,14 @@ def _executor_of_rented(controller: Controller, rentals: Rentals) -> None:
         return controller.scheduler.ledger.nodes[name].machine.cpu
 
     executor = OwnNodesExecutor(controller.inbox.hear, process_of, cpu_of)
+
+    def follow(events: list[Event]) -> None:
+        """Start a machine's agent while the machine boots."""
+        for event in events:
+            if event.kind == "node-added" and event.node and event.data["machine"]["kind"] in HERE:
+                executor.join(event.node)
+
+    controller.listeners.append(follow)
     for kind in HERE:
         controller.effects.admit(kind, executor)
     _look_after(controller, rentals, executor)

@@ -129,13 +129,14 @@ class PlannerRounds:
     def hold(self, driver: Driver) -> Plan | None:
         """Let the planner decide, carry that out, and set the timer of the next round; returns the plan, if any.
 
-        A planner that fails on a copy is not asked again there: earlier decisions hold.
+        A planner that fails on a copy is not asked again there: earlier decisions hold. Nor is one that knows all that
+        will happen there.
         """
-        plan = None
+        plan, is_news = None, int(driver.state.pool[0].events) != self.events
         if self.is_due(driver.state):
             plan = answer(self.planner, self.question(driver))
             self.carry_out(driver, plan)
-        self.set_next(driver)
+        self.set_next(driver, is_news=is_news)
         return plan
 
     def is_due(self, state: NodesState) -> bool:
@@ -190,11 +191,17 @@ class PlannerRounds:
         """The error of a plan whose planner has failed."""
         return PolicyViolation(f"policy {self.policy} at {plan.question.snapshot.now_s:g} s: {plan.problem}")
 
-    def set_next(self, driver: Driver) -> None:
-        """Set the timer of the next round: while there are jobs or rented machines, else for the next job to come."""
+    def set_next(self, driver: Driver, *, is_news: bool = True) -> None:
+        """Set the timer of the next round: while there are jobs or rented machines, else for the next job to come.
+
+        is_news: something had happened before this round.
+        """
         state, trace, row = driver.state, driver.trace, int(driver.row[0])
         self.next_s = math.inf
-        if driver.is_copy and self._has_failed:
+        may_change = (
+            is_news or state.cluster[0].timers > 0 or row < len(trace.arrivals) or state.cluster[0].rented > 0
+        )
+        if driver.is_copy and (self._has_failed or not may_change):
             return
         if state.pool[0].active > 0 or state.cluster[0].rented > 0:
             self.next_s = ask_from(state, self.planner.period_s, float(state.pool[0].now), later=True)

@@ -28,6 +28,7 @@ from betimes.errors import Unavailable
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.log_files import LogCursor
 from betimes.service.executors.supervision import processes
+from betimes.service.executors.supervisors import Forker
 from betimes.service.machines.gpus import find_gpus
 from betimes.service.machines.local import available_cores
 from betimes.service.scheduling.events import Ended, Report
@@ -56,10 +57,11 @@ class NodeAgent:
     """Starts, stops and watches the runs of one node; all methods are called in one event loop.
 
     ends_with: the process with which the node's runs end, by default the parent: Ray's own process of the node;
-    0: they end with no process, as on the service's own machine.
+    0: they end with no process, as on the service's own machine. forker: as that of `LocalExecutor`.
     """
 
-    def __init__(self, ends_with: int | None = None) -> None:
+    def __init__(self, ends_with: int | None = None, forker: Forker | None = None) -> None:
+        self._forker = forker
         self._node = os.getppid() if ends_with is None else ends_with
         self._node_began = processes.start_ticks(self._node)
         self._session = ""
@@ -86,7 +88,11 @@ class NodeAgent:
         gpus = await asyncio.to_thread(find_gpus, _environ_of(self._node))
         ids = tuple(gpu.id for gpu in gpus.gpus)
         self._executor = LocalExecutor(
-            self._hear, cpus=cores if cpu >= len(cores) else (), gpus=ids, ends_with=self._node or None
+            self._hear,
+            cpus=cores if cpu >= len(cores) else (),
+            gpus=ids,
+            ends_with=self._node or None,
+            forker=self._forker,
         )
 
     async def close(self) -> None:

@@ -10,17 +10,20 @@ from betimes.errors import Unavailable
 from betimes.service.executors.protocol import Listener
 from betimes.service.executors.ray.agent import NodeAgent
 from betimes.service.executors.ray.executor import RayExecutor
+from betimes.service.executors.supervisors import Forker
 
 
 class OwnAgents:
     """The agents of the nodes on this machine.
 
-    process_of: the process with which a node's runs end; 0: they end with no process; null: it has ended.
+    process_of: the process with which a node's runs end; 0: they end with no process; null: it has ended. One forker
+    starts the runs of all: another for each new machine would take longer than its first run's start.
     """
 
     def __init__(self, process_of: Callable[[str], int | None]) -> None:
         self._process_of = process_of
         self._agents: dict[str, NodeAgent] = {}
+        self._forker = Forker()
 
     async def call(self, node: str, method: str, *args: Any) -> Any:
         """Call a method of a node's agent. Raises Unavailable where the node has ended, and agents' errors."""
@@ -29,7 +32,7 @@ class OwnAgents:
             process = self._process_of(node)
             if process is None:
                 raise Unavailable(f"machine {node} has ended")
-            agent = self._agents[node] = NodeAgent(process)
+            agent = self._agents[node] = NodeAgent(process, self._forker)
         return await getattr(agent, method)(*args)
 
     async def release(self, node: str) -> None:
@@ -45,6 +48,7 @@ class OwnAgents:
     async def close(self) -> None:
         """Watch no runs any longer; they go on."""
         await asyncio.gather(*map(self.release, list(self._agents)))
+        self._forker.close()
 
 
 class OwnNodesExecutor(RayExecutor):
