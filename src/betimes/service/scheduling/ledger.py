@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from betimes.errors import StoreError
 from betimes.foresight.promise_model import Queue
 from betimes.service.engines.plans import alone_usd_per_h
-from betimes.service.machines.budgets import DAY, MONTH, period_name, period_since
+from betimes.service.machines.budgets import DAY, DAY_S, MONTH, period_name, period_since
+from betimes.service.machines.machine import RENTED
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
 from betimes.service.scheduling.broken_promises import judged
 from betimes.service.scheduling.events import Event
@@ -72,6 +73,9 @@ class Ledger:
         self.gone_usd: dict[
             str, float
         ] = {}  # machines gone, by the present day and month, as `day 1767225600`
+        self.gone_nodes: dict[
+            str, dict[str, Any]
+        ] = {}  # machines gone within a day, and what was counted for them: the cloud's bill may follow
         self.spent_usd: dict[
             str, dict[str, float]
         ] = {}  # on rented machines, by user, and by month and present day
@@ -135,6 +139,7 @@ class Ledger:
                 "rented": self.rented,
                 "spent_usd": self.spent_usd,
                 **({"gone_usd": self.gone_usd} if self.gone_usd else {}),
+                **({"gone_nodes": self.gone_nodes} if self.gone_nodes else {}),
                 "over": sorted(self.over.items()),
                 "run_times": self.runtime_estimates.to_json(),
                 "restarts": asdict(self.restart_cost),
@@ -180,6 +185,7 @@ class Ledger:
             ledger.promise_errors = PromiseErrors.from_json(found["promises"])
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
         ledger.spent_usd, ledger.gone_usd = found.get("spent_usd", {}), found.get("gone_usd", {})
+        ledger.gone_nodes = found.get("gone_nodes", {})
         ledger.member, ledger.record = found.get("member"), PolicyRecord(**found.get("record", {}))
         ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
@@ -606,22 +612,33 @@ def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
     del ledger.nodes[str(event.node)]
     ledger.record.machine_s += event.data.get("charged_s", 0.0)
     if event.data.get("cost_usd"):
-        _count_cost(ledger, event)
-    if event.data.get("cost_usd") and event.data.get("for_user") is not None:
-        since_at, ended_at = event.data["rented_at"], event.data.get("ended_at", event.at_s)
-        usd = event.data["cost_usd"]
-        _count_spent(ledger, event.data["for_user"], since_at, ended_at, usd, event.at_s)
+        _count_cost(ledger, event, event.data["cost_usd"])
+    if event.data["machine"]["kind"] in RENTED:
+        _note_gone(ledger, event)
 
 
-def _count_cost(ledger: Ledger, event: Event) -> None:
-    """Add the cost of a machine that is gone to the present day and month, by its time in them."""
+def _node_billed(ledger: Ledger, event: Event, _: Job | None) -> None:
+    _count_cost(ledger, event, event.data["more_usd"])
+    _note_gone(ledger, event)
+
+
+def _note_gone(ledger: Ledger, event: Event) -> None:
+    ledger.gone_nodes[str(event.node)] = {**event.data, "counted_at": event.at_s}
+    for name, gone in list(ledger.gone_nodes.items()):
+        if gone["counted_at"] < event.at_s - DAY_S:
+            del ledger.gone_nodes[name]
+
+
+def _count_cost(ledger: Ledger, event: Event, usd: float) -> None:
+    """Add to the present day and month, and to what a user has spent, by the time of a machine that is gone in them."""
+    since_at, ended_at = event.data["rented_at"], event.data.get("ended_at", event.at_s)
     counted = dict[str, float]()
     for period in (DAY, MONTH):
         key = f"{period} {period_since(period, event.at_s):.0f}"
-        ended_at = event.data.get("ended_at", event.at_s)
-        usd = event.data["cost_usd"] * _share_of(period, event.data["rented_at"], ended_at, event.at_s)
-        counted[key] = ledger.gone_usd.get(key, 0.0) + usd
+        counted[key] = ledger.gone_usd.get(key, 0.0) + usd * _share_of(period, since_at, ended_at, event.at_s)
     ledger.gone_usd = counted
+    if event.data.get("for_user") is not None:
+        _count_spent(ledger, event.data["for_user"], since_at, ended_at, usd, event.at_s)
 
 
 def _count_spent(
@@ -766,6 +783,7 @@ _CHANGES: dict[str, Change] = {
     "node-noticed": _node_goes,
     "limit-reached": _node_goes,
     "node-gone": _node_gone,
+    "node-billed": _node_billed,
     "maintenance-set": _maintenance_set,
     "maintenance-removed": _maintenance_over,
     "maintenance-over": _maintenance_over,
