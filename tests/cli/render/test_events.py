@@ -62,6 +62,7 @@ MOVE = {"decided_at": 1.0, "before_usd_per_h": 0.18, "after_usd_per_h": 0.1, "ex
         ("reserved", {"places": [["a", 1]], "start_s": 123456.789}, "a start on a"),
         ("opened", {"epoch_at": NOW}, "for the first time"),
         ("node-gone", {"why": "reclaimed"}, "reclaimed by the cloud"),
+        ("node-billed", {"cost_usd": 0.06, "more_usd": -0.02}, "$0.06, $0.02 less than was counted"),
         (
             "selected",
             {"member": "oda/fifo/best", "scores": {"a": 1.0, "b": None}, "waiting": 3, "shadow": False},

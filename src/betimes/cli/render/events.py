@@ -233,6 +233,15 @@ def _node_gone(data: Data, _: float) -> str:
     }[data["why"]]
 
 
+def _node_billed(data: Data, _: float) -> str:
+    from betimes.units import usd
+
+    more_usd = data["more_usd"]
+    return (
+        f"{usd(data['cost_usd'])}, {usd(abs(more_usd))} {'more' if more_usd > 0 else 'less'} than was counted"
+    )
+
+
 def _not_rented(data: Data, _: float) -> str:
     return data["text"]
 
@@ -321,6 +330,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "node-status": _node_is,
     "node-noticed": _node_noticed,
     "node-gone": _node_gone,
+    "node-billed": _node_billed,
     "maintenance-set": _maintenance,
     "maintenance-removed": lambda data, _: f"maintenance {data['number']}",
     "maintenance-over": lambda data, _: f"maintenance {data['number']}",

@@ -77,9 +77,19 @@ class PriceChanged:
     usd_per_h: float
 
 
+@dataclass(frozen=True)
+class Billed:
+    """A machine that is gone, whose bill is from `since_s` until `at_s`; also one that was never given out."""
+
+    at_s: float
+    node: str
+    type: str
+    since_s: float
+
+
 POLL_S = 0.5
 
-CloudEvent = Booted | Failed | ReclaimNotice | Reclaimed | PriceChanged
+CloudEvent = Booted | Failed | ReclaimNotice | Reclaimed | PriceChanged | Billed
 
 
 class Provider(Protocol):

@@ -12,6 +12,7 @@ from betimes.errors import CloudError, Conflict, Refused, Unknown
 from betimes.service.engines.messages import RentMachine
 from betimes.service.machines.machine import Kind, Machine
 from betimes.service.machines.provider import (
+    Billed,
     Booted,
     CloudEvent,
     Failed,
@@ -243,5 +244,7 @@ def _tell(scheduler: Scheduler, event: CloudEvent) -> None:
             scheduler.nodes.reclaimed(name, at)
         case PriceChanged(type=type, usd_per_h=usd_per_h):
             scheduler.nodes.reprice(type, usd_per_h)
+        case Billed(node=name, type=type, since_s=since_at):
+            scheduler.nodes.billed(name, type, since_at, at)
         case _:
             log.info("the cloud speaks of a node that is gone: %s", event)

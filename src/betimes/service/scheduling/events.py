@@ -40,6 +40,7 @@ KINDS = {
     "node-watched": "a node has sent its first heartbeat, and is lost if later ones do not arrive",
     "node-noticed": "the cloud will take a rented node away: what runs there is stopped in time",
     "node-gone": "a rented node was given back, reclaimed by the cloud, or never booted; or a node left its cluster",
+    "node-billed": "the cloud's times for a rented machine that is gone: it has cost more or less than was counted",
     "maintenance-set": "no job starts on these nodes that would not be over when the maintenance begins, until its end",
     "maintenance-removed": "a maintenance is called off, or ended early",
     "maintenance-over": "a maintenance has ended: its nodes take jobs again",

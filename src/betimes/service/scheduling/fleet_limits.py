@@ -233,16 +233,18 @@ def charged_usd(
     *,
     releases: bool = False,
     usd_per_h: float | None = None,
+    since_at: float | None = None,
 ) -> float:
     """The charge for a rented machine until an instant; releases: it is given back then, which takes a while.
 
-    usd_per_h: at this price; null: at its price of each moment.
+    usd_per_h: at this price; null: at its price of each moment. since_at: null: from its request or boot on.
     """
     offer = next((each for each in offers if each.type == node.machine.type), None)
     if offer is None or node.rented_at is None:
         return 0.0
     booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
-    since_at = offer.billing.since_s(node.rented_at, booted_at)
+    if since_at is None:
+        since_at = offer.billing.since_s(node.rented_at, booted_at)
     if usd_per_h is None and node.machine.usd_per_h is None:
         usd_per_h = offer.charged_usd_per_h
     prices = node.prices if usd_per_h is None else Prices(usd_per_h)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from betimes.foresight.promise_model import Queue
-from betimes.service.machines.budgets import DAY, MONTH, period_name, period_since
+from betimes.service.machines.budgets import DAY, DAY_S, MONTH, period_name, period_since
+from betimes.service.machines.machine import RENTED
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, MoveRecord, Rental, Run, TrialSet, paid_until
 from betimes.service.scheduling.job_states import Status, Transition, next_status
@@ -432,22 +433,33 @@ def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
     del ledger.nodes[str(event.node)]
     ledger.record.machine_s += event.data.get("charged_s", 0.0)
     if event.data.get("cost_usd"):
-        _count_cost(ledger, event)
-    if event.data.get("cost_usd") and event.data.get("for_user") is not None:
-        since_at, ended_at = event.data["rented_at"], event.data.get("ended_at", event.at_s)
-        usd = event.data["cost_usd"]
-        _count_spent(ledger, event.data["for_user"], since_at, ended_at, usd, event.at_s)
+        _count_cost(ledger, event, event.data["cost_usd"])
+    if event.data["machine"]["kind"] in RENTED:
+        _note_gone(ledger, event)
 
 
-def _count_cost(ledger: Ledger, event: Event) -> None:
-    """Add the cost of a machine that is gone to the present day and month, by its time in them."""
+def _node_billed(ledger: Ledger, event: Event, _: Job | None) -> None:
+    _count_cost(ledger, event, event.data["more_usd"])
+    _note_gone(ledger, event)
+
+
+def _note_gone(ledger: Ledger, event: Event) -> None:
+    ledger.gone_nodes[str(event.node)] = {**event.data, "counted_at": event.at_s}
+    for name, gone in list(ledger.gone_nodes.items()):
+        if gone["counted_at"] < event.at_s - DAY_S:
+            del ledger.gone_nodes[name]
+
+
+def _count_cost(ledger: Ledger, event: Event, usd: float) -> None:
+    """Add to the present day and month, and to what a user has spent, by the time of a machine that is gone in them."""
+    since_at, ended_at = event.data["rented_at"], event.data.get("ended_at", event.at_s)
     counted = dict[str, float]()
     for period in (DAY, MONTH):
         key = f"{period} {period_since(period, event.at_s):.0f}"
-        ended_at = event.data.get("ended_at", event.at_s)
-        usd = event.data["cost_usd"] * _share_of(period, event.data["rented_at"], ended_at, event.at_s)
-        counted[key] = ledger.gone_usd.get(key, 0.0) + usd
+        counted[key] = ledger.gone_usd.get(key, 0.0) + usd * _share_of(period, since_at, ended_at, event.at_s)
     ledger.gone_usd = counted
+    if event.data.get("for_user") is not None:
+        _count_spent(ledger, event.data["for_user"], since_at, ended_at, usd, event.at_s)
 
 
 def _count_spent(
@@ -570,6 +582,7 @@ CHANGES: dict[str, Change] = {
     "node-noticed": _node_goes,
     "limit-reached": _node_goes,
     "node-gone": _node_gone,
+    "node-billed": _node_billed,
     "maintenance-set": _maintenance_set,
     "maintenance-removed": _maintenance_over,
     "maintenance-over": _maintenance_over,

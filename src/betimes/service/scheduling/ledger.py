@@ -38,6 +38,9 @@ class Ledger:
         self.gone_usd: dict[
             str, float
         ] = {}  # machines gone, by the present day and month, as `day 1767225600`
+        self.gone_nodes: dict[
+            str, dict[str, Any]
+        ] = {}  # machines gone within a day, and what was counted for them: the cloud's bill may follow
         self.spent_usd: dict[
             str, dict[str, float]
         ] = {}  # on rented machines, by user, and by month and present day
@@ -101,6 +104,7 @@ class Ledger:
                 "rented": self.rented,
                 "spent_usd": self.spent_usd,
                 **({"gone_usd": self.gone_usd} if self.gone_usd else {}),
+                **({"gone_nodes": self.gone_nodes} if self.gone_nodes else {}),
                 "over": sorted(self.over.items()),
                 "run_times": self.runtime_estimates.to_json(),
                 "restarts": asdict(self.restart_cost),
@@ -141,6 +145,7 @@ class Ledger:
             ledger.promise_errors = PromiseErrors.from_json(found["promises"])
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
         ledger.spent_usd, ledger.gone_usd = found.get("spent_usd", {}), found.get("gone_usd", {})
+        ledger.gone_nodes = found.get("gone_nodes", {})
         ledger.member, ledger.record = found.get("member"), PolicyRecord(**found.get("record", {}))
         ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):

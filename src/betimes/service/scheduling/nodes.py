@@ -194,6 +194,18 @@ class Nodes:
         """A rented node has failed to boot, and is gone."""
         self._remove(name, "cloud", "boot-failed", at)
 
+    def billed(self, name: str, type: str, since_at: float, until_at: float) -> None:  # noqa: A002
+        """A rented machine that is gone is paid for between these instants, whatever was counted for it so far."""
+        gone = self._state.ledger.gone_nodes.get(name)
+        # Without an entry the service was killed, or had no answer, before the machine was one of its nodes.
+        unknown = Node(Machine(name, "cloud", type, 0.0, 0.0, 0.0), GONE, since_at)
+        node = unknown if gone is None else Node.from_json(gone)
+        cost_usd = charged_usd(node, self._engine.settings.offers, until_at, since_at=since_at)
+        more_usd = cost_usd - (0.0 if gone is None else gone["cost_usd"])
+        if more_usd:
+            cost = {"ended_at": until_at, "cost_usd": cost_usd, "more_usd": more_usd}
+            self._state.log("node-billed", "cloud", node=name, **node.to_json(), **cost)
+
     def give_up(self, name: str) -> None:
         """Give back a rented node on which nothing runs."""
         self._remove(name, "policy", "given-back")

@@ -5,31 +5,24 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from betimes.client import Client
 from betimes.errors import NotReachable
 from betimes.service.views.models import JobView
+from tests.service.executors.ray import patient
+from tests.service.executors.ray.patient import PATIENCE_S, agent_ports, patience
 
-PATIENCE_S = 120.0  # for what happens in a moment, on a machine that is not idle
-TRIES = 4  # for a node that Ray's own program starts, which gives up after half a minute
-AGENT_PORTS = (
-    "metrics_agent_port",
-    "metrics_export_port",
-    "dashboard_agent_listen_port",
-    "runtime_env_agent_port",
-)
+RAY = f"{sys.executable} {patient.__file__}"  # the program
+TRIES = 4  # for a node: one of the ports that it has found may be taken meanwhile
 CONFIG = {
     # A node that has died is missed within seconds; one that gets little of a busy machine has time to answer.
     "health_check_period_ms": 500,
@@ -42,43 +35,37 @@ CONFIG = {
 
 
 class RayOnThisMachine:
-    """A cluster of simulated nodes: a head with one core, and others with as many as they are given."""
+    """A cluster of simulated nodes: a head, by default with one core, and others with as many as they are given."""
 
-    def __init__(self) -> None:
-        self._apart = list[subprocess.Popen[bytes]]()
+    def __init__(self, head_cores: int = 1) -> None:
+        self._apart, self._head_cores = list[subprocess.Popen[bytes]](), head_cores
         self.begin()
 
     def begin(self, port: int | None = None) -> None:
         """Start the head, where it was if the port is given."""
         head: dict[str, Any] = {
-            "num_cpus": 1,
+            "num_cpus": self._head_cores,
             "include_dashboard": False,
             "include_log_monitor": False,
             "no_monitor": True,
             "_system_config": CONFIG,
-            **_agent_ports(),
+            **agent_ports(),
         }
         if port is not None:
             head["gcs_server_port"] = port
         cluster = import_module("ray.cluster_utils").Cluster
-        with _patience():
+        with patience():
             self.cluster = cluster(initialize_head=True, head_node_args=head)
         self.address: str = self.cluster.address
 
     def add(self, cores: int, labels: dict[str, str] | None = None) -> Any:
         """Another node."""
-        with _patience():
-            return self.cluster.add_node(num_cpus=cores, labels=labels, **_agent_ports())
+        with patience():
+            return self.cluster.add_node(num_cpus=cores, labels=labels, **agent_ports())
 
     def add_apart(self, cores: int, folder: Path) -> None:
         """Another node, for which `folder` is an empty disk."""
-        ports = {
-            name.replace("metrics_agent", "dashboard_agent_grpc"): port
-            for name, port in _agent_ports().items()
-        }
-        options = " ".join(f"--{name.replace('_', '-')} {port}" for name, port in ports.items())
-        ray = f"{sys.executable} -m ray.scripts.scripts"
-        start = f"{ray} start --address {self.address} --num-cpus {cores} --block {options}"
+        start = f"{RAY} start --address {self.address} --num-cpus {cores} --block"
         command = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs betimes-test {folder} && exec {start}"]
         said = folder.parent / f"node-{cores}.log"
         for _ in range(TRIES):
@@ -107,35 +94,6 @@ def has_started(node: subprocess.Popen[bytes], said: Path) -> bool:
     """Wait until a node is up, or has given up."""
     until(lambda: "Ray runtime started" in said.read_text() or node.poll() is not None)
     return node.poll() is None
-
-
-def _agent_ports() -> dict[str, int]:
-    """Ports for the agents of a node, which otherwise ends where they have not chosen some within fifteen seconds."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in AGENT_PORTS]
-        for one in sockets:
-            one.bind(("", 0))
-        return {name: one.getsockname()[1] for name, one in zip(AGENT_PORTS, sockets, strict=True)}
-
-
-@contextlib.contextmanager
-def _patience() -> Iterator[None]:
-    """Ray gives a node half a minute to register, which is too short on a machine that is not idle."""
-    services = import_module("ray._private.services")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(services, "get_node", partial(_registered, services.get_node))
-        yield
-
-
-def _registered(get_node: Callable[..., Any], *args: Any) -> Any:
-    """What `get_node` says of a node once it knows of it."""
-    give_up = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return get_node(*args)
-        except RuntimeError:
-            if time.monotonic() >= give_up:
-                raise
 
 
 class ServiceOnRay:

@@ -256,11 +256,7 @@ def test_whatever_happens_exactly_the_wanted_machines_run(
 
 
 @settings(max_examples=20, deadline=None)
-@given(
-    steps=st.lists(
-        STEPS.filter(lambda step: step[0] in ("ask", "release", "step", "take", "pool")), max_size=25
-    )
-)
+@given(steps=st.lists(STEPS.filter(lambda step: step[0] not in ("crash", "empty", "late")), max_size=25))
 def test_the_bill_is_the_providers(
     steps: list[tuple[Any, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

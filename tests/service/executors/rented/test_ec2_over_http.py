@@ -19,6 +19,7 @@ from betimes.service.executors.rented.ec2_doctor import Doctor, policy_of
 from betimes.service.executors.rented.ec2_file import Ec2Settings
 from betimes.service.executors.rented.remote_cloud import Call, Rented
 from betimes.service.machines.machine import Machine
+from tests.service.executors.rented.clouds import aws_account
 
 pytestmark = pytest.mark.slow  # boto3 and moto take seconds to load
 REGION = "eu-central-1"
@@ -36,26 +37,8 @@ CLUSTER = Cluster("aws", (), offers=(ON_DEMAND, SPOT))
 
 @pytest.fixture(scope="module")
 def account() -> Iterator[Ec2Settings]:
-    """An account with an image."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # ten seconds
-        patch.setenv("AWS_ACCESS_KEY_ID", "a")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "b")
-        from moto.server import ThreadedMotoServer
-
-        server = ThreadedMotoServer(port=0, verbose=False)
-        server.start()
-        _, port = server.get_host_and_port()
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        client = open_client(REGION, "ec2")
-        subnets = client.describe_subnets()["Subnets"]
-        yield Ec2Settings(
-            region=REGION,
-            image=client.register_image(Name="betimes", Architecture="x86_64")["ImageId"],
-            subnets={each["AvailabilityZone"]: each["SubnetId"] for each in subnets},
-            security_groups=[client.describe_security_groups()["SecurityGroups"][0]["GroupId"]],
-        )
-        server.stop()
+    with aws_account(REGION) as settings:
+        yield settings
 
 
 def answer(call: Call[Any]) -> Any:

@@ -371,13 +371,13 @@ def _is_gone(instance: Mapping[str, Any]) -> bool:
 
 
 def _end_of(name: str, instance: Mapping[str, Any]) -> Ended:
-    """When and why an instance has ended, as far as EC2 says so."""
+    """From when until when an instance is paid for, and why it has ended, as far as EC2 says so."""
     reason = instance.get("StateReason", {}).get("Message") or "it has ended"
     found = _ENDED_AT.search(instance.get("StateTransitionReason", ""))
     if found is None:
         return Ended(name=name, why=reason)
     at = datetime.strptime(f"{found[1]} +0000", "%Y-%m-%d %H:%M:%S %z")
-    return Ended(name=name, at_s=at.timestamp(), why=reason)
+    return Ended(name=name, at_s=at.timestamp(), since_s=instance["LaunchTime"].timestamp(), why=reason)
 
 
 def spot_price(client: Any, pool: Pool) -> float | None:

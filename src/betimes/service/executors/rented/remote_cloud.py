@@ -29,6 +29,7 @@ from betimes.files import write_private
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.machine import Kind, Machine
 from betimes.service.machines.provider import (
+    Billed,
     Booted,
     CloudEvent,
     Failed,
@@ -80,6 +81,7 @@ class Ended(BaseModel):
     model_config = _STRICT
     name: str
     at_s: float | None = None  # since 1970; null: now
+    since_s: float | None = None  # it is paid for from then on; null: as the service has it
     why: str = "it has ended"
 
 
@@ -215,7 +217,8 @@ class RemoteCloud:
         self._look_at_s = 0.0
         self._trouble = ""
         self._now_s = -math.inf
-        self._over: list[_Machine] = []  # for the bill
+        self._over: dict[str, _Machine] = {}  # for the bill
+        self._billed: set[str] = set()  # machines that `list` shows as gone, and whose bill is reported
         for machine, asked_at_s in held:
             self._known(machine.type)
             request = RequestId(machine.type, self._asked[machine.type])
@@ -348,7 +351,7 @@ class RemoteCloud:
     def cost_usd(self, now_s: float) -> float:
         """All charges until now, machines that are gone included."""
         self._now_s = now_s
-        return float(summed(map(self._charge, (*self._over, *self._machines.values()))))
+        return float(summed(map(self._charge, (*self._over.values(), *self._machines.values()))))
 
     # --- answers ---
 
@@ -422,6 +425,7 @@ class RemoteCloud:
         for name in shown:  # nobody here has asked for it
             log.warning("machine %s is not known here, and is given back", name)
             self._adopt(name)
+        self._bill(ended)
 
     def _seen(self, each: _Machine, one: Listed) -> None:
         each.missed = 0
@@ -474,8 +478,19 @@ class RemoteCloud:
 
     def _forget(self, each: _Machine) -> None:
         del self._machines[each.machine.name]
-        self._over.append(each)
+        self._over[each.machine.name] = each
         self._write_journal()
+
+    def _bill(self, ended: Mapping[str, Ended]) -> None:
+        """Report the times of machines that are gone, once each; after a start again, as the log may not know them."""
+        self._billed &= ended.keys()
+        for name, gone in ended.items():
+            if name in self._machines or name in self._billed or gone.at_s is None or gone.since_s is None:
+                continue
+            self._billed.add(name)
+            if name in self._over:
+                self._over[name].asked_at_s, self._over[name].ended_at_s = gone.since_s, gone.at_s
+            self._events.append(Billed(gone.at_s, name, name.rpartition("-")[0], gone.since_s))
 
     # --- state ---
 
