@@ -40,6 +40,7 @@ def wanted_for(job_id: int, spec: JobSpec, runtime_estimate_s: float, user: str 
         limit_s=0.0 if spec.time_limit_s is None or spec.as_one else spec.time_limit_s + spec.grace_s,
         user=user,
         speeds=spec.unit.speeds,
+        workload=spec.workload or "",
         table=_row(spec.curve.speedup, spec.max_units) if is_table and isinstance(spec.curve, Curve) else (),
     )
 

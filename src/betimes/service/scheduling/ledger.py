@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from betimes.cluster.interference import workload_of
 from betimes.errors import StoreError
 from betimes.foresight.promise_model import Queue
 from betimes.service.engines.plans import alone_usd_per_h
@@ -23,6 +24,7 @@ from betimes.service.scheduling.job_states import Status, Transition, next_statu
 from betimes.service.scheduling.node import UP, Maintenance, Node
 from betimes.service.scheduling.promise_errors import INTERVAL, PromiseErrors
 from betimes.service.scheduling.shares import Shares
+from betimes.service.scheduling.throughputs import MeasuredRates
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User
 
@@ -61,6 +63,7 @@ class Ledger:
     def __init__(self, default_run_s: float = USUAL_S) -> None:
         self.runtime_estimates = RuntimeEstimates(default_run_s)
         self.restart_cost = RestartCost()
+        self.measured_rates = MeasuredRates()
         self.promise_errors = PromiseErrors()
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
@@ -138,6 +141,7 @@ class Ledger:
                 "over": sorted(self.over.items()),
                 "run_times": self.runtime_estimates.to_json(),
                 "restarts": asdict(self.restart_cost),
+                "rates": self.measured_rates.to_json(),
                 **learned,
                 "epoch_at": self.epoch_at,
                 "policy": self.policy,
@@ -176,6 +180,7 @@ class Ledger:
         if "shares" in found:
             ledger.shares = Shares.from_json(found["shares"])
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
+        ledger.measured_rates = MeasuredRates.from_json(found.get("rates", {}))
         if "promises" in found:  # earlier versions learned otherwise, or not at all
             ledger.promise_errors = PromiseErrors.from_json(found["promises"])
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
@@ -345,8 +350,11 @@ def _move_over(ledger: Ledger, _: Event, job: Job) -> None:
     ledger.moved.discard(job.job_id)
 
 
-def _measured(_: Ledger, event: Event, job: Job) -> None:
-    job.alone_per_s = event.data["alone_per_s"]
+def _measured(ledger: Ledger, event: Event, job: Job) -> None:
+    per_s, on, spec, run = event.data["alone_per_s"], tuple(event.data.get("on", ())), job.spec, job.run
+    job.alone_per_s, job.alone_on = per_s, on
+    if spec.workload is not None and not spec.unit.speeds and len(on) == 1 and run is not None:
+        ledger.measured_rates.took(workload_of(spec.workload), run.units, on[0], job.job_id, per_s)
 
 
 def _told(ledger: Ledger, event: Event, job: Job) -> None:
