@@ -136,8 +136,10 @@ _OFFERS = (
         "`speeds`",
         "a table of workloads, each above 0",
         "none",
-        "how fast a job of the workload (`workload_variant` of the trace) runs on it, in simulations: 2 takes half its "
-        "run time; 1 for others, and on owned nodes. Policies that pack count what its work costs, not its hours",
+        "how fast a job of the workload (`workload_variant` of a trace, `workload` of a live job) runs on it: 2 takes "
+        "half its run time; 1 for others, and on owned nodes. Policies that pack count what its work costs, not its "
+        "hours. Live, "
+        "[they are learned](../how-to/rent-machines.md#types-of-machines-that-run-jobs-at-different-speeds)",
     ),
     _LABELS,
 )

@@ -66,7 +66,7 @@ class Offer:
     spot: Spot | None = None
     notice_s: float = NOTICE_S  # from the notice that a machine is taken away until it is
     price_changes: tuple[tuple[float, float], ...] = ()  # (at_s, usd_per_h): the price on demand from then on
-    speeds: tuple[tuple[str, float], ...] = ()  # of workloads on it, where their traces say 1; of others 1
+    speeds: tuple[tuple[str, float], ...] = ()  # of workloads on it, where estimates are for 1; of others 1
     labels: Labels = NONE  # of its machines, which jobs may require
 
     def __post_init__(self) -> None:

@@ -43,6 +43,10 @@ ByFamily = tuple[tuple[int, int, int] | None, ...]
 """The demand of each task of a job on each of `Cluster.families`, None where it cannot run; empty: one for all."""
 
 
+Speeds = tuple[tuple[str, float], ...]
+"""Of workloads on machines of an offer; of others it is 1."""
+
+
 class JobSnapshot(NamedTuple):
     """A job that waits or runs."""
 
@@ -96,6 +100,7 @@ class Snapshot(NamedTuple):
     machines: tuple[MachineSnapshot, ...]
     rentable: tuple[int, ...]  # of each offer, how many more machines can be rented
     finished: tuple[tuple[int, float], ...]  # jobs by `seq`, and when they ended, since the snapshot before
+    speeds: tuple[Speeds, ...] = ()  # of workloads on each offer; empty: as the cluster has them
 
 
 class Rent(NamedTuple):

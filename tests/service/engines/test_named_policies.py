@@ -35,6 +35,10 @@ def test_offers_that_renting_cannot_be_weighed_by() -> None:
         check_live("njw", [])
     with pytest.raises(PolicyError, match=r"offer m8 costs nothing \(usd_per_h\)"):
         check_live("njw", [replace(OFFER, usd_per_h=0.0)])
+    with pytest.raises(
+        PolicyError, match="offer m8 has speeds, and a machine that is rented for one job alone"
+    ):
+        check_live("njw", [replace(OFFER, speeds=(("train", 2.0),))])
 
 
 def test_a_model_that_is_there(tmp_path: Path) -> None:

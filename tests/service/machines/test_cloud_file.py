@@ -38,6 +38,7 @@ def test_the_example_in_the_documentation(tmp_path: Path) -> None:
         min_bill_s=60.0,
         bill_step_s=1.0,
         spot=Spot(0.4, Exponential(10.0)),
+        speeds=(("resnet18", 2.5),),
     )
     assert cloud.prices() == {"a100": 3.67 * 0.4}
     refused = cloud.request(0.0, "a100", 9)
@@ -101,8 +102,12 @@ def test_the_form_before(tmp_path: Path) -> None:
             "[[offers]] table 1, field price_changes: prices change by the file in simulations only",
         ),
         (
-            TYPE.replace("types", "offers") + "usd_per_h = 1\nspeeds = { a = 2 }",
-            "[[offers]] table 1, field speeds: jobs run at these speeds in simulations only",
+            TYPE.replace("types", "offers") + "usd_per_h = 1\nspeeds = { a = 0 }",
+            "[[offers]] table 1, field speeds.a: expected a speed above 0, found 0",
+        ),
+        (
+            TYPE.replace("types", "offers") + "usd_per_h = 1\nspeeds = 2",
+            "[[offers]] table 1, field speeds: expected a table of workloads and speeds, found 2",
         ),
         (TYPE + "boot_s = nan", "[[types]] table 1, field boot_s"),
         ('[[types]]\ntype = "a"\ncpu = 4', "[[types]] table 1, field memory_gib: missing"),

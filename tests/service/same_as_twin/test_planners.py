@@ -31,6 +31,11 @@ OFFERS = tuple(
 )
 CLUSTER = Cluster("planned", (), offers=OFFERS)
 MIXED = replace(CLUSTER, name="mixed", groups=(NodeGroup("own", 1, 0, 8, 32),))
+UNLIKE = replace(
+    CLUSTER,
+    name="unlike",
+    offers=(*OFFERS[:2], replace(OFFERS[2], speeds=(("train", 2.0), ("serve", 4.0), ("read", 0.5)))),
+)
 TROUBLED = replace(
     CLUSTER,
     name="troubled",
@@ -77,6 +82,19 @@ def jobs_of(count: int, seed: int, gap_s: float = 300.0) -> tuple[list[JobSpec],
 )
 def test_the_same_plans(policy: str, cluster: Cluster, count: int, tmp_path: Path) -> None:
     assert_alike(*jobs_of(count, 1), cluster, policy, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "policy", ["eva:t=1", *(pytest.param(each, marks=pytest.mark.slow) for each in ("stratus", "no-packing"))]
+)
+def test_the_same_plans_for_machines_of_different_speeds(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(20, 1)
+    workloads = ("train", "train[2]", "serve", "read", "other", None)
+    specs = [
+        spec.model_copy(update={"workload": workloads[row % len(workloads)]})
+        for row, spec in enumerate(specs)
+    ]
+    assert_alike(specs, submit_s, UNLIKE, policy, tmp_path)
 
 
 @pytest.mark.slow

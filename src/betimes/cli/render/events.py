@@ -256,7 +256,8 @@ def _problem(data: Data, _: float) -> str:
 
 
 def _measured(data: Data, _: float) -> str:
-    return f"{data['alone_per_s']:.4g} steps a second with its machines to itself"
+    on = f" on {' and '.join(data['on'])}" if data.get("on") else ""
+    return f"{data['alone_per_s']:.4g} steps a second with its machines to itself{on}"
 
 
 def _ordered(data: Data, _: float) -> str:

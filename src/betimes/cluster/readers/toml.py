@@ -40,7 +40,7 @@
     bill_from = "boot"          # or "request"; boot by default, at the end of boot_s
     spot = { price_factor = 0.3, revocation = "bathtub" }  # true: as here; false, on demand, by default
     price_changes = [{ at_s = 3600, usd_per_h = 4.1 }]  # the price from then on, in the simulator; none by default
-    speeds = { resnet18 = 2.5 } # how fast a workload runs on it, in the simulator; 1 by default
+    speeds = { resnet18 = 2.5 } # how fast a job of a workload runs on it; 1 by default
     labels = { zone = "a" }     # of its machines, as of nodes
 """
 

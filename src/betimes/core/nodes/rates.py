@@ -61,20 +61,24 @@ def re_rate(state: NodesState, node: int) -> None:
     """A task has begun or ceased to contend on the node: all jobs that work there go on at their new speeds."""
     if len(state.interference) == 0:
         return
-    now, at = state.pool[0].now, state.machines[node].residents
+    at = state.machines[node].residents
     while at >= 0:
-        slot = state.placements[at].slot
-        need, progress = state.needs[slot], state.progress[slot]
-        eviction = state.evictions[slot]
-        if need.holder >= 0 and eviction.vacate_at == math.inf:
-            speed = speed_of(state, slot)
-            if speed != progress.rate:
-                if now > progress.since:
-                    bring_up_to_date(state, slot, now)
-                    progress.since = now
-                set_to_work(state, slot, speed, now)
-                set_job_timer(state, slot)
+        re_rate_job(state, state.placements[at].slot)
         at = state.placements[at].after
+
+
+@kernel
+def re_rate_job(state: NodesState, slot: int) -> None:
+    """A job that works goes on at its present speed."""
+    progress, now = state.progress[slot], state.pool[0].now
+    if state.needs[slot].holder >= 0 and state.evictions[slot].vacate_at == math.inf:
+        speed = speed_of(state, slot)
+        if speed != progress.rate:
+            if now > progress.since:
+                bring_up_to_date(state, slot, now)
+                progress.since = now
+            set_to_work(state, slot, speed, now)
+            set_job_timer(state, slot)
 
 
 @kernel

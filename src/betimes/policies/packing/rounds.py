@@ -59,17 +59,24 @@ class Rounds:
         self._alone_since_s: dict[int, float] = {}  # by seq
         self.every_round = every_round or profile_s > 0
         try:
-            self.catalogue = Catalogue.of(cluster.offers)
+            self._weigh(Catalogue.of(cluster.offers))
         except ClusterError as error:
             raise ClusterError(f"cluster {cluster.name}: {error}") from None
-        self._prices = ReservationPrices(self.catalogue)
         self.offers = [offer.type for offer in cluster.offers]
         self._families = cluster.families
         self._demands: dict[tuple[Amounts, ByFamily], Demand] = {}
-        self._differing = {k for k, each in enumerate(self.catalogue.types) if each.speeds}
+
+    def _weigh(self, catalogue: Catalogue) -> None:
+        """Plan with these types from now on."""
+        self.catalogue, self._prices = catalogue, ReservationPrices(catalogue)
+        self._differing = {k for k, each in enumerate(catalogue.types) if each.speeds}
 
     def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
         """The decisions now; raises ClusterError for a task that fits no type, PolicyViolation for a bad plan."""
+        types = self.catalogue.types
+        if snapshot.speeds and snapshot.speeds != tuple(each.speeds for each in types):
+            pairs = zip(types, snapshot.speeds, strict=True)
+            self._weigh(Catalogue(tuple(replace(each, speeds=speeds) for each, speeds in pairs)))
         on_owned, snapshot = owned_first(snapshot, self._rent_usd_per_h)
         return [*self._packed(snapshot), *on_owned]  # packed first: binds name new machines by index
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from betimes.cluster.interference import workload_of
 from betimes.cluster.labels import mask, suits
 from betimes.cluster.resources import NOWHERE
 from betimes.cluster.shapes import Shape, Shapes, suiting
@@ -30,8 +31,8 @@ class JobRows:
     """Makes rows of jobs.
 
     shapes: by which jobs are split into tasks. bits: of labels. families: their numbers; demands: of tasks on each of
-    them. largest: (3,) the most that any machine has of each. machines: present ones, and those that can be rented at
-    once, with the number of each (infinity: any number).
+    them. largest: (3,) the most that any machine has of each. workloads: their rows of `State.hardware`. machines:
+    present ones, and those that can be rented at once, with the number of each (infinity: any number).
     """
 
     shapes: Shapes
@@ -39,6 +40,7 @@ class JobRows:
     families: Mapping[str, int]
     demands: DemandRows
     largest: Sequence[int]
+    workloads: Mapping[str, int]
     machines: Sequence[tuple[Shape, float]] = ()
 
     def split(self, asked: Asked) -> JobTasks:
@@ -70,6 +72,7 @@ class JobRows:
         row["units"] = tasks.units
         self.fill_tasks(arrival, tasks)
         row["labels"] = mask(wanted.require, self.bits)
+        row["workload"] = self.workloads.get(workload_of(wanted.workload), -1)
         row["trial"], row["priority"], row["grace_s"] = int(wanted.trial), wanted.priority, wanted.grace_s
         row["runtime_estimate_s"] = wanted.runtime_estimate_s
         row["believed_per_work"] = 1.0

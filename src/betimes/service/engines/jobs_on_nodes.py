@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.cluster import Offer
+from betimes.cluster import Cluster, Offer
+from betimes.cluster.interference import workload_of
 from betimes.cluster.labels import NONE, Labels, bits_for, mask
 from betimes.cluster.resources import Amounts, unit_charge
 from betimes.cluster.shapes import Shape, Shapes, roomiest, suiting
@@ -30,6 +31,7 @@ from betimes.service.engines.planner_rounds import LiveRounds
 from betimes.twin.nodes import entries
 from betimes.twin.nodes.driver import Driver
 from betimes.twin.nodes.event_loop import Arrival
+from betimes.twin.nodes.launching import hardware_of
 from betimes.twin.nodes.trace_loop import new_trace
 
 Promise = tuple[float, tuple[Allocation, ...]]
@@ -75,6 +77,8 @@ class JobsOnNodes:
         capacity = np.array([each.amounts for each in machines], dtype=np.int64).reshape(-1, 3)
         self.largest: list[int] = self._largest(capacity).tolist()
         self.users: dict[str, int] = {}  # rows of users, where they share
+        self.workloads: dict[str, int] = {}  # rows of those of which offers have speeds
+        self._workload_of: dict[int, str] = {}  # of jobs that name one
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
         self.tasks_of: dict[int, JobTasks] = {}
@@ -101,6 +105,8 @@ class JobsOnNodes:
         self._alike[wanted.asked].add(wanted.job)
         if wanted.by_family:
             self._by_family.add(wanted.job)
+        if wanted.workload:
+            self._workload_of[wanted.job] = workload_of(wanted.workload)
         if self.rounds is not None:
             self.rounds.know(slot, wanted)
 
@@ -108,7 +114,7 @@ class JobsOnNodes:
         """A job has left the engine."""
         for jobs in (self.booting, self._by_family, self._outdated):
             jobs.discard(job)
-        for by_job in (self.required, self.resizes_of, self.promised):
+        for by_job in (self.required, self.resizes_of, self.promised, self._workload_of):
             by_job.pop(job, None)
         asked = self.asked.pop(job)
         self._alike[asked].discard(job)
@@ -187,7 +193,7 @@ class JobsOnNodes:
     @property
     def rows(self) -> JobRows:
         """Makes rows of jobs."""
-        return JobRows(self.shapes, self.bits, self.families, self.demands, self.largest)
+        return JobRows(self.shapes, self.bits, self.families, self.demands, self.largest, self.workloads)
 
     def is_alike(self, number: int, machine: Shape) -> bool:
         """Whether a node has these labels, and is of this family."""
@@ -219,6 +225,27 @@ class JobsOnNodes:
             state.needs[self.slot_of[job]].demands = rows.first_of(*each) or 0
         self.driver.state = state.replaced(demands=rows.table)
         state.cluster[0].families = len(self.families)
+
+    def set_speeds(self, offers: Sequence[Offer]) -> dict[int, float]:
+        """Let machines of these offers run workloads at the offers' speeds from now on.
+
+        Returns the speed of each job that works at another now, over that before.
+        """
+        if not offers:
+            return {}
+        cluster = Cluster("offers", (), offers=tuple(offers))
+        self.workloads = {workload: row for row, workload in enumerate(cluster.workloads)}
+        self.driver.state = state = self.driver.state.replaced(hardware=hardware_of(cluster))
+        found: dict[int, float] = {}
+        for job, workload in self._workload_of.items():
+            slot = self.slot_of[job]
+            state.needs[slot].workload = self.workloads.get(workload, -1)
+            before = float(state.progress[slot].rate)
+            entries.re_rate_job(state, slot)
+            after = float(state.progress[slot].rate)
+            if after != before:
+                found[job] = after / before
+        return found
 
     def _learn_labels(self, required: Sequence[Labels]) -> None:
         """Give labels required by these and by present jobs bits on all nodes and offers."""

@@ -54,6 +54,12 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
             f"policy {policy}: offer {free} costs nothing (usd_per_h), and renting is to be weighed by its price; give "
             "it one above 0"
         )
+    unlike = next((offer.type for offer in offers if offer.speeds), None)
+    if found.rents_alone(values) and unlike is not None:
+        raise PolicyError(
+            f"policy {policy}: offer {unlike} has speeds, and a machine that is rented for one job alone runs it as an "
+            "owned one does; leave them out, or choose a policy that packs, such as eva"
+        )
     if not offers:
         raise PolicyError(
             f"policy {policy}: it rents machines, and none are offered; describe some ([[offers]]) in a cluster file "

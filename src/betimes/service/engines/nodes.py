@@ -191,6 +191,7 @@ class LiveNodes:
         nothing = new_trace(0, 1), np.zeros(1, np.int64)  # has been submitted yet
         self.driver = Driver(state, rules, *nothing, str(policy), self.jobs.name_of, answers)
         self.jobs.driver = self.driver
+        self.jobs.set_speeds(offers)
         self._coming: Sequence[JobRequest] = ()  # submitted, and not yet registered by slot
         self._first = 0  # the order of submission of the first of them
         if self.selects_every_s is not None:
@@ -212,6 +213,17 @@ class LiveNodes:
         self.jobs.users = sharing.rows
         self.driver.state = self.state.replaced(users=sharing.users)
         self.jobs.changed = True
+
+    def set_speeds(self, offers: Sequence[Offer], now_s: float) -> dict[int, float]:
+        """Let machines of these offers run workloads at the offers' speeds from now on; `happen` lets the policy look.
+
+        Returns the speed of each job that works at another now, over that before.
+        """
+        self.state.pool[0].now = now_s
+        if self.rounds is not None:
+            self.rounds.set_speeds(offers)
+        self.jobs.changed = True
+        return self.jobs.set_speeds(offers)
 
     def next_timer_s(self) -> float:
         """When the next belief is outrun, or a victim should have left."""

@@ -113,13 +113,18 @@ class LiveRounds:
             del turn.ended[:-MOST_TOLD]
 
     def know(self, slot: int, wanted: JobRequest) -> None:
-        """Register a job in this slot. Jobs of one kind have equal demands, and disturb others alike."""
+        """Register a job in this slot. Jobs of one kind are of one workload, or else have equal demands."""
         self._measured.pop(slot, None)
         (self._profiled.add if wanted.profiled else self._profiled.discard)(slot)
         self.kinds += [""] * (slot + 1 - len(self.kinds))
         self.jobs += [0] * (slot + 1 - len(self.jobs))
         self.jobs[slot] = wanted.job
-        self.kinds[slot] = f"{wanted.max_units} x {wanted.unit}"
+        self.kinds[slot] = wanted.workload or f"{wanted.max_units} x {wanted.unit}"
+
+    def set_speeds(self, offers: Sequence[Offer]) -> None:
+        """The offers have other speeds: the planner is asked again."""
+        self.offers = tuple(offers)
+        self.turn.events = -1
 
     def know_refused(self, offer: int, now_s: float) -> None:
         """The cloud has no machine of an offer: the next two rounds go without it."""
@@ -224,9 +229,10 @@ class LiveRounds:
         throughputs = self._throughputs(found)
         return found._replace(
             rentable=rentable,
+            speeds=tuple(offer.speeds for offer in self.offers),
             jobs=tuple(
                 job._replace(
-                    speed=throughputs.get(job.job, 0.0),
+                    speed=throughputs.get(job.job, 0.0) * job.speed,
                     init_s=job.init_s + self.restart_s,
                     profiled=job.job in self._profiled,
                 )

@@ -108,5 +108,6 @@ def _empty(jobs: JobsOnNodes, new_state: NewState) -> tuple[EmptyCluster, JobRow
         params=state.params.copy(),
         offers=terms,
         labels=nodes["labels"],
+        hardware=state.hardware,
     )
     return EmptyCluster(empty, new_trace(0, 1)), replace(jobs.rows, machines=held)

@@ -20,6 +20,7 @@
     bill_step_s = 1             # every second begun in full; 0, to the moment, by default
     notice_s = 120              # from the notice until a machine is taken away; 120 by default
     spot = { price_factor = 0.4, revocation = "exponential", mean_h = 10 }  # false by default
+    speeds = { resnet18 = 2.5 } # how fast a job of a workload runs on it; 1 by default
 """
 
 from __future__ import annotations
@@ -76,15 +77,11 @@ def read_offers(path: str | os.PathLike[str]) -> Cluster:
             f"{path}, field offers: there is nothing to rent; describe an instance type ([[offers]])"
         )
     for number, offer in enumerate(cluster.offers, 1):
-        for field, what in (
-            ("price_changes", "prices change by the file"),
-            ("speeds", "jobs run at these speeds"),
-        ):
-            if getattr(offer, field):
-                raise ClusterError(
-                    f"{path}, [[offers]] table {number}, field {field}: {what} in simulations only; leave it out for a "
-                    "service"
-                )
+        if offer.price_changes:
+            raise ClusterError(
+                f"{path}, [[offers]] table {number}, field price_changes: prices change by the file in simulations "
+                "only; leave it out for a service"
+            )
     return cluster
 
 

@@ -77,7 +77,9 @@ class EffectRunner:
         launched = [job for job in scheduler.ledger.jobs.values() if job.run is not None and job.run.launched]
         for kind, executor in self.executors.items():
             mine = [job for job in launched if _kind_of(job, scheduler) == kind]
-            await executor.adopt([self._launches.of(job, scheduler.ledger.nodes) for job in mine])
+            await executor.adopt(
+                [self._launches.of(job, scheduler.ledger.nodes, scheduler.pace(job)) for job in mine]
+            )
             for job in mine:
                 run = job.run
                 limit_s = job.run_limit_s
@@ -121,7 +123,7 @@ class EffectRunner:
             return
         executor = self.executors[_kind_of(job, scheduler)]
         if isinstance(effect, StartRun):
-            await executor.start(self._launches.of(job, scheduler.ledger.nodes))
+            await executor.start(self._launches.of(job, scheduler.ledger.nodes, scheduler.pace(job)))
         elif isinstance(effect, StopRun):
             if effect.why == SPECULATED and isinstance(executor, VirtualExecutor):
                 executor.world.discard(effect.run)

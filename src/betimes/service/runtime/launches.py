@@ -67,8 +67,8 @@ class Launches:
         """The folder of a run: its log, its exit status."""
         return self.runs / str(job) / str(number)
 
-    def of(self, job: Job, nodes: Mapping[str, Node]) -> Launch:
-        """The launch of a job's present run on these nodes."""
+    def of(self, job: Job, nodes: Mapping[str, Node], speed: float = 1.0) -> Launch:
+        """The launch of a job's present run on these nodes; speed: of one that only takes time."""
         run, spec = job.run, job.spec
         if run is None:
             raise ValueError(f"internal: job {job.job_id} has no run")
@@ -124,7 +124,7 @@ class Launches:
             time_limit_s=job.run_limit_s,
             warn_s=spec.warn_s,
             archive=str(archive_path(self.state, spec.upload)) if spec.upload is not None else None,
-            speed=min((spec.unit.speed_on(nodes[node].family) for node in unit_on), default=1.0),
+            speed=speed,
             stdin=spec.stdin,
             warn_signal=spec.warn_signal,
             output=_file(spec.output, job, run),

@@ -20,6 +20,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.spec.family_demand import FamilyDemand
 from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.service.spec.spec_errors import faults
+from betimes.twin.nodes.launching import KIND
 from betimes.twin.nodes.renting import RENT
 from betimes.twin.nodes.tasks import (
     refuse_requirements,
@@ -127,6 +128,7 @@ class Arrivals:
         elif on_nodes:
             rented = shared_offers(policy, cluster.offers)
             fits = ~tasks_of(workload, replace(cluster, offers=rented), rents=bool(rented)).refused
+        self._kinds = workload.extra.get(KIND)
         self._rent = workload.extra.get(RENT) if rents_for_jobs(policy) else None
         self._rows = np.flatnonzero(fits)
         if not len(self._rows):
@@ -176,6 +178,7 @@ class Arrivals:
         return JobSpec(
             command=["replayed"],
             name=str(workload.job_id[row]),
+            workload=None if self._kinds is None else str(self._kinds[row]) or None,
             workdir="/",
             gpu=gpu,
             cpu=cpu,

@@ -66,6 +66,7 @@ def wanted_for(job_id: int, spec: JobSpec, runtime_estimate_s: float, user: str 
         limit_s=0.0 if spec.time_limit_s is None or spec.as_one else spec.time_limit_s + spec.grace_s,
         user=user,
         speeds=spec.unit.speeds,
+        workload=spec.workload or "",
         table=_row(spec.curve.speedup, spec.max_units) if isinstance(spec.curve, Curve) else (),
     )
 
@@ -197,13 +198,14 @@ def build(
     member: str | None = None,
     contention: Contention | None = None,
     sharing: Sharing | None = None,
+    taught: Sequence[Offer] | None = None,
 ) -> Built:
     """The engine of `policy` with all jobs of the engine of policy `before` (null: the same policy).
 
     It places jobs on the shared nodes. Engines count seconds from `epoch_at`. A policy that is not compiled yet gets a
     stand-in. member: the one that decides in a portfolio; null: its first.
     contention: seen by jobs until now; null: as in their accounts. sharing: the users, with what their jobs hold and
-    have held; null: they do not share.
+    have held; null: they do not share. taught: the offers with speeds that were measured; null: as stated.
 
     Raises PolicyError, ClusterError.
     """
@@ -240,7 +242,7 @@ def build(
             units=float(max(1, pool_units(nodes, ()))),
             restart_s=settings.restart_s,
             seed=settings.seed,
-            offers=settings.offers,
+            offers=settings.offers if taught is None else taught,
             quota=settings.quota,
             member=member,
             plans_aside=settings.plans_aside,

@@ -72,7 +72,7 @@ KINDS = {
     "launched": "a run was handed to the executor",
     "started": "the executor reports that a run's command runs",
     "learnt": "the run-time estimates of live jobs follow the last finished jobs of the same user and name",
-    "measured": "a job's throughput on machines that it has to itself, in steps a second of its reports",
+    "measured": "a job's throughput on machines that it has to itself, in steps a second of its reports; their types",
     "estimate-changed": "the work believed to be left of a job changed: by progress, an outrun estimate, a cancel",
     "restarted": "a job that was stopped for another number of units runs again: how long that took",
     "resized": "a running job has taken another number of units without a restart",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from betimes.cluster.interference import workload_of
 from betimes.foresight.promise_model import Queue
 from betimes.service.machines.budgets import DAY, DAY_S, MONTH, period_name, period_since
 from betimes.service.machines.machine import RENTED
@@ -174,8 +175,11 @@ def _move_over(ledger: Ledger, _: Event, job: Job) -> None:
     ledger.moved.discard(job.job_id)
 
 
-def _measured(_: Ledger, event: Event, job: Job) -> None:
-    job.alone_per_s = event.data["alone_per_s"]
+def _measured(ledger: Ledger, event: Event, job: Job) -> None:
+    per_s, on, spec, run = event.data["alone_per_s"], tuple(event.data.get("on", ())), job.spec, job.run
+    job.alone_per_s, job.alone_on = per_s, on
+    if spec.workload is not None and not spec.unit.speeds and len(on) == 1 and run is not None:
+        ledger.measured_rates.took(workload_of(spec.workload), run.units, on[0], job.job_id, per_s)
 
 
 def _told(ledger: Ledger, event: Event, job: Job) -> None:

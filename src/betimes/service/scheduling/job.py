@@ -297,6 +297,7 @@ class Job:
     restarting_since_at: float | None = None  # stopped to go on at once at another width; null: it gets on
     progress_frac: float | None = None
     alone_per_s: float | None = None  # reported throughput with its machines to itself, steps a second
+    alone_on: tuple[str, ...] = ()  # the types of these machines; empty: of old, unknown
     promised_finish_at: float | None = None
     promised_within: dict[str, float] | None = None  # its interval: `promises.INTERVAL`; null: none
     judged: dict[str, Any] | None = None  # the promise that is judged: `promises.judged`; null: none

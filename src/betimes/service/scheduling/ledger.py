@@ -15,6 +15,7 @@ from betimes.service.scheduling.fold import CHANGES, PolicyRecord, count_paid_by
 from betimes.service.scheduling.job import JOBS, Job, Preemption
 from betimes.service.scheduling.node import MAINTENANCE, NODE, Maintenance, Node
 from betimes.service.scheduling.promises import PromiseErrors
+from betimes.service.scheduling.throughputs import MeasuredRates
 from betimes.service.scheduling.users import SHARES, Shares
 from betimes.service.spec.users import User
 
@@ -27,6 +28,7 @@ class Ledger:
     def __init__(self, default_run_s: float = USUAL_S) -> None:
         self.runtime_estimates = RuntimeEstimates(default_run_s)
         self.restart_cost = RestartCost()
+        self.measured_rates = MeasuredRates()
         self.promise_errors = PromiseErrors()
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
@@ -108,6 +110,7 @@ class Ledger:
                 "over": sorted(self.over.items()),
                 "run_times": self.runtime_estimates.to_json(),
                 "restarts": asdict(self.restart_cost),
+                "rates": self.measured_rates.to_json(),
                 **learned,
                 "epoch_at": self.epoch_at,
                 "policy": self.policy,
@@ -141,6 +144,7 @@ class Ledger:
         if "shares" in found:
             ledger.shares = SHARES.validate_python(found["shares"])
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
+        ledger.measured_rates = MeasuredRates.from_json(found.get("rates", {}))
         if "promises" in found:  # earlier versions learned otherwise, or not at all
             ledger.promise_errors = PromiseErrors.from_json(found["promises"])
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing

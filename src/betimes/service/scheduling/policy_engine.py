@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from betimes.cluster import Offer
+from betimes.cluster.checks import family_of
+from betimes.cluster.interference import workload_of
 from betimes.errors import Conflict, Unavailable
 from betimes.foresight.engines import NODES, POOL
 from betimes.kernels import Floats
@@ -34,7 +36,6 @@ from betimes.service.engines.planner_rounds import LiveRounds
 from betimes.service.engines.pool import LivePool
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.engines.speedups import speed
-from betimes.service.scheduling.beliefs import Neighbours
 from betimes.service.scheduling.engine_factory import (
     Built,
     Settings,
@@ -47,6 +48,8 @@ from betimes.service.scheduling.engine_factory import (
 from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.scheduling.state import SchedulerState
+from betimes.service.scheduling.throughputs import Neighbours
+from betimes.service.spec.job_spec import JobSpec
 from betimes.twin.nodes.planner_rounds import Plan
 from betimes.twin.pool.trials import SLACK, usual_s, work_left
 
@@ -72,6 +75,7 @@ class PolicyEngine:
         self._state, self.is_compiled = state, is_compiled
         self._pending = Inputs()
         self._built: Built | None = None
+        self._taught: tuple[Offer, ...] = settings.offers  # with the speeds that the engine goes by
         self._shares_seen = (0, 0)  # how many users the engine knows, and changes of these
 
     # --- the policy in force ----------------------------------------------------------------------------------
@@ -188,12 +192,27 @@ class PolicyEngine:
         return self.speed(job, units)
 
     def pace(self, job: Job) -> float:
-        """How fast a job's run is for the families of its nodes: as fast as on the slowest; 1 where none is stated."""
-        unit, nodes = job.spec.unit, self._state.ledger.nodes
-        on = (
-            [nodes[name].family for name, _ in job.run.places if name in nodes] if job.run is not None else []
+        """How fast a job's run is on its nodes, as on the slowest; 1 where no speed is stated or learned."""
+        if job.run is None or (job.spec.workload is None and not job.spec.unit.speeds):
+            return 1.0
+        nodes = self._state.ledger.nodes
+        on = (nodes[name] for name, _ in job.run.places if name in nodes)
+        return min((self.speed_on(job.spec, node) for node in on), default=1.0)
+
+    def speed_on(self, spec: JobSpec, node: Node) -> float:
+        """How fast a job is on a node."""
+        return self._speed_on(spec, node.family, node.machine.type if node.by_policy else "")
+
+    def pace_on(self, job: Job, types: Iterable[str]) -> float:
+        """The same on machines of these types."""
+        family = {offer.type: offer.family for offer in self._taught}
+        return min(
+            (self._speed_on(job.spec, family.get(on) or family_of(on), on) for on in types), default=1.0
         )
-        return min((unit.speed_on(family) for family in on), default=1.0) if unit.speeds else 1.0
+
+    def _speed_on(self, spec: JobSpec, family: str, offer: str) -> float:
+        speeds = next((dict(each.speeds) for each in self._taught if each.type == offer), {})
+        return spec.unit.speed_on(family) * speeds.get(workload_of(spec.workload or ""), 1.0)
 
     def places_of(self, held: Sequence[Allocation]) -> Places:
         """Units on nodes by the nodes' names."""
@@ -226,14 +245,24 @@ class PolicyEngine:
         ]
 
     @property
-    def plans_in_rounds(self) -> bool:
-        """Whether a planner decides, which needs throughputs of jobs beside each other."""
-        return isinstance(self.engine, LiveNodes) and self.engine.rounds is not None
+    def learns_throughputs(self) -> bool:
+        """Whether a planner decides, which needs those of jobs beside each other, or machines are rented for many."""
+        engine = self.engine
+        return isinstance(engine, LiveNodes) and (engine.rounds is not None or engine.provisions)
 
     def measure(self, number: int, throughput: float, beside: Neighbours) -> None:
         """Record a job's throughput beside others, as a share."""
         if isinstance(self.engine, LiveNodes):
             self.engine.measure(number, throughput, beside)
+
+    def learn_speeds(self) -> dict[int, float]:
+        """Go by the speeds that were measured by now; returns by how much each job is faster, where that changes."""
+        taught, engine = self._state.ledger.measured_rates.taught(self.settings.offers), self.engine
+        if taught == self._taught or not isinstance(engine, LiveNodes):
+            return {}
+        self._taught = taught
+        self.look()
+        return engine.set_speeds(taught, self._state.now_s)
 
     def believe(self, number: int, left_s: float) -> None:
         """Set a job's believed work left, at most what its time limit allows."""
@@ -585,6 +614,7 @@ class PolicyEngine:
         Raises PolicyError, ClusterError.
         """
         ledger = self._state.ledger
+        self._taught = ledger.measured_rates.taught(self.settings.offers)
         retired = self._built.engine if self._built is not None else None
         self._built = build(
             policy,
@@ -600,6 +630,7 @@ class PolicyEngine:
             sharing=ledger.shares.sharing(ledger.users)
             if ledger.shares.is_for_engine(ledger.users)
             else None,
+            taught=self._taught,
         )
         engine = self._built.engine
         if isinstance(engine, Standby):
@@ -615,6 +646,7 @@ class PolicyEngine:
 
     def copy_from(self, other: PolicyEngine) -> None:
         """Take over a copy of another's engine, with all that it remembers: its jobs are those of this ledger, too."""
+        self._taught = other._taught
         memo: dict[int, Any] = {id(other): self}  # engines of sets call their `PolicyEngine`
         engine = other.engine
         parts = (engine, engine.jobs, engine.driver) if isinstance(engine, LiveNodes) else (engine,)

@@ -8,18 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from betimes.errors import Conflict
 from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
-from betimes.service.scheduling.beliefs import SAME_FRAC, ProgressRate, RelativeThroughput, differs
+from betimes.service.scheduling.beliefs import ProgressRate, differs
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun, SuspendRun
 from betimes.service.scheduling.events import Ended, Report, RunId, Started
 from betimes.service.scheduling.job import NODE_GOES, SPECULATED, Job, Places, Preemption, Run, nodes_held
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.policy_engine import LEAST_END_S, PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
+from betimes.service.scheduling.throughputs import LEAST_BESIDE_S, SAME_FRAC, RelativeThroughput
 
 if TYPE_CHECKING:
     from betimes.service.scheduling.engine_renewal import EngineRenewal
@@ -257,7 +259,8 @@ class ReportHandling:
         self._jobs, self._runs = jobs, runs
         self._sets, self._renewal = sets, renewal
         self._rates: dict[int, ProgressRate] = {}  # by job
-        self._throughputs: dict[int, RelativeThroughput] = {}  # by job, under a policy that plans in rounds
+        self._throughputs: dict[int, RelativeThroughput] = {}  # by job, under policies that learn them
+        self._repaced: set[int] = set()
 
     def take(self, report: Report) -> None:
         """Handle an executor's report."""
@@ -350,8 +353,8 @@ class ReportHandling:
                 f"job {number}, attempt {attempt} is over; only the present attempt reports progress"
             )
         now_at = self._state.now_at
-        left_s = self._rate_of(number).report(now_at - job.run.paused_s(now_at), done, total)
         self._measure(job, attempt, done)
+        left_s = self._rate_of(number).report(now_at - job.run.paused_s(now_at), done, total)
         self._renewal.note_restart(job)
         frac = min(1.0, done / total)
         self._runs.log_lost_work(job, frac)
@@ -376,19 +379,46 @@ class ReportHandling:
 
     def _measure(self, job: Job, attempt: int, done: float) -> None:
         """Pass a job's throughput beside those that share its machines to a planner."""
-        if not self._engine.plans_in_rounds or job.run is None:
+        if not self._engine.learns_throughputs or job.run is None:
             return
-        occupancy, number = self._state.occupancy, job.job_id
+        occupancy, nodes, number = self._state.occupancy, self._state.ledger.nodes, job.job_id
         beside = {run.job for name, _ in job.run.places for run in occupancy.runs_on(name)} - {number}
-        seen = self._throughputs.setdefault(number, RelativeThroughput.of(job.alone_per_s))
-        throughput = seen.report(self._state.now_at, attempt, done, frozenset(beside))
-        alone_per_s = seen.alone_per_s
-        if alone_per_s is not None and not math.isclose(
-            alone_per_s, job.alone_per_s or 0.0, rel_tol=SAME_FRAC
+        on = tuple(sorted({nodes[name].machine.type for name, _ in job.run.places if name in nodes}))
+        seen = self._throughputs.setdefault(number, RelativeThroughput.of(job.alone_per_s, job.alone_on))
+        pace_on = partial(self._engine.pace_on, job)
+        throughput = seen.report(self._state.now_at, attempt, done, frozenset(beside), on, pace_on)
+        alone_per_s, known_per_s = seen.alone_per_s(on), job.alone_per_s if job.alone_on == on else None
+        if (
+            not beside
+            and alone_per_s is not None
+            and not math.isclose(alone_per_s, known_per_s or 0.0, rel_tol=SAME_FRAC)
         ):
-            self._state.log("measured", "executor", number, alone_per_s=alone_per_s)
+            self._state.log("measured", "executor", number, alone_per_s=alone_per_s, on=on)
+            self._learn_speeds()
         if throughput is not None:
             self._engine.measure(number, throughput, frozenset(beside))
+
+    def _learn_speeds(self) -> None:
+        """Types of machines may have turned out to be faster or slower: jobs there are expected to end accordingly.
+
+        Work that a job is believed to have left by its reports was counted at the speed before.
+        """
+        now_at = self._state.now_at
+        for number, ratio in self._engine.learn_speeds().items():
+            job = self._state.ledger.jobs[number]
+            left_s = self._engine.believed_left_s(job)
+            self._engine.believe(number, left_s * ratio if job.basis == "progress" else left_s)
+            self._repaced.add(number)
+            if number in self._rates and job.run is not None:
+                self._rates[number] = rate = ProgressRate(LEAST_BESIDE_S)  # until then the belief is good
+                rate.begin(
+                    now_at - job.run.paused_s(now_at), self._engine.speed(job) * self._engine.pace(job)
+                )
+
+    def take_repaced(self) -> dict[int, str]:
+        """The jobs whose speed has turned out to be another since the last call, and the cause."""
+        repaced, self._repaced = self._repaced, set()
+        return dict.fromkeys(repaced, "progress")
 
     def _rate_of(self, number: int) -> ProgressRate:
         return self._rates.setdefault(number, ProgressRate())

@@ -204,7 +204,7 @@ class Scheduler:
         return [0.0, *(speed(wanted, units) for units in range(1, widest + 1))]
 
     def pace(self, job: Job) -> float:
-        """How fast a job's run is for the families of its nodes."""
+        """How fast a job's run is on its nodes."""
         return self._engine.pace(job)
 
     def work_left(self) -> dict[int, WorkLeft]:
@@ -345,7 +345,7 @@ class Scheduler:
         if self._sets.hold_in_vain():
             self.policy.nodes_changed()
         paused = self._runs.take_restated()
-        edited = paused | self.edits.hand_over()
+        edited = paused | self.reports.take_repaced() | self.edits.hand_over()
         reported = self._engine.reported
         learnt = self._learnt.learn()
         self.planner.hand_over()

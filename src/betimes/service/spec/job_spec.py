@@ -73,6 +73,7 @@ Text = Annotated[
 ]
 Label = Annotated[Text, Field(min_length=1, max_length=200)]
 Family = Annotated[Label, in_schema(pattern=r"^[^\x00-\x1f\x7f]+$")]
+Workload = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$", max_length=200)]
 Folder = Annotated[Text, in_schema(pattern=r"^/[^\x00]*$")]
 ResourceName = Annotated[str, Field(pattern=RESOURCE, max_length=100)]
 FileName = Annotated[Text, Field(min_length=1, max_length=4096)]
@@ -201,6 +202,7 @@ class JobSpec(BaseModel):
         json_schema_extra={"prefixItems": [{"type": "string", "minLength": 1, "pattern": r"^[^\x00]*$"}]},
     )
     name: Label | None = None  # the program's name by default
+    workload: Workload | None = None  # what kind of work it is: types of rented machines have speeds for it
     workdir: Folder | None = None  # absolute; the submitter's by default
     upload: Sha256 | None = None  # of a directory that was sent to the service: it runs in a copy of that
     env: dict[Variable, Text] = Field(default_factory=dict)

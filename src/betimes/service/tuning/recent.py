@@ -20,6 +20,7 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.service.store.store import Store
 from betimes.service.views.models import JobFilter
+from betimes.twin.nodes.launching import KIND
 from betimes.twin.nodes.renting import RENT
 from betimes.workload import Workload
 from betimes.workload.family_demands import SPEED
@@ -231,6 +232,8 @@ def _more(specs: Sequence[JobSpec]) -> dict[str, Any]:
     found = dict[str, Any]()
     if any(spec.rent != "auto" for spec in specs):
         found[RENT] = [spec.rent for spec in specs]
+    if any(spec.workload is not None for spec in specs):
+        found[KIND] = [spec.workload or f"{spec.max_units} x {spec.unit}" for spec in specs]
     for family in sorted({family for spec in specs for family in spec.demand}):
         needed = [spec.unit.on(family) if spec.demand else None for spec in specs]
         for at, name in enumerate(DEMANDS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from betimes.core.nodes import external_events, snapshot, transitions
+from betimes.core.nodes import external_events, rates, snapshot, transitions
 from betimes.core.nodes.machines import dedicated as dedicated_machines
 from betimes.kernels import entry
 from betimes.twin.nodes import event_loop
@@ -15,6 +15,7 @@ expect_finish = entry(external_events.expect_finish)
 expect_leaving = entry(external_events.expect_leaving)
 withdraw = entry(external_events.withdraw)
 believe = entry(external_events.believe)
+re_rate_job = entry(rates.re_rate_job)
 open_node = entry(external_events.open_node)
 expect_openings = entry(external_events.expect_openings)
 hold = entry(external_events.hold)
@@ -39,6 +40,7 @@ ENTRIES = (
     expect_leaving,
     withdraw,
     believe,
+    re_rate_job,
     open_node,
     expect_openings,
     hold,

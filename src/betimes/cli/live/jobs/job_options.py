@@ -63,6 +63,13 @@ OPTIONS: dict[str, Any] = {
         "What a unit needs on machines of a family instead, under a policy for nodes, and how fast the job works there "
         "(its run time is that at speed 1); it then runs only on the families that are named. Repeatable.",
     ),
+    "workload": _option(
+        str,
+        "--workload",
+        "NAME",
+        "What kind of work it is, as in resnet18. Types of rented machines run workloads at different speeds, as the "
+        "cluster file states or as other jobs of the workload have shown.",
+    ),
     "units": _option(
         str, "--units", "N|MIN-MAX", "Units that it holds; 1-8: from 1 to 8, resized as it runs. By default 1."
     ),
