@@ -177,7 +177,7 @@ def _measured(_: Ledger, event: Event, job: Job) -> None:
     job.alone_per_s = event.data["alone_per_s"]
 
 
-def _told(ledger: Ledger, event: Event, job: Job) -> None:
+def _stopping(ledger: Ledger, event: Event, job: Job) -> None:
     """The job's run is stopping."""
     data = event.data
     job.status = next_status(job.status, Transition.STOP)
@@ -544,7 +544,7 @@ CHANGES: dict[str, Change] = {
     "moved": _move_over,
     "rents": _rents,
     "unrented": _unrented,
-    "stopping": _told,
+    "stopping": _stopping,
     "parallelism-changed": _width,
     "launched": _launched,
     "started": _started,
