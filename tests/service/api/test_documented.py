@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from betimes.service.access.unix_users import Owners
-from betimes.service.api.routes.jobs import _CHANGES
 from betimes.service.runtime.launches import KEPT, VARIABLES, Launches
 from betimes.service.scheduling.events import KINDS, RunId
+from betimes.service.scheduling.fold import CHANGES
 from betimes.service.scheduling.job import Job, Run
 from betimes.service.spec.job_spec import JobSpec
 
 
 def test_every_kind_of_event_that_changes_something_is_described() -> None:
-    assert set(_CHANGES) <= set(KINDS)
+    assert set(CHANGES) <= set(KINDS)
 
 
 def test_a_job_finds_what_is_described_and_what_it_asked_for(tmp_path: Path) -> None:

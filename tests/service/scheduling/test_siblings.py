@@ -135,10 +135,10 @@ def test_many_are_told_a_part_at_a_time() -> None:
         siblings.finished("ann", "x", times.learnt("ann", "x"))
     ((_, first),) = siblings.take()
     assert first == jobs[:MOST_A_TURN]
-    assert siblings.are_untold
+    assert siblings.are_outdated
     ((_, second),) = siblings.take()
     assert second == jobs[MOST_A_TURN:]
-    assert not siblings.are_untold
+    assert not siblings.are_outdated
 
 
 def test_the_next_turn_comes_at_once_while_some_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,12 +220,12 @@ def test_not_every_finish_is_news_to_all() -> None:
         siblings.note(job)
     times.finished("ann", "x", "x", 10.0)
     siblings.finished("ann", "x", times.learnt("ann", "x"))
-    assert not siblings.are_untold
+    assert not siblings.are_outdated
     siblings.finished("ann", "x", times.learnt("ann", "x"))
-    assert siblings.are_untold
+    assert siblings.are_outdated
     ((said, told),) = siblings.take()
     assert (said.seconds, told) == (10.0, jobs)
-    assert not siblings.are_untold
+    assert not siblings.are_outdated
     assert list(siblings.take()) == []
 
 

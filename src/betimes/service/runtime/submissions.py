@@ -165,10 +165,10 @@ class Submissions:
 
     def _annotated(self, submitted: Submitted, spec: JobSpec, user: str) -> Submitted:
         """With the reason, if nothing can be promised yet, and what its user should know."""
-        said: dict[str, Any] = self._notes(spec, user)
+        found: dict[str, Any] = self._notes(spec, user)
         if submitted.quote is None and (why := self._why_not_promised(submitted.job_id, spec)) is not None:
-            said["reason"] = Reason(**why)
-        return submitted.model_copy(update=said) if said else submitted
+            found["reason"] = Reason(**why)
+        return submitted.model_copy(update=found) if found else submitted
 
     def _why_not_promised(self, number: int, spec: JobSpec) -> dict[str, Any] | None:
         """Why a job cannot be promised an end yet, or waits in vain."""
@@ -191,11 +191,11 @@ class Submissions:
         """Notes on its run time and on the rounding of its units, and whether its command is run."""
         ledger = self.scheduler.ledger
         nodes = ledger.nodes.values()
-        said = ledger.runtime_estimates.notes(user, spec)
+        texts = ledger.runtime_estimates.notes(user, spec)
         if (rounding := rounding_note(spec, nodes, ledger.policy)) is not None:
-            said.append(rounding)
+            texts.append(rounding)
         notes = {
-            "note": "; ".join(said) or None,
+            "note": "; ".join(texts) or None,
             "not_run": made_up_note(
                 spec, nodes, self.scheduler.offers_for(spec) if self._rents_made_up else ()
             ),

@@ -60,7 +60,7 @@ def usage_view(
     asked: Mapping[str, Any],
     standing: Mapping[str, Standing],
 ) -> UsageView:
-    """The sums of rows of `store.usage.usage`; money at the prices of present nodes, as in promises.
+    """The sums of rows of `store.queries.usage`; money at the prices of present nodes, as in promises.
 
     standing: of users, where the groups are users who share.
     """
@@ -93,7 +93,7 @@ def usage_view(
 
 
 def efficiency_view(number: int, rows: Sequence[Row]) -> EfficiencyView:
-    """What the runs of a job, or of an array, used of what they had; rows: of `store.usage.runs_of`."""
+    """What the runs of a job, or of an array, used of what they had; rows: of `store.queries.runs_of`."""
     over = [row for row in rows if row["ended_at"] is not None]
     specs = [JobSpec(**row["spec"]) for row in over]
     run_s = [max(0.0, row["ended_at"] - row["started_at"]) for row in over]

@@ -194,11 +194,11 @@ class ProgressRate:
         """
         if not (0 <= done < math.inf and 0 < total < math.inf):
             raise ValueError(f"expected steps done, and a total above 0, found {done} of {total}")
-        before, said = self._report, _Report(done, total)
-        if said == before:
+        before, new = self._report, _Report(done, total)
+        if new == before:
             return None  # before anything is counted: two sums may differ from one by a rounding error
         self._count_until(at_s)
-        self._report = said
+        self._report = new
         if before is None:
             self._work = self._ran_s = 0.0
         elif done > before.done:
@@ -308,7 +308,7 @@ class Siblings:
         self._live: defaultdict[Key, dict[int, Job]] = defaultdict(dict)
         self._finished: defaultdict[Key, int] = defaultdict(int)  # since their last update
         # Of each key also by time limit, which bounds the belief.
-        self._untold: dict[tuple[Key, float | None], tuple[RuntimeEstimate, list[Job]]] = {}
+        self._outdated: dict[tuple[Key, float | None], tuple[RuntimeEstimate, list[Job]]] = {}
 
     def note(self, job: Job) -> None:
         """A job is new, or has changed. A set and its trials learn from its trials instead."""
@@ -344,23 +344,23 @@ class Siblings:
             if differs(believed_s, job.runtime_estimate_s, least_s=LEAST_NEWS_S):
                 others[job.spec.time_limit_s].append(job)
         for limit_s, jobs in others.items():
-            self._untold[key, limit_s] = (believed.within(limit_s), jobs)
+            self._outdated[key, limit_s] = (believed.within(limit_s), jobs)
 
     @property
-    def are_untold(self) -> bool:
+    def are_outdated(self) -> bool:
         """Whether some beliefs are out of date."""
-        return bool(self._untold)
+        return bool(self._outdated)
 
     def take(self) -> Iterator[tuple[RuntimeEstimate, list[Job]]]:
         """Jobs to be updated now, in order; each is updated once."""
         room = MOST_A_TURN
-        for which, (believed, jobs) in list(self._untold.items()):
+        for which, (believed, jobs) in list(self._outdated.items()):
             now, later = jobs[:room], jobs[room:]
             room -= len(now)
             if later:
-                self._untold[which] = (believed, later)
+                self._outdated[which] = (believed, later)
             else:
-                del self._untold[which]
+                del self._outdated[which]
             live = self._live.get(which[0], {})
             yield believed, [job for job in now if job.job_id in live]
             if room == 0:

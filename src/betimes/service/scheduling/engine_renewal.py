@@ -67,8 +67,8 @@ class EngineRenewal:
         self._engine.rebuild(text, before)
         accounts = {str(number): account.row() for number, account in self._engine.accounts.items()}
         cause = cause or (f"user:{user}" if user != "operator" else user)
-        said: Any = {} if front is None else {"front": front}
-        log("policy-set", cause, policy=text, accounts=accounts, **said)
+        more: Any = {} if front is None else {"front": front}
+        log("policy-set", cause, policy=text, accounts=accounts, **more)
         self._engine.look()
 
     def take_over(self) -> None:

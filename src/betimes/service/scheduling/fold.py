@@ -182,7 +182,7 @@ def _measured(ledger: Ledger, event: Event, job: Job) -> None:
         ledger.measured_rates.took(workload_of(spec.workload), run.units, on[0], job.job_id, per_s)
 
 
-def _told(ledger: Ledger, event: Event, job: Job) -> None:
+def _stopping(ledger: Ledger, event: Event, job: Job) -> None:
     """The job's run is stopping."""
     data = event.data
     job.status = next_status(job.status, Transition.STOP)
@@ -560,7 +560,7 @@ CHANGES: dict[str, Change] = {
     "moved": _move_over,
     "rents": _rents,
     "unrented": _unrented,
-    "stopping": _told,
+    "stopping": _stopping,
     "parallelism-changed": _width,
     "launched": _launched,
     "started": _started,

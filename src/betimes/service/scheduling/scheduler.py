@@ -282,7 +282,7 @@ class Scheduler:
 
     def next_timer_at(self) -> float:
         """When `turn` wants to be called if nothing happens before; infinity: never."""
-        if self._state.siblings.are_untold:
+        if self._state.siblings.are_outdated:
             return self.now_at
         index = self._state.job_index
         own_at = min(
