@@ -21,7 +21,17 @@ from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.fleet_limits import UserBudgets, charged_usd
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.jobs import Jobs
-from betimes.service.scheduling.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Maintenance, Node
+from betimes.service.scheduling.node import (
+    BOOTING,
+    DRAINED,
+    DRAINING,
+    GONE,
+    NODE,
+    LOST,
+    UP,
+    Maintenance,
+    Node,
+)
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
@@ -199,7 +209,7 @@ class Nodes:
         gone = self._state.ledger.gone_nodes.get(name)
         # Without an entry the service was killed, or had no answer, before the machine was one of its nodes.
         unknown = Node(Machine(name, "cloud", type, 0.0, 0.0, 0.0), GONE, since_at)
-        node = unknown if gone is None else Node.from_json(gone)
+        node = unknown if gone is None else NODE.validate_python(gone)
         cost_usd = charged_usd(node, self._engine.settings.offers, until_at, since_at=since_at)
         more_usd = cost_usd - (0.0 if gone is None else gone["cost_usd"])
         if more_usd:
