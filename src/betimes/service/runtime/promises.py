@@ -27,7 +27,7 @@ from betimes.service.runtime.inbox import Newcomers
 from betimes.service.runtime.quotes import AT_ONCE_S, find_options, promise, with_intervals
 from betimes.service.runtime.rehearsal import Rehearsal, Times
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.forecasts import Forecast, cost_usd, forecast
+from betimes.service.scheduling.forecasts import Forecast, forecast
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.reasons import after
@@ -329,9 +329,7 @@ class Promises:
             start_at=start_at,
             finish_at=finish_at,
             **around.fields,  # pyright: ignore[reportArgumentType] (floats, none optional)
-            cost_usd=cost_usd(spec, run_s, scheduler.ledger.nodes.values())
-            if taken is None
-            else taken.cost_usd,
+            cost_usd=scheduler.cost_usd(spec, run_s) if taken is None else taken.cost_usd,
             run_s=run_s,
             basis=basis,
             reason=None if reason is None else Reason(**reason),

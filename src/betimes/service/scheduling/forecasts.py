@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -106,10 +106,12 @@ def forecast(foreseen: Foreseen, as_of_at: float, epoch_at: float, holding: Coll
     return Forecast(as_of_at, foreseen.job, foreseen.start_s + epoch_at, foreseen.finish_s + epoch_at, waits)
 
 
-def cost_usd(spec: JobSpec, run_s: float, nodes: Iterable[Node]) -> float | None:
-    """Cost of a run on max_units on the cheapest nodes that can hold its units; null: no price is known.
+def cost_usd(
+    spec: JobSpec, run_s: float, nodes: Iterable[Node], speed_on: Callable[[Node], float] = lambda _: 1.0
+) -> float | None:
+    """Cost of a run on max_units on the nodes on which it is cheapest; null: no price is known.
 
-    A unit pays for the largest share that it takes of any resource of the node.
+    run_s: at speed 1. A unit pays for the largest share that it takes of any resource of the node.
     """
     shares, unit = list[float](), spec.unit
     for node in nodes:
@@ -119,7 +121,7 @@ def cost_usd(spec: JobSpec, run_s: float, nodes: Iterable[Node]) -> float | None
         capacity = node.capacity
         if all(need <= room for need, room in zip(demand, capacity, strict=True)):
             share = max(need / room for need, room in zip(demand, capacity, strict=True) if need > 0)
-            shares.append(share * price)
+            shares.append(share * price / speed_on(node))
     return min(shares) * spec.max_units * run_s / 3600.0 if shares else None
 
 

@@ -50,6 +50,7 @@ from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.throughputs import Neighbours
+from betimes.service.spec.job_spec import JobSpec
 from betimes.twin.pool.trials import SLACK, usual_s, work_left
 
 LEAST_END_S = 1.0
@@ -194,22 +195,24 @@ class PolicyEngine:
         """How fast a job's run is on its nodes, as on the slowest; 1 where no speed is stated or learned."""
         if job.run is None or (job.spec.workload is None and not job.spec.unit.speeds):
             return 1.0
-        nodes = [
-            node for name, _ in job.run.places if (node := self._state.ledger.nodes.get(name)) is not None
-        ]
-        return min(
-            (self._speed_on(job, node.family, node.machine.type if node.by_policy else "") for node in nodes),
-            default=1.0,
-        )
+        nodes = self._state.ledger.nodes
+        on = (nodes[name] for name, _ in job.run.places if name in nodes)
+        return min((self.speed_on(job.spec, node) for node in on), default=1.0)
+
+    def speed_on(self, spec: JobSpec, node: Node) -> float:
+        """How fast a job is on a node."""
+        return self._speed_on(spec, node.family, node.machine.type if node.by_policy else "")
 
     def pace_on(self, job: Job, types: Iterable[str]) -> float:
         """The same on machines of these types."""
         family = {offer.type: offer.family for offer in self._taught}
-        return min((self._speed_on(job, family.get(on) or family_of(on), on) for on in types), default=1.0)
+        return min(
+            (self._speed_on(job.spec, family.get(on) or family_of(on), on) for on in types), default=1.0
+        )
 
-    def _speed_on(self, job: Job, family: str, offer: str) -> float:
+    def _speed_on(self, spec: JobSpec, family: str, offer: str) -> float:
         speeds = next((dict(each.speeds) for each in self._taught if each.type == offer), {})
-        return job.spec.unit.speed_on(family) * speeds.get(workload_of(job.spec.workload or ""), 1.0)
+        return spec.unit.speed_on(family) * speeds.get(workload_of(spec.workload or ""), 1.0)
 
     def places_of(self, held: Sequence[Allocation]) -> Places:
         """Units on nodes by the nodes' names."""

@@ -17,7 +17,7 @@ from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started, Trouble
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.scheduling.throughputs import SAME_FRAC, RelativeThroughput
+from betimes.service.scheduling.throughputs import LEAST_BESIDE_S, SAME_FRAC, RelativeThroughput
 from betimes.service.scheduling.trials import TrialSets
 
 MOST_LOSSES = 10  # of a job's runs in a row, each with its machine
@@ -198,7 +198,7 @@ class ReportHandling:
             self._engine.believe(number, left_s * ratio if job.basis == "progress" else left_s)
             self._repaced.add(number)
             if number in self._rates and job.run is not None:
-                self._rates[number] = rate = ProgressRate()
+                self._rates[number] = rate = ProgressRate(LEAST_BESIDE_S)  # until then the belief is good
                 rate.begin(
                     now_at - job.run.paused_s(now_at), self._engine.speed(job) * self._engine.pace(job)
                 )

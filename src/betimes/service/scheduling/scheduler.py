@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from betimes.cluster import Offer
@@ -27,7 +28,7 @@ from betimes.service.scheduling.engine_job import wanted_for, wanted_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fleet_limits import LimitsOfFleet, UserBudgets
-from betimes.service.scheduling.forecasts import Forecast
+from betimes.service.scheduling.forecasts import Forecast, cost_usd
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
@@ -210,6 +211,10 @@ class Scheduler:
     def pace(self, job: Job) -> float:
         """How fast a job's run is on its nodes."""
         return self._engine.pace(job)
+
+    def cost_usd(self, spec: JobSpec, run_s: float) -> float | None:
+        """Cost of a job that takes so long at speed 1, on the nodes that there are; null: no price is known."""
+        return cost_usd(spec, run_s, self.ledger.nodes.values(), partial(self._engine.speed_on, spec))
 
     def work_left(self) -> dict[int, WorkLeft]:
         """Work that jobs are expected to have left, in the engine's unit: those that the policy knows, and trials."""
