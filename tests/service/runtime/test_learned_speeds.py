@@ -83,6 +83,8 @@ def test_the_next_plan_and_the_next_promise_use_what_was_learned(tmp_path: Path)
             assert await finish_at(first, 2) == 570.0 + (20_000.0 - 240.0) / 2.0, (
                 "as its steps show all the time"
             )
+            quotes = [await first.backend.quote(job(1200.0, each), "ann") for each in ("train", None)]
+            assert [quote.cost_usd for quote in quotes] == [1200.0 / 3600.0 * 0.75, 1200.0 / 3600.0 * 1.0]
             assert await type_of(first, 1) == "quick", "it has moved: its work costs less there"
         async with service() as again:
             await again.settle()

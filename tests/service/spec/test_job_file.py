@@ -205,6 +205,7 @@ BAD_TOML = [
     (JOB + "curve = {speed = 2}", 2, ["field curve"]),
     (JOB + "after = 'prepare'", 2, ["field after", "41:any"]),
     (JOB + "after = [true]", 2, ["field after[0]", "expected text, found true"]),
+    (JOB + "workload = ' x'", 2, ["field workload", "' x' is no name of a workload", "without spaces around"]),
     (JOB + "array = '5-1'", 2, ["field array", "empty range"]),
     ("command = []", 1, ["field command", "empty"]),
     ("command = ''", 1, ["field command", "empty"]),

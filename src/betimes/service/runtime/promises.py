@@ -29,7 +29,7 @@ from betimes.service.runtime.rehearsal import Rehearsal, Times
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.promises import Forecast, cost_usd, forecast
+from betimes.service.scheduling.promises import Forecast, forecast
 from betimes.service.scheduling.reasons import after
 from betimes.service.spec.job_spec import JobSpec, full_run_s, parse_after, set_spec, trials_of
 from betimes.service.views.models import Quote, QuoteOption, Reason
@@ -330,9 +330,7 @@ class Promises:
             start_at=start_at,
             finish_at=finish_at,
             **around.fields,  # pyright: ignore[reportArgumentType] (floats, none optional)
-            cost_usd=cost_usd(spec, run_s, scheduler.ledger.nodes.values())
-            if taken is None
-            else taken.cost_usd,
+            cost_usd=scheduler.cost_usd(spec, run_s) if taken is None else taken.cost_usd,
             run_s=run_s,
             basis=basis,
             reason=None if reason is None else Reason(**reason),

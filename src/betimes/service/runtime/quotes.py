@@ -61,9 +61,7 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
         "start_at": start_at,
         "finish_at": finish_at,
         **around.fields,
-        "cost_usd": cost_usd(job.spec, run_s, scheduler.ledger.nodes.values())
-        if taken is None
-        else taken.cost_usd,
+        "cost_usd": scheduler.cost_usd(job.spec, run_s) if taken is None else taken.cost_usd,
         "run_s": run_s,
         "basis": basis,
         "reason": reason,

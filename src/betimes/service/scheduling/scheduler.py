@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from betimes.cluster import Offer
@@ -32,7 +33,7 @@ from betimes.service.scheduling.maintenance import MaintenanceWindows
 from betimes.service.scheduling.node import DRAINING
 from betimes.service.scheduling.nodes import JobRentals, MachineRentals, Nodes
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
-from betimes.service.scheduling.promises import BrokenPromises, Forecast
+from betimes.service.scheduling.promises import BrokenPromises, Forecast, cost_usd
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.runs import ReportHandling, Runs
 from betimes.service.scheduling.state import Changes, FindStatus, Occupancy, SchedulerState
@@ -206,6 +207,10 @@ class Scheduler:
     def pace(self, job: Job) -> float:
         """How fast a job's run is on its nodes."""
         return self._engine.pace(job)
+
+    def cost_usd(self, spec: JobSpec, run_s: float) -> float | None:
+        """Cost of a job that takes so long at speed 1, on the nodes that there are; null: no price is known."""
+        return cost_usd(spec, run_s, self.ledger.nodes.values(), partial(self._engine.speed_on, spec))
 
     def work_left(self) -> dict[int, WorkLeft]:
         """Work that jobs are expected to have left, in the engine's unit: those that the policy knows, and trials."""

@@ -48,6 +48,17 @@ def _without_nul(text: str) -> str:
     return text
 
 
+_WORKLOAD = "^[!-~]([ -~]*[!-~])?$"
+
+
+def _workload(text: str) -> str:
+    if not re.fullmatch(_WORKLOAD, text):
+        raise ValueError(
+            f"{text[:60]!r} is no name of a workload: give ASCII letters, digits and signs, without spaces around them"
+        )
+    return text
+
+
 def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -73,7 +84,7 @@ Text = Annotated[
 ]
 Label = Annotated[Text, Field(min_length=1, max_length=200)]
 Family = Annotated[Label, in_schema(pattern=r"^[^\x00-\x1f\x7f]+$")]
-Workload = Annotated[str, Field(pattern=r"^[!-~]([ -~]*[!-~])?$", max_length=200)]
+Workload = Annotated[Label, in_schema(pattern=_WORKLOAD), AfterValidator(_workload)]
 Folder = Annotated[Text, in_schema(pattern=r"^/[^\x00]*$")]
 ResourceName = Annotated[str, Field(pattern=RESOURCE, max_length=100)]
 FileName = Annotated[Text, Field(min_length=1, max_length=4096)]
