@@ -331,8 +331,8 @@ class Selector:
     def _leave_out(self, member: int, failure: PolicyFails) -> None:
         """Record and report that the member's simulation failed."""
         name = self._members[member].name
-        self.failed[name] = str(failure)
-        self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure}")
+        self.failed[name] = failure.reason
+        self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure.reason}")
 
     def _score(self, foreseen: Foreseen, simulation: Simulation, job_s: float, so_far: Totals) -> float:
         """The score of a member; larger is better."""
