@@ -120,13 +120,11 @@ def _of_nodes(predict: bool) -> Parts:
 
 
 def _of_planners(chosen: Sequence[AnyChosen]) -> Parts:
-    from betimes.core.nodes.instructions import carry_out
-    from betimes.core.nodes.planning import paid_until
-    from betimes.twin.nodes.planner_rounds import ask_at
+    from betimes.twin.nodes.planner_rounds import ENTRIES
 
     if all(getattr(policy.policy, "planner", None) is None for policy in chosen):
         return {}
-    return {"the rounds of planners": lambda: [each.load() for each in (carry_out, paid_until, ask_at)]}
+    return {"the rounds of planners": lambda: [each.load() for each in ENTRIES]}
 
 
 def _of_portfolios(chosen: Sequence[AnyChosen]) -> Parts:

@@ -15,7 +15,7 @@ from betimes.core.nodes.columns import NodesView
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.foresight.portfolio.driver import Portfolio, Settings
-from betimes.foresight.portfolio.lookahead import Lookahead
+from betimes.foresight.portfolio.lookahead import Lookahead, Together
 from betimes.kernels import Floats, Ints, kernel
 from betimes.outcome import Result, load, save, summarise
 from betimes.policies import NODES_POLICIES, parse_nodes_policy
@@ -230,11 +230,10 @@ def test_a_shadow_portfolio_runs_as_its_first_member_and_reports_what_it_would_c
 def test_an_empty_queue_has_no_utility() -> None:
     chosen = parse_nodes_policy("portfolio:members=oda/fifo/first")
     run = NodesSimulation(bursts(2), chosen, SimulationOptions(cluster=VMS))
-    member = members(chosen.values)[0]
     lookahead = Lookahead(run)
     assert lookahead.look() == 0.0
     with pytest.raises(BetimesError, match="no job waits"):
-        lookahead.play(member.policy.rules(member.values), member.policy.params(member.values))
+        lookahead.play_all([Together(run.rules, chosen.policy.params(chosen.values), {0: 0})])
 
 
 def test_with_too_little_time_for_one_policy_two_are_simulated() -> None:

@@ -24,6 +24,7 @@ from betimes.foresight.portfolio.lookahead import (
     Groups,
     Lookahead,
     PolicyFails,
+    Simulated,
     Simulation,
     Successor,
     take_over,
@@ -36,6 +37,7 @@ from betimes.outcome import SelectionColumns
 from betimes.policies.nodes.hooks import Member, NodesPolicy, rules_in_turn
 from betimes.policies.nodes.portfolio import ARRIVALS, CANDIDATES, PAPER, preference
 from betimes.policies.parsing import ChosenPolicy
+from betimes.twin.nodes.planner_rounds import PlannerRounds
 from betimes.twin.nodes.simulation import NodesSimulation
 
 STRETCHES = 5
@@ -193,16 +195,6 @@ class Selector:
         return [member.name for member in self._members]
 
     @property
-    def preempts(self) -> bool:
-        """Whether any member may preempt, so that running jobs count, too."""
-        return any(each.policy.evict is not None for each in self._members)
-
-    @property
-    def workers(self) -> int:
-        """The number of simulating threads."""
-        return self._settings.workers
-
-    @property
     def is_shadow(self) -> bool:
         """Whether choices are only reported."""
         return self._settings.shadow
@@ -216,6 +208,14 @@ class Selector:
     def expects_more(self) -> bool:
         """Whether jobs that may come count, so that `choose` needs the jobs submitted so far."""
         return self._arrivals is not None
+
+    def lookahead(self, run: Simulated, rounds: Sequence[PlannerRounds] = ()) -> Lookahead:
+        """Simulations from a run or a snapshot; rounds: of the members' planners, by number, if members plan.
+
+        Running jobs count, too, where they may be preempted or moved.
+        """
+        everyone = len(rounds) > 0 or any(each.policy.evict is not None for each in self._members)
+        return Lookahead(run, everyone, self._settings.workers, MOST_JOBS if self.expects_more else 0, rounds)
 
     def choose(
         self,
@@ -331,8 +331,8 @@ class Selector:
     def _leave_out(self, member: int, failure: PolicyFails) -> None:
         """Record and report that the member's simulation failed."""
         name = self._members[member].name
-        self.failed[name] = str(failure)
-        self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure}")
+        self.failed[name] = failure.reason
+        self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure.reason}")
 
     def _score(self, foreseen: Foreseen, simulation: Simulation, job_s: float, so_far: Totals) -> float:
         """The score of a member; larger is better."""
@@ -392,10 +392,7 @@ class Portfolio:
             arrivals=arrivals,
         )
         self._submitted = SubmittedSoFar(run) if self._selector.expects_more else None
-        most_coming = 0 if self._submitted is None else MOST_JOBS
-        rounds = run.rounds_in_turn
-        everyone = run.preempts or len(rounds) > 0  # planners move jobs that run
-        self._lookahead = Lookahead(run, everyone, settings.workers, most_coming, rounds)
+        self._lookahead = self._selector.lookahead(run, run.rounds_in_turn)
         self._ledger = Ledger(run)
         self.reflection = Reflection()
         self._decides = 0  # the member whose rules the run has

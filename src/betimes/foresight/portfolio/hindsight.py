@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.growth import room_to_play
 from betimes.foresight.portfolio.lookahead import Lookahead, PolicyFails, Simulated, Together
 from betimes.foresight.portfolio.utility import Utility
 from betimes.kernels import as_array
-from betimes.twin.nodes import entries
 from betimes.twin.nodes.event_loop import Trace
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.trace_loop import new_trace
@@ -50,19 +49,13 @@ class EmptyCluster:
     job_ids: Sequence[Any] = ()
     believes: bool = False
 
-    @classmethod
-    def of(cls, state: NodesState) -> EmptyCluster:
-        """A copy of a state in which nothing has happened yet."""
-        copy = room_to_play(state)
-        entries.copy_into(state, copy, False)
-        return cls(copy, new_trace(0, 1))
-
 
 class SubmittedSoFar:
     """Records the jobs of a run that has not begun; each finished job is processed once."""
 
     def __init__(self, run: NodesSimulation) -> None:
-        self._run, self._empty = run, EmptyCluster.of(run.state)
+        empty = run.driver.copy(new_trace(0, 1), np.zeros(1, np.int64), {})
+        self._run, self._empty = run, EmptyCluster(empty.state, empty.trace)
         self._jobs = as_array(run.trace.arrivals).copy()
         self._jobs["run_s"] = self._jobs["runtime_estimate_s"]
         self._jobs["believed_per_work"] = 1.0

@@ -86,8 +86,11 @@ class Foreseen:
 PLAYED = record_type(Played).names or ()
 
 
-class PolicyFails(Exception):
-    """A policy cannot be simulated to the end; the text is the reason, in a few words."""
+@dataclass(frozen=True)
+class PolicyFails:
+    """A policy cannot be simulated to the end, for this reason, in a few words."""
+
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -221,13 +224,6 @@ class Lookahead:
             ]
         self._make_room()
         return take_snapshot(run.state, self._snapshot, self._run_s, run.believes, self._everyone)
-
-    def play(self, rules: NodesRules, params: Floats) -> Foreseen:
-        """Simulate a policy from the snapshot; raises PolicyFails, and BetimesError where no job waits."""
-        (simulation,) = self.play_all([Together(rules, params, {0: 0})])
-        if isinstance(simulation.foreseen, PolicyFails):
-            raise simulation.foreseen
-        return simulation.foreseen
 
     def play_all(
         self,

@@ -17,8 +17,9 @@ from betimes.policies import Policy, parse_nodes_policy, parse_policy
 from betimes.policies.nodes import families
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.service.engines import nodes as nodes_engine
-from betimes.service.engines import planner_rounds, pool
+from betimes.service.engines import pool
 from betimes.service.engines.planner_rounds import planners_for
+from betimes.twin.nodes import planner_rounds
 
 
 def kind_of(policy: str) -> tuple[Engine, str]:

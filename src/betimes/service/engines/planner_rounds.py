@@ -11,21 +11,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from betimes.cluster import Cluster, Offer
-from betimes.core.nodes import instructions
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.planning import paid_until
 from betimes.core.planning import Planner, Release, Rent, Snapshot
 from betimes.policies.nodes.hooks import Member
 from betimes.service.engines.messages import JobRequest
 from betimes.service.engines.plans import ExpectedSaving, expected_savings
 from betimes.twin.nodes.driver import Driver
-from betimes.twin.nodes.planner_rounds import Plan, PlannerRounds, Question, ask_at, ask_from
+from betimes.twin.nodes.planner_rounds import Plan, PlannerRounds, Question, ask_from
 
 NOTEWORTHY = 0.01  # change of a job's throughput, as a share of that alone
 MOST_TOLD = 100_000
 """Ended jobs reported to a planner at once: the newest, if more have ended since the last question."""
-ENTRIES = (instructions.carry_out, paid_until, ask_at)
-"""Entries to compile for planners, besides live nodes."""
 
 
 def planners_for(members: Sequence[Member], offers: Sequence[Offer], quota: int | None) -> dict[str, Planner]:

@@ -9,14 +9,12 @@ import numpy as np
 
 from betimes.cluster.shapes import Shape
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.growth import room_to_play
 from betimes.core.nodes.rules import NodesRules
 from betimes.foresight.portfolio.hindsight import EmptyCluster
 from betimes.kernels import Floats, as_array
 from betimes.service.engines.dedicated_machines import live_terms
 from betimes.service.engines.job_rows import JobRows
 from betimes.service.engines.jobs_on_nodes import JobsOnNodes
-from betimes.twin.nodes import entries
 from betimes.twin.nodes.event_loop import Trace
 from betimes.twin.nodes.planner_rounds import PlannerRounds
 from betimes.twin.nodes.trace_loop import new_trace
@@ -69,11 +67,10 @@ def snapshot_of(jobs: JobsOnNodes, new_state: NewState) -> SelectionSnapshot:
     new_state: makes a state of nodes.
     """
     state, rounds = jobs.driver.state, jobs.rounds
-    copy = room_to_play(state)
-    entries.copy_into(state, copy, True)
-    slots = len(copy.free)
-    as_array(copy.progress)["row"] = np.arange(slots)
+    slots = len(state.free)
     trace = new_trace(slots, 1)
+    copy = jobs.driver.copy(trace, np.array([slots]), {}).state
+    as_array(copy.progress)["row"] = np.arange(slots)
     as_array(trace.arrivals)["submit_s"] = as_array(copy.jobs)["submit_s"]
     empty, job_rows = _empty(jobs, new_state)
     seqs = as_array(copy.jobs)["seq"].tolist()

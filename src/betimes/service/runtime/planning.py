@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from betimes.foresight.portfolio.arrivals import MOST_JOBS
 from betimes.foresight.portfolio.driver import Selector, Settings
 from betimes.foresight.portfolio.hindsight import MOST_JOBS as MOST_PAST
 from betimes.foresight.portfolio.hindsight import Submitted
 from betimes.foresight.portfolio.ledger import Totals
-from betimes.foresight.portfolio.lookahead import Lookahead
 from betimes.foresight.portfolio.objective import Aim
 from betimes.kernels import as_array, blank, record_type
 from betimes.policies import parse_nodes_policy
@@ -228,11 +226,8 @@ class Selections:
         begun_s = time.perf_counter()
         selector = self._selector_of(asked.policy)
         so_far = Totals(record.jobs, record.job_s, record.machine_s, record.slowdown)
-        submitted, most_coming = None, 0
-        if selector.expects_more:
-            submitted, most_coming = self._past.submitted(snapshot, asked.epoch_at), MOST_JOBS
-        everyone = selector.preempts or len(snapshot.rounds) > 0  # planners move jobs that run
-        lookahead = Lookahead(snapshot, everyone, selector.workers, most_coming, snapshot.rounds)
+        submitted = self._past.submitted(snapshot, asked.epoch_at) if selector.expects_more else None
+        lookahead = selector.lookahead(snapshot, snapshot.rounds)
         choice = selector.choose(lookahead, snapshot.at_s, len(snapshot.waits), so_far, submitted)
         expected = choice.foreseen[choice.name]
         return Selection(

@@ -14,7 +14,8 @@ from typing import cast
 
 from betimes.core.instruction import Instruction
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.planning import instructions, refusals, snapshot_of
+from betimes.core.nodes.instructions import carry_out
+from betimes.core.nodes.planning import instructions, paid_until, refusals, snapshot_of
 from betimes.core.nodes.timers import ROUND, set_policy_timer
 from betimes.core.planning import Decision, Planner, Refusal, Snapshot
 from betimes.errors import PolicyViolation
@@ -23,6 +24,9 @@ from betimes.twin.nodes.driver import Driver
 from betimes.twin.nodes.event_loop import Trace
 
 ask_at = entry(set_policy_timer, NodesState, float, int)
+
+ENTRIES = (carry_out, paid_until, ask_at)
+"""The entries that rounds need compiled, beside the loop."""
 
 
 def ask_from(state: NodesState, period_s: float, at_s: float, *, later: bool = False) -> float:

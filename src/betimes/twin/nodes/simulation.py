@@ -395,6 +395,8 @@ class NodesSimulation:
         users = user_rows(jobs)
         trace = new_trace(len(jobs), max(1, int(users.max(initial=-1)) + 1), observed)
         count, demand = self.tasks.count[self.kept], self.tasks.demand[self.kept]
+        by_family = demand[:, None] if self.tasks.by_family is None else self.tasks.by_family[self.kept]
+        share = norm_of(count[:, None], np.moveaxis(by_family, 2, 0), self.machines.max(axis=0))
         amounts = count[:, None] * demand / jobs.max_units[:, None]  # a unit's
         self._demands, first_of = demand_rows(self.tasks, self.kept)
         columns = {
@@ -407,7 +409,7 @@ class NodesSimulation:
             "memory": demand[:, 2],
             "demands": first_of,
             "labels": labels,
-            "share": norm_of(count[:, None], self._any_demand, self.machines.max(axis=0)).min(axis=1),
+            "share": share.min(axis=1),
             "trial": jobs.qos,
             "priority": jobs.priority,
             "grace_s": jobs.grace_s,
@@ -427,13 +429,6 @@ class NodesSimulation:
         for name, values in columns.items():
             arrivals[name] = values
         return trace
-
-    @property
-    def _any_demand(self) -> NDArray[np.int64]:
-        """(3, jobs, families) a task's demand; one family if it is the same on all."""
-        tasks = self.tasks
-        demand = tasks.demand[:, None] if tasks.by_family is None else tasks.by_family
-        return np.moveaxis(demand[self.kept], 2, 0)
 
     def _ask_planner(self, driver: Driver) -> None:
         pool, cluster = driver.state.pool[0], driver.state.cluster[0]
