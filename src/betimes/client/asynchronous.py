@@ -413,7 +413,7 @@ class AsyncClient:
         return await self._ask(Call("DELETE", path, "MaintenanceView", repeatable=False))
 
     async def heartbeat(self, node: str) -> Lease:
-        """Send a heartbeat of a node; the answer says by when the next is due.
+        """Send a heartbeat of a node; the answer has when the next is due.
 
         Without it the node is lost, and its jobs are requeued. Raises Unknown, Conflict.
         """
@@ -544,7 +544,7 @@ class AsyncClient:
         return await self._ask(Call("GET", f"{API}/tune", "TuningView"))
 
     async def stop_tuning(self) -> TuningView:
-        """End the search with the front so far; `tuning` says when it has ended. Raises Conflict if none goes on."""
+        """End the search with the front so far; `tuning` shows when it has ended. Raises Conflict if none goes on."""
         return await self._ask(Call("DELETE", f"{API}/tune", "TuningView", repeatable=False))
 
     def events(

@@ -410,7 +410,7 @@ class Client:
         return self._ask(Call("DELETE", path, "MaintenanceView", repeatable=False))
 
     def heartbeat(self, node: str) -> Lease:
-        """Send a heartbeat of a node; the answer says by when the next is due.
+        """Send a heartbeat of a node; the answer has when the next is due.
 
         Without it the node is lost, and its jobs are requeued. Raises Unknown, Conflict.
         """
@@ -541,7 +541,7 @@ class Client:
         return self._ask(Call("GET", f"{API}/tune", "TuningView"))
 
     def stop_tuning(self) -> TuningView:
-        """End the search with the front so far; `tuning` says when it has ended. Raises Conflict if none goes on."""
+        """End the search with the front so far; `tuning` shows when it has ended. Raises Conflict if none goes on."""
         return self._ask(Call("DELETE", f"{API}/tune", "TuningView", repeatable=False))
 
     def events(

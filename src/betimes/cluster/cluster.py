@@ -111,7 +111,7 @@ class Cluster:
 
     `grace_limit_s` is the longest grace period that a job may ask for; `quota` the most machines that are rented at
     once, none: any number; `seed` that of what is drawn about rented machines. A machine's name begins with its type,
-    so an offer has a type of its own. Raises ClusterError, naming the field.
+    so each offer has another type. Raises ClusterError, naming the field.
     """
 
     name: str
@@ -289,7 +289,7 @@ class Cluster:
         """Raises ClusterError for a cluster without nodes."""
         if not self.groups:
             raise ClusterError(
-                f"cluster {self.name}: it has offers to rent and no nodes of its own, which this needs; describe some "
+                f"cluster {self.name}: it has offers to rent and no owned nodes, which this needs; describe some "
                 "in a cluster file ([[nodes]])"
             )
 

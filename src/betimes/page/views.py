@@ -13,7 +13,7 @@ from betimes.foresight.tuning import Baseline, Front
 from betimes.page.drawing import Axis, Bar, Row, Stretch, bar, dots, equally_likely, lanes, usage
 from betimes.page.query import instant, local_path, whole
 from betimes.page.session import Session
-from betimes.page.words import told_of
+from betimes.page.words import sentence_of
 from betimes.service.runtime.page_reads import Ends, PageReads, Span
 from betimes.service.runtime.page_reads import Row as QueueRow
 from betimes.service.runtime.queue_order import Place
@@ -149,7 +149,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
         "job": shown,
         "story": story,
         "command": command_line(story.spec.command),
-        "told": [(event.at, told_of(event)) for event in story.events if told_of(event)],
+        "sentences": [(event.at, sentence_of(event)) for event in story.events if sentence_of(event)],
         "picture": _promises(story.quotes, shown, now_at),
         "dots": _dots(ends, now_at, level) if ends is not None and ends[0] < ends[2] else None,
         "run": whole(wanted, "run", 1) if wanted else run,
@@ -278,8 +278,8 @@ def _closed(ledger: Ledger, axis: Axis) -> dict[str, list[tuple[float, float, st
         x, to = axis.x(window.from_at), axis.x(window.to_at)
         for name, node in ledger.nodes.items():
             if to > x and window.covers(node):
-                said = f"maintenance {window.number}" + (f": {window.reason}" if window.reason else "")
-                found.setdefault(name, []).append((x, round(to - x, 2), said))
+                title = f"maintenance {window.number}" + (f": {window.reason}" if window.reason else "")
+                found.setdefault(name, []).append((x, round(to - x, 2), title))
     return found
 
 

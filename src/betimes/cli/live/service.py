@@ -185,7 +185,7 @@ def status(system: System = None, as_json: Json = False) -> None:
     )
     if found.get("Result") not in ("", "success"):
         user = "" if for_all else " --user"
-        say(f"It has failed ({found.get('Result')}); journalctl{user} -u betimes says why.")
+        say(f"It has failed ({found.get('Result')}); journalctl{user} -u betimes shows why.")
 
 
 def _path(for_all: bool) -> Path:

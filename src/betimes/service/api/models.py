@@ -77,7 +77,7 @@ class JobEdits(JobNumbers):
 
 
 class ProgressReport(Asked):
-    """How far a run has come, in a unit of its own."""
+    """How far a run has come, in any unit."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"done": 100, "total": 300}]})
 

@@ -371,7 +371,7 @@ def _is_gone(instance: Mapping[str, Any]) -> bool:
 
 
 def _end_of(name: str, instance: Mapping[str, Any]) -> Ended:
-    """When and why an instance has ended, as far as EC2 says so."""
+    """When and why an instance has ended, as far as EC2 reports it."""
     reason = instance.get("StateReason", {}).get("Message") or "it has ended"
     found = _ENDED_AT.search(instance.get("StateTransitionReason", ""))
     if found is None:
