@@ -1,4 +1,4 @@
-"""What is done from the pages: act on jobs, submit and quote, change the policy."""
+"""Actions from the pages: act on jobs, submit and quote, change the policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands on each page, read from its query string."""
+"""Contents of each page, by its query string."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ STATES |= {status: [status] for status in OVER} | {"over": [*OVER], "all": [*OVE
 
 
 async def queue(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
-    """Who runs and who waits, in the order of the ends expected now; or jobs that are over, newest first."""
+    """Jobs that run and jobs that wait, in the order of the ends expected now; or jobs that are over, newest first."""
     given = {
         name: request.query_params.get(name, "")[:200]
         for name in ("state", "user", "name", "label", "array", "pipeline")
@@ -158,13 +158,13 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
 
 
 async def others_job(reads: PageReads, number: int) -> dict[str, Any]:
-    """What everybody sees of a job. Raises Unknown."""
+    """A job as everybody sees it. Raises Unknown."""
     shown = await reads.listed(number)
     return {"title": f"Job {number}, {shown.name}", "job": shown, "story": None, "dots": None}
 
 
 async def helps(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
-    """What would help a job that waits; each change is tried on a copy, which takes longer than a page."""
+    """Changes that would help a job that waits; each change is tried on a copy, which takes longer than a page."""
     number = int(request.path_params["number"])
     found = await reads.backend.helps(number, HELPS_S)
     return {"title": f"What would help job {number}", "number": number, "found": found}

@@ -195,7 +195,7 @@ async def give_back(
     },
 )
 async def get_fleet_plan(here: Here, _: Viewer) -> FleetPlanView:
-    """What it would rent, give back and move, with reasons; nothing is changed by asking."""
+    """Its next steps: rent, give back and move, with reasons; nothing is changed by asking."""
     return await here.backend.fleet_plan()
 
 

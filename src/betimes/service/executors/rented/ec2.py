@@ -85,7 +85,7 @@ TROUBLES: dict[Trouble, tuple[str, str]] = {
     ),
     "unknown": ("it is not known whether that has happened", ""),
 }
-"""What a code of AWS means: its kind, and what to do. Any other code, and no answer at all, is `unknown`."""
+"""The meaning of AWS's codes: kind of failure, and advice. Any other code, and no answer at all, is `unknown`."""
 _KINDS: dict[str, Trouble] = {code: kind for kind, (_, codes) in TROUBLES.items() for code in codes.split()}
 
 
