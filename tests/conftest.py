@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 
 import pytest
@@ -29,6 +30,14 @@ signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGHUP, signal
 def pytest_xdist_auto_num_workers() -> int:
     """Twice as many as processors: tests of the service wait for it half of the time."""
     return 2 * cpus()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of Ray come first: one worker then has them all, with one cluster for those of a file.
+
+    Workers that have nothing left take tests from the ends of the others' lists, and each would start a cluster.
+    """
+    items.sort(key=lambda item: re.search(r"(\b|_)ray(\b|_)", item.nodeid.partition("::")[0]) is None)
 
 
 # Services listen on this machine; what the tests ask them need not go through anybody's proxy.

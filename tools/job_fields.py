@@ -31,4 +31,4 @@ def meaning(name: str) -> str:
     """What a field is for: what its option on the command line says, unless a file puts it another way."""
     if name in MEANT:
         return MEANT[name]
-    return OPTIONS[name].__metadata__[0].told["help"].removesuffix(" Repeatable.")
+    return OPTIONS[name].__metadata__[0].settings["help"].removesuffix(" Repeatable.")

@@ -98,7 +98,7 @@ def test_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "part"),
     [
         ("job", "job: the following arguments are required: JOB..."),
-        ("jobs --nonsense", "jobs: unrecognized arguments: --nonsense; `jobs --help` says more"),
+        ("jobs --nonsense", "jobs: unrecognized arguments: --nonsense; `jobs --help` shows more"),
         ("hold 1 --state", "argument --state: expected one argument"),
         ("nodes add x --cpu many", "argument --cpu: invalid"),
         ("no-such-verb", "'no-such-verb': there is no such verb"),

@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         (
             ["simulate", "sample:rigid", "--cluster", "m5", "--engine", "pool", "--policy", "fifo"],
-            "cluster m5: it has offers to rent and no nodes of its own",
+            "cluster m5: it has offers to rent and no owned nodes",
         ),
         (
             ["compare", "sample:rigid", "--cluster", "offers.toml", "--policies", "fifo"],
@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             ["simulate", "sample:rigid", "--cluster", "m6", "--policy", "fifo"],
             "no catalogue 'm6'; catalogues are",
         ),
-        (["up", "--nodes", "offers.toml"], "cluster offers: it has offers to rent and no nodes of its own"),
+        (["up", "--nodes", "offers.toml"], "cluster offers: it has offers to rent and no owned nodes"),
         (["up", "--cloud", "nodes.toml"], "nodes.toml, field offers: there is nothing to rent"),
         (["up", "--cluster", "both.toml", "--cloud", "m5"], "--cluster: --cloud is given too"),
         (

@@ -65,7 +65,7 @@ def test_clusters_of_offers() -> None:
     assert not cluster.is_pool
     assert cluster.owned_usd(3600.0) == 0
     for needs_nodes in (lambda: cluster.units, lambda: cluster.largest):
-        with pytest.raises(ClusterError, match="cluster c: it has offers to rent and no nodes of its own"):
+        with pytest.raises(ClusterError, match="cluster c: it has offers to rent and no owned nodes"):
             needs_nodes()
     with pytest.raises(ClusterError, match=r"table 2, field type: a is a type of .*table 1 already"):
         Cluster("c", (), offers=(offer(), offer()))

@@ -113,7 +113,7 @@ def _with_argparse(name: str, verb: Verb, words: list[str]) -> Callable[[], None
 
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:
-            raise InputError(f"{name}: {message}; `{name} --help` says more")
+            raise InputError(f"{name}: {message}; `{name} --help` shows more")
 
     function = function_of(verb)
     declared = parameters_of(function)
@@ -127,30 +127,36 @@ def _with_argparse(name: str, verb: Verb, words: list[str]) -> Callable[[], None
     for each in declared:
         kind: Any = single(each.kind)
         is_many = getattr(kind, "__origin__", None) is list
-        if isinstance(each.told, AfterDashes):
+        if isinstance(each.declaration, AfterDashes):
             values[each.name] = words[words.index("--") + 1 :] if "--" in words else None
             words = words[: words.index("--")] if "--" in words else words
             continue
-        told: dict[str, Any] = {"help": (each.told.told.get("help") or "").replace("%", "%%")}
+        settings: dict[str, Any] = {"help": (each.declaration.settings.get("help") or "").replace("%", "%%")}
         if kind is bool:
-            told["action"] = argparse.BooleanOptionalAction if "/" in each.told.flags[0] else "store_true"
+            settings["action"] = (
+                argparse.BooleanOptionalAction if "/" in each.declaration.flags[0] else "store_true"
+            )
         else:
-            told["metavar"] = each.told.told.get("metavar")
+            settings["metavar"] = each.declaration.settings.get("metavar")
             if kind is int or kind is float:
-                told["type"] = kind
+                settings["type"] = kind
             elif getattr(kind, "__origin__", None) is Literal:
-                told["choices"] = kind.__args__
-        if isinstance(each.told, Option):
+                settings["choices"] = kind.__args__
+        if isinstance(each.declaration, Option):
             if is_many:
-                told["action"] = "append"
-            flags = [flag.partition("/")[0] for flag in each.told.flags]
+                settings["action"] = "append"
+            flags = [flag.partition("/")[0] for flag in each.declaration.flags]
             parser.add_argument(
-                *flags, dest=each.name, default=argparse.SUPPRESS, required=each.told.required, **told
+                *flags,
+                dest=each.name,
+                default=argparse.SUPPRESS,
+                required=each.declaration.required,
+                **settings,
             )
         else:
             optional = kind is not each.kind
             several = ("*" if optional else "+") if is_many else ("?" if optional else None)
-            parser.add_argument(each.name, nargs=several, default=argparse.SUPPRESS, **told)
+            parser.add_argument(each.name, nargs=several, default=argparse.SUPPRESS, **settings)
     found = vars(parser.parse_args(words))
     for each in declared:
         if each.table:

@@ -59,15 +59,15 @@ def for_typer(verb: Callable[..., None]) -> Callable[..., None]:
     tables: dict[str, list[str]] = {}
     behind: list[str] = []
     for name, parameter in declared.items():
-        told: Any = next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
-        if isinstance(told, AfterDashes):
+        declaration: Any = next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
+        if isinstance(declaration, AfterDashes):
             behind.append(name)
             made.append(_CONTEXT)
-        elif isinstance(told, Several):
-            tables[name] = list(told.options)
+        elif isinstance(declaration, Several):
+            tables[name] = list(declaration.options)
             made += [
                 inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_typed(one))
-                for each, one in told.options.items()
+                for each, one in declaration.options.items()
             ]
         else:
             annotation = _typed(parameter.annotation)
@@ -87,11 +87,11 @@ def for_typer(verb: Callable[..., None]) -> Callable[..., None]:
 
 def _typed(annotation: Any) -> Any:
     """A type annotated for Typer."""
-    told: Any = next(iter(getattr(annotation, "__metadata__", ())), None)
-    if isinstance(told, Option):
-        return Annotated[annotation.__origin__, typer.Option(*told.flags, **told.told)]
-    if isinstance(told, Argument):
-        return Annotated[annotation.__origin__, typer.Argument(**told.told)]
+    declaration: Any = next(iter(getattr(annotation, "__metadata__", ())), None)
+    if isinstance(declaration, Option):
+        return Annotated[annotation.__origin__, typer.Option(*declaration.flags, **declaration.settings)]
+    if isinstance(declaration, Argument):
+        return Annotated[annotation.__origin__, typer.Argument(**declaration.settings)]
     return annotation
 
 

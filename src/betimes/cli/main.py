@@ -98,7 +98,7 @@ def _usage(error: TyperException) -> str:
     where = context.command_path if context is not None else "betimes"
     message = error.format_message().rstrip(". ")
     message = message.replace("Value error, ", "").replace("Input should be", "it should be")
-    return f"{message}{'' if message.endswith('?') else ';'} `{where} --help` says more"
+    return f"{message}{'' if message.endswith('?') else ';'} `{where} --help` shows more"
 
 
 def _without_reader() -> int:

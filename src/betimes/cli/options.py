@@ -60,7 +60,7 @@ Trial = Annotated[
         "--trial",
         metavar="RULE",
         help="Which jobs are trials: run:SECONDS, user:SHARE, random:SHARE, or qos (openb). By default those that "
-        "the trace says.",
+        "the trace names.",
         show_default=False,
     ),
 ]

@@ -1,6 +1,6 @@
 """Slurm's commands over the client of the command line: sbatch, squeue, scancel, sacct, sinfo, and how all are called.
 
-`betimes slurm-commands DIR` puts them there, with `srun` and `scontrol`, which have modules of their own. Options and
+`betimes slurm-commands DIR` puts them there, with `srun` and `scontrol`, which are in other modules. Options and
 output are those that scripts and clients use (submitit, dask-jobqueue, parsl, Snakemake, Nextflow); an option that is
 not known is an error that names it. Source: the manual pages of Slurm 24.11.
 """
@@ -250,7 +250,7 @@ def scontrol(words: Sequence[str]) -> None:
 
 
 def salloc(words: Sequence[str]) -> None:
-    """Start a shell, or the program that is named, in a job of its own with this terminal, as `srun --pty` does."""
+    """Start a shell, or the program that is named, in a new job with this terminal, as `srun --pty` does."""
     from betimes.cli.slurm_srun import srun
     from betimes.service.spec.sbatch import SRUN, split_command
 

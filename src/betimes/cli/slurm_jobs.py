@@ -1,4 +1,4 @@
-"""What Slurm's commands have in common: how they find jobs, and its words for their state, number and times."""
+"""Common to Slurm's commands: how they find jobs, and its words for their state, number and times."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _CHANGES = {
     "timelimit": "time", "jobname": "job-name", "name": "job-name", "dependency": "dependency", "starttime": "begin",
     "priority": "priority", "nice": "nice", "partition": "partition", "account": "account", "comment": "comment",
 }  # fmt: skip
-"""What `update` changes, and the option of sbatch that reads its value."""
+"""Fields that `update` changes, and the option of sbatch that reads its value."""
 _FIELDS = ("name", "time_limit_s", "after", "begin_at", "priority", "labels")
 
 

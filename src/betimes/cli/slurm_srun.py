@@ -229,7 +229,7 @@ class _Step:
                     f"more {kind} requested than permitted: {count}, and the job has {len(there)}; ask for more in "
                     "the job, or for less here (--overlap to share cores)"
                 )
-        told = False
+        reported = False
         while True:
             with (folder / "step").open("a+") as counter:
                 fcntl.flock(counter, fcntl.LOCK_EX)
@@ -240,8 +240,8 @@ class _Step:
                     counter.truncate(0)
                     counter.write(str(number + 1))
                     return number, None if gpus is None else [devices[int(name[4:])] for name in found[-1]]
-            if not told:
-                told = True
+            if not reported:
+                reported = True
                 print("srun: step waits until others of this job are over", file=sys.stderr, flush=True)
             time.sleep(LOOK_S)
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 class Option:
     """Declares an option: its flags and Typer's other arguments; required: its parameter has no default."""
 
-    def __init__(self, *flags: str, required: bool = False, **told: Any) -> None:
-        self.flags, self.required, self.told = flags, required, told
+    def __init__(self, *flags: str, required: bool = False, **settings: Any) -> None:
+        self.flags, self.required, self.settings = flags, required, settings
 
 
 class Argument:
     """Declares an argument by Typer's arguments for it."""
 
-    def __init__(self, **told: Any) -> None:
-        self.told = told
+    def __init__(self, **settings: Any) -> None:
+        self.settings = settings
 
 
 class AfterDashes:
@@ -168,7 +168,7 @@ class _Parameter(NamedTuple):
 
     name: str
     kind: Any
-    told: Any
+    declaration: Any
     table: str
 
 
@@ -181,12 +181,12 @@ def parameters_of(function: Callable[..., None]) -> list[_Parameter]:
     for name, annotation in get_type_hints(declared, function.__globals__, include_extras=True).items():
         if name == "return":
             continue
-        kind, told = annotation.__origin__, annotation.__metadata__[0]
-        if isinstance(told, Several):
-            options = told.options.items()
+        kind, declaration = annotation.__origin__, annotation.__metadata__[0]
+        if isinstance(declaration, Several):
+            options = declaration.options.items()
             found += [_Parameter(n, each.__origin__, each.__metadata__[0], name) for n, each in options]
         else:
-            found.append(_Parameter(name, kind, told, ""))
+            found.append(_Parameter(name, kind, declaration, ""))
     return found
 
 
@@ -196,21 +196,21 @@ def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str,
     for parameter in parameters:
         if parameter.table:
             values.setdefault(parameter.table, {})[parameter.name] = None
-        elif isinstance(parameter.told, AfterDashes):
+        elif isinstance(parameter.declaration, AfterDashes):
             at = words.index("--") if "--" in words else len(words)
             values[parameter.name] = list(words[at + 1 :]) if at < len(words) else None
             words = words[:at]
     by_flag = {
         flag: (parameter, flag is flags[0])
         for parameter in parameters
-        if isinstance(parameter.told, Option)
-        for spelt in parameter.told.flags
+        if isinstance(parameter.declaration, Option)
+        for spelt in parameter.declaration.flags
         for flags in [spelt.split("/")]
         for flag in (flags if single(parameter.kind) is bool else [spelt])
     }
     rest: list[str] = []
     left = iter(words)
-    takes_command = any(isinstance(parameter.told, AfterDashes) for parameter in parameters)
+    takes_command = any(isinstance(parameter.declaration, AfterDashes) for parameter in parameters)
     try:
         for word in left:
             if not word.startswith("-") or word == "-":
@@ -230,24 +230,28 @@ def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str,
                     text = next(left)
                 if (equals and not name.startswith("--")) or text.startswith("-"):
                     return None
-                value = _value(kind, parameter.told, text)
+                value = _value(kind, parameter.declaration, text)
             target = values.setdefault(parameter.table, {}) if parameter.table else values
             if _is_many(kind):
                 target[parameter.name] = [*(target.get(parameter.name) or ()), value]
             else:
                 target[parameter.name] = value
-        for parameter in (each for each in parameters if isinstance(each.told, Argument)):
+        for parameter in (each for each in parameters if isinstance(each.declaration, Argument)):
             kind = single(parameter.kind)
             taken = rest if _is_many(kind) else rest[:1]
             rest = rest[len(taken) :]
             if taken:
-                texts = [_value(kind, parameter.told, text) for text in taken]
+                texts = [_value(kind, parameter.declaration, text) for text in taken]
                 values[parameter.name] = texts if _is_many(kind) else texts[0]
             elif kind is parameter.kind:  # the parameter cannot be None
                 return None
     except (KeyError, StopIteration, ValueError):
         return None
-    lacks = any(p.name not in values for p in parameters if isinstance(p.told, Option) and p.told.required)
+    lacks = any(
+        p.name not in values
+        for p in parameters
+        if isinstance(p.declaration, Option) and p.declaration.required
+    )
     return None if rest or lacks else values
 
 
@@ -275,7 +279,7 @@ def _is_many(kind: Any) -> bool:
     return getattr(kind, "__origin__", None) is list
 
 
-def _value(kind: Any, told: Any, text: str) -> Any:
+def _value(kind: Any, declaration: Any, text: str) -> Any:
     """The value of a text. Raises ValueError."""
     if getattr(kind, "__origin__", None) is Literal:
         if text not in kind.__args__:
@@ -284,6 +288,6 @@ def _value(kind: Any, told: Any, text: str) -> Any:
     if kind not in (int, float):
         return text
     value = kind(text)
-    if not told.told.get("min", value) <= value <= told.told.get("max", value):
+    if not declaration.settings.get("min", value) <= value <= declaration.settings.get("max", value):
         raise ValueError
     return value

@@ -153,7 +153,7 @@ class AsyncClient:
         return await self._ask(Call("POST", f"{API}/jobs", "Submitted", within, body=body, headers=headers))
 
     async def quote(self, spec: JobSpec | None = None, /, **fields: Any) -> Quote:
-        """What a job would be promised if it were submitted now; nothing is stored. Raises Refused, Unknown."""
+        """Return the promise for a job if it were submitted now; nothing is stored. Raises Refused, Unknown."""
         return await self._ask(Call("POST", f"{API}/quote", "Quote", body=self._codec.job_body(spec, fields)))
 
     async def upload(self, folder: str | Path) -> Uploaded:
@@ -206,7 +206,7 @@ class AsyncClient:
         return await self._ask(_story(job))
 
     async def helps(self, job: int, within_s: float = 2.0) -> HelpsView:
-        """What would help a job that waits; within_s: processor time for the tries. Raises Unknown."""
+        """Return changes that would help a job that waits; within_s: processor time for the tries. Raises Unknown."""
         path, params = f"{API}/jobs/{job}/helps", [("within_s", f"{within_s}")]
         return await self._ask(Call("GET", path, "HelpsView", params=params))
 
@@ -413,7 +413,7 @@ class AsyncClient:
         return await self._ask(Call("DELETE", path, "MaintenanceView", repeatable=False))
 
     async def heartbeat(self, node: str) -> Lease:
-        """Send a heartbeat of a node; the answer says by when the next is due.
+        """Send a heartbeat of a node; the answer has when the next is due.
 
         Without it the node is lost, and its jobs are requeued. Raises Unknown, Conflict.
         """
@@ -424,7 +424,7 @@ class AsyncClient:
         return await self._ask(Call("GET", f"{API}/policy", "PolicyView"))
 
     async def fleet(self) -> FleetView:
-        """What is rented now, what it costs an hour, and what a machine for each task would cost."""
+        """Return the rented machines, their cost an hour, and the cost of a machine for each task."""
         return await self._ask(Call("GET", f"{API}/fleet", "FleetView"))
 
     async def give_back(self, machine: str | None = None, *, now: bool = False) -> FleetView:
@@ -436,7 +436,7 @@ class AsyncClient:
         return await self._ask(Call("POST", f"{API}/fleet/release", "FleetView", body=body, repeatable=False))
 
     async def fleet_plan(self) -> FleetPlanView:
-        """What the policy in force would rent, give back and move now, with reasons; nothing is changed by that.
+        """Return the policy's next steps: rent, give back and move, with reasons; nothing is changed.
 
         Raises Conflict for a policy that does not plan in rounds.
         """
@@ -447,7 +447,7 @@ class AsyncClient:
         return await self._ask(Call("GET", f"{API}/portfolio?last={last}", "PortfolioView"))
 
     async def what_if(self, asked: WhatIfSpec | None = None, /, **fields: Any) -> WhatIfView:
-        """Who would finish when after changes, next to when they do as things stand; nothing is changed.
+        """Return when each job would finish after changes, and when without them; nothing is changed.
 
         Given as a WhatIfSpec or by its fields. Raises Refused, Unknown, Conflict as the changes would.
         """
@@ -478,7 +478,7 @@ class AsyncClient:
         *,
         by: Literal["user", "name", "label", "account"] | None = None,
     ) -> UsageView:
-        """What jobs used from `since_s` ago (None: ever) until `until_s` ago; by: what each group used, too.
+        """Return the use of jobs from `since_s` ago (None: ever) until `until_s` ago; by: that of each group, too.
 
         Raises Refused for a period that ends before it begins.
         """
@@ -487,7 +487,7 @@ class AsyncClient:
         return await self._ask(Call("GET", f"{API}/usage", "UsageView", params=params))
 
     async def efficiency(self, job: int) -> EfficiencyView:
-        """What a job, or an array by its number, used of what it asked for, and what to ask for instead.
+        """Compare the use of a job, or of an array by its number, with its request, and suggest another request.
 
         Raises Unknown.
         """
@@ -544,7 +544,7 @@ class AsyncClient:
         return await self._ask(Call("GET", f"{API}/tune", "TuningView"))
 
     async def stop_tuning(self) -> TuningView:
-        """End the search with the front so far; `tuning` says when it has ended. Raises Conflict if none goes on."""
+        """End the search with the front so far; `tuning` shows when it has ended. Raises Conflict if none goes on."""
         return await self._ask(Call("DELETE", f"{API}/tune", "TuningView", repeatable=False))
 
     def events(

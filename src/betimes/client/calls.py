@@ -192,7 +192,7 @@ def lost(text: str, sent: bool, url: str) -> Lost | NotReachable:
 
 
 def trusted() -> SSLContext:
-    """Whose certificates are trusted: the system's authorities, or those of the file BETIMES_CA. Raises InputError."""
+    """The trusted certificates: of the system's authorities, or of the file BETIMES_CA. Raises InputError."""
     import ssl  # takes a while, and most services are on this machine
 
     file = os.environ.get("BETIMES_CA") or None

@@ -154,7 +154,7 @@ class Client:
         return self._ask(Call("POST", f"{API}/jobs", "Submitted", within, body=body, headers=headers))
 
     def quote(self, spec: JobSpec | None = None, /, **fields: Any) -> Quote:
-        """What a job would be promised if it were submitted now; nothing is stored. Raises Refused, Unknown."""
+        """Return the promise for a job if it were submitted now; nothing is stored. Raises Refused, Unknown."""
         return self._ask(Call("POST", f"{API}/quote", "Quote", body=self._codec.job_body(spec, fields)))
 
     def upload(self, folder: str | Path) -> Uploaded:
@@ -207,7 +207,7 @@ class Client:
         return self._ask(_story(job))
 
     def helps(self, job: int, within_s: float = 2.0) -> HelpsView:
-        """What would help a job that waits; within_s: processor time for the tries. Raises Unknown."""
+        """Return changes that would help a job that waits; within_s: processor time for the tries. Raises Unknown."""
         path, params = f"{API}/jobs/{job}/helps", [("within_s", f"{within_s}")]
         return self._ask(Call("GET", path, "HelpsView", params=params))
 
@@ -410,7 +410,7 @@ class Client:
         return self._ask(Call("DELETE", path, "MaintenanceView", repeatable=False))
 
     def heartbeat(self, node: str) -> Lease:
-        """Send a heartbeat of a node; the answer says by when the next is due.
+        """Send a heartbeat of a node; the answer has when the next is due.
 
         Without it the node is lost, and its jobs are requeued. Raises Unknown, Conflict.
         """
@@ -421,7 +421,7 @@ class Client:
         return self._ask(Call("GET", f"{API}/policy", "PolicyView"))
 
     def fleet(self) -> FleetView:
-        """What is rented now, what it costs an hour, and what a machine for each task would cost."""
+        """Return the rented machines, their cost an hour, and the cost of a machine for each task."""
         return self._ask(Call("GET", f"{API}/fleet", "FleetView"))
 
     def give_back(self, machine: str | None = None, *, now: bool = False) -> FleetView:
@@ -433,7 +433,7 @@ class Client:
         return self._ask(Call("POST", f"{API}/fleet/release", "FleetView", body=body, repeatable=False))
 
     def fleet_plan(self) -> FleetPlanView:
-        """What the policy in force would rent, give back and move now, with reasons; nothing is changed by that.
+        """Return the policy's next steps: rent, give back and move, with reasons; nothing is changed.
 
         Raises Conflict for a policy that does not plan in rounds.
         """
@@ -444,7 +444,7 @@ class Client:
         return self._ask(Call("GET", f"{API}/portfolio?last={last}", "PortfolioView"))
 
     def what_if(self, asked: WhatIfSpec | None = None, /, **fields: Any) -> WhatIfView:
-        """Who would finish when after changes, next to when they do as things stand; nothing is changed.
+        """Return when each job would finish after changes, and when without them; nothing is changed.
 
         Given as a WhatIfSpec or by its fields. Raises Refused, Unknown, Conflict as the changes would.
         """
@@ -475,7 +475,7 @@ class Client:
         *,
         by: Literal["user", "name", "label", "account"] | None = None,
     ) -> UsageView:
-        """What jobs used from `since_s` ago (None: ever) until `until_s` ago; by: what each group used, too.
+        """Return the use of jobs from `since_s` ago (None: ever) until `until_s` ago; by: that of each group, too.
 
         Raises Refused for a period that ends before it begins.
         """
@@ -484,7 +484,7 @@ class Client:
         return self._ask(Call("GET", f"{API}/usage", "UsageView", params=params))
 
     def efficiency(self, job: int) -> EfficiencyView:
-        """What a job, or an array by its number, used of what it asked for, and what to ask for instead.
+        """Compare the use of a job, or of an array by its number, with its request, and suggest another request.
 
         Raises Unknown.
         """
@@ -541,7 +541,7 @@ class Client:
         return self._ask(Call("GET", f"{API}/tune", "TuningView"))
 
     def stop_tuning(self) -> TuningView:
-        """End the search with the front so far; `tuning` says when it has ended. Raises Conflict if none goes on."""
+        """End the search with the front so far; `tuning` shows when it has ended. Raises Conflict if none goes on."""
         return self._ask(Call("DELETE", f"{API}/tune", "TuningView", repeatable=False))
 
     def events(

@@ -111,7 +111,7 @@ class Cluster:
 
     `grace_limit_s` is the longest grace period that a job may ask for; `quota` the most machines that are rented at
     once, none: any number; `seed` that of what is drawn about rented machines. A machine's name begins with its type,
-    so an offer has a type of its own. Raises ClusterError, naming the field.
+    so each offer has another type. Raises ClusterError, naming the field.
     """
 
     name: str
@@ -205,7 +205,7 @@ class Cluster:
 
     @property
     def units(self) -> int:
-        """What one counts a cluster by: its GPUs, else its cores, else its nodes; at least 1.
+        """The resource by which a cluster is counted: its GPUs, else its cores, else its nodes; at least 1.
 
         Raises ClusterError for a cluster without nodes.
         """
@@ -221,13 +221,13 @@ class Cluster:
 
     @cached_property
     def group_capacity(self) -> Integers:
-        """What one node of each group has, (groups, 3): thousandths of a GPU, thousandths of a core, MiB."""
+        """Capacity of one node of each group, (groups, 3): thousandths of a GPU, thousandths of a core, MiB."""
         amounts = [group.amounts for group in self.groups]
         return _frozen(whole_capacity(np.array(amounts, np.float64).reshape(-1, len(RESOURCES))))
 
     @cached_property
     def capacity(self) -> Integers:
-        """What each node has, (nodes, 3): thousandths of a GPU, thousandths of a core, MiB."""
+        """Capacity of each node, (nodes, 3): thousandths of a GPU, thousandths of a core, MiB."""
         return _frozen(self.group_capacity[self.types])
 
     @cached_property
@@ -246,7 +246,7 @@ class Cluster:
         return _frozen(self.group_capacity.max(axis=0))
 
     def shapes(self, *, rents: bool) -> tuple[Integers, Integers]:
-        """What one machine of each kind has (kinds, 3), and how many there can be (kinds,); offers where jobs rent."""
+        """Capacity of one machine of each kind (kinds, 3), and the most of each (kinds,); offers where jobs rent."""
         counts = [group.count for group in self.groups]
         amounts = self.group_capacity
         if rents and self.offers:
@@ -273,12 +273,12 @@ class Cluster:
 
     @cached_property
     def total(self) -> Integers:
-        """What all nodes together have, (3,)."""
+        """Capacity of all nodes together, (3,)."""
         counts = np.array([group.count for group in self.groups], np.int64)
         return _frozen(counts @ self.group_capacity)
 
     def owned_usd(self, horizon_s: float) -> Fraction:
-        """What the nodes cost over a horizon, used or not; those without a price cost nothing."""
+        """Cost of the nodes over a horizon, used or not; those without a price cost nothing."""
         return summed(
             owned_usd(group.usd_per_h, group.reserved_discount_frac, group.count, horizon_s)
             for group in self.groups
@@ -289,7 +289,7 @@ class Cluster:
         """Raises ClusterError for a cluster without nodes."""
         if not self.groups:
             raise ClusterError(
-                f"cluster {self.name}: it has offers to rent and no nodes of its own, which this needs; describe some "
+                f"cluster {self.name}: it has offers to rent and no owned nodes, which this needs; describe some "
                 "in a cluster file ([[nodes]])"
             )
 

@@ -44,7 +44,7 @@ class Offer:
 
     A machine that is asked for boots for `boot_s`, is set up for `setup_s`, and is up: then tasks start. With
     `boot_sigma` above 0, `boot_s` is the median, and the standard deviation of the logarithm that. Once it is
-    given back it goes `release_s` later. `billing` says how it is charged for. `capacity` is the most there are at
+    given back it goes `release_s` later. `billing`: how it is charged for. `capacity` is the most there are at
     once; none: any number. Raises ClusterError, naming the field, for what no offer can be.
     """
 

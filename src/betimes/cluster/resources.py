@@ -77,7 +77,7 @@ GIB_A_CORE = 4.0
 
 
 def charge_of(gpu: ArrayLike, cpu: ArrayLike, memory_gib: ArrayLike) -> NDArray[np.float64]:
-    """What so much counts in a user's share, in cores: its largest part, a GPU as 8 cores and 4 GiB as one core."""
+    """The weight of an amount in a user's share, in cores: its largest part, a GPU as 8 cores and 4 GiB as one core."""
     parts = np.maximum(np.asarray(gpu, np.float64) * CORES_A_GPU, np.asarray(cpu, np.float64))
     return np.maximum(parts, np.asarray(memory_gib, np.float64) / GIB_A_CORE)
 

@@ -19,7 +19,7 @@ from betimes.units import TIME_UNITS, humanise_s, time_unit
 
 MOST_ROWS = 60
 _READABLE = 0.4  # of a row: the least height of a bar with a number in it
-_MOST_LANES = 400  # lines of a picture, of which each has a pixel at least
+_MOST_LANES = 400  # lines of a picture: each is at least a pixel high
 _MOST_BINS = 800  # stretches of time on such a line
 _MOST_STEPS = 1500  # finer than a screen or a page shows, and it keeps SVG files small
 

@@ -53,7 +53,7 @@ MEANINGS = {
     "slowdown_p95_best_effort": "Slowdown that 95 % of the best-effort jobs stay below.",
     "cost_usd": "What owned and rented machines cost.",
 }
-"""What each figure of a table means, by its key in a summary."""
+"""The meaning of each figure of a table, by its key in a summary."""
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1c1c1c;--back:#fff;--soft:#666;--line:#ddd;--best:#00634a}

@@ -302,7 +302,7 @@ class Result:
     workload, `segments` the allocations where they were recorded, `fair_finish_s` the finish times (NaN:
     not finished) of a max-min run of the same workload where one was made. On nodes, `resources` are those
     that the cluster has, `absences` the preemptions, and `units` counts the first of its resources; `decisions` is the
-    log of what was decided, where it was recorded, `leases` are the machines that were rented, `fixed_usd` what its own
+    log of what was decided, where it was recorded, `leases` are the rented machines, `fixed_usd` what the owned ones
     cost over the run, where prices are known, `migrations` the times that a job was moved, and
     `selections` what a portfolio of policies chose. `intervals` are promised at the level `interval_frac`.
 

@@ -1,4 +1,4 @@
-"""What is done from the pages: act on jobs, submit and quote, change the policy."""
+"""Actions from the pages: act on jobs, submit and quote, change the policy."""
 
 from __future__ import annotations
 
@@ -112,11 +112,11 @@ def _as_file(command: str, given: Given) -> str:
         raise InputError(f"the command: {str(error).lower()}; close it") from None
     if not words:
         raise InputError("There is no command. Type one, as in: python train.py")
-    told: dict[str, Any] = {name: value for name in _AMOUNTS if (value := _one(given, name).strip())}
+    fields: dict[str, Any] = {name: value for name in _AMOUNTS if (value := _one(given, name).strip())}
     for name in ("cpu", "gpu"):
         with contextlib.suppress(ValueError):  # what is no number is refused by the name of its field
-            told |= {name: float(told[name])} if name in told else {}
-    return json.dumps({"command": words, **told})
+            fields |= {name: float(fields[name])} if name in fields else {}
+    return json.dumps({"command": words, **fields})
 
 
 def _one(given: Given, name: str) -> str:

@@ -1,4 +1,4 @@
-"""What a query string, or a field of a form, says; and where a form leads back to."""
+"""The values in a query string, or in a field of a form; and where a form leads back to."""
 
 from __future__ import annotations
 

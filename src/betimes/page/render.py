@@ -99,6 +99,6 @@ def _environment() -> Environment:
 _ENVIRONMENT = _environment()
 
 
-def render(template: str, **told: Any) -> bytes:
+def render(template: str, **values: Any) -> bytes:
     """A page."""
-    return _ENVIRONMENT.get_template(f"{template}.html").render(told).encode()
+    return _ENVIRONMENT.get_template(f"{template}.html").render(values).encode()

@@ -154,11 +154,11 @@ class Site:
     async def _draw(
         self, template: str, view: View, request: Request, session: Session, is_part: bool
     ) -> bytes:
-        told = await view(self.reads, request, session)
-        return await asyncio.to_thread(self._render, template, request, is_part, session=session, **told)
+        values = await view(self.reads, request, session)
+        return await asyncio.to_thread(self._render, template, request, is_part, session=session, **values)
 
     def _render(
-        self, template: str, request: Request, is_part: bool, *, session: Session | None, **told: Any
+        self, template: str, request: Request, is_part: bool, *, session: Session | None, **values: Any
     ) -> bytes:
         scheduler = self.reads.backend.scheduler
 
@@ -174,7 +174,7 @@ class Site:
             compiling=scheduler.ledger.policy if scheduler.stands_by else None,
             session=session,
             may=may,
-            **told,
+            **values,
         )
 
     def _version(self) -> str:
@@ -192,13 +192,13 @@ class Site:
 
     async def _versions(self) -> AsyncGenerator[bytes, None]:
         """The version as an event whenever it changes."""
-        told, told_s = "", time.monotonic()
+        sent, sent_s = "", time.monotonic()
         yield f"retry: {RETRY_MS}\n\n".encode()
         while not self.context.closing.is_set():
             self.reads.renew()
             version = self._version()
-            if version != told or time.monotonic() - told_s > self.context.limits.keep_alive_s:
-                told, told_s = version, time.monotonic()
+            if version != sent or time.monotonic() - sent_s > self.context.limits.keep_alive_s:
+                sent, sent_s = version, time.monotonic()
                 yield f"data: {version}\n\n".encode()
             await asyncio.sleep(LOOK_S)
 
@@ -244,8 +244,8 @@ class Site:
         session = Session.of(request, self.context.tokens)
         self.context.rights.check(session, "submit")
         given = await fields(request, self.context.limits)
-        told = await quote(self.reads, session, given)
-        body = await asyncio.to_thread(self._render, "quote", request, True, session=session, **told)
+        values = await quote(self.reads, session, given)
+        body = await asyncio.to_thread(self._render, "quote", request, True, session=session, **values)
         return Response(body, media_type="text/html", headers=HEADERS)
 
     # --- signing in
@@ -329,7 +329,7 @@ class Site:
                 )
             case _:
                 _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-                status, text = 500, f"The service failed ({type(error).__name__}); its log says how."
+                status, text = 500, f"The service failed ({type(error).__name__}); its log shows how."
         is_part = "x-fragment" in request.headers
         body = self._render("error", request, is_part, session=None, status=status, text=text)
         return Response(body, status, HEADERS, media_type="text/html")

@@ -1,4 +1,4 @@
-"""What stands on each page, read from its query string."""
+"""Contents of each page, by its query string."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from betimes.foresight.tuning import Baseline, Front
 from betimes.page.drawing import Axis, Bar, Row, Stretch, bar, dots, equally_likely, lanes, usage
 from betimes.page.query import instant, local_path, whole
 from betimes.page.session import Session
-from betimes.page.words import told_of
+from betimes.page.words import sentence_of
 from betimes.service.runtime.page_reads import Ends, PageReads, Span
 from betimes.service.runtime.page_reads import Row as QueueRow
 from betimes.service.runtime.queue_order import Place
@@ -47,7 +47,7 @@ STATES |= {status: [status] for status in OVER} | {"over": [*OVER], "all": [*OVE
 
 
 async def queue(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
-    """Who runs and who waits, in the order of the ends expected now; or jobs that are over, newest first."""
+    """Jobs that run and jobs that wait, in the order of the ends expected now; or jobs that are over, newest first."""
     given = {
         name: request.query_params.get(name, "")[:200]
         for name in ("state", "user", "name", "label", "array", "pipeline")
@@ -149,7 +149,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
         "job": shown,
         "story": story,
         "command": command_line(story.spec.command),
-        "told": [(event.at, told_of(event)) for event in story.events if told_of(event)],
+        "sentences": [(event.at, sentence_of(event)) for event in story.events if sentence_of(event)],
         "picture": _promises(story.quotes, shown, now_at),
         "dots": _dots(ends, now_at, level) if ends is not None and ends[0] < ends[2] else None,
         "run": whole(wanted, "run", 1) if wanted else run,
@@ -158,13 +158,13 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
 
 
 async def others_job(reads: PageReads, number: int) -> dict[str, Any]:
-    """What everybody sees of a job. Raises Unknown."""
+    """A job as everybody sees it. Raises Unknown."""
     shown = await reads.listed(number)
     return {"title": f"Job {number}, {shown.name}", "job": shown, "story": None, "dots": None}
 
 
 async def helps(reads: PageReads, request: Request, session: Session) -> dict[str, Any]:
-    """What would help a job that waits; each change is tried on a copy, which takes longer than a page."""
+    """Changes that would help a job that waits; each change is tried on a copy, which takes longer than a page."""
     number = int(request.path_params["number"])
     found = await reads.backend.helps(number, HELPS_S)
     return {"title": f"What would help job {number}", "number": number, "found": found}
@@ -278,8 +278,8 @@ def _closed(ledger: Ledger, axis: Axis) -> dict[str, list[tuple[float, float, st
         x, to = axis.x(window.from_at), axis.x(window.to_at)
         for name, node in ledger.nodes.items():
             if to > x and window.covers(node):
-                said = f"maintenance {window.number}" + (f": {window.reason}" if window.reason else "")
-                found.setdefault(name, []).append((x, round(to - x, 2), said))
+                title = f"maintenance {window.number}" + (f": {window.reason}" if window.reason else "")
+                found.setdefault(name, []).append((x, round(to - x, 2), title))
     return found
 
 

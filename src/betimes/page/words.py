@@ -13,7 +13,7 @@ Data = Mapping[str, Any]
 _SILENT = ("granted", "learnt", "queued", "preempts", "released", "launched", "parallelism-changed")
 
 
-def told_of(event: EventView) -> str:
+def sentence_of(event: EventView) -> str:
     """A sentence; empty for what the story leaves out. Of an unknown form: the meaning of the kind."""
     if event.kind in _SILENT:
         return ""

@@ -68,7 +68,7 @@ def _profile(table: SmallTable, name: str, rows: list[Row]) -> Profile:
     for row in rows:
         for field in ("num_tasks", "full_throughput_iter_per_s", *_DELAYS):
             if _amount(table, row, field) != first[field]:
-                raise table.fail(f"another line of workload {name} says {first[field]:g}", row.line, field)
+                raise table.fail(f"another line of workload {name} has {first[field]:g}", row.line, field)
         gpu, cpu, memory_gib = (_amount(table, row, field) for field in _AMOUNTS)
         family = row.cells["instance_family"]
         if demand.setdefault(family, (gpu, cpu, memory_gib)) != (gpu, cpu, memory_gib):

@@ -90,7 +90,7 @@ def _of_users(workload: Workload, share: float, rng: np.random.Generator) -> Mar
     known = workload.user >= 0
     if not known.any():
         raise InputError(
-            f"workload {workload.name}: no job says who submitted it, which the trial rule user: needs; take another"
+            f"workload {workload.name}: no job has a user, which the trial rule user: needs; take another"
         )
     users, whose = np.unique(workload.user[known], return_inverse=True)
     order = rng.permutation(len(users))

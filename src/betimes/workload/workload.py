@@ -75,7 +75,7 @@ class Workload:
 
     The columns, their units and what unknown values look like are declared in `columns.CANONICAL`. `curve`
     and `user` are codes into `curve_names` and `user_names` (an empty `user_names`: `user` holds the trace's
-    own numbers). `machine_units` is the size of the traced machine where the trace says it, `extra` holds
+    own numbers). `machine_units` is the size of the traced machine where the trace has it, `extra` holds
     every further column. The arrays are read-only. Build one with `from_columns`, which validates.
     """
 

@@ -36,7 +36,7 @@ def test_output_that_is_not_kept_is_mentioned_beside_what_is(betimes: Call, serv
     service.stories[41] = ran(lost, lost.model_copy(update={"number": 2, "log_lost_bytes": 3}))
     said = betimes("logs", "41", "--attempt", "1")
     assert said.out == "one\ntwo\n"
-    note = "67,108,864 bytes of its output are not kept; `betimes job 41` says why"
+    note = "67,108,864 bytes of its output are not kept; `betimes job 41` shows why"
     assert said.err == f"betimes: note: {note}\n"
     assert betimes("logs", "41", "--json").json()["log_lost_bytes"] == 3
     assert betimes("logs", "41", "--tail", "5").err == ""
@@ -150,7 +150,7 @@ def test_waiting_for_several(betimes: Call, service: Service) -> None:
     said = betimes("wait", "41", "42", "--json")
     assert said.code == 1
     assert [each["status"] for each in json.loads(said.out)] == ["finished", "cancelled"]
-    assert said.err == "betimes: job 42 was cancelled; `betimes job 42` says more\n"
+    assert said.err == "betimes: job 42 was cancelled; `betimes job 42` shows more\n"
 
 
 def test_waiting_has_an_end(betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,7 +196,7 @@ def test_wait_says_how_they_ended(betimes: Call, service: Service) -> None:
     said = betimes("submit", "--wait", "--json", "--", "x")
     assert said.code == 1
     assert json.loads(said.out)["jobs"][0]["status"] == "failed"
-    assert said.err == "betimes: job 42 failed; `betimes job 42` says more\n"
+    assert said.err == "betimes: job 42 failed; `betimes job 42` shows more\n"
 
 
 def test_a_quote_submits_nothing(betimes: Call, service: Service) -> None:

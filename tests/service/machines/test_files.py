@@ -25,7 +25,7 @@ def test_a_file(tmp_path: Path) -> None:
 
 
 def test_offers_are_no_nodes() -> None:
-    with pytest.raises(ClusterError, match="cluster m5: it has offers to rent and no nodes of its own"):
+    with pytest.raises(ClusterError, match="cluster m5: it has offers to rent and no owned nodes"):
         machines_of_cluster(read_cluster("m5"))
 
 

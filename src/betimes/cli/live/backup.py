@@ -90,8 +90,8 @@ def restore(
 ) -> None:
     """Put the log of a backup into a state directory in which no service runs.
 
-    All of it is put there, or nothing. Start the service as the answer says: where the backup was made, runs that go on
-    are found again; elsewhere unfinished jobs are held until they are released, since the first service may go on.
+    All of it is put there, or nothing. Start the service as the output shows: where the backup was made, runs that go
+    on are found again; elsewhere unfinished jobs are held until they are released, since the first service may go on.
     """
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say

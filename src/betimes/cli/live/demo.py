@@ -34,7 +34,7 @@ _SLOW_S = 4.0  # a start that takes longer compiles, or meets a busy machine
 
 _COUNT = 'for i in 1 2 3 4 5; do echo "line $i"; sleep 1; done'
 _TRAIN = '''\
-"""What a training loop looks like to Betimes: it says how far it is, and that is all."""
+"""What a training loop looks like to Betimes: it reports how far it is, and that is all."""
 
 import time
 
@@ -219,8 +219,8 @@ def _page(service: Client, ready: dict[str, Any]) -> list[str]:
 
 def _fault(state: Path) -> str:
     """The service's last line of output, which names the reason for its end."""
-    said = (state / _LOG).read_text(encoding="utf-8", errors="replace").splitlines()
-    return said[-1].removeprefix("betimes: ") if said else "it has ended without a word"
+    lines = (state / _LOG).read_text(encoding="utf-8", errors="replace").splitlines()
+    return lines[-1].removeprefix("betimes: ") if lines else "it has ended without a word"
 
 
 def _hung_up(*_: object) -> NoReturn:
@@ -262,7 +262,7 @@ def _run_jobs(service: Client, news: _News, state: Path, ready: dict[str, Any], 
         taken = service.submit(spec)
         waiting.add(taken.job_id)
         if taken.quote is not None:
-            news.told.add(taken.quote.quote_id)
+            news.shown.add(taken.quote.quote_id)
         if not as_json:
             say("", f"Job {taken.job_id}, {spec.title}:  {command_line(spec.command)}")
             show_pairs(promise_pairs(taken, spec.max_units, now()))
@@ -301,7 +301,7 @@ class _News:
         self.events = service.events(service.health().last_event_id, follow=True)
         self.names: dict[int | None, str] = {}
         self.promised: dict[int | None, float] = {}  # first promised finishes
-        self.told: set[int | None] = set()  # events shown by other means
+        self.shown: set[int | None] = set()  # events shown by other means
 
     def following(self, silent: bool = False) -> EventView:
         """Wait for the next event and print its line."""
@@ -312,7 +312,7 @@ class _News:
         if event.kind == "quoted" and event.data["finish_at"] is not None:
             self.promised.setdefault(event.job_id, event.data["finish_at"])
         matters = event.kind in _SHOWN or (event.kind in _SHOWN_OF_ALL and event.cause != "operator")
-        if not silent and matters and event.event_id not in self.told:
+        if not silent and matters and event.event_id not in self.shown:
             say(f"  {self._line(event)}")
             sys.stdout.flush()
         return event
@@ -338,7 +338,7 @@ def _replay(service: Client, state: Path, ready: dict[str, Any], as_json: bool) 
     from betimes.cli.live.replayed import EVERY_S, Tally, sum_up
     from betimes.cli.render.progress import Display
 
-    tally, display, told = Tally(ready["replayed_jobs"]), Display(), time.monotonic()
+    tally, display, reported_s = Tally(ready["replayed_jobs"]), Display(), time.monotonic()
     if not as_json:
         say(
             f"A service runs at {ready['url']}, under the policy {ready['policy']}, and is given "
@@ -350,8 +350,8 @@ def _replay(service: Client, state: Path, ready: dict[str, Any], as_json: bool) 
         for event in service.events(follow=True):
             tally.take(event.at, event.kind, event.job_id, event.data)
             display.at("replay", str(tally), tally.over, tally.jobs)
-            if not as_json and not sys.stderr.isatty() and time.monotonic() - told >= EVERY_S:
-                told = time.monotonic()
+            if not as_json and not sys.stderr.isatty() and time.monotonic() - reported_s >= EVERY_S:
+                reported_s = time.monotonic()
                 say(f"  {tally}")
                 sys.stdout.flush()
             if tally.over == tally.jobs:

@@ -185,7 +185,7 @@ def status(system: System = None, as_json: Json = False) -> None:
     )
     if found.get("Result") not in ("", "success"):
         user = "" if for_all else " --user"
-        say(f"It has failed ({found.get('Result')}); journalctl{user} -u betimes says why.")
+        say(f"It has failed ({found.get('Result')}); journalctl{user} -u betimes shows why.")
 
 
 def _path(for_all: bool) -> Path:
@@ -249,7 +249,7 @@ def _pid(for_all: bool) -> int:
 
 
 def _systemctl(for_all: bool, *words: str) -> str:
-    """What systemctl prints. Raises ServiceError where it fails or is not there."""
+    """The output of systemctl. Raises ServiceError where it fails or is not there."""
     command = ["systemctl", *(() if for_all else ("--user",)), *words]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -81,7 +81,7 @@ def up(
         bool,
         Option(
             "--accept-loss",
-            help="Start even if the database has lost events or jobs, of which DIR still shows that they existed.",
+            help="Start even if the database lacks events or jobs that existed, as DIR shows.",
         ),
     ] = False,
     replay: Annotated[

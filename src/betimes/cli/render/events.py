@@ -82,14 +82,14 @@ def _migrating(data: Data, _: float) -> str:
     from betimes.units import usd
 
     when = "once there is room, and all of it is up" if data["keeps_running"] else "at once"
-    said = f"moves {when}:{_on(data['places'])} instead of{_on(data['before'])}"
+    text = f"moves {when}:{_on(data['places'])} instead of{_on(data['before'])}"
     if "move" not in data:
-        return said
+        return text
     from betimes.service.scheduling.job import MoveRecord
 
     move = MoveRecord(**data["move"])
     saving = usd(move.expected_saving_usd_per_h)
-    return f"{said}; expected to save {saving} an hour, for {usd(move.expected_cost_usd)}"
+    return f"{text}; expected to save {saving} an hour, for {usd(move.expected_cost_usd)}"
 
 
 def _moved(data: Data, _: float) -> str:

@@ -84,9 +84,9 @@ def show(
     sections: Collection[int] = (),
     rest: str = ALL,
 ) -> None:
-    """Print a table on standard output; if it has no room for all columns, a note says so.
+    """Print a table on standard output; if it has no room for all columns, a note follows.
 
-    wide: nothing is cut, however narrow the terminal is. rest: what the note says of the others.
+    wide: nothing is cut, however narrow the terminal is. rest: how the note names the others.
     """
     room = None if wide else width()
     made = table(columns, rows, room, sections)

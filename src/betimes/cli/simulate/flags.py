@@ -50,7 +50,7 @@ class SimulationFlags:
     def options(self, *, timeline: bool) -> SimulationOptions:
         """The options of the same names, with files read and texts parsed; raises InputError.
 
-        timeline: what jobs hold over time is to be recorded. A max-min run to compare with is a run of its own.
+        timeline: what jobs hold over time is to be recorded. A max-min run to compare with is a separate run.
         """
         from betimes.twin.options import SimulationOptions
 

@@ -48,7 +48,7 @@ def policies(
         else:
             for each in wanted:
                 _show_all(each, known[each])
-            print("`betimes policies NAME` says more of one.")
+            print("`betimes policies NAME` shows one.")
         return
     with redirect_stdout(sys.stderr):  # a user's file may print
         named, plain = named_engine(name)

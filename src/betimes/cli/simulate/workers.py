@@ -46,11 +46,11 @@ def results(
             yield run, result
         return
 
-    def heard(number: int, said: Any) -> None:
-        if isinstance(said, str):
-            warn(said)
+    def heard(number: int, message: Any) -> None:
+        if isinstance(message, str):
+            warn(message)
         else:
-            progress(runs[number], said)
+            progress(runs[number], message)
 
     with (RayWorkers if ray else Processes)(_worker, (study, loaded), size) as crew:
         for number, result in crew.answers(runs, heard):

@@ -13,7 +13,7 @@ from betimes.errors import ClusterError
 
 
 def read_cluster(path: str | os.PathLike[str]) -> Cluster:
-    """The cluster that a file describes: Betimes's TOML or an openb node list, plain or gzip, told by content.
+    """The cluster that a file describes: Betimes's TOML or an openb node list, plain or gzip, recognised by content.
 
     A text that is the name of a catalogue, such as `m5`, means that, whatever files there are; a file of that name is
     written as a path (`./m5`), or given as a `Path`. Raises ClusterError, on one line, naming file, table or line,

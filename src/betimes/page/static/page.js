@@ -165,10 +165,10 @@ let stream = null;
 
 function listen() {
   if (stream || document.hidden || !("live" in document.body.dataset)) return;
-  let told = null;
+  let shown = null;
   stream = new EventSource(`${base}events`);
-  stream.onopen = () => { told = null; }; // the first event refreshes the page, also where nothing has happened meanwhile
-  stream.onmessage = ({ data }) => { if (data !== told) { told = data; refresh(); } };
+  stream.onopen = () => { shown = null; }; // the first event refreshes the page, also where nothing has happened meanwhile
+  stream.onmessage = ({ data }) => { if (data !== shown) { shown = data; refresh(); } };
   stream.onerror = () => {
     say("The service does not answer. What is shown may be out of date; it goes on by itself when the service is back.");
     if (stream.readyState === EventSource.CLOSED) { stream = null; setTimeout(listen, 2000); refresh(); }

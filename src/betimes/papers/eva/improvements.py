@@ -70,7 +70,7 @@ def gains(pairs: Mapping[str, Sequence[Pair]], no_packing_usd: Sequence[float]) 
 
 def _noise(values: Sequence[float]) -> str:
     if len(values) < 2:
-        return "one seed says nothing of noise"
+        return "one seed shows no noise"
     error = statistics.stdev(values) / math.sqrt(len(values))
     verdict = "measured" if statistics.mean(values) > 2 * error else "not measured"
     return f"noise {error:.2f}: {verdict}; {_each(values)}"

@@ -72,7 +72,7 @@ def _table4(parts: tuple[str, ...] = ()) -> Experiment:
         run,
         (str(_TRIALS), str(_PUBLISHED_TRIALS)),
         _table4,
-        alone="its solver is a process of its own, which plans one trial after the other",
+        alone="its solver is a separate process, which plans one trial after the other",
     )
 
 

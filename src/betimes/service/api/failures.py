@@ -189,5 +189,5 @@ async def _gone(*_: object) -> Response:
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
     _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    message = f"the service failed ({type(error).__name__}); its log says how"
+    message = f"the service failed ({type(error).__name__}); its log shows how"
     return answer(500, Failure(code="internal", message=message))

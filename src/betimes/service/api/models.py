@@ -77,7 +77,7 @@ class JobEdits(JobNumbers):
 
 
 class ProgressReport(Asked):
-    """How far a run has come, in a unit of its own."""
+    """How far a run has come, in any unit."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"done": 100, "total": 300}]})
 
@@ -138,7 +138,7 @@ class AccuracyQuery(Asked):
 
 
 class UsageQuery(Asked):
-    """What was used in a period."""
+    """A period, and groups, of figures of use."""
 
     since_s: Age | None = Field(default=None, description="from so many seconds ago; null: from the first")
     until_s: Age = Field(default=0.0, description="until so many seconds ago")
@@ -160,7 +160,7 @@ class WaitQuery(Asked):
 
 
 class LogQuery(Asked):
-    """What of a job's output."""
+    """Which part of a job's output."""
 
     attempt: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
         default=None, description="of a run; the latest by default"
@@ -197,7 +197,7 @@ class EventQuery(Asked):
 
 
 class SubmittedBatch(View):
-    """What became of a batch, in its order."""
+    """Answers for the jobs of a batch, in its order."""
 
     jobs: list[Submitted]
 
@@ -246,7 +246,7 @@ class Fault(View):
 
 
 class Failure(View):
-    """What went wrong."""
+    """A code for programs, a message for people, and the faults of the request."""
 
     code: str  # refused, bad-json, too-large, unknown, conflict, not-allowed, unavailable, ... : for programs
     message: str  # names the object, its state and the next step

@@ -1,4 +1,4 @@
-"""What a caller sees of the jobs and users of others: that something happened, when and why, and no details.
+"""The view of other users' jobs: that something happened, when and why, and no details.
 
 Everybody sees the queue: name, user, state, size, labels, promise and reason of each job (`JobView`).
 """

@@ -44,7 +44,7 @@ class Launch:
     archive: str | None = None  # of a directory: it runs in a copy of that, and not in `workdir`
     unit_on: Mapping[str, Natural] = field(default_factory=dict[str, Natural])
     """The demand of a unit on each node, where families differ; the amounts above are then those of the first."""
-    speed: float = 1.0  # of the job on these nodes, as it says; for runs that only take time
+    speed: float = 1.0  # of the job on these nodes, as specified; for runs that only take time
     stdin: str | None = None  # the command's standard input
     warn_signal: str = "USR1"
     output: str | None = None  # the file for standard output and, without `error`, for standard error

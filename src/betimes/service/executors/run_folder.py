@@ -162,7 +162,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _let_through(folder: Path) -> None:
-    """Let other users pass through the folders above a run's, of which they can list none, to what is theirs.
+    """Let other users pass through the folders above a run's, none of which they can list, to their own files.
 
     Files of the service in the state directory are closed to them first.
     """

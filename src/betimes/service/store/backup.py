@@ -62,7 +62,7 @@ class Backup:
 
 @dataclass(frozen=True)
 class Restored:
-    """What was restored; `is_elsewhere`: to another state directory; `aside`: where the former log is kept, if any."""
+    """The outcome; `is_elsewhere`: restored to another state directory; `aside`: the former log's place, if any."""
 
     content: Content
     is_elsewhere: bool
@@ -202,7 +202,7 @@ def _made(path: Path) -> Path:
 
 
 def _content(database: Path, name: str) -> Content:
-    """What a copy of a database holds. Raises StoreError for another version's or another program's; sqlite3.Error."""
+    """Contents of a copy of a database. Raises StoreError for another version's or program's; sqlite3.Error."""
     with closing(sqlite3.connect(database)) as connection:
 
         def ask(sql: str) -> list[tuple[Any, ...]]:

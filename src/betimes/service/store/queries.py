@@ -124,7 +124,7 @@ By = Literal["user", "name", "label", "account"]
 
 
 def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) -> Select[Any]:
-    """What runs used within a period, by group and by what a unit of their jobs asks for.
+    """Use of runs within a period, by group and by the demand of a unit of their jobs.
 
     Columns: `group`, `cpu`, `gpu`, `memory_gib` of a unit; `jobs`, `unit_s`; of jobs that started in the period
     `started` and `wait_s` in total. Of labels, a job counts in the group of each (`team=vision`); an account is the

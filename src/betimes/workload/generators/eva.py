@@ -166,7 +166,7 @@ GENERATOR = Generator(
             "cores",
             "choice",
             "vcpu",
-            "whether a core is a vCPU or a physical core, of which instances have half as many",
+            "whether a core is a vCPU or a physical core; instances have half as many of these",
             choices=("vcpu", "physical"),
         ),
         Parameter(

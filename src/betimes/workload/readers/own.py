@@ -64,7 +64,7 @@ _RULES: tuple[FieldRule, ...] = (
     FieldRule(
         "gpu.FAMILY, cpu.FAMILY, memory_gib.FAMILY",
         "extra under their names",
-        "what each unit needs on a family of machines; where none says anything, what gpu, cpu and memory_gib say",
+        "what each unit needs on a family of machines; without any of them, the amounts in gpu, cpu and memory_gib",
     ),
     FieldRule(
         "speed.FAMILY",

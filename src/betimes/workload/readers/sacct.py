@@ -236,9 +236,9 @@ SACCT = TraceFormat(
         "--format=JobIDRaw,User,Submit,Start,ElapsedRaw,TimelimitRaw,AllocCPUS,ReqCPUS,AllocTRES,State,Partit"
         "ion. A unit is a CPU; jobs are rigid. Submission is counted from the first Submit, which the notes "
         "keep as UnixStartTime. SLURM_TIME_FORMAT=%s prints Unix seconds; without it times are local, and wrong by an "
-        "hour where a clock change lies between: those that go back are warned of or refused, others cannot be told. "
-        "Job steps, jobs not finished, those that never ran, and all attempts of a job but the last (--duplicates) are "
-        "left out and counted."
+        "hour where a clock change lies between: those that go back are warned of or refused, others go "
+        "unnoticed. Job steps, jobs not finished, those that never ran, and all attempts of a job but the last "
+        "(--duplicates) are left out and counted."
     ),
     rules=(
         FieldRule("JobIDRaw, else JobID", "job_id"),

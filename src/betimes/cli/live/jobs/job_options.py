@@ -110,14 +110,14 @@ OPTIONS: dict[str, Any] = {
         Literal["USR1", "USR2", "TERM", "INT", "HUP"], "--warn-signal", None, "The signal of --warn. By default USR1."
     ),
     "checkpoint_dir": _option(
-        str, "--checkpoint-dir", "DIR", "Where it keeps what it resumes from. By default a folder of its own."
+        str, "--checkpoint-dir", "DIR", "Where it keeps what it resumes from. By default a folder for this job alone."
     ),
     "array": _option(
         str, "--array", "INDICES", "Run it once for each index: 1-100, 0,3,8-20:4, or 1-100%10 for at most 10 at once."
     ),
     "as_one": _option(
-        bool, "--as-one", None, "The array is one elastic job: the policy says how many of its elements run at once, a "
-        "unit each.",
+        bool, "--as-one", None, "The array is one elastic job: the policy decides how many of its elements run at "
+        "once, a unit each.",
     ),
     "after": _option(
         list[str], "--after", "JOB[:any]", "Start once that job has finished, or with :any, however it has ended: "
@@ -195,7 +195,7 @@ def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
     if (export := job.get("export")) is not None:
         fields["env"] = {**_exported(export), **fields.get("env", {})}
     if job.get("trial") and fields.setdefault("qos", "trial") != "trial":
-        raise InputError(f"--trial: --qos {fields['qos']} says otherwise; leave one of them out")
+        raise InputError(f"--trial: --qos {fields['qos']} contradicts it; leave one of them out")
     return fields
 
 

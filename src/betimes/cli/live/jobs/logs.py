@@ -44,7 +44,7 @@ def logs(
 ) -> None:
     """Print what a job has written to standard output and standard error, byte by byte.
 
-    How much of it is not kept, as newer output took its place, is said on standard error. With --json one object,
+    How much of it is not kept, as newer output took its place, is reported on standard error. With --json one object,
     or an array where several jobs are named: `job_id`, `attempt` (null: the last), `log`, once all of it is known, and
     `log_lost_bytes`.
     """
@@ -69,7 +69,7 @@ def logs(
             with until_interrupted() if follow else nullcontext():
                 copy(service.logs(job_id, attempt=attempt, follow=follow, tail=tail, rank=rank))
             if tail is None and (lost_bytes := _lost_bytes(service, job_id, attempt)):
-                note = f"{lost_bytes:,} bytes of its output are not kept; `betimes job {job_id}` says why"
+                note = f"{lost_bytes:,} bytes of its output are not kept; `betimes job {job_id}` shows why"
                 print("betimes: note:", note, file=sys.stderr)
 
 

@@ -168,7 +168,7 @@ def end_as(over: JobView, code: int | None) -> None:
     """Raise Left with the exit code, or BetimesError where a job has ended otherwise."""
     if code is None:
         ended = "was cancelled" if over.status == "cancelled" else "has failed"
-        raise BetimesError(f"job {over.job_id} {ended}; `betimes job {over.job_id}` says why")
+        raise BetimesError(f"job {over.job_id} {ended}; `betimes job {over.job_id}` shows why")
     if code:
         raise Left(code)
 

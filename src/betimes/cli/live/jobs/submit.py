@@ -269,7 +269,7 @@ def _last_end(jobs: Sequence[WhatIfJob], at_now: float) -> str:
 
 
 def _over(service: PlainClient, job_ids: Sequence[int]) -> list[JobView]:
-    """The jobs once all of them are over; on Ctrl-C a note tells the user that they go on."""
+    """The jobs once all of them are over; on Ctrl-C a note reports that they go on."""
     from betimes.cli.live.jobs.wait import wait_for
 
     try:

@@ -73,7 +73,7 @@ def wait_for(service: PlainClient, job_ids: Sequence[int], most_s: float | None 
             over.append(service.wait(job_id, left))
         except TimeoutError:
             raise TimedOut(
-                f"--timeout: job {job_id} is not over yet; `betimes job {job_id}` says more"
+                f"--timeout: job {job_id} is not over yet; `betimes job {job_id}` shows more"
             ) from None
         except NotReachable as error:
             if deadline is not None and time.monotonic() >= deadline:
@@ -95,7 +95,7 @@ def say_and_judge(over: Sequence[JobView], *, silent: bool) -> None:
         first = wrong[0]
         others = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         raise BetimesError(
-            f"job {first.job_id} {_ended(first)}{others}; `betimes job {first.job_id}` says more"
+            f"job {first.job_id} {_ended(first)}{others}; `betimes job {first.job_id}` shows more"
         )
 
 

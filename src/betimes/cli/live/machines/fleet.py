@@ -219,10 +219,10 @@ def _print(found: FleetView, *, wide: bool) -> None:
         ],
         wide=wide,
     )
-    said = f"{len(found.machines)} rented, ${found.usd_per_h:.4g} an hour"
+    text = f"{len(found.machines)} rented, ${found.usd_per_h:.4g} an hour"
     if found.no_packing_usd_per_h is not None:
-        said += f"; a machine for each task would be ${found.no_packing_usd_per_h:.4g}"
-    say(said)
+        text += f"; a machine for each task would be ${found.no_packing_usd_per_h:.4g}"
+    say(text)
     say(f"Spent: {spent}{going}")
     for one in found.moves:
         say(_moved(one))

@@ -93,12 +93,12 @@ async def undrain_node(name: NodeName, here: Here, user: Operator) -> NodeView:
     summary="Say that a node lives",
     operation_id="node_heartbeat",
     responses={
-        200: examples.shown(examples.LEASE, "By when it must be said again."),
+        200: examples.shown(examples.LEASE, "When the next is due at the latest."),
         **failing(401, 403, 404, 409, 422, 503),
     },
 )
 async def heartbeat(name: NodeName, here: Here, _: Operator) -> Lease:
-    """It must be said again before the lease ends, or else the node is lost and its jobs are requeued."""
+    """The next must come before the lease ends, or else the node is lost and its jobs are requeued."""
     return await here.backend.heartbeat(name)
 
 
@@ -195,7 +195,7 @@ async def give_back(
     },
 )
 async def get_fleet_plan(here: Here, _: Viewer) -> FleetPlanView:
-    """What it would rent, give back and move, with reasons; nothing is changed by asking."""
+    """Its next steps: rent, give back and move, with reasons; nothing is changed by asking."""
     return await here.backend.fleet_plan()
 
 

@@ -20,7 +20,7 @@ router = APIRouter(prefix=PREFIX, tags=["events"])
 _WIRE = f"id: 107\ndata: {examples.EVENT.model_dump_json()}\n\n"
 _STREAM = {
     "text/event-stream": {
-        "itemSchema": {  # as FastAPI describes streams of its own
+        "itemSchema": {  # as FastAPI describes its streams
             "type": "object",
             "properties": {
                 "data": {
@@ -89,7 +89,7 @@ async def stream_events(
 
 async def _stream(here: Context, caller: Caller, asked: EventQuery, after: int) -> EventStream:
     kinds = frozenset(asked.kind)
-    # What cannot be read (events that were archived) is said now: a stream that has begun can only end.
+    # What cannot be read (events that were archived) is reported now: a stream that has begun can only end.
     await here.backend.events(after, 1, None, ())
 
     def wanted(event: EventView) -> bool:

@@ -33,7 +33,7 @@ async def healthz() -> Alive:
     responses={
         200: examples.shown(examples.HEALTH, "It can."),
         **failing(403),
-        503: {"model": Health | ErrorBody, "description": "Not now: `problems` says why."},
+        503: {"model": Health | ErrorBody, "description": "Not now: `problems` has the reasons."},
     },
 )
 async def readyz(here: Here, response: Response) -> Health:

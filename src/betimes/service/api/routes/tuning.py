@@ -27,7 +27,7 @@ router = APIRouter(prefix=f"{PREFIX}/tune", tags=["cluster"])
     },
 )
 async def tune(here: Here, user: Operator, spec: Annotated[TuneSpec, Depends(Sent(TuneSpec))]) -> TuningView:
-    """In a process of its own, and in the place of a search that is going on."""
+    """In a separate process; it replaces a search that is going on."""
     return await here.backend.tune(spec, user.user)
 
 

@@ -23,7 +23,7 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
     },
 )
 async def get_upload_limits(here: Here, _: Submitter) -> UploadLimits:
-    """What may be sent: ask before an archive is made."""
+    """The limits of an archive: ask before one is made."""
     return here.backend.upload_limits
 
 

@@ -136,7 +136,7 @@ def _gpus(node: ClusterNode, facts: NodeFacts) -> Finding:
     text = f"{facts.gpus} GPUs"
     if not same:
         text = (
-            f"Ray has {node.gpu:g} GPUs and NVIDIA's driver {facts.gpus}: jobs are told those of the driver; "
+            f"Ray has {node.gpu:g} GPUs and NVIDIA's driver {facts.gpus}: jobs see those of the driver; "
             "look at nvidia-smi there, or start Ray with --num-gpus"
         )
     return Finding("gpus", node.name, same, text)

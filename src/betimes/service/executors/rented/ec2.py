@@ -85,7 +85,7 @@ TROUBLES: dict[Trouble, tuple[str, str]] = {
     ),
     "unknown": ("it is not known whether that has happened", ""),
 }
-"""What a code of AWS means: its kind, and what to do. Any other code, and no answer at all, is `unknown`."""
+"""The meaning of AWS's codes: kind of failure, and advice. Any other code, and no answer at all, is `unknown`."""
 _KINDS: dict[str, Trouble] = {code: kind for kind, (_, codes) in TROUBLES.items() for code in codes.split()}
 
 
@@ -371,7 +371,7 @@ def _is_gone(instance: Mapping[str, Any]) -> bool:
 
 
 def _end_of(name: str, instance: Mapping[str, Any]) -> Ended:
-    """From when until when an instance is paid for, and why it has ended, as far as EC2 says so."""
+    """From when until when an instance is paid for, and why it has ended, as far as EC2 reports it."""
     reason = instance.get("StateReason", {}).get("Message") or "it has ended"
     found = _ENDED_AT.search(instance.get("StateTransitionReason", ""))
     if found is None:

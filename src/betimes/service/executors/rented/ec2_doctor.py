@@ -231,7 +231,7 @@ class Doctor:
         quotas = self._client(self._settings.region, "service-quotas")
         try:
             found = asked(quotas.get_service_quota, ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"]
-        except AwsError as error:  # which says nothing about how many there may be
+        except AwsError as error:  # which does not mean that there may be none
             return f"not known ({error.code}); look at {code} in Service Quotas"
         if found < cpu:
             raise _Wrong(
@@ -271,4 +271,4 @@ class Doctor:
 
 
 class _Wrong(Exception):
-    """A check has found a fault; the message says what to do."""
+    """A check has found a fault; the message names what to do."""

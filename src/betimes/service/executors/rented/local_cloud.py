@@ -34,7 +34,7 @@ LOCAL_OFFERS = Cluster(
         Offer(type="large", cpu=2, memory_gib=2, usd_per_h=0.09, boot_s=3, bill_step_s=1, capacity=2),
     ),
 )
-"""What there is to rent where no file has offers; the prices are made up."""
+"""Offers where no file has any; the prices are made up."""
 
 ALONE_S = 300.0  # without a service, until a machine ends itself
 _PROCESS = str(Path(__file__).with_name("machine_process.py"))

@@ -175,7 +175,7 @@ def _scratch(text: str) -> int:
 
 
 def _taken(file: int) -> str:
-    """What such a file holds; it is closed."""
+    """The contents of such a file, which is closed."""
     try:
         return os.pread(file, MOST_BYTES, 0).decode("utf-8", "replace")
     finally:
