@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.core.nodes.rules import SKIP
+from betimes.core.pool.columns import UNLIMITED
 from betimes.core.status import DONE
 from betimes.foresight.promise_model import Played, PromiseModel, Queue
 from betimes.foresight.run_times import GRID, HALF, Described
 from betimes.kernels import Floats, FloatTable, Ints, as_array
 from betimes.outcome import IntervalColumns, Result
+from betimes.twin.driving import EVENTS_A_CALL
 from betimes.twin.nodes.simulation import NodesSimulation
-from betimes.twin.pool import entries
 from betimes.twin.pool.simulation import Simulation
 from betimes.workload import Workload
 
@@ -116,8 +117,9 @@ class LearningRun:
             self.run.trace.arrivals[row].believed = believed_s * self.run.full_speed[row]
 
     def _catch_up(self, run: Simulation, at_s: float) -> None:
-        while (status := entries.advance(run.state, run.rules, run.trace, at_s, -1)) != DONE:
-            run.heed(status)
+        run.state.pool[0].budget = UNLIMITED
+        run.driver.advance(at_s)
+        run.state.pool[0].budget = EVENTS_A_CALL
 
     def _learn_on_nodes(self, run: NodesSimulation) -> None:
         finished = int(run.trace.finished[0])

@@ -616,7 +616,7 @@ class PolicyEngine:
         """Take over a copy of another's engine, with all that it remembers: its jobs are those of this ledger, too."""
         memo: dict[int, Any] = {id(other): self}  # engines of sets call their `PolicyEngine`
         engine = other.engine
-        parts = (engine, engine.jobs, engine.driver) if isinstance(engine, LiveNodes) else (engine,)
+        parts = [engine, *(vars(engine)[name] for name in ("jobs", "driver") if name in vars(engine))]
         for name, value in [each for part in parts for each in vars(part).items()]:
             if name in _NEVER_CHANGED:
                 memo[id(value)] = value
