@@ -16,7 +16,7 @@ from betimes.core.closings import closings_of
 from betimes.core.instruction import NAMES, Instruction
 from betimes.core.nodes.columns import LARGEST_PRIORITY, Absence, Lease, NodesState
 from betimes.core.nodes.growth import new_nodes_state
-from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
+from betimes.core.nodes.rules import CONSERVATIVE, SKIP, NodesRules
 from betimes.core.planning import Refusal
 from betimes.core.pool.columns import UNLIMITED, Segment
 from betimes.core.status import ASKED, DONE, FORESEE, NEED_FATES, NEED_LOG, NEED_SEGMENTS, SELECT
@@ -130,6 +130,7 @@ class NodesSimulation:
             self.killed = jobs.work_s > limit
             jobs = replace(jobs, work_s=np.where(self.killed, limit, jobs.work_s))
         self.jobs, self.run_s = jobs, jobs.work_s / speed
+        self.is_rigid = np.ones(len(jobs), dtype=bool)
         rules = policy.policy.rules(policy.values, learns=self.sizes.kind == "last-two")
         if observed:
             rules = rules.replaced(observes=True)
@@ -206,6 +207,7 @@ class NodesSimulation:
         self.absence_chunks: list[NDArray[Any]] = []
         self.name_of: Callable[[int], object] = self.jobs.job_id.__getitem__
         self.wall_s = 0.0
+        self._seen = 0  # outcomes that have been taken
         planners = (each.policy.planner_of(each.values, cluster) for each in in_turn)
         self.rounds_in_turn = [
             PlannerRounds(self.driver, each, policy, jobs, self.kinds)
@@ -253,6 +255,11 @@ class NodesSimulation:
         return self.sizes.kind != "true"
 
     @property
+    def reserves(self) -> bool:
+        """Whether nodes are promised by estimates, which are limits then."""
+        return self.rules.backfill != SKIP
+
+    @property
     def units(self) -> int:
         """The size of the cluster by its owned nodes; one where it has none."""
         return self.cluster.units if self.cluster.groups else 1
@@ -284,6 +291,24 @@ class NodesSimulation:
             )
         while self._goes_on(lambda stop: self.submit_rows(stop, until_s), len(self.jobs)):
             pass
+
+    def advance_before(self, row: int) -> int:
+        """Let everything happen before the pass that decides on `row`; returns the first row that it does not know."""
+        at_s = float(self.jobs.submit_s[row])
+        before_s = math.nextafter(at_s, -math.inf)
+        if before_s > self.now_s:
+            self.advance_to(before_s)
+        return int(np.searchsorted(self.jobs.submit_s, at_s, side="right"))
+
+    def take_ended(self) -> tuple[Ints, Floats]:
+        """Rows and finishes, s, of the jobs that have finished since the last call, in order."""
+        new = as_array(self.trace.outcomes)[self._seen : (finished := int(self.trace.finished[0]))]
+        self._seen = finished
+        return new["row"], new["finish_s"]
+
+    def believe(self, row: int, run_s: float) -> None:
+        """The policy believes this run time of a job to come."""
+        self.trace.arrivals[row].runtime_estimate_s = run_s
 
     def advance_rows(self, stop: int, progress: Callable[[int], object] | None = None) -> float:
         """Submit the jobs up to row `stop`, and after the last of all let everything happen; returns seconds taken."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from betimes.cluster import Cluster
 from betimes.cluster.resources import PER_UNIT, charge_of
 from betimes.core.closings import closings_of
-from betimes.core.pool.columns import PoolRules, Segment, State, new_state
+from betimes.core.pool.columns import UNLIMITED, PoolRules, Segment, State, new_state
 from betimes.core.status import DONE, NEED_SEGMENTS, STUCK
 from betimes.errors import ClusterError, PolicyViolation
 from betimes.kernels import Floats, Ints, as_array, blank
@@ -99,15 +99,20 @@ class Simulation:
     Raises InputError for options that mean nothing on a pool.
     """
 
+    reserves = False  # nothing is promised by estimates as limits
+
     def __init__(self, workload: Workload, policy: ChosenPolicy[Policy], options: SimulationOptions) -> None:
         options.check("pool")
         self.options, units, cluster = options, options.pool_units(workload), options.cluster
         refuse_requirements(workload, str(policy))
-        self.workload, self.policy, self.units = workload, policy, units
+        self.workload = self.jobs = workload
+        self.policy, self.units = policy, units
+        self.is_rigid = workload.min_units == workload.max_units
         self.sizes = options.sizes or Sizes("true")
         widest = int(workload.max_units.max(initial=1))
         table, self.unknown_curves = bind(workload.curve_names, widest, options.curves)
         self.full_speed = table.at(workload.curve, workload.max_units)
+        self.run_s = workload.work_s / self.full_speed
         self.alone_speed = table.at(workload.curve, np.minimum(workload.max_units, units))
         belief = beliefs(self.sizes, workload, self.full_speed, options.seed)
         self.without_estimate, self.assumed_s = belief.without_estimate, belief.assumed_s
@@ -169,6 +174,7 @@ class Simulation:
         self.predicted: Floats = np.full(len(workload), np.nan)
         self.chunks: list[NDArray[Any]] = []
         self.wall_s = 0.0
+        self._active: Ints = np.zeros(0, dtype=np.int64)  # submitted rows whose finish was not taken
 
     @property
     def state(self) -> State:
@@ -216,6 +222,24 @@ class Simulation:
         self.wall_s = drive(self.row, len(self.workload), call, progress)
         self._note_unfinished()
         mark_proven(self.policy.policy)
+
+    def advance_before(self, row: int) -> int:
+        """Let everything happen before `row` is submitted; returns the row after it."""
+        self.state.pool[0].budget = UNLIMITED
+        self.driver.advance(self.jobs.submit_s[row])
+        self.state.pool[0].budget = EVENTS_A_CALL
+        return row + 1
+
+    def take_ended(self) -> tuple[Ints, Floats]:
+        """Rows and finishes, s, of the jobs that have finished since the last call, in order; before a submission."""
+        finish_s = as_array(self.trace.outcome)["finish_s"][self._active]
+        order = np.argsort(finish_s, kind="stable")[: np.count_nonzero(~np.isnan(finish_s))]
+        rows, self._active = self._active[order], np.append(self._active[np.isnan(finish_s)], self.row[0])
+        return rows, finish_s[order]
+
+    def believe(self, row: int, run_s: float) -> None:
+        """The policy believes this run time at full width of a job to come."""
+        self.trace.arrivals[row].believed = run_s * self.full_speed[row]
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
         """The outcome of every job."""
