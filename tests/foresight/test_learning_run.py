@@ -10,6 +10,8 @@ import pytest
 from betimes import simulate, tune
 from betimes.errors import InputError
 from betimes.outcome import Result, load, save, summarise
+from betimes.twin.nodes import simulation as nodes_simulation
+from betimes.twin.pool import simulation as pool_simulation
 from betimes.workload import Workload
 from tests.twin.pool.crowds import crowd
 
@@ -38,6 +40,14 @@ def test_an_interval_changes_no_schedule(policy: str) -> None:
     assert np.array_equal(with_it.jobs.start_s, without.jobs.start_s)
     assert np.array_equal(with_it.jobs.finish_s, without.jobs.finish_s)
     assert without.intervals is None
+
+
+@pytest.mark.parametrize("policy", ["srsf", "easy"])
+def test_calls_of_few_events_make_the_same_promises(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = run(jobs(40), policy)
+    for twin in (pool_simulation, nodes_simulation):
+        monkeypatch.setattr(twin, "EVENTS_A_CALL", 1)
+    assert run(jobs(40), policy) == expected
 
 
 @EACH

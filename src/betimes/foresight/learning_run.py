@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,9 @@ from betimes.foresight.promise_model import Played, PromiseModel, Queue
 from betimes.foresight.run_times import GRID, HALF, Described
 from betimes.kernels import Floats, FloatTable, Ints, as_array
 from betimes.outcome import IntervalColumns, Result
+from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.pool.simulation import Simulation
 from betimes.workload import Workload
-
-if TYPE_CHECKING:  # a pool starts without the modules of nodes
-    from betimes.twin.nodes.simulation import NodesSimulation
-    from betimes.twin.pool.simulation import Simulation
 
 LEVEL = 0.8  # of intervals, where none is asked for
 
@@ -56,6 +54,7 @@ class LearningRun:
         self.believed: Floats = np.full(count, np.nan)  # finishes in those in which all beliefs come true
         self.intervals: FloatTable = np.full((count, 8), np.nan)
         self._prepared = 0  # rows whose beliefs are known
+        self._promised = 0  # and those whose promises are made
         self._running = np.zeros(count, dtype=bool)  # of which the model knows that they run
         self._count = 0  # of them
         self._queues: dict[int, Queue] = {}
@@ -68,13 +67,13 @@ class LearningRun:
         run = self.run
 
         def step(stop: int) -> int:
-            while (row := int(run.row[0])) < stop or self._prepared > row:
-                if self._prepared <= row:
-                    self._prepare(row)
+            while run.row[0] < stop or self._promised < self._prepared:
+                if self._promised == self._prepared:
+                    self._prepare(int(run.row[0]))
                 status = inner(self._prepared)
                 if status != DONE:
                     return status
-                self._promise(row)
+                self._promise()
             return inner(stop)
 
         return step
@@ -123,9 +122,10 @@ class LearningRun:
             self._running[gone] = False
             self._count -= len(gone)
 
-    def _promise(self, first: int) -> None:
+    def _promise(self) -> None:
         """Turn the play-outs of the rows submitted last into promises."""
         predicted = self.run.predicted
+        first, self._promised = self._promised, self._prepared
         for row in range(first, self._prepared):
             at_s, queue = float(self.submit_s[row]), self._queues.pop(row)
             finish_s = float(predicted[row])
