@@ -10,8 +10,7 @@ import pytest
 from betimes import simulate, tune
 from betimes.errors import InputError
 from betimes.outcome import Result, load, save, summarise
-from betimes.twin.nodes import simulation as nodes_simulation
-from betimes.twin.pool import simulation as pool_simulation
+from betimes.twin import driving
 from betimes.workload import Workload
 from tests.twin.pool.crowds import crowd
 
@@ -45,8 +44,7 @@ def test_an_interval_changes_no_schedule(policy: str) -> None:
 @pytest.mark.parametrize("policy", ["srsf", "easy"])
 def test_calls_of_few_events_make_the_same_promises(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = run(jobs(40), policy)
-    for twin in (pool_simulation, nodes_simulation):
-        monkeypatch.setattr(twin, "EVENTS_A_CALL", 1)
+    monkeypatch.setattr(driving, "EVENTS_A_CALL", 1)
     assert run(jobs(40), policy) == expected
 
 

@@ -78,7 +78,7 @@ def simulate_nodes(
     portfolio = _selecting(run, warn)
     learning = learning_run(run, options.interval)
     wanted = drawn(len(run.jobs), options.predict_sample, options.seed) if options.predict else None
-    step = run.submit_rows if wanted is None else predicting(run, wanted, learning)
+    step = run.driver.step if wanted is None else predicting(run, wanted, learning)
     run.run(step if learning is None else learning.step(step), progress)
     decided, abstained = int(run.state.cluster[0].predicted), int(run.state.cluster[0].abstained)
     if abstained:

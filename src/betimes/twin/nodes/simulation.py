@@ -19,8 +19,8 @@ from betimes.core.nodes.growth import new_nodes_state
 from betimes.core.nodes.rules import CONSERVATIVE, SKIP, NodesRules
 from betimes.core.planning import Refusal
 from betimes.core.pool.columns import UNLIMITED, Segment
-from betimes.core.status import ASKED, DONE, FORESEE, NEED_FATES, NEED_LOG, NEED_SEGMENTS, SELECT
-from betimes.errors import ClusterError, InputError, PolicyViolation
+from betimes.core.status import ASKED, FORESEE, NEED_FATES, NEED_LOG, NEED_SEGMENTS, SELECT
+from betimes.errors import ClusterError, InputError
 from betimes.kernels import Floats, Ints, as_array, blank
 from betimes.outcome import (
     AbsenceColumns,
@@ -38,7 +38,7 @@ from betimes.outcome import (
 from betimes.policies import ChosenPolicy
 from betimes.policies.loading import mark_proven
 from betimes.policies.nodes.hooks import NodesPolicy, sharing
-from betimes.twin.driving import EVENTS_A_CALL, drive
+from betimes.twin.driving import drive, goes_on
 from betimes.twin.history import user_rows
 from betimes.twin.nodes import entries, event_loop
 from betimes.twin.nodes.driver import Driver
@@ -272,8 +272,7 @@ class NodesSimulation:
         step: submits the jobs up to a row and returns a status, by default the plain loop; progress receives
         the rows done. Raises PolicyViolation when a hook answers something that cannot be used.
         """
-        go_on = step or self.submit_rows
-        self.wall_s = drive(self.row, len(self.jobs), lambda stop: self._goes_on(go_on, stop), progress)
+        self.wall_s = drive(self.driver, self.policy, len(self.jobs), step or self.driver.step, progress)
         self.note_unfinished()
         for each in self.policy.policy.in_turn(self.policy.values):
             mark_proven(each.policy)
@@ -289,7 +288,11 @@ class NodesSimulation:
             raise InputError(
                 f"advance_to({until_s:g}): the simulation is already at {self.now_s:g} s; choose a later time"
             )
-        while self._goes_on(lambda stop: self.submit_rows(stop, until_s), len(self.jobs)):
+
+        def step(stop: int) -> int:
+            return self.driver.step(stop, until_s)
+
+        while goes_on(self.driver, self.policy, step, len(self.jobs)):
             pass
 
     def advance_before(self, row: int) -> int:
@@ -312,30 +315,12 @@ class NodesSimulation:
 
     def advance_rows(self, stop: int, progress: Callable[[int], object] | None = None) -> float:
         """Submit the jobs up to row `stop`, and after the last of all let everything happen; returns seconds taken."""
-        return drive(self.row, stop, lambda at: self._goes_on(self.submit_rows, at), progress)
+        return drive(self.driver, self.policy, stop, self.driver.step, progress)
 
     @property
     def now_s(self) -> float:
         """The time of the last event, in seconds of the trace."""
         return float(self.state.pool[0].now)
-
-    def submit_rows(self, stop: int, until_s: float = math.inf) -> int:
-        """The plain step: submit the jobs up to row `stop`; returns the loop's status."""
-        return self.driver.step(stop, until_s)
-
-    def _goes_on(self, step: Callable[[int], int], stop: int) -> bool:
-        """One call of the loop, and what it asks for; returns whether it has to be called again."""
-        self.state.pool[0].budget = EVENTS_A_CALL
-        try:
-            status = step(stop)
-        except Exception as error:  # a user's hook can raise anything
-            if not self.policy.is_users:
-                raise
-            raise PolicyViolation(
-                f"policy {self.policy} at {self.now_s:g} s: {type(error).__name__}: {error}"
-            ) from error
-        self.driver.heed(status)
-        return status != DONE
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
         """The outcome of every job, in the workload's order."""

@@ -13,13 +13,13 @@ from betimes.cluster import Cluster
 from betimes.cluster.resources import PER_UNIT, charge_of
 from betimes.core.closings import closings_of
 from betimes.core.pool.columns import UNLIMITED, PoolRules, Segment, State, new_state
-from betimes.core.status import DONE, NEED_SEGMENTS, STUCK
-from betimes.errors import ClusterError, PolicyViolation
+from betimes.core.status import NEED_SEGMENTS
+from betimes.errors import ClusterError
 from betimes.kernels import Floats, Ints, as_array, blank
 from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.loading import mark_proven
-from betimes.twin.driving import EVENTS_A_CALL, drive
+from betimes.twin.driving import drive
 from betimes.twin.history import user_rows
 from betimes.twin.nodes.tasks import held, refuse_requirements, unit_demand
 from betimes.twin.options import SimulationOptions
@@ -204,30 +204,15 @@ class Simulation:
         step: submits the jobs up to a row and returns a status, by default the plain loop; progress receives
         the rows done. Raises PolicyViolation when the policy decides something the core refuses.
         """
-        go_on = step or self.driver.step
-
-        def call(stop: int) -> bool:
-            self.state.pool[0].budget = EVENTS_A_CALL
-            try:
-                status = go_on(stop)
-            except Exception as error:  # a user's hook can raise anything
-                if not self.policy.is_users:
-                    raise
-                raise PolicyViolation(
-                    f"policy {self.policy} at {self.state.pool[0].now:g} s: {type(error).__name__}: {error}"
-                ) from error
-            self.driver.heed(status)
-            return status not in (DONE, STUCK)
-
-        self.wall_s = drive(self.row, len(self.workload), call, progress)
+        self.wall_s = drive(self.driver, self.policy, len(self.workload), step or self.driver.step, progress)
         self._note_unfinished()
         mark_proven(self.policy.policy)
 
     def advance_before(self, row: int) -> int:
         """Let everything happen before `row` is submitted; returns the row after it."""
-        self.state.pool[0].budget = UNLIMITED
+        budget, self.state.pool[0].budget = int(self.state.pool[0].budget), UNLIMITED
         self.driver.advance(self.jobs.submit_s[row])
-        self.state.pool[0].budget = EVENTS_A_CALL
+        self.state.pool[0].budget = budget
         return row + 1
 
     def take_ended(self) -> tuple[Ints, Floats]:
