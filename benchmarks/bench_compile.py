@@ -69,14 +69,15 @@ from betimes import Workload
 from betimes.cluster import Cluster
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.options import SimulationOptions
 
 jobs = Workload.from_columns(submit_s=[0.0, 1e9], work_s=[1.0, 1.0])
-run = NodesSimulation(jobs, parse_nodes_policy("fifo"), Cluster.pool(1))
-run.submit_rows(1)
+run = NodesSimulation(jobs, parse_nodes_policy("fifo"), SimulationOptions(cluster=Cluster.pool(1)))
+run.driver.step(1)
 for calls in (1000, 200_000):
     began = time.perf_counter()
     for _ in range(calls):
-        run.submit_rows(1)
+        run.driver.step(1)
     each_us = (time.perf_counter() - began) / calls * 1e6
 print(each_us)
 """

@@ -194,9 +194,9 @@ class Stretch:
         self.looks: list[tuple[float, int, int]] = []  # CPU seconds, events, jobs waiting
 
     def __call__(self, stop: int) -> int:
-        """As `NodesSimulation.submit_rows`, but for a look at the clock where the stretch begins and ends."""
+        """As `Driver.step`, but for a look at the clock where the stretch begins and ends."""
         mark = self.marks[len(self.looks)] if len(self.looks) < len(self.marks) else stop
-        status = self.run.submit_rows(max(int(self.run.row[0]), min(stop, mark)))
+        status = self.run.driver.step(max(int(self.run.row[0]), min(stop, mark)))
         # Jobs of one instant are submitted together, so that it may be a few rows later.
         if len(self.looks) < len(self.marks) and self.run.row[0] >= mark:
             pool, cluster = self.run.state.pool[0], self.run.state.cluster[0]

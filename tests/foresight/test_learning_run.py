@@ -10,6 +10,7 @@ import pytest
 from betimes import simulate, tune
 from betimes.errors import InputError
 from betimes.outcome import Result, load, save, summarise
+from betimes.twin import driving
 from betimes.workload import Workload
 from tests.twin.pool.crowds import crowd
 
@@ -38,6 +39,13 @@ def test_an_interval_changes_no_schedule(policy: str) -> None:
     assert np.array_equal(with_it.jobs.start_s, without.jobs.start_s)
     assert np.array_equal(with_it.jobs.finish_s, without.jobs.finish_s)
     assert without.intervals is None
+
+
+@pytest.mark.parametrize("policy", ["srsf", "easy"])
+def test_calls_of_few_events_make_the_same_promises(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = run(jobs(40), policy)
+    monkeypatch.setattr(driving, "EVENTS_A_CALL", 1)
+    assert run(jobs(40), policy) == expected
 
 
 @EACH

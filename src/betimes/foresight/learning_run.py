@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.core.nodes.rules import SKIP
 from betimes.core.status import DONE
 from betimes.foresight.promise_model import Played, PromiseModel, Queue
 from betimes.foresight.run_times import GRID, HALF, Described
 from betimes.kernels import Floats, FloatTable, Ints, as_array
 from betimes.outcome import IntervalColumns, Result
 from betimes.twin.nodes.simulation import NodesSimulation
-from betimes.twin.pool import entries
 from betimes.twin.pool.simulation import Simulation
 from betimes.workload import Workload
 
@@ -37,29 +35,26 @@ class LearningRun:
     def __init__(
         self,
         run: Simulation | NodesSimulation,
-        jobs: Workload,
-        run_s: Floats,
         *,
         level: float,
         own_beliefs: bool = False,
         limits: bool = False,
     ) -> None:
+        jobs = run.jobs
         count = len(jobs)
-        self.run, self.run_s = run, run_s
+        self.run = run
         self.submit_s: Floats = np.array(jobs.submit_s)
         self.estimate_s: Floats = np.array(jobs.estimate_s)
         self.own_beliefs = own_beliefs
         self.keeps_limit: np.ndarray = ~np.isnan(jobs.estimate_s) if limits else np.zeros(count, dtype=bool)
         self.model = PromiseModel(level)
         self.described = described(jobs)
-        self.is_rigid: np.ndarray = (jobs.min_units == jobs.max_units) | isinstance(run, NodesSimulation)
         self.expected: FloatTable = np.ones((count, GRID))
         self.starts: Floats = np.full(count, np.nan)  # in the play-outs
         self.believed: Floats = np.full(count, np.nan)  # finishes in those in which all beliefs come true
         self.intervals: FloatTable = np.full((count, 8), np.nan)
         self._prepared = 0  # rows whose beliefs are known
-        self._seen = 0  # outcomes that the model knows (nodes)
-        self._active: Ints = np.zeros(0, dtype=np.int64)  # submitted rows that have not finished (a pool)
+        self._promised = 0  # and those whose promises are made
         self._running = np.zeros(count, dtype=bool)  # of which the model knows that they run
         self._count = 0  # of them
         self._queues: dict[int, Queue] = {}
@@ -72,30 +67,24 @@ class LearningRun:
         run = self.run
 
         def step(stop: int) -> int:
-            while (row := int(run.row[0])) < stop or self._prepared > row:
-                if self._prepared <= row:
-                    self._prepare(row)
+            while run.row[0] < stop or self._promised < self._prepared:
+                if self._promised == self._prepared:
+                    self._prepare(int(run.row[0]))
                 status = inner(self._prepared)
                 if status != DONE:
                     return status
-                self._promise(row)
+                self._promise()
             return inner(stop)
 
         return step
 
     def _prepare(self, row: int) -> None:
         """Learn what has happened by the submission of `row`, and believe something of the jobs submitted then."""
-        at_s, last = float(self.submit_s[row]), row + 1
-        if isinstance(self.run, NodesSimulation):
-            while last < len(self.submit_s) and self.submit_s[last] == at_s:
-                last += 1  # one pass decides on all of them
-            before_s = math.nextafter(at_s, -math.inf)
-            if before_s > self.run.now_s:
-                self.run.advance_to(before_s)
-            self._learn_on_nodes(self.run)
-        else:
-            self._catch_up(self.run, at_s)
-            self._learn_on_pool(self.run)
+        at_s, last = float(self.submit_s[row]), self.run.advance_before(row)
+        ended, finish_s = self.run.take_ended()
+        self._note_running(ended)
+        for each, at in zip(ended.tolist(), finish_s.tolist(), strict=True):
+            self.model.ended(str(each), float(self.run.run_s[each]), at)
         self.model.refit()
         pool = self._pool[0]
         running = int(pool["holders"])
@@ -105,46 +94,19 @@ class LearningRun:
             self.expected[each] = believed_s = self.model.run_times.quantiles(self.described[each], at_s)
             self._queues[each] = queue
             if self.own_beliefs and not self.keeps_limit[each]:
-                self._believe(each, float(believed_s[HALF]))
+                self.run.believe(each, float(believed_s[HALF]))
         self._prepared = last
 
-    def _believe(self, row: int, believed_s: float) -> None:
-        """The policy believes this of the job, s at its full width."""
-        if isinstance(self.run, NodesSimulation):
-            self.run.trace.arrivals[row].runtime_estimate_s = believed_s
-        else:
-            self.run.trace.arrivals[row].believed = believed_s * self.run.full_speed[row]
-
-    def _catch_up(self, run: Simulation, at_s: float) -> None:
-        while (status := entries.advance(run.state, run.rules, run.trace, at_s, -1)) != DONE:
-            run.heed(status)
-
-    def _learn_on_nodes(self, run: NodesSimulation) -> None:
-        finished = int(run.trace.finished[0])
-        new = as_array(run.trace.outcomes)[self._seen : finished]
-        self._seen = finished
-        self._note_running(run, new["row"])
-        for row, finish_s in zip(new["row"].tolist(), new["finish_s"].tolist(), strict=True):
-            self._ended(row, finish_s)
-
-    def _learn_on_pool(self, run: Simulation) -> None:
-        finish_s = as_array(run.trace.outcome)["finish_s"][self._active]
-        ended = ~np.isnan(finish_s)
-        rows = self._active[ended]
-        self._note_running(run, rows)
-        for at in np.argsort(finish_s[ended], kind="stable").tolist():
-            self._ended(int(rows[at]), float(finish_s[ended][at]))
-        self._active = np.append(self._active[~ended], run.row[0])
-
-    def _note_running(self, run: Simulation | NodesSimulation, ended: Ints) -> None:
+    def _note_running(self, ended: Ints) -> None:
         """Tell the model which jobs began to run, and which of them were preempted."""
+        run = self.run
         if run.state is not self._state:  # the columns have grown
             self._state = run.state
             self._progress, self._pool = as_array(run.state.progress), as_array(run.state.pool)
         progress = self._progress
         holders = run.state.holders[: self._pool["holders"][0]]
         rows = progress["row"][holders]
-        new = np.flatnonzero(~self._running[rows] & self.is_rigid[rows])
+        new = np.flatnonzero(~self._running[rows] & run.is_rigid[rows])
         for at in new.tolist():
             slot = holders[at]
             if progress["preemptions"][slot] == 0:
@@ -160,12 +122,10 @@ class LearningRun:
             self._running[gone] = False
             self._count -= len(gone)
 
-    def _ended(self, row: int, finish_s: float) -> None:
-        self.model.ended(str(row), float(self.run_s[row]), finish_s)
-
-    def _promise(self, first: int) -> None:
+    def _promise(self) -> None:
         """Turn the play-outs of the rows submitted last into promises."""
         predicted = self.run.predicted
+        first, self._promised = self._promised, self._prepared
         for row in range(first, self._prepared):
             at_s, queue = float(self.submit_s[row]), self._queues.pop(row)
             finish_s = float(predicted[row])
@@ -200,17 +160,13 @@ class LearningRun:
         return replace(result, intervals=IntervalColumns(*whole.T), interval_frac=self.model.intervals.level)
 
 
-def learning_run(
-    run: Simulation | NodesSimulation, jobs: Workload, run_s: Floats, interval: float | None
-) -> LearningRun | None:
+def learning_run(run: Simulation | NodesSimulation, interval: float | None) -> LearningRun | None:
     """What learns during the run, if it is to: for intervals at a level, or `--sizes learned`."""
     learned = run.sizes.kind == "learned"
     if interval is None and not learned:
         return None
-    limits = isinstance(run, NodesSimulation) and run.rules.backfill != SKIP
-    return LearningRun(
-        run, jobs, run_s, level=LEVEL if interval is None else interval, own_beliefs=learned, limits=limits
-    )
+    level = LEVEL if interval is None else interval
+    return LearningRun(run, level=level, own_beliefs=learned, limits=run.reserves)
 
 
 def playouts_of(

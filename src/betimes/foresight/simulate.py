@@ -97,9 +97,8 @@ def _simulate_pool(
         run.promised = promised
         run.run(progress=progress)
     else:
-        w = run.workload
-        learning = learning_run(run, w, w.work_s / run.full_speed, options.interval)
-        step = run.submit_rows if promised is None else predicting(run, promised, learning=learning)
+        learning = learning_run(run, options.interval)
+        step = run.driver.step if promised is None else predicting(run, promised, learning=learning)
         run.run(step if learning is None else learning.step(step), progress)
     result = run.result(compile_s=compile_s)
     if learning is not None and options.interval is not None:

@@ -11,8 +11,14 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import Any
 
-from betimes.kernels import INTERPRETED, Ints
+from betimes.core.status import DONE, STUCK
+from betimes.errors import PolicyViolation
+from betimes.kernels import INTERPRETED
+from betimes.policies import ChosenPolicy
+from betimes.twin.nodes.driver import Driver as NodesDriver
+from betimes.twin.pool.driver import Driver
 
 FIRST_ROWS = 1024
 SECONDS_A_CALL = 0.25  # between two looks at the keyboard and the progress bar
@@ -20,18 +26,19 @@ EVENTS_A_CALL = 1_000_000  # and no more than that
 
 
 def drive(
-    row: Ints,
+    driver: Driver | NodesDriver,
+    policy: ChosenPolicy[Any],
     jobs: int,
-    step: Callable[[int], bool],
+    step: Callable[[int], int],
     progress: Callable[[int], object] | None = None,
 ) -> float:
-    """Take a simulation through rows row[0] to `jobs`, and until nothing more can happen; returns seconds.
+    """Take a simulation through its rows up to `jobs`, and until nothing more can happen; returns seconds.
 
-    step: goes on to a row and returns whether it has to be called again; progress receives the number of rows done.
+    step: submits the jobs up to a row and returns a status; progress receives the number of rows done.
     """
-    started = time.perf_counter()
+    started, row = time.perf_counter(), driver.row
     rows, again = FIRST_ROWS, True
-    with _heeding_signals(step) as heeding:
+    with _heeding_signals(lambda stop: goes_on(driver, policy, step, stop)) as heeding:
         while again or row[0] < jobs:
             before, called = int(row[0]), time.perf_counter()
             again = heeding(min(jobs, before + rows))
@@ -40,6 +47,22 @@ def drive(
             if progress is not None:
                 progress(int(row[0]))
     return time.perf_counter() - started
+
+
+def goes_on(
+    driver: Driver | NodesDriver, policy: ChosenPolicy[Any], step: Callable[[int], int], stop: int
+) -> bool:
+    """One call of the loop, and what it asks for; returns whether it has to be called again."""
+    driver.state.pool[0].budget = EVENTS_A_CALL
+    try:
+        status = step(stop)
+    except Exception as error:  # a user's hook can raise anything
+        if not policy.is_users:
+            raise
+        now_s = driver.state.pool[0].now
+        raise PolicyViolation(f"policy {policy} at {now_s:g} s: {type(error).__name__}: {error}") from error
+    driver.heed(status)
+    return status not in (DONE, STUCK)
 
 
 _left: list[threading.Thread] = []

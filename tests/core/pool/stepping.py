@@ -68,7 +68,7 @@ def after_every_event(run: Simulation) -> Iterator[State]:
             yield run.state
         if submit_s == EXTENT_S:
             return
-        assert run.submit_rows(row + 1) == DONE
+        assert run.driver.step(row + 1) == DONE
         yield run.state
 
 

@@ -42,8 +42,10 @@ def test_a_grown_state_is_consistent_at_any_moment(policy: str) -> None:
     run = simulation(workload(40, 8), policy, restart_s=1.5, timeline=True)
     for events, state in enumerate(after_every_event(run)):
         if events % 11 == 5 and len(state.free) < 2000:
-            run.state = grown(state)
-            run.trace = run.trace.replaced(keys=run.trace.keys.repeat(2), asked=run.trace.asked.repeat(2))
+            run.driver.state = grown(state)
+            run.driver.trace = run.trace.replaced(
+                keys=run.trace.keys.repeat(2), asked=run.trace.asked.repeat(2)
+            )
             check(run.state)
         else:
             check(state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -11,10 +12,11 @@ import pytest
 
 from betimes import simulate
 from betimes.cluster import Cluster, NodeGroup
+from betimes.core.instruction import Instruction
 from betimes.core.pool import external_events, snapshot, transitions
 from betimes.core.pool import placement as pool_placement
 from betimes.core.pool.columns import State, grown, new_state, room_to_play, with_nodes
-from betimes.kernels import as_array, entry
+from betimes.kernels import as_array, blank, entry
 from betimes.twin.pool import simulation as twin
 from betimes.workload import Workload
 from tests.core.pool import stepping
@@ -160,9 +162,36 @@ def test_growth_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for events, state in enumerate(after_every_event(run)):
         check(state)
         if events % 11 == 5 and len(state.free) < 2000:
-            run.state = grown(state)
-            run.trace = run.trace.replaced(keys=run.trace.keys.repeat(2))
+            run.driver.state = grown(state)
+            run.driver.trace = run.trace.replaced(keys=run.trace.keys.repeat(2))
             check(run.state)
+
+
+@pytest.mark.parametrize("policy", ["las:quantum=3", "max-min"])
+def test_the_log_tells_where_everybody_is_and_grows(policy: str) -> None:
+    room = 80  # for an event of these jobs, and not for all
+    jobs = workload(40, 15)
+    run = simulation(replace(jobs, submit_s=np.minimum(jobs.submit_s, 0.0)), policy, cluster=CLUSTER)
+    run.driver.state = run.state.replaced(log=blank(Instruction, room))
+    total, held = dict[int, int](), dict[int, list[tuple[int, int]]]()
+
+    def fold(lines: np.ndarray) -> None:
+        for slot, node, units in lines[["job", "node", "tasks"]].tolist():
+            if node < 0:  # how many units it has, and then where
+                total[slot], held[slot] = units, []
+            else:
+                held[slot].append((node, units))
+        for slot in active(run.state):
+            assert held.get(slot, []) == placements(run.state, slot)
+            assert total.get(slot, 0) == run.state.jobs[slot].units
+
+    for row in range(40):
+        run.driver.queue_up(run.driver.take_in(row))
+        fold(run.driver.ask())
+    for until_s in (5.0, 20.0, 80.0):
+        fold(run.driver.advance(until_s))
+    lines = run.driver.advance(math.inf)
+    assert len(run.state.log) >= len(lines) > room
 
 
 def test_promises_change_nothing() -> None:
@@ -190,7 +219,7 @@ def test_nodes_that_are_added_are_used() -> None:
     for events, state in enumerate(after_every_event(run)):
         check(state)
         if events == 20:
-            run.state = with_nodes(state, np.array([[8000, 64000, 256 * 1024]]), 16)
+            run.driver.state = with_nodes(state, np.array([[8000, 64000, 256 * 1024]]), 16)
             check(run.state)
         if events > 20:
             used = used or any(node == 3 for slot in active(state) for node, _ in placements(state, slot))

@@ -55,7 +55,7 @@ def test_a_play_out_is_the_same_in_used_room(policy: str) -> None:
         for engine in (used, fresh):
             engine.happen(now_s, what)
         more = wanted(coming, luck) if luck.random() < 0.3 else None
-        fresh._spare = None
+        fresh.driver.spare = None
         np.testing.assert_equal(told(used.foresee(now_s, more)()), told(fresh.foresee(now_s, more)()))
 
 

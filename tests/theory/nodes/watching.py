@@ -72,9 +72,9 @@ def watch(
 
     def step(stop: int) -> int:
         if look is None:
-            return run.submit_rows(stop)
+            return run.driver.step(stop)
         run.state.pool[0].budget = 1 - run.state.cluster[0].pending  # an instant half done is one, too
-        status = run.submit_rows(stop)
+        status = run.driver.step(stop)
         if run.state.cluster[0].pending == 0:
             look(_seen(run))
         return status

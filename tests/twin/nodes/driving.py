@@ -160,7 +160,7 @@ def step_through(run: NodesSimulation, look: Callable[[NodesState], object] | No
 
     def step(stop: int) -> int:
         run.state.pool[0].budget = 1 - (run.state.cluster[0].pending > 0)
-        status = run.submit_rows(stop)
+        status = run.driver.step(stop)
         if run.state.cluster[0].pending == 0:
             stepped.look()
             if look is not None:

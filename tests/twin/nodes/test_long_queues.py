@@ -73,7 +73,7 @@ def test_the_shortest_of_a_thousand_goes_first(keys: str, seed: int) -> None:
     longest = 0
     for row in range(0, JOBS, 97):
         while run.row[0] < row:
-            run.driver.heed(run.submit_rows(row))
+            run.driver.heed(run.driver.step(row))
         check(run.state)
         longest = max(longest, int(run.state.cluster[0].waiting))
     assert longest > 500
@@ -85,7 +85,7 @@ def test_the_shortest_of_a_thousand_goes_first(keys: str, seed: int) -> None:
 def test_a_copy_of_a_long_queue_goes_on_as_it_does(row: int) -> None:
     run = run_of(crowd("anywhere", row))
     while run.row[0] < row:
-        run.driver.heed(run.submit_rows(row))
+        run.driver.heed(run.driver.step(row))
     copy = room_to_play(run.state)
     copy_into(run.state, copy, False)
     check(copy)

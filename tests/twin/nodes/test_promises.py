@@ -39,7 +39,7 @@ def test_a_copy_goes_on_as_the_original_does(case: Case):
     run = simulation_of(case)
     half = len(run.jobs) // 2
     while run.row[0] < half:
-        run.driver.heed(run.submit_rows(half))
+        run.driver.heed(run.driver.step(half))
     copy = room_to_play(run.state)
     copy_into(run.state, copy, False)
     check(copy)
@@ -166,7 +166,7 @@ def test_noise_never_lets_nodes_be_taken_twice() -> None:
 
         def step(stop: int, run: NodesSimulation = run) -> int:
             run.state.pool[0].budget = 1
-            status = run.submit_rows(stop)
+            status = run.driver.step(stop)
             assert (
                 min(as_array(run.state.nodes)[name].min() for name in ("free_gpu", "free_cpu", "free_memory"))
                 >= 0
@@ -182,5 +182,5 @@ def test_jobs_shorter_than_the_clock_can_tell_do_not_share_a_core() -> None:
     run = NodesSimulation(
         jobs, parse_nodes_policy("conservative"), SimulationOptions(cluster=Cluster.uniform(1, cpu=1))
     )
-    run.run(lambda stop: (run.submit_rows(stop), check(run.state))[0])
+    run.run(lambda stop: (run.driver.step(stop), check(run.state))[0])
     assert not np.isnan(run.result().jobs.finish_s).any()

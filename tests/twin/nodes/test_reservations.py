@@ -41,14 +41,14 @@ def test_whoever_waits_for_a_node_that_is_closed_keeps_its_place() -> None:
         SimulationOptions(cluster=Cluster.uniform(2, cpu=1)),
     )
     while run.row[0] < 5:
-        run.driver.heed(run.submit_rows(5))
+        run.driver.heed(run.driver.step(5))
     promised = as_array(run.state.needs)["reserved_s"]
     slots = np.argsort(as_array(run.state.progress)["row"][:5])
     assert promised[slots[2:5]].tolist() == [10.0, 20.0, 20.0]
     run.state.nodes[0].up = 0
     run.state.cluster[0].must_replan = 1
     run.state.cluster[0].changed += 1
-    run.run(lambda stop: (run.submit_rows(stop), check(run.state))[0])
+    run.run(lambda stop: (run.driver.step(stop), check(run.state))[0])
     assert run.result().jobs.start_s.tolist() == [0.0, 0.0, 20.0, 30.0, 40.0, 50.0]
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from betimes.core.closings import Closing
 from betimes.core.instruction import Instruction
 from betimes.core.placements import Footprint, Node, Placement
+from betimes.core.status import NEED_LOG, NEED_SLOTS
 from betimes.kernels import Floats, FloatTable, Ints, IntTable, Records, Struct, as_array, blank, view_by
 
 UNLIMITED = 1 << 62  # events
@@ -295,6 +296,13 @@ def _log_for(slots: int, placements: int) -> Records[Instruction]:
     return blank(Instruction, 2 * slots + placements)
 
 
+def with_longer_log(state: State) -> State:
+    """The same pool with twice the room in its log."""
+    longer: Records[Instruction] = blank(Instruction, 2 * len(state.log))
+    as_array(longer)[: len(state.log)] = as_array(state.log)
+    return state.replaced(log=longer)
+
+
 def chained(placements: Records[Placement], first: int = 0) -> Records[Placement]:
     """The same records, those from `first` on as a list of unused ones."""
     as_array(placements)["follows"][first:] = [*range(first + 1, len(placements)), -1][
@@ -357,6 +365,10 @@ def grown(state: State) -> State:
     as_array(bigger.footprints)[:old] = as_array(state.footprints)
     log = _log_for(2 * old, len(state.placements)) if len(state.log) > 0 else state.log
     return bigger.replaced(nodes=state.nodes, placements=state.placements, log=log)
+
+
+GROWTH = {NEED_SLOTS: grown, NEED_LOG: with_longer_log}
+"""The columns that each status asks for, but for segments, which are the driver's."""
 
 
 def room_to_play(state: State) -> State:

@@ -1,8 +1,9 @@
 """The log of a pool's decisions: which jobs hold other units, or units elsewhere, and which have outrun their beliefs.
 
 A driver that reads the log gives the state room for it (`State.log`) and empties it; without room nothing is logged.
-Decisions within one instant count once: each logs all jobs whose places have changed since the instant began, and the
-last one holds.
+A line with the units that a job has in all (node -1) comes before one for each node on which it has them. Decisions
+within one instant count once: each logs all jobs whose places have changed since the instant began, and the last one
+holds.
 """
 
 from __future__ import annotations
@@ -15,16 +16,15 @@ from betimes.kernels import kernel
 
 @kernel
 def note_grants(state: State) -> None:
-    """Log the outcome of a decision: a line for each node on which a job has units now, or one for none."""
+    """Log the outcome of a decision: for each job its units, and those on each node."""
     if len(state.log) == 0:
         return
     slot = state.pool[0].touched
     while slot >= 0:
         footprint = state.footprints[slot]
+        at, units = footprint.placed, int(state.jobs[slot].units)
         what = START if width_before(state, slot) == 0.0 else RESIZE
-        at = footprint.placed
-        if at < 0:
-            _note(state, PREEMPT, slot, -1, 0)
+        _note(state, what if units > 0 else PREEMPT, slot, -1, units)
         while at >= 0:
             placement = state.placements[at]
             _note(state, what, slot, placement.node, placement.tasks)
@@ -34,9 +34,10 @@ def note_grants(state: State) -> None:
 
 @kernel
 def note_doubled(state: State, slot: int) -> None:
-    """Log that a job has outrun its belief."""
+    """Log that a job has outrun its belief, and what is believed now."""
     if len(state.log) > 0:
         _note(state, DOUBLE, slot, -1, 0)
+        state.log[state.pool[0].logged - 1].value = state.jobs[slot].size_s
 
 
 @kernel

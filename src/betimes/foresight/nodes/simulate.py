@@ -76,9 +76,9 @@ def simulate_nodes(
         jobs = "1 job" if run.without_estimate == 1 else f"{run.without_estimate} jobs"
         warn(f"{jobs} without an estimate: {run.assumed_s:g} s was assumed")
     portfolio = _selecting(run, warn)
-    learning = learning_run(run, run.jobs, run.run_s, options.interval)
+    learning = learning_run(run, options.interval)
     wanted = drawn(len(run.jobs), options.predict_sample, options.seed) if options.predict else None
-    step = run.submit_rows if wanted is None else predicting(run, wanted, learning)
+    step = run.driver.step if wanted is None else predicting(run, wanted, learning)
     run.run(step if learning is None else learning.step(step), progress)
     decided, abstained = int(run.state.cluster[0].predicted), int(run.state.cluster[0].abstained)
     if abstained:

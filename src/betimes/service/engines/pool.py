@@ -7,9 +7,8 @@ and the instant of the report is the finish. Everything else is the twin's own l
 from __future__ import annotations
 
 import math
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy as shallow
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from betimes.cluster.resources import Amounts, unit_charge
 from betimes.core.closings import closings_of
 from betimes.core.instruction import DOUBLE
-from betimes.core.pool.columns import State, clear, grown, is_room_for, new_state, room_to_play, with_nodes
+from betimes.core.pool.columns import State, new_state, with_nodes
 from betimes.core.pool.feasible_grants import (
     CLOSES,
     KEPT_BY_OTHERS,
@@ -27,15 +26,12 @@ from betimes.core.pool.feasible_grants import (
     TOO_SOON,
     asked_for,
 )
-from betimes.core.status import DONE, NEED_LOG, PAUSED, REFUSED, STUCK
 from betimes.core.work import believed_left
-from betimes.errors import BetimesError
 from betimes.foresight.run_times import HALF
 from betimes.foresight.shortcuts import play_in_order
-from betimes.kernels import Floats, as_array, blank, entry
+from betimes.kernels import Floats, FloatTable, as_array, entry
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import ASK, IN_ORDER, Prepared
-from betimes.policies.violations import violation
 from betimes.service.engines.accounts import (
     Account,
     account_of,
@@ -63,8 +59,8 @@ from betimes.service.engines.messages import (
 )
 from betimes.service.engines.speedups import Speedups, speed
 from betimes.twin.pool import entries
-from betimes.twin.pool.event_loop import Outcome, Trace
-from betimes.twin.pool.trace_loop import new_trace
+from betimes.twin.pool.driver import Driver
+from betimes.twin.pool.trace_loop import new_outcomes, new_trace
 from betimes.twin.pool.trials import SLACK, outrunning
 
 FIRST_SLOTS = 64
@@ -80,7 +76,6 @@ WHY_LESS = {
 """Why a job received less than the policy's grant."""
 Contention = Mapping[int, tuple[float, float]]
 """By job, as in its account: the events that it has seen, and the sum of the jobs active at each."""
-MOST_EVENTS = 10_000_000  # of a play-out
 LeftOf = Callable[[int, float], float | None]
 """Work left of a job at an instant, seconds on one unit, where more is known than in its account."""
 
@@ -113,19 +108,19 @@ class LivePool:
         sizes: Sequence[float] = (),
         shared: bool = False,
     ) -> None:
-        self.policy, self.units, self.restart_s = policy, units, restart_s
+        self.policy, self.restart_s = policy, restart_s
         self.sizes = np.array(sizes or [1.0])
         self.curves = Speedups()
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
         own = policy.policy
-        prepared = self._prepared()
-        self.rules = own.rules()
+        prepared = self._prepared(units, self.curves.table)
+        rules = own.rules()
         self.playout = own.playout_whole  # what a play-out may rely on (`policies.hooks`)
         if shared:
-            self.rules, self.playout = own.sharing(self.rules), ASK
+            rules, self.playout = own.sharing(rules), ASK
         self.users: dict[str, int] = {}  # rows of users, where they share
-        self.state: State = new_state(
+        state = new_state(
             FIRST_SLOTS,
             prepared.groups,
             units=float(units),
@@ -139,17 +134,32 @@ class LivePool:
             capacity=capacity,
             logs=True,
         )
-        self.trace = _trace_for(self.state)
+        trace = new_trace(1, 1, FIRST_SLOTS).replaced(outcome=new_outcomes(0))  # for each arrival in turn
+        self.driver = Driver(
+            *(state, rules, trace, np.zeros(1, dtype=np.int64), str(policy)),
+            self._name_of,
+        )
         self.held: dict[int, tuple[Allocation, ...]] = {}  # by job, as reported last
         self.unused_nodes: list[int] = []  # numbers of removed nodes
-        self._decided: dict[int, set[int]] = {}  # logged decisions by slot, not reported yet
-        self._spare: State | None = None  # a copy that has been played forward, for the next play-out
+        # By slot, as logged and not reported yet: the places of a job's units; all believed work after an outrun.
+        self._granted: dict[int, list[Allocation]] = {}
+        self._doubled: dict[int, float] = {}
         self.left_of: LeftOf = lambda _job, _at_s: None
+
+    @property
+    def state(self) -> State:
+        """The pool as it is now."""
+        return self.driver.state
+
+    @property
+    def units(self) -> int:
+        """The size of the pool."""
+        return int(self.state.pool[0].units)
 
     def share(self, sharing: Sharing) -> None:
         """Set the users' weights and limits, and what they hold and have held; of jobs to come, their users' rows."""
         self.users = sharing.rows
-        self.state = self.state.replaced(users=sharing.users)
+        self.driver.state = self.state.replaced(users=sharing.users)
 
     def next_timer_s(self) -> float:
         """The next outrun belief or wake-up of the policy; a wake-up that decides nothing new does not count."""
@@ -201,24 +211,22 @@ class LivePool:
 
     def restore(self, carried: Restored, now_s: float) -> None:
         """Take over a job as it stands, without a decision or passing time."""
-        if self.state.pool[0].free == 0:
-            self._grow()
         pool = self.state.pool[0]
-        pool.now, pool.submitted = now_s, carried.account.seq  # in order of submission
+        pool.submitted = carried.account.seq  # in order of submission
         missed = max(0, pool.submitted - pool.events)
         pool.events += missed
         pool.contention += missed * pool.active
-        self.state = self._with_arrival(self.state, self.trace, carried.wanted, now_s)
-        slot = entries.take_slot(self.state, self.rules, self.trace, 0)
+        self._fill(self.driver, carried.wanted, now_s)
+        slot = self.driver.take_in(0)
         self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
         account, progress = carried.account, self.state.progress[slot]
         progress.resizes = account.resizes
         give_account(self.state, slot, account, carried.units > 0)
         progress.units_before, progress.stall_before = float(carried.units), account.stall_s
-        self._check(entries.queue_up(self.state, self.rules, self.trace, slot), self.state, self.job_of)
-        held = int(pool.used) + carried.units
+        self.driver.queue_up(slot)
+        held = int(self.state.pool[0].used) + carried.units
         if held > self.units:  # fewer nodes are left than these jobs were given
-            self.state = with_nodes(self.state, np.zeros((0, 3), dtype=np.int64), held)
+            self.driver.state = with_nodes(self.state, np.zeros((0, 3), dtype=np.int64), held)
         for place in reversed(carried.places):  # lists of placements are read from their end
             entries.place_on(self.state, slot, place.node, place.units)
         if carried.units:
@@ -273,7 +281,7 @@ class LivePool:
     def set_closings(self, closings: Closings, now_s: float) -> None:
         """Nodes close at these times, and at no others; `happen` lets the policy look."""
         entries.settle_instant(self.state)  # what has begun just now goes on
-        self.state = self.state.replaced(closings=closings_of(closings))
+        self.driver.state = self.state.replaced(closings=closings_of(closings))
         up = as_array(self.state.nodes)["up"]
         np.minimum(up, 1, out=up)
 
@@ -286,7 +294,7 @@ class LivePool:
         """Add a node that is up; returns its number. `set_units` and `happen` follow."""
         if not self.unused_nodes:
             self.unused_nodes.append(len(self.state.nodes))
-            self.state = with_nodes(self.state, np.zeros((1, 3), dtype=np.int64), 0)
+            self.driver.state = with_nodes(self.state, np.zeros((1, 3), dtype=np.int64), 0)
         number = self.unused_nodes.pop()
         node = self.state.nodes[number]
         node.gpu, node.cpu, node.memory = node.free_gpu, node.free_cpu, node.free_memory = capacity
@@ -308,19 +316,20 @@ class LivePool:
 
         False: the policy makes other classes of such a pool, and another engine has to be made.
         """
-        entries.settle_instant(self.state)
-        if units == self.units:
+        return self._resize(self.driver, units)
+
+    def _resize(self, driver: Driver, units: int) -> bool:
+        state = driver.state
+        entries.settle_instant(state)
+        if units == state.pool[0].units:
             return True
-        self.units = units
-        prepared = self._prepared()
-        if prepared.groups != len(self.state.groups):
+        prepared = self._prepared(units, state.speedup)
+        if prepared.groups != len(state.groups):
             return False
-        self.state = with_nodes(
-            self.state, np.zeros((0, 3), dtype=np.int64), max(units, int(self.state.pool[0].used))
-        )
-        self.state = self.state.replaced(params=prepared.params, table=prepared.table)
-        entries.change_units(self.state, float(units))
-        self._check(entries.rank_anew(self.state, self.rules, self.trace), self.state, self.job_of)
+        state = with_nodes(state, np.zeros((0, 3), dtype=np.int64), max(units, int(state.pool[0].used)))
+        driver.state = state.replaced(params=prepared.params, table=prepared.table)
+        entries.change_units(driver.state, float(units))
+        driver.heed(entries.rank_anew(driver.state, driver.rules, driver.trace))
         return True
 
     @property
@@ -380,119 +389,90 @@ class LivePool:
     ) -> Play:
         """A copy of the beliefs, to be played forward; with one more job, submitted now, if one is given."""
         self._forget_curves()
-        copy, jobs, last = self._room_to_play(), dict(self.job_of), -1
-        entries.copy_beliefs(self.state, copy)
-        waits = as_array(copy.jobs)["units"] == 0.0
-        as_array(copy.progress)["started_s"][waits] = np.nan  # preempted jobs are to start again
-        trace = self.trace
+        driver, jobs, last = self.driver.copy(len(self.state.free) + 1), dict(self.job_of), -1
+        driver.name_of = jobs.get
+        waits = as_array(driver.state.jobs)["units"] == 0.0
+        as_array(driver.state.progress)["started_s"][waits] = np.nan  # preempted jobs are to start again
         if more is not None:
-            if copy.pool[0].free == 0:
-                copy = grown(copy)
-            trace = _trace_for(copy)
-            copy = self._with_arrival(copy, trace, more, now_s)
-            trace.arrivals[0].work = trace.arrivals[0].believed  # beliefs are true in a play-out
-            last = self._take_in(copy, trace, more)
-            jobs[last] = more.job
+            self._fill(driver, more, now_s)
+            arrival = driver.trace.arrivals[0]
+            arrival.work = arrival.believed  # beliefs are true in a play-out
+            last = self._take_in(driver, jobs, more.job)
+            driver.state.pool[0].pending = 1
         if expected:
-            entries.expect_ends(copy, expected_table(expected, jobs, len(copy.free)))
-        outcome = blank(Outcome, len(copy.free))
-        as_array(outcome)["start_s"] = as_array(outcome)["finish_s"] = np.nan
-        aside = trace.replaced(
-            outcome=outcome, keys=np.zeros(len(copy.free)), asked=np.zeros(len(copy.free), dtype=np.int64)
-        )
-        copy.pool[0].budget = MOST_EVENTS
-        played = self._aside(copy, aside, jobs) if openings else None
+            entries.expect_ends(driver.state, expected_table(expected, jobs, len(driver.state.free)))
+
+        if openings:
+            way, last = ASK, -1  # the others are for a pool that keeps its units
+        else:
+            way = self.playout
 
         def play() -> Foreseen:
             slots = np.array(list(jobs), dtype=np.int64)
-            if played is not None:
-                start, finish = played._played_out(slots, openings)
-            else:
-                start, finish = self._played(copy, aside, slots, jobs, last)
-                self._spare = copy  # one that is played in another thread meanwhile is another copy
+            self._open(driver, openings)
+            start, finish = self._played(driver, slots, way, last)
+            self.driver.spare = driver.state  # one that is played in another thread meanwhile is another copy
             return Foreseen(list(jobs.values()), start, finish)
 
         return play
 
-    def _played(
-        self, copy: State, aside: Trace, slots: NDArray[np.int64], jobs: Mapping[int, int], last: int = -1
-    ) -> tuple[Floats, Floats]:
+    def _open(self, driver: Driver, openings: Sequence[Opening]) -> None:
+        """Play a copy forward while nodes open."""
+        for one in openings:
+            driver.advance(one.at_s)
+            driver.state.pool[0].now = one.at_s
+            driver.state.nodes[one.node].up = 1
+            if not self._resize(driver, one.units):  # another engine is made then, with unknown classes
+                return
+            driver.state.pool[0].pending = 1
+
+    def _played(self, driver: Driver, slots: NDArray[np.int64], way: int, last: int) -> tuple[Floats, Floats]:
         """Play a copy to its end; starts and finishes of the jobs in these slots, s, NaN: never.
 
-        last: a slot; once its job is done the play may end, and for what comes later there is NaN, too.
+        way: as in `policies.hooks`. last: a slot; once its job is done the play may end, and for what comes later there
+        is NaN, too; -1: none.
         """
-        progress = as_array(copy.progress)
-        if self.playout == IN_ORDER:
-            if copy.pool[0].pending == 1:
-                self._check(entries.advance(copy, self.rules, aside, -math.inf, -1), copy, jobs)
-            if _play_in_order(copy):
+        progress = as_array(driver.state.progress)
+        if way == IN_ORDER:
+            driver.advance(-math.inf)  # the policy may still have to be asked
+            if _play_in_order(driver.state):
                 finish = progress["finish_at"][slots]
                 return progress["started_s"][slots], np.where(np.isinf(finish), np.nan, finish)
-        for until_s in self._stops(copy, slots) if last >= 0 else (math.inf,):
-            self._check(entries.advance(copy, self.rules, aside, until_s, -1), copy, jobs)
-            if last >= 0 and not math.isnan(aside.outcome[last].finish_s):
+        outcome = driver.trace.outcome
+        for until_s in self._stops(driver.state, slots) if last >= 0 else (math.inf,):
+            driver.advance(until_s)
+            if last >= 0 and not math.isnan(outcome[last].finish_s):
                 break
-        start, finish = (as_array(aside.outcome)[name][slots] for name in ("start_s", "finish_s"))
+        start, finish = (as_array(outcome)[name][slots] for name in ("start_s", "finish_s"))
         return np.where(np.isnan(start), progress["started_s"][slots], start), finish
 
     def _stops(self, copy: State, slots: NDArray[np.int64]) -> list[float]:
         """Instants up to which a copy is played: evenly over the time that all of its work takes, and its end."""
         jobs, now_s = as_array(copy.jobs), float(copy.pool[0].now)
-        work_s = float(jobs["remaining_s"][slots].sum()) / max(1, self.units)
+        work_s = float(jobs["remaining_s"][slots].sum()) / max(1.0, float(copy.pool[0].units))
         return [*(now_s + work_s * step / STOPS for step in range(1, STOPS)), math.inf]
-
-    def _aside(self, state: State, trace: Trace, job_of: dict[int, int]) -> LivePool:
-        """A separate pool on a copy of the state, to be changed as it is played forward."""
-        made = shallow(self)
-        made.state, made.trace, made.job_of, made.curves = state, trace, job_of, shallow(self.curves)
-        made.playout = ASK  # the other way is for a pool that keeps its units
-        return made
-
-    def _played_out(self, slots: NDArray[np.int64], openings: Sequence[Opening]) -> tuple[Floats, Floats]:
-        """As `_played`, while nodes open."""
-        for one in openings:
-            self._run(one.at_s)
-            self.state.pool[0].now = one.at_s
-            self.open_node(one.node, True)
-            if not self.set_units(one.units):  # another engine is made then, with unknown classes
-                break
-            self.state.pool[0].pending = 1
-        return self._played(self.state, self.trace, slots, self.job_of)
-
-    def _room_to_play(self) -> State:
-        """Room for a copy: the last one's if its shape fits; making it takes longer than filling it."""
-        spare, self._spare = self._spare, None
-        if spare is None or not is_room_for(self.state, spare):
-            return room_to_play(self.state)
-        clear(spare)
-        return spare
 
     def _arrive(self, wanted: JobRequest, now_s: float) -> None:
         self._forget_curves()
-        if self.state.pool[0].free == 0:
-            self._grow()
-        self.state = self._with_arrival(self.state, self.trace, wanted, now_s)
-        slot = self._take_in(self.state, self.trace, wanted)
-        self.slot_of[wanted.job], self.job_of[slot] = slot, wanted.job
+        self._fill(self.driver, wanted, now_s)
+        self.slot_of[wanted.job] = slot = self._take_in(self.driver, self.job_of, wanted.job)
         self._ask()
         if wanted.work_s is not None:
             entries.believe(self.state, slot, wanted.work_s * SLACK)
 
-    def _take_in(self, state: State, trace: Trace, wanted: JobRequest) -> int:
-        """Submit trace.arrivals[0] to `state`, which has a free slot; returns it. The policy is to be asked."""
-        state.pool[0].now = trace.arrivals[0].submit_s
-        slot = entries.take_slot(state, self.rules, trace, 0)
-        jobs = ChainMap({slot: wanted.job}, self.job_of)
-        self._check(entries.queue_up(state, self.rules, trace, slot), state, jobs)
-        state.progress[slot].row = slot
-        state.pool[0].pending = 1
+    def _take_in(self, driver: Driver, job_of: dict[int, int], job: int) -> int:
+        """Submit the job of the filled arrival; returns its slot. The policy is to be asked."""
+        slot = driver.take_in(0)
+        job_of[slot] = job
+        driver.queue_up(slot)
+        driver.state.progress[slot].row = slot
         return slot
 
-    def _with_arrival(self, state: State, trace: Trace, wanted: JobRequest, now_s: float) -> State:
-        """Write the job into trace.arrivals[0]; returns the state, which knows its curve."""
+    def _fill(self, driver: Driver, wanted: JobRequest, now_s: float) -> None:
+        """Write the job into the arrival of a driver, whose state then knows its curve."""
         row = self.curves.row_of(wanted)
-        state = self._with_curves(state)
-        arrival = trace.arrivals[0]
+        self._use_curves(driver)
+        arrival = driver.trace.arrivals[0]
         arrival.submit_s, arrival.work = now_s, math.inf
         arrival.min_units, arrival.max_units, arrival.curve = wanted.min_units, wanted.max_units, row
         arrival.gpu, arrival.cpu, arrival.memory = wanted.demand
@@ -502,14 +482,13 @@ class LivePool:
         arrival.believed_per_work = 1.0
         arrival.user = self.users.get(wanted.user, -1)
         arrival.priority, arrival.charge = wanted.priority, unit_charge(wanted.unit.most)
-        return state
 
-    def _with_curves(self, state: State) -> State:
-        """The state with the present table of curves, and the policy's tables from it."""
-        if state.speedup is self.curves.table:
-            return state
-        prepared = self._prepared()
-        return state.replaced(speedup=self.curves.table, params=prepared.params, table=prepared.table)
+    def _use_curves(self, driver: Driver) -> None:
+        """Give a driver the present table of curves, and the policy's tables from it."""
+        state, table = driver.state, self.curves.table
+        if state.speedup is not table:
+            prepared = self._prepared(int(state.pool[0].units), table)
+            driver.state = state.replaced(speedup=table, params=prepared.params, table=prepared.table)
 
     def _forget_curves(self) -> None:
         """Drop unused curves before there are many of them."""
@@ -518,10 +497,10 @@ class LivePool:
         slots, curve = list(self.job_of), as_array(self.state.jobs)["curve"]
         moved = self.curves.keep(curve[slots].tolist())
         curve[slots] = [moved[row] for row in curve[slots].tolist()]
-        self.state = self._with_curves(self.state)
+        self._use_curves(self.driver)
 
-    def _prepared(self) -> Prepared:
-        setting = Setting(float(self.units), False, self.curves.table, self.sizes, self.restart_s)
+    def _prepared(self, units: int, speedup: FloatTable) -> Prepared:
+        setting = Setting(float(units), False, speedup, self.sizes, self.restart_s)
         return self.policy.policy.prepared(self.policy.values, setting)
 
     def _until(self, until_s: float) -> list[Decisions]:
@@ -545,71 +524,51 @@ class LivePool:
             before_s = float(self.state.jobs[slot].size_s)
             entries.believe(self.state, slot, left_s)
             if self.state.jobs[slot].size_s != before_s:
-                self._decided.setdefault(slot, set()).add(DOUBLE)
+                self._doubled[slot] = float(self.state.jobs[slot].size_s)
         self._ask()
         return [self._round()]
 
     def _ask(self) -> None:
         """The policy decides now."""
-        self.state.pool[0].pending = 1
-        self._run(-math.inf)
+        self._note(self.driver.ask())
 
     def _run(self, until_s: float) -> None:
-        """Process everything due up to an instant, and read the log."""
-        status = NEED_LOG
-        while status == NEED_LOG:
-            status = entries.advance(self.state, self.rules, self.trace, until_s, -1)
-            self._check(status, self.state, self.job_of)
-            pool = self.state.pool[0]
-            lines = as_array(self.state.log)[: pool.logged]
-            for slot, what in zip(lines["job"].tolist(), lines["what"].tolist(), strict=True):
-                self._decided.setdefault(slot, set()).add(what)
-            pool.logged = 0
+        """Process everything due up to an instant."""
+        self._note(self.driver.advance(until_s))
+
+    def _note(self, lines: NDArray[Any]) -> None:
+        """Note the core's instructions; of several about a job the last one holds."""
+        columns = (lines[name].tolist() for name in ("what", "job", "node", "tasks", "value"))
+        for what, slot, node, units, value in zip(*columns, strict=True):
+            if what == DOUBLE:
+                self._doubled[slot] = value
+            elif node < 0:  # the places of its units follow
+                self._granted[slot] = []
+            else:
+                self._granted[slot].append(Allocation(node, units))
 
     def _round(self) -> Decisions:
         """The decisions since the last call, as of now: jobs that give up units come first."""
         outruns, grants = list[JobInstruction](), list[Grant]()
-        decided = {slot: what for slot, what in self._decided.items() if slot in self.job_of}
-        self._decided = {}
+        decided = self._doubled.keys() | self._granted.keys()
         for slot in sorted(decided, key=lambda slot: self.state.jobs[slot].seq):
-            job, places = self.job_of[slot], self._places(slot)
+            job = self.job_of.get(slot)
+            if job is None:
+                continue
+            if slot in self._doubled:
+                outruns.append(Outrun(job, self._doubled[slot]))
             before = self.held.get(job, ())
-            if DOUBLE in decided[slot]:
-                outruns.append(Outrun(job, float(self.state.jobs[slot].size_s)))
+            places = tuple(self._granted.get(slot, before))
             if places != before:
                 grants.append(Grant(job, _units(before), _units(places), places))
                 self.held[job] = places
+        self._granted, self._doubled = {}, {}
         grants.sort(key=lambda grant: grant.units > grant.before)
         return Decisions(float(self.state.pool[0].now), (*outruns, *grants))
 
-    def _places(self, slot: int) -> tuple[Allocation, ...]:
-        """Places of a job's units."""
-        held: list[Allocation] = []
-        at = int(self.state.footprints[slot].placed)
-        while at >= 0:
-            placement = self.state.placements[at]
-            held.append(Allocation(int(placement.node), int(placement.tasks)))
-            at = int(placement.follows)
-        return tuple(held)
-
-    def _grow(self) -> None:
-        self.state = grown(self.state)
-        self.trace = _trace_for(self.state)
-
-    def _check(self, status: int, state: State, job_of: Mapping[int, int]) -> int:
-        if status >= REFUSED:
-            pool = state.pool[0]
-            job = str(job_of[pool.offender]) if pool.offender in job_of else None
-            raise violation(str(self.policy), status - REFUSED, job, float(pool.now), state is not self.state)
-        if status not in (DONE, PAUSED, STUCK, NEED_LOG):
-            raise BetimesError(f"internal: the event loop returned {status}")
-        return status
+    def _name_of(self, slot: int) -> int | None:
+        return self.job_of.get(slot)
 
 
 def _units(places: Sequence[Allocation]) -> int:
     return sum(place.units for place in places)
-
-
-def _trace_for(state: State) -> Trace:
-    """Room for one arrival, in row 0, and for the outcome of each slot."""
-    return new_trace(len(state.free), 1, len(state.free))

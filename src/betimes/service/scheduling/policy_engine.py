@@ -649,7 +649,7 @@ class PolicyEngine:
         self._taught = other._taught
         memo: dict[int, Any] = {id(other): self}  # engines of sets call their `PolicyEngine`
         engine = other.engine
-        parts = (engine, engine.jobs, engine.driver) if isinstance(engine, LiveNodes) else (engine,)
+        parts = [engine, *(vars(engine)[name] for name in ("jobs", "driver") if name in vars(engine))]
         for name, value in [each for part in parts for each in vars(part).items()]:
             if name in _NEVER_CHANGED:
                 memo[id(value)] = value

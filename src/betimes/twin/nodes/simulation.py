@@ -17,11 +17,11 @@ from betimes.core.closings import closings_of
 from betimes.core.instruction import NAMES, Instruction
 from betimes.core.nodes.columns import LARGEST_PRIORITY, Absence, Lease, NodesState
 from betimes.core.nodes.growth import new_nodes_state
-from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
+from betimes.core.nodes.rules import CONSERVATIVE, SKIP, NodesRules
 from betimes.core.planning import Refusal
 from betimes.core.pool.columns import UNLIMITED, Segment
-from betimes.core.status import ASKED, DONE, FORESEE, NEED_FATES, NEED_LOG, NEED_SEGMENTS, SELECT
-from betimes.errors import ClusterError, InputError, PolicyViolation
+from betimes.core.status import ASKED, FORESEE, NEED_FATES, NEED_LOG, NEED_SEGMENTS, SELECT
+from betimes.errors import ClusterError, InputError
 from betimes.kernels import Floats, Ints, as_array, blank
 from betimes.outcome import (
     AbsenceColumns,
@@ -39,7 +39,7 @@ from betimes.outcome import (
 from betimes.policies import ChosenPolicy
 from betimes.policies.loading import mark_proven
 from betimes.policies.nodes.hooks import NodesPolicy, sharing
-from betimes.twin.driving import EVENTS_A_CALL, drive
+from betimes.twin.driving import drive, goes_on
 from betimes.twin.history import user_rows
 from betimes.twin.nodes import entries, event_loop
 from betimes.twin.nodes.driver import Driver
@@ -133,6 +133,7 @@ class NodesSimulation:
             self.killed = jobs.work_s > limit
             jobs = replace(jobs, work_s=np.where(self.killed, limit, jobs.work_s))
         self.jobs, self.run_s = jobs, jobs.work_s / speed
+        self.is_rigid = np.ones(len(jobs), dtype=bool)
         rules = policy.policy.rules(policy.values, learns=self.sizes.kind == "last-two")
         if observed:
             rules = rules.replaced(observes=True)
@@ -212,6 +213,7 @@ class NodesSimulation:
         self.wall_s = 0.0
         self.refused: list[Refusal] = []  # decisions of planners that could not be carried out
         self.idle_since_s = math.inf  # when a planner was asked without any job for the first time
+        self._seen = 0  # outcomes that have been taken
         planners = (each.policy.planner_of(each.values, cluster) for each in in_turn)
         self.rounds_in_turn = [
             PlannerRounds(each, str(policy), self.kinds, range(len(jobs)))
@@ -254,6 +256,11 @@ class NodesSimulation:
         return self.sizes.kind != "true"
 
     @property
+    def reserves(self) -> bool:
+        """Whether nodes are promised by estimates, which are limits then."""
+        return self.rules.backfill != SKIP
+
+    @property
     def units(self) -> int:
         """The size of the cluster by its owned nodes; one where it has none."""
         return self.cluster.units if self.cluster.groups else 1
@@ -266,8 +273,7 @@ class NodesSimulation:
         step: submits the jobs up to a row and returns a status, by default the plain loop; progress receives
         the rows done. Raises PolicyViolation when a hook answers something that cannot be used.
         """
-        go_on = step or self.submit_rows
-        self.wall_s = drive(self.row, len(self.jobs), lambda stop: self._goes_on(go_on, stop), progress)
+        self.wall_s = drive(self.driver, self.policy, len(self.jobs), step or self.driver.step, progress)
         self.note_unfinished()
         for each in self.policy.policy.in_turn(self.policy.values):
             mark_proven(each.policy)
@@ -283,35 +289,39 @@ class NodesSimulation:
             raise InputError(
                 f"advance_to({until_s:g}): the simulation is already at {self.now_s:g} s; choose a later time"
             )
-        while self._goes_on(lambda stop: self.submit_rows(stop, until_s), len(self.jobs)):
+
+        def step(stop: int) -> int:
+            return self.driver.step(stop, until_s)
+
+        while goes_on(self.driver, self.policy, step, len(self.jobs)):
             pass
+
+    def advance_before(self, row: int) -> int:
+        """Let everything happen before the pass that decides on `row`; returns the first row that it does not know."""
+        at_s = float(self.jobs.submit_s[row])
+        before_s = math.nextafter(at_s, -math.inf)
+        if before_s > self.now_s:
+            self.advance_to(before_s)
+        return int(np.searchsorted(self.jobs.submit_s, at_s, side="right"))
+
+    def take_ended(self) -> tuple[Ints, Floats]:
+        """Rows and finishes, s, of the jobs that have finished since the last call, in order."""
+        new = as_array(self.trace.outcomes)[self._seen : (finished := int(self.trace.finished[0]))]
+        self._seen = finished
+        return new["row"], new["finish_s"]
+
+    def believe(self, row: int, run_s: float) -> None:
+        """The policy believes this run time of a job to come."""
+        self.trace.arrivals[row].runtime_estimate_s = run_s
 
     def advance_rows(self, stop: int, progress: Callable[[int], object] | None = None) -> float:
         """Submit the jobs up to row `stop`, and after the last of all let everything happen; returns seconds taken."""
-        return drive(self.row, stop, lambda at: self._goes_on(self.submit_rows, at), progress)
+        return drive(self.driver, self.policy, stop, self.driver.step, progress)
 
     @property
     def now_s(self) -> float:
         """The time of the last event, in seconds of the trace."""
         return float(self.state.pool[0].now)
-
-    def submit_rows(self, stop: int, until_s: float = math.inf) -> int:
-        """The plain step: submit the jobs up to row `stop`; returns the loop's status."""
-        return self.driver.step(stop, until_s)
-
-    def _goes_on(self, step: Callable[[int], int], stop: int) -> bool:
-        """One call of the loop, and what it asks for; returns whether it has to be called again."""
-        self.state.pool[0].budget = EVENTS_A_CALL
-        try:
-            status = step(stop)
-        except Exception as error:  # a user's hook can raise anything
-            if not self.policy.is_users:
-                raise
-            raise PolicyViolation(
-                f"policy {self.policy} at {self.now_s:g} s: {type(error).__name__}: {error}"
-            ) from error
-        self.driver.heed(status)
-        return status != DONE
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
         """The outcome of every job, in the workload's order."""

@@ -74,7 +74,7 @@ class Trace(Struct):
     """The jobs to come, read by the loop, and the outcomes that it writes."""
 
     arrivals: Records[Arrival]  # (jobs,) in order of submission
-    outcome: Records[Outcome]  # (jobs,) filled when the job finishes
+    outcome: Records[Outcome]  # (jobs,) filled when the job finishes; of length 0 where none is noted
     history: Records[History]  # (users,)
     keys: Floats  # (slots,) room for ranks
     asked: Ints  # (slots,) room for a copy of what a policy is asked about
@@ -371,8 +371,13 @@ def _belief(speedup: FloatTable, trace: Trace, row: int, learns: bool) -> float:
 
 @kernel
 def _note(state: State, slot: int, trace: Trace, learns: bool) -> None:
-    """Record the outcome of a job that has just finished."""
+    """Record the outcome of a job that has just finished, where there is room for outcomes."""
     job, progress, pool = state.jobs[slot], state.progress[slot], state.pool[0]
+    if learns:
+        arrival = trace.arrivals[progress.row]
+        remember(trace.history, arrival.user, arrival.work / job.full_speed)
+    if len(trace.outcome) == 0:
+        return
     outcome = trace.outcome[progress.row]
     outcome.start_s = progress.started_s
     outcome.finish_s = pool.now
@@ -381,6 +386,3 @@ def _note(state: State, slot: int, trace: Trace, learns: bool) -> None:
     outcome.resizes = progress.resizes
     outcome.stalled_s = progress.stalled_s
     outcome.contention = (pool.contention - job.seen_sum) / (pool.events - job.seen_count)
-    arrival = trace.arrivals[progress.row]
-    if learns:
-        remember(trace.history, arrival.user, arrival.work / job.full_speed)

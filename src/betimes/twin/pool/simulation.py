@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 from betimes.cluster import Cluster
 from betimes.cluster.resources import PER_UNIT, charge_of
 from betimes.core.closings import closings_of
-from betimes.core.pool.columns import Segment, State, grown, new_state
-from betimes.core.status import DONE, FORESEEN, NEED_SEGMENTS, NEED_SLOTS, PAUSED, REFUSED, STUCK
-from betimes.errors import BetimesError, ClusterError, PolicyViolation
+from betimes.core.pool.columns import UNLIMITED, PoolRules, Segment, State, new_state
+from betimes.core.status import NEED_SEGMENTS
+from betimes.errors import ClusterError
 from betimes.kernels import Floats, Ints, as_array, blank
 from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.loading import mark_proven
-from betimes.policies.violations import violation
-from betimes.twin.driving import EVENTS_A_CALL, drive
+from betimes.twin.driving import drive
 from betimes.twin.history import user_rows
 from betimes.twin.nodes.tasks import held, refuse_requirements, unit_demand
 from betimes.twin.options import SimulationOptions
-from betimes.twin.pool.trace_loop import new_trace, run_rows
+from betimes.twin.pool.driver import Driver
+from betimes.twin.pool.event_loop import Trace
+from betimes.twin.pool.trace_loop import new_trace
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.workload import Workload
 from betimes.workload.speedup import bind
@@ -98,21 +99,26 @@ class Simulation:
     Raises InputError for options that mean nothing on a pool.
     """
 
+    reserves = False  # nothing is promised by estimates as limits
+
     def __init__(self, workload: Workload, policy: ChosenPolicy[Policy], options: SimulationOptions) -> None:
         options.check("pool")
         self.options, units, cluster = options, options.pool_units(workload), options.cluster
         refuse_requirements(workload, str(policy))
-        self.workload, self.policy, self.units = workload, policy, units
+        self.workload = self.jobs = workload
+        self.policy, self.units = policy, units
+        self.is_rigid = workload.min_units == workload.max_units
         self.sizes = options.sizes or Sizes("true")
         widest = int(workload.max_units.max(initial=1))
         table, self.unknown_curves = bind(workload.curve_names, widest, options.curves)
         self.full_speed = table.at(workload.curve, workload.max_units)
+        self.run_s = workload.work_s / self.full_speed
         self.alone_speed = table.at(workload.curve, np.minimum(workload.max_units, units))
         belief = beliefs(self.sizes, workload, self.full_speed, options.seed)
         self.without_estimate, self.assumed_s = belief.without_estimate, belief.assumed_s
         users = user_rows(workload)
-        self.trace = new_trace(len(workload), max(1, int(users.max(initial=-1)) + 1), FIRST_SLOTS)
-        arrivals = as_array(self.trace.arrivals)
+        trace = new_trace(len(workload), max(1, int(users.max(initial=-1)) + 1), FIRST_SLOTS)
+        arrivals = as_array(trace.arrivals)
         arrivals["submit_s"] = workload.submit_s
         arrivals["work"] = workload.work_s
         arrivals["min_units"] = workload.min_units
@@ -136,13 +142,13 @@ class Simulation:
                 float(options.restart_s),
             ),
         )
-        self.rules = policy.policy.rules(learns=self.sizes.kind == "last-two")
+        rules = policy.policy.rules(learns=self.sizes.kind == "last-two")
         arrivals["priority"], arrivals["charge"] = workload.priority, 1.0
         if options.users is not None:
-            self.rules = policy.policy.sharing(self.rules)
+            rules = policy.policy.sharing(rules)
             if cluster is not None:
                 arrivals["charge"] = charge_of(*(demand / PER_UNIT).T)
-        self.state: State = new_state(
+        state = new_state(
             FIRST_SLOTS,
             prepared.groups,
             units=float(units),
@@ -157,13 +163,38 @@ class Simulation:
             capacity=None if cluster is None else cluster.capacity,
         )
         if cluster is not None and cluster.maintenance:
-            self.state = self.state.replaced(closings=closings_of(cluster.closings))
+            state = state.replaced(closings=closings_of(cluster.closings))
         if options.users is not None:
-            self.state = self.state.replaced(users=options.users.records(workload))
-        self.row: Ints = np.zeros(1, dtype=np.int64)
+            state = state.replaced(users=options.users.records(workload))
+        self.driver = Driver(
+            *(state, rules, trace, np.zeros(1, dtype=np.int64), str(policy)),
+            lambda slot: workload.job_id[self.state.progress[slot].row],
+            {NEED_SEGMENTS: lambda _: self.take_segments()},
+        )
         self.predicted: Floats = np.full(len(workload), np.nan)
         self.chunks: list[NDArray[Any]] = []
         self.wall_s = 0.0
+        self._active: Ints = np.zeros(0, dtype=np.int64)  # submitted rows whose finish was not taken
+
+    @property
+    def state(self) -> State:
+        """The pool as it is now."""
+        return self.driver.state
+
+    @property
+    def rules(self) -> PoolRules:
+        """What the loop and the policy's hooks need."""
+        return self.driver.rules
+
+    @property
+    def trace(self) -> Trace:
+        """The submissions and the outcomes so far."""
+        return self.driver.trace
+
+    @property
+    def row(self) -> Ints:
+        """(1,) the next row to be submitted."""
+        return self.driver.row
 
     def run(
         self, step: Callable[[int], int] | None = None, progress: Callable[[int], object] | None = None
@@ -173,28 +204,27 @@ class Simulation:
         step: submits the jobs up to a row and returns a status, by default the plain loop; progress receives
         the rows done. Raises PolicyViolation when the policy decides something the core refuses.
         """
-        go_on = step or self.submit_rows
-
-        def call(stop: int) -> bool:
-            self.state.pool[0].budget = EVENTS_A_CALL
-            try:
-                status = go_on(stop)
-            except Exception as error:  # a user's hook can raise anything
-                if not self.policy.is_users:
-                    raise
-                raise PolicyViolation(
-                    f"policy {self.policy} at {self.state.pool[0].now:g} s: {type(error).__name__}: {error}"
-                ) from error
-            self.heed(status)
-            return status in (NEED_SLOTS, NEED_SEGMENTS, PAUSED)
-
-        self.wall_s = drive(self.row, len(self.workload), call, progress)
+        self.wall_s = drive(self.driver, self.policy, len(self.workload), step or self.driver.step, progress)
         self._note_unfinished()
         mark_proven(self.policy.policy)
 
-    def submit_rows(self, stop: int) -> int:
-        """The plain step: submit the jobs up to row `stop`; returns the loop's status."""
-        return run_rows(self.state, self.rules, self.trace, self.row, stop)
+    def advance_before(self, row: int) -> int:
+        """Let everything happen before `row` is submitted; returns the row after it."""
+        budget, self.state.pool[0].budget = int(self.state.pool[0].budget), UNLIMITED
+        self.driver.advance(self.jobs.submit_s[row])
+        self.state.pool[0].budget = budget
+        return row + 1
+
+    def take_ended(self) -> tuple[Ints, Floats]:
+        """Rows and finishes, s, of the jobs that have finished since the last call, in order; before a submission."""
+        finish_s = as_array(self.trace.outcome)["finish_s"][self._active]
+        order = np.argsort(finish_s, kind="stable")[: np.count_nonzero(~np.isnan(finish_s))]
+        rows, self._active = self._active[order], np.append(self._active[np.isnan(finish_s)], self.row[0])
+        return rows, finish_s[order]
+
+    def believe(self, row: int, run_s: float) -> None:
+        """The policy believes this run time at full width of a job to come."""
+        self.trace.arrivals[row].believed = run_s * self.full_speed[row]
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
         """The outcome of every job."""
@@ -235,35 +265,16 @@ class Simulation:
             timing=timing,
         )
 
-    def heed(self, status: int) -> None:
-        """Make the room that the loop asks for, or raise what it could not go on for."""
-        if status == NEED_SLOTS:
-            self.state = grown(self.state)
-            slots = len(self.state.free)
-            self.trace = self.trace.replaced(keys=np.zeros(slots), asked=np.zeros(slots, dtype=np.int64))
-        elif status == NEED_SEGMENTS:
-            self._take_segments()
-        elif status >= REFUSED:
-            pool = self.state.pool[0]
-            job = None
-            if pool.offender >= 0:
-                job = self.workload.job_id[self.state.progress[pool.offender].row]
-            ahead = status >= FORESEEN
-            reason = status - (FORESEEN if ahead else REFUSED)
-            raise violation(str(self.policy), reason, job, float(pool.now), ahead)
-        elif status not in (DONE, STUCK, PAUSED):
-            raise BetimesError(f"internal: the event loop returned {status}")
-
-    def _take_segments(self) -> None:
+    def take_segments(self) -> None:
         """Make room: at least twice as many segments as jobs hold units must fit."""
         pool = self.state.pool[0]
         self.chunks.append(as_array(self.state.segments)[: pool.segments].copy())
         pool.segments = 0
         if len(self.state.segments) < 4 * pool.holders:
-            self.state = self.state.replaced(segments=blank(Segment, 8 * int(pool.holders)))
+            self.driver.state = self.state.replaced(segments=blank(Segment, 8 * int(pool.holders)))
 
     def _segments(self) -> SegmentColumns:
-        self._take_segments()
+        self.take_segments()
         all_rows = np.concatenate(self.chunks)
         ordered = all_rows[np.lexsort((all_rows["row"], all_rows["start_s"]))]
         return SegmentColumns(*(ordered[name].copy() for name in ("row", "start_s", "end_s", "units")))

@@ -8,7 +8,7 @@ import numpy as np
 
 from betimes.core.pool.columns import PoolRules, State
 from betimes.core.status import DONE, NEED_SEGMENTS, NEED_SLOTS
-from betimes.kernels import Ints, as_array, blank, entry, kernel
+from betimes.kernels import Ints, Records, as_array, blank, entry, kernel
 from betimes.twin.history import History
 from betimes.twin.pool.event_loop import Arrival, Outcome, Trace, advance, arrive
 
@@ -52,13 +52,18 @@ def run_out(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
 
 def new_trace(jobs: int, users: int, slots: int) -> Trace:
     """A trace of records still to be filled in."""
-    outcome = blank(Outcome, jobs)
-    for name in ("start_s", "finish_s", "contention"):
-        as_array(outcome)[name] = np.nan
     return Trace(
         arrivals=blank(Arrival, jobs),
-        outcome=outcome,
+        outcome=new_outcomes(jobs),
         history=blank(History, users),
         keys=np.zeros(slots),
         asked=np.zeros(slots, dtype=np.int64),
     )
+
+
+def new_outcomes(jobs: int) -> Records[Outcome]:
+    """Room for the outcomes of jobs that have not finished."""
+    outcome = blank(Outcome, jobs)
+    for name in ("start_s", "finish_s", "contention"):
+        as_array(outcome)[name] = np.nan
+    return outcome

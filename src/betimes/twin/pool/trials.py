@@ -15,15 +15,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from betimes.core.pool.columns import State, room_to_play
-from betimes.core.status import DONE, NEED_SLOTS, PAUSED, STUCK
+from betimes.core.pool.columns import State
 from betimes.core.work import SMALLEST_BELIEF_S, believed_left
 from betimes.errors import InputError
-from betimes.kernels import Ints, as_array, blank, entry
+from betimes.kernels import Ints, as_array, entry
 from betimes.outcome import Result
-from betimes.twin.driving import EVENTS_A_CALL
 from betimes.twin.pool import entries
-from betimes.twin.pool.event_loop import IDLE_WAKEUPS, Outcome
+from betimes.twin.pool.event_loop import IDLE_WAKEUPS
 from betimes.twin.pool.simulation import Simulation
 from betimes.twin.pool.virtual_jobs import VirtualJob
 
@@ -153,6 +151,8 @@ class TrialSimulation(Simulation):
             idle = 0 if at_s < timer_s or pool.holders else idle + 1
             if at_s == math.inf or idle > IDLE_WAKEUPS:
                 break
+            if len(self.state.segments) > 0:
+                self.take_segments()  # an instant brings each holder one at most
             changed = self._end_trials(at_s) if end_s == at_s else []
             self._decide(at_s, changed)
             while row < len(arrivals) and arrivals["submit_s"][row] == at_s:
@@ -224,7 +224,7 @@ class TrialSimulation(Simulation):
         for slot, left_s in believed:
             entries.believe(self.state, slot, left_s * SLACK)
         if narrowed or believed:
-            self._ask()
+            self.driver.ask()
 
     def _advance(self, until_s: float) -> None:
         if slots := outrunning(self.state, until_s):
@@ -234,27 +234,18 @@ class TrialSimulation(Simulation):
             for slot in slots:
                 left_s = max(self._left(sets[slot], at_s), sets[slot].usual_s)
                 entries.believe(self.state, slot, left_s * SLACK)
-            self._ask()
-        while True:
-            pool = self.state.pool[0]
-            if len(self.state.segments) > 0:
-                self._take_segments()
-            pool.budget = 1 if len(self.state.segments) > 0 else EVENTS_A_CALL
-            if self._run(until_s) != PAUSED:
-                return
+            self.driver.ask()
+        self.driver.advance(until_s)
 
     def _arrive(self, row: int) -> None:
-        if self.state.pool[0].free == 0:
-            self.heed(NEED_SLOTS)
         restart_s = float(self.state.pool[0].restart_s)
         trials = [_Trial(VirtualJob(float(work), _SPEED, restart_s)) for work in self._works(row)]
-        self.state.pool[0].now = float(self.trace.arrivals[row].submit_s)
-        slot = entries.take_slot(self.state, self.rules, self.trace, row)
-        self.heed(entries.queue_up(self.state, self.rules, self.trace, slot))
+        slot = self.driver.take_in(row)
+        self.driver.queue_up(slot)
         self.sets[row] = _Set(
             slot, float(self.runtime_estimate_s[row]), int(self.workload.max_units[row]), trials
         )
-        self._ask()
+        self.driver.ask()
         if len(trials) > 1:
             entries.believe(self.state, slot, float(self.trace.arrivals[row].believed) * SLACK)
         if self.promised is not None and self.promised[row] > 0:
@@ -278,29 +269,10 @@ class TrialSimulation(Simulation):
 
     def _promise(self, row: int) -> float:
         """The job's finish if nothing more is submitted, with its trials and those of others fluid."""
-        copy = room_to_play(self.state)
-        entries.copy_beliefs(self.state, copy)
-        outcome = blank(Outcome, len(self.workload))
-        as_array(outcome)["finish_s"] = np.nan
-        slots = len(copy.free)
-        aside = self.trace.replaced(
-            outcome=outcome, keys=np.zeros(slots), asked=np.zeros(slots, dtype=np.int64)
-        )
-        copy.pool[0].budget = EVENTS_A_CALL
-        self.heed(entries.advance(copy, self.rules, aside, math.inf, -1))
-        return float(outcome[row].finish_s)
-
-    def _ask(self) -> None:
-        """The policy decides now."""
-        self.state.pool[0].pending = 1
-        self._run(-math.inf)
-
-    def _run(self, until_s: float) -> int:
-        """Let the events due up to an instant happen, as far as the budget goes."""
-        status = entries.advance(self.state, self.rules, self.trace, until_s, -1)
-        if status not in (DONE, PAUSED, STUCK):
-            self.heed(status)
-        return status
+        copy = self.driver.copy(len(self.workload))
+        copy.advance(math.inf)
+        self.driver.spare = copy.state
+        return float(copy.trace.outcome[row].finish_s)
 
 
 def _running(each: _Set) -> list[_Trial]:

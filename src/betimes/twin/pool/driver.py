@@ -1,0 +1,116 @@
+"""The one driver of the pool engine: for the twin, for the service, and for copies that are played forward.
+
+As `twin.nodes.driver`: what happens stands in the trace's arrivals and in the state's timers, and the compiled loop
+stops where Python has to answer. A live job is submitted step by step (`take_in`, `queue_up`, `ask`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.core.pool.columns import GROWTH, PoolRules, State, clear, is_room_for, room_to_play
+from betimes.core.status import DONE, FORESEEN, NEED_SLOTS, PAUSED, REFUSED, STUCK
+from betimes.errors import BetimesError
+from betimes.kernels import Ints, as_array
+from betimes.policies.violations import violation
+from betimes.twin.pool import entries
+from betimes.twin.pool.event_loop import Trace
+from betimes.twin.pool.trace_loop import new_outcomes, run_rows
+
+MOST_EVENTS = 10_000_000  # of a play-out
+ENDS = (DONE, PAUSED, STUCK)
+Answers = Mapping[int, Callable[["Driver"], object]]
+"""By status of the loop: the answer to it, after which the loop goes on."""
+
+
+@dataclass(eq=False)
+class Driver:
+    """A pool under a policy.
+
+    row: (1,) the next row of the trace to submit. policy: its name. name_of: the job in a slot, for messages. answers:
+    to the statuses that are asked here; columns grow in any case. is_copy: the state is played forward.
+    """
+
+    state: State
+    rules: PoolRules
+    trace: Trace
+    row: Ints
+    policy: str
+    name_of: Callable[[int], object]
+    answers: Answers = field(default_factory=dict[int, Callable[["Driver"], object]])
+    is_copy: bool = False
+    spare: State | None = None  # of a copy that is done with, for the next one
+
+    def advance(self, until_s: float) -> NDArray[Any]:
+        """Let everything but submissions happen up to `until_s`, as far as the budget of events goes.
+
+        The policy decides first, if it is still to be asked. Returns the instructions since the last call
+        (`core.pool.grant_log`), to be read before the next; none without room for a log. Raises PolicyViolation for a
+        decision that is refused.
+        """
+        while True:
+            status = entries.advance(self.state, self.rules, self.trace, until_s, -1)
+            if status in ENDS:
+                break
+            self.heed(status)
+        pool = self.state.pool[0]
+        lines = as_array(self.state.log)[: pool.logged]
+        pool.logged = 0
+        return lines
+
+    def step(self, stop: int) -> int:
+        """Submit the jobs up to row `stop`, as far as the loop goes; returns its status."""
+        return run_rows(self.state, self.rules, self.trace, self.row, stop)
+
+    def take_in(self, row: int) -> int:
+        """Give the job of a row a slot at its time, with everything but a place in the queue; returns the slot."""
+        if self.state.pool[0].free == 0:
+            self.heed(NEED_SLOTS)
+        self.state.pool[0].now = self.trace.arrivals[row].submit_s
+        return entries.take_slot(self.state, self.rules, self.trace, row)
+
+    def queue_up(self, slot: int) -> None:
+        """Put a job that was taken in into its place in the queue; raises PolicyViolation."""
+        self.heed(entries.queue_up(self.state, self.rules, self.trace, slot))
+
+    def ask(self) -> NDArray[Any]:
+        """Let the policy decide now; returns the instructions, as `advance`."""
+        self.state.pool[0].pending = 1
+        return self.advance(-math.inf)
+
+    def heed(self, status: int) -> None:
+        """Answer a status of the loop, or raise what it could not go on for."""
+        if status in self.answers:
+            self.answers[status](self)
+        elif status in GROWTH:
+            self.state = GROWTH[status](self.state)
+            self.trace = _with_room(self.trace, len(self.state.free))
+        elif status >= REFUSED:
+            pool, ahead = self.state.pool[0], status >= FORESEEN
+            reason = status - (FORESEEN if ahead else REFUSED)
+            job = self.name_of(int(pool.offender)) if pool.offender >= 0 else None
+            raise violation(self.policy, reason, job, float(pool.now), ahead or self.is_copy)
+        elif status not in ENDS:
+            raise BetimesError(f"internal: the event loop returned {status}")
+
+    def copy(self, rows: int) -> Driver:
+        """A copy to be played forward, in which all beliefs are true, with room for the outcomes of so many rows."""
+        state, self.spare = self.spare, None
+        if state is not None and is_room_for(self.state, state):
+            clear(state)  # making room takes longer than filling it
+        else:
+            state = room_to_play(self.state)
+        entries.copy_beliefs(self.state, state)
+        state.pool[0].budget = MOST_EVENTS
+        trace = _with_room(self.trace, len(state.free)).replaced(outcome=new_outcomes(rows))
+        return Driver(state, self.rules, trace, self.row, self.policy, self.name_of, is_copy=True)
+
+
+def _with_room(trace: Trace, slots: int) -> Trace:
+    return trace.replaced(keys=np.zeros(slots), asked=np.zeros(slots, dtype=np.int64))
