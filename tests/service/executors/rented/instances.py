@@ -7,6 +7,7 @@ import contextlib
 import logging
 import math
 import os
+import socket
 import subprocess
 import threading
 import time
@@ -60,6 +61,7 @@ class Answers:
             answer = self._launches[token]
         if self.lost[action] > 0:
             self.lost[action] -= 1
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             raise ConnectionAbortedError
         start(*answer[0])
         return answer[1]
