@@ -177,6 +177,7 @@ class Chaos:
     cpu = 0.25  # of each job
     least_faults = 0  # in all, before it ends
     least_jobs = LEAST_JOBS
+    faults_a_s = FAULTS_A_S
 
     def __init__(
         self,
@@ -236,7 +237,7 @@ class Chaos:
                 if happens and (self.least_faults or not self.faults[name]):
                     patience_at = max(patience_at, time.monotonic() + CALM_S)
                 self.faults[name] += happens
-                fault_at = time.monotonic() + self.draw.expovariate(FAULTS_A_S)
+                fault_at = time.monotonic() + self.draw.expovariate(self.faults_a_s)
             time.sleep(self.draw.uniform(0.0, 0.05))
 
     def calm(self) -> list[str]:

@@ -7,23 +7,34 @@ which each machine was really there::
 
     python benchmarks/chaos_rented.py --fleet local --kills 100 --jobs 500
     python benchmarks/chaos_rented.py --fleet command --kills 100 --jobs 500
+    python benchmarks/chaos_rented.py --fleet ec2 --kills 100 --jobs 500
+
+With `--fleet ec2` the account is at moto's server, which loses answers, and instances are processes that join a Ray
+cluster here; the log's bill has to be the account's to the cent.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from chaos import CALM_S, Chaos, Counts, Fault, Installation, run
 
 from betimes.errors import ServiceError
 from betimes.service.executors.supervision import processes
 from betimes.service.views.models import RunView
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout
+from tests.service.executors.ray.metadata import metadata_service
+from tests.service.executors.ray.served import RayOnThisMachine
+from tests.service.executors.rented.instances import Instances, aws_account, table_of
 
 POLICY = "odb:tick=0.5"  # which moves no job that runs
 OFFERS = """
@@ -135,10 +146,55 @@ class Machines:
                 found.append(pid)
         return found
 
+    def kill(self, name: str, pid: int) -> bool:
+        """End a machine."""
+        return processes.send(pid, signal.SIGKILL)
+
     def end_all(self) -> None:
         """Leave none, whatever has happened."""
         for pid in (*self.look().values(), *self.scripts()):
             processes.send(pid, signal.SIGKILL)
+
+
+class Ec2Machines(Machines):
+    """Instances of an account at moto's server."""
+
+    def __init__(self, folder: Path, state: Path) -> None:
+        super().__init__("ec2", folder, state)
+        self._stack = contextlib.ExitStack()
+
+    def watch(self) -> None:
+        """Nothing: the account knows when each was there."""
+
+    def prepare(self) -> list[str]:
+        """Open the account, and start Ray's head; the options of the service."""
+        enter = self._stack.enter_context
+        (settings, self.answers), metadata = enter(aws_account("eu-central-1")), enter(metadata_service())
+        ray = RayOnThisMachine(head_cores=0)
+        self._stack.callback(ray.end)
+        self.instances = Instances(settings.region, self.folder, metadata)
+        self._stack.callback(self.instances.close)
+        file = self.folder / "aws.toml"
+        offer = (
+            OFFERS.format(bill_from="request")
+            .replace('"small"', '"m5.large"')
+            .replace("boot_s = 1", "boot_s = 20")
+        )
+        file.write_text(table_of(settings) + offer)
+        return ["--fleet", "ec2", "--cloud", str(file), "--ray", ray.address, "--policy", POLICY]
+
+    def look(self) -> dict[str, int]:
+        """Those that live, by name; of none a process is known."""
+        return dict.fromkeys(self.instances.ids(), 0)
+
+    def kill(self, name: str, pid: int) -> bool:
+        """The market takes it away."""
+        self.instances.take(name)
+        return True
+
+    def end_all(self) -> None:
+        """Leave none, and no cluster."""
+        self._stack.close()
 
 
 class RentedChaos(Chaos):
@@ -151,6 +207,8 @@ class RentedChaos(Chaos):
     ) -> None:
         super().__init__(at, notes, None, None, seed)
         self.least_faults, self.least_jobs, self.machines = kills, jobs, machines
+        if machines.fleet == "ec2":
+            self.faults_a_s = 0.25  # machines take a while to boot
         self.killed: set[str] = set()
         self.killed_at = 0.0
         self.outages: list[tuple[float, float]] = []
@@ -160,9 +218,11 @@ class RentedChaos(Chaos):
             (1.0, "services killed", self._kill_service),
             (2.0, "machines killed", self._kill_machine),
         ]
-        return (
-            [*kinds, (2.0, "answers lost", self._kill_script)] if self.machines.fleet == "command" else kinds
-        )
+        if isinstance(self.machines, Ec2Machines):
+            kinds.append((2.0, "answers lost", self._lose_answers))
+        elif self.machines.fleet == "command":
+            kinds.append((2.0, "answers lost", self._kill_script))
+        return kinds
 
     def _kill_service(self) -> bool:
         print(f"{sum(self.faults.values())} faults, {self.accepted} jobs", file=sys.stderr, flush=True)
@@ -180,11 +240,18 @@ class RentedChaos(Chaos):
             return False
         name, pid = self.draw.choice(there)
         self.killed.add(name)
-        return processes.send(pid, signal.SIGKILL)
+        return self.machines.kill(name, pid)
 
     def _kill_script(self) -> bool:
         at_work = self.machines.scripts()
         return bool(at_work) and processes.send(self.draw.choice(at_work), signal.SIGKILL)
+
+    def _lose_answers(self) -> bool:
+        """The next ones of a kind; the sixth launch is one that the service gives up before."""
+        assert isinstance(self.machines, Ec2Machines)
+        action = self.draw.choice(["RunInstances", "TerminateInstances", "DescribeInstances"])
+        self.machines.answers.lost[action] = self.draw.randrange(1, 7)
+        return True
 
     def _had_to_end(self, run: RunView) -> bool:
         return run.outcome == "node-lost" and any(place.node in self.killed for place in run.places)
@@ -210,6 +277,9 @@ class RentedChaos(Chaos):
     def judge(self) -> Counts:
         """With the bill."""
         found, costs, unseen = super().judge(), dict[str, float](), dict(self.machines.seen)
+        if isinstance(self.machines, Ec2Machines):
+            self._judge_bill(found, self.machines.instances)
+            return found
         for event in self._client.events(kinds=["node-gone"]):
             name, rented_at = str(event.node), event.data["rented_at"]
             if name in costs:
@@ -237,13 +307,28 @@ class RentedChaos(Chaos):
         )
         return found
 
+    def _judge_bill(self, found: Counts, instances: Instances) -> None:
+        """The log's bill is the account's to the cent: its last word on each machine counts."""
+        wrong, costs = found.falsely_ended, dict[str, dict[str, Any]]()
+        for event in self._client.events(kinds=["node-gone", "node-billed"]):
+            if event.kind == "node-gone" and str(event.node) in costs:
+                found.doubled.append(f"machine {event.node} is gone twice")
+            costs[str(event.node)] = event.data
+        billed, month = sum(data["cost_usd"] for data in costs.values()), self._client.fleet().month_usd
+        truly = instances.bill_usd("", USD_PER_S * 3600)
+        if max(billed, month, truly) - min(billed, month, truly) > 0.01:
+            wrong.append(
+                f"the log has {billed:.6f} USD, `betimes fleet` {month:.6f}, and the account {truly:.6f}"
+            )
+        print(f"{len(costs)} machines in the log, {billed:.4f} USD; in the account {truly:.4f} USD")
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Print what was lost, doubled and falsely ended; 0: nothing."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--fleet", choices=("local", "command"), default="local")
+    parser.add_argument("--fleet", choices=("local", "command", "ec2"), default="local")
     parser.add_argument("--kills", type=int, default=100, help="at least so many faults (default 100)")
     parser.add_argument("--jobs", type=int, default=500, help="at least so many jobs (default 500)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of what happens, and when")
@@ -256,7 +341,7 @@ def main(arguments: list[str] | None = None) -> int:
         for each in (notes, own):
             each.mkdir()
         (notes / "journal").touch()
-        machines = Machines(given.fleet, own, state)
+        machines = Ec2Machines(own, state) if given.fleet == "ec2" else Machines(given.fleet, own, state)
         options = machines.prepare()
         threading.Thread(target=machines.watch, daemon=True).start()
         chaos = RentedChaos(

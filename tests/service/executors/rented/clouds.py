@@ -8,19 +8,17 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
-
-import pytest
 
 from betimes.cluster import Cluster
 from betimes.cluster.offer import Offer, Spot
 from betimes.errors import CloudError
 from betimes.service.executors.ray.joining import RentedNodes
-from betimes.service.executors.rented.ec2 import Ec2, open_client
+from betimes.service.executors.rented.ec2 import Ec2
 from betimes.service.executors.rented.ec2_file import Ec2Settings
 from betimes.service.executors.rented.local_cloud import LocalCloud
 from betimes.service.executors.rented.remote_cloud import open_remote
@@ -282,30 +280,6 @@ class AtOnce:
         if self._error is not None:
             raise self._error
         return self._answer
-
-
-@contextmanager
-def aws_account(region: str) -> Iterator[Ec2Settings]:
-    """An account of AWS with an image, by moto's server; this process and those that it starts find it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # ten seconds
-        patch.setenv("AWS_ACCESS_KEY_ID", "a")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "b")
-        from moto.server import ThreadedMotoServer
-
-        server = ThreadedMotoServer(port=0, verbose=False)
-        server.start()
-        _, port = server.get_host_and_port()
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        client = open_client(region, "ec2")
-        subnets = client.describe_subnets()["Subnets"]
-        yield Ec2Settings(
-            region=region,
-            image=client.register_image(Name="betimes", Architecture="x86_64")["ImageId"],
-            subnets={each["AvailabilityZone"]: each["SubnetId"] for each in subnets},
-            security_groups=[client.describe_security_groups()["SecurityGroups"][0]["GroupId"]],
-        )
-        server.stop()
 
 
 EC2 = Ec2Settings(

@@ -39,6 +39,7 @@ class FakeEc2:
         self.is_down = False
         self.spot_usd_per_h = 3.6
         self.launches: list[dict[str, Any]] = []  # the arguments of all calls
+        self.terminations: list[str] = []  # the instances of all calls
         self._tokens: dict[str, tuple[dict[str, Any], str]] = {}
 
     # --- calls ---
@@ -80,6 +81,7 @@ class FakeEc2:
         self._begin("terminate_instances")
         if any(not self._is_seen(id_) for id_ in InstanceIds):
             raise refusal("InvalidInstanceID.NotFound", "TerminateInstances")
+        self.terminations += InstanceIds
         for id_ in InstanceIds:
             self.end(id_)
         return self._answer("terminate_instances", {})

@@ -137,6 +137,14 @@ def test_a_machine_that_is_given_back_before_it_is_seen_goes(stage: Ec2Stage) ->
     stage.until(lambda: stage.provider.going() == 0)
 
 
+def test_a_machine_that_is_seen_to_have_ended_is_not_ended_again(stage: Ec2Stage) -> None:
+    stage.rent("big")
+    stage.ec2.lost["terminate_instances"] = 1
+    stage.provider.release(stage.now_s, "big-0")
+    stage.until(lambda: stage.provider.going() == 0)
+    assert stage.ec2.terminations == ["i-0"]
+
+
 def test_launches_are_paced() -> None:
     now_s = [0.0]
     pace = ec2._Pace(2, lambda: now_s[0])

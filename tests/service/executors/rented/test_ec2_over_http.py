@@ -19,7 +19,7 @@ from betimes.service.executors.rented.ec2_doctor import Doctor, policy_of
 from betimes.service.executors.rented.ec2_file import Ec2Settings
 from betimes.service.executors.rented.remote_cloud import Call, Rented
 from betimes.service.machines.machine import Machine
-from tests.service.executors.rented.clouds import aws_account
+from tests.service.executors.rented.instances import aws_account
 
 pytestmark = pytest.mark.slow  # boto3 and moto take seconds to load
 REGION = "eu-central-1"
@@ -37,7 +37,7 @@ CLUSTER = Cluster("aws", (), offers=(ON_DEMAND, SPOT))
 
 @pytest.fixture(scope="module")
 def account() -> Iterator[Ec2Settings]:
-    with aws_account(REGION) as settings:
+    with aws_account(REGION) as (settings, _):
         yield settings
 
 

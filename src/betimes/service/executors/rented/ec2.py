@@ -271,9 +271,10 @@ class Ec2:
     # --- release, list ---
 
     def _release(self, service: str, name: str) -> Released:
-        ids = {each["InstanceId"] for each in self._found(service, name) if not _is_gone(each)}
+        found = {each["InstanceId"]: each for each in self._found(service, name)}
+        ids = {id_ for id_, each in found.items() if not _is_gone(each)}
         known, rented_at_s = self._ids.get(name, (None, 0.0))
-        if known is not None:
+        if known is not None and known not in found:
             ids.add(known)
         try:
             if ids:
