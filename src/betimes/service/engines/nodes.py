@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -231,7 +232,13 @@ class LiveNodes:
         return rounds
 
     def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
-        """As the twin has it: at one instant all that is due, then all submissions, then one pass over the queue."""
+        """As the twin has it: at one instant all that is due, then all submissions, then one pass over the queue.
+
+        A plan comes last: a job that it moves may have ended, or left, meanwhile.
+        """
+        if what.plan is not None and (what.done or what.gone):
+            before = self.happen(now_s, replace(what, plan=None))
+            return [*before, *self.happen(now_s, Inputs(plan=what.plan))]
         rounds = list[Decisions]()
         gone = {self.slot_of[job] for job in what.gone}
         for slot in gone:
