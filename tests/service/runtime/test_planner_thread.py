@@ -26,9 +26,9 @@ from betimes.core.planning import (
     new,
 )
 from betimes.errors import Conflict
-from betimes.service.machines.fake_cloud import Reclaim
 from betimes.service.engines.messages import Inputs
 from betimes.service.engines.plans import answer
+from betimes.service.machines.fake_cloud import Reclaim
 from betimes.service.runtime.commands import CancelJobs, SetPolicy
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status
