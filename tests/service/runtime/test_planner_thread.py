@@ -26,6 +26,8 @@ from betimes.core.planning import (
     new,
 )
 from betimes.errors import Conflict
+from betimes.service.engines.messages import Inputs
+from betimes.service.engines.plans import answer
 from betimes.service.machines.fake_cloud import Reclaim
 from betimes.service.runtime.commands import CancelJobs, SetPolicy
 from betimes.service.scheduling.engine_factory import Settings
@@ -159,6 +161,31 @@ def test_an_instruction_for_a_job_that_has_ended_is_refused_and_logged(tmp_path:
     }
     assert (rented.job, rented.data["problem"]) == (None, "rent: the jobs that the machine is for have ended")
     assert len(of_kind(house, "ordered")) == 1, "none is rented for the first"
+
+
+def test_a_job_that_ends_as_an_answer_comes_is_not_moved_for_ever(tmp_path: Path) -> None:
+    """The end and the answer are inputs of one turn; the job's grace period would go on after its end."""
+
+    def moves(snapshot: Snapshot) -> list[Decision]:
+        return [Rent(0), *(Migrate(job.job, (Place(new(0)),)) for job in snapshot.jobs)]
+
+    planner = EachItsOwn(fails_in_play_outs=True)
+    planner.goes_on.set()
+
+    async def test(house: House) -> None:
+        (job,) = await house.submit(900.0)
+        await until(lambda: of_kind(house, "ordered"))
+        await house.at(100.0)
+        assert (await house.job(job))[0] == Status.RUNNING
+        planner.plan_of = moves
+        live = house.controller.scheduler.engine
+        _, question = live.rounds.next_question(live.state)
+        live.happen(100.0, Inputs(done=[job], plan=answer(planner, question)))
+        assert (live.state.pool[0].active, live.state.cluster[0].timers) == (0, 1), "but for the next round"
+        (refused,) = live.rounds.take_refused()
+        assert [type(one.decision) for one in refused.decisions] == [Rent, Migrate]
+
+    play(tmp_path, planner, test)
 
 
 def test_an_instruction_for_a_machine_that_is_gone_is_refused_and_logged(tmp_path: Path) -> None:

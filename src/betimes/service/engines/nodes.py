@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -256,7 +257,13 @@ class LiveNodes:
                 entries.speculate_until(self.state, slot, until_s + PATIENCE_S)
 
     def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
-        """As the twin has it: at one instant all that is due, then all submissions, then one pass over the queue."""
+        """As the twin has it: at one instant all that is due, then all submissions, then one pass over the queue.
+
+        A plan comes last: a job that it moves may have ended, or left, meanwhile.
+        """
+        if what.plan is not None and (what.done or what.gone):
+            before = self.happen(now_s, replace(what, plan=None))
+            return [*before, *self.happen(now_s, Inputs(plan=what.plan))]
         self._put_off(now_s)
         for job in what.gone:
             entries.expect_leaving(self.state, self.slot_of[job], now_s)

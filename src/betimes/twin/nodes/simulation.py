@@ -21,7 +21,7 @@ from betimes.core.nodes.rules import CONSERVATIVE, SKIP, NodesRules
 from betimes.core.planning import Refusal
 from betimes.core.pool.columns import UNLIMITED, Segment
 from betimes.core.status import ASKED, FORESEE, NEED_FATES, NEED_LOG, NEED_SEGMENTS, SELECT
-from betimes.errors import ClusterError, InputError
+from betimes.errors import ClusterError, InputError, PolicyViolation
 from betimes.kernels import Floats, Ints, as_array, blank
 from betimes.outcome import (
     AbsenceColumns,
