@@ -27,11 +27,11 @@ from betimes.core.planning import (
 )
 from betimes.errors import Conflict
 from betimes.service.engines.messages import Inputs
-from betimes.service.engines.plans import answer
 from betimes.service.machines.fake_cloud import Reclaim
 from betimes.service.runtime.commands import CancelJobs, SetPolicy
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status
+from betimes.twin.nodes.planner_rounds import answer
 from tests.service.machines.kinds import kind
 from tests.service.reliability.cluster import spec
 from tests.service.runtime.test_rentals import House, clouds
