@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from betimes.page.words import told_of
+from betimes.page.words import sentence_of
 from betimes.service.scheduling.broken_promises import SLACK_S
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.ledger import Ledger
@@ -48,7 +48,7 @@ def test_a_job_that_goes_on_after_its_interval_breaks_its_promise_once(service: 
     assert again.made_at == one["at"]
     assert again.finish_high_at is not None
     assert again.finish_high_at > first.finish_high_at
-    (told,) = [text for text in map(told_of, service.job(job).events) if "is broken" in text]
+    (told,) = [text for text in map(sentence_of, service.job(job).events) if "is broken" in text]
     assert told.startswith("The promise to end by 1970-01-01T00:")
 
 
