@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from betimes.kernels import INTERPRETED, cache_root
+from betimes.kernels import INTERPRETED
+from tests.policies.user_folder import copy_compiled
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 
@@ -190,11 +191,9 @@ def test_a_release_can_ship_what_warm_has_compiled(tmp_path: Path) -> None:
 
     made, shipped, home = tmp_path / "made", tmp_path / "opt" / "shipped", tmp_path / "home"
     home.mkdir()
-    compiled = cache_root() / "kernels"
-    if compiled.exists():  # nearly all of it: to compile everything takes minutes
-        shutil.copytree(compiled, made / "kernels")
-        for missing in sorted((made / "kernels").iterdir(), key=lambda file: file.stat().st_size)[:5]:
-            missing.unlink()
+    copy_compiled(made / "kernels")  # nearly all of it: to compile everything takes minutes
+    for missing in sorted((made / "kernels").iterdir(), key=lambda file: file.stat().st_size)[:5]:
+        missing.unlink()
     betimes("warm", "--out", str(made), cache=tmp_path / "unused", home=home)
     assert not (tmp_path / "unused").exists()
     shipped.parent.mkdir()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from betimes import Workload, simulate
-from betimes.kernels import cache_root
-from tests.policies.user_folder import Folder
+from tests.policies.user_folder import Folder, copy_compiled
 
 
 @pytest.fixture
@@ -17,5 +15,5 @@ def folder(tmp_path: Path) -> Folder:
     made = Folder(tmp_path)
     # The loop itself, as this process has compiled it: only the policies are new.
     simulate(Workload.from_columns(submit_s=[0], work_s=[1]), "fifo", units=1, predict=True)
-    shutil.copytree(cache_root() / "kernels", made.cache / "kernels")
+    copy_compiled(made.cache / "kernels")
     return made

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+
+from betimes.kernels import cache_root
 
 POLICY = """
 from betimes.policies import allocation, priority
@@ -58,6 +62,15 @@ if __name__ == "__main__":
     else:
         print([finishes(policy, sys.argv[1] != "unforeseen") for policy in policies])
 """
+
+
+def copy_compiled(folder: Path) -> None:
+    """Copy the kernels that are compiled on this machine into a new folder; old ones may go meanwhile."""
+    folder.mkdir(parents=True)
+    compiled = cache_root() / "kernels"
+    for file in compiled.iterdir() if compiled.exists() else ():
+        with suppress(FileNotFoundError):
+            shutil.copy2(file, folder)
 
 
 class Folder:

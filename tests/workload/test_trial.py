@@ -116,7 +116,7 @@ def test_bad_rules_are_refused(rule: str, says: str) -> None:
 
 def test_what_a_trace_does_not_say_cannot_be_a_rule() -> None:
     plain = Workload.from_columns(submit_s=[0, 1], work_s=1, name="log")
-    with pytest.raises(InputError, match="workload log: no job says who submitted it"):
+    with pytest.raises(InputError, match="workload log: no job has a user"):
         mark_trials(plain, "user:0.5")
     with pytest.raises(InputError, match="workload log: it has no column qos_name"):
         mark_trials(plain, "qos")
@@ -180,5 +180,5 @@ def test_classes_of_openb(public_data: Path) -> None:
     marked = mark_trials(w, "qos")
     assert (marked.qos == (w.extra["qos_name"] != "BE")).all()
     assert 0.5 < marked.qos.mean() < 0.7
-    with pytest.raises(InputError, match="no job says who submitted it"):
+    with pytest.raises(InputError, match="no job has a user"):
         mark_trials(w, "user:0.3")

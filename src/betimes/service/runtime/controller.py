@@ -396,7 +396,7 @@ class Controller:
         elif isinstance(why, StoreError | InputError):
             self.problem = str(why)
         else:
-            self.problem = f"the service failed ({type(why).__name__}); its log says how"
+            self.problem = f"the service failed ({type(why).__name__}); its log shows how"
             self.failures += 1
         if self.metrics is not None and isinstance(why, StoreError):
             self.metrics.store_errors.labels(type(why).__name__).inc()
