@@ -44,7 +44,9 @@ class FakeAgents:
         self.released.append(node)
 
     def address_of(self, node: str) -> str:
-        """Made up."""
+        """Made up; of a node that is not there, none."""
+        if node not in self.agents:
+            raise Unavailable(f"node {node} is not in the cluster")
         return f"{node}.example"
 
     def restart(self, node: str) -> None:
@@ -59,7 +61,7 @@ class FakeAgents:
         self.raylets[node].wait()
 
     def _check(self, node: str) -> None:
-        if node in self.silent:
+        if node in self.silent or node not in self.agents:
             raise Unavailable(f"{node} is silent")
 
 

@@ -130,6 +130,20 @@ def test_runs_go_on_when_the_service_ends_and_are_adopted_by_the_next(at: Path) 
     assert sorted(ends) == [1, 2, 3], "each once"
 
 
+def test_a_node_that_left_while_the_service_was_down_does_not_keep_it_from_starting(at: Path) -> None:
+    gone = a_launch(at, "true", run=RunId(2, 1), places=(Place("gone", 1),))
+    here = a_launch(at, "true", places=(Place("a", 1),))
+
+    async def scenario() -> None:
+        async with executing("a") as (executor, _, heard):
+            await executor.adopt([gone, here])
+            assert (await heard.ended()).exit_code == 0
+            await executor.drop(gone.run)  # once its loss is reported
+            await executor.leave("gone")
+
+    play(scenario())
+
+
 def test_an_agent_that_is_restarted_finds_its_runs_again(at: Path) -> None:
     launch = a_launch(at, "sleep", "600", places=(Place("a", 1),))
 

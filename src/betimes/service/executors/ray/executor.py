@@ -39,7 +39,7 @@ class RayExecutor:
         """Start a run on all of its nodes, once nothing is left of the job's runs that were dropped."""
         if launch.run in self._gangs:
             return
-        gang = self._gangs[launch.run] = Gang(launch, members(launch, self._agents.address_of))
+        gang = self._gangs[launch.run] = Gang(launch, members(launch, self._address_of))
         if before := self._dropping.get(launch.run.job):
             task = asyncio.create_task(self._start_after(set(before), gang))
             self._tasks.add(task)
@@ -87,7 +87,7 @@ class RayExecutor:
         for launch in launches:
             if launch.run in self._gangs:
                 continue
-            gang = self._gangs[launch.run] = Gang(launch, members(launch, self._agents.address_of))
+            gang = self._gangs[launch.run] = Gang(launch, members(launch, self._address_of))
             for node, member in gang.members.items():
                 if (link := self._link_to(node)) is not None:
                     link.want(member)
@@ -136,6 +136,12 @@ class RayExecutor:
         link = self._links.pop(node, None)
         if link is not None:
             await link.close()
+
+    def _address_of(self, node: str) -> str:
+        try:
+            return self._agents.address_of(node)
+        except Unavailable:  # it left while the service was down, which is reported next
+            return node
 
     def _link_to(self, node: str) -> NodeLink | None:
         """The link to a node; null: it has left, and its runs are about to be dropped."""
