@@ -210,6 +210,9 @@ class RentedChaos(Chaos):
     def judge(self) -> Counts:
         """With the bill."""
         found, costs, unseen = super().judge(), dict[str, float](), dict(self.machines.seen)
+        turns = sorted({event.at for event in self._client.events()})
+        # A service that answers may be long in its first turn, until which it looks at no machine.
+        outages = [(begun, next((at for at in turns if at > to), to)) for begun, to in self.outages]
         for event in self._client.events(kinds=["node-gone"]):
             name, rented_at = str(event.node), event.data["rented_at"]
             if name in costs:
@@ -220,7 +223,7 @@ class RentedChaos(Chaos):
             since, until = unseen.pop(its[-1][0]) if its else (event.at, event.at)
             if event.data["why"] == "boot-failed":
                 continue  # which is not charged for
-            unknown_s = sum(max(0.0, min(to, event.at) - max(begun, until)) for begun, to in self.outages)
+            unknown_s = sum(max(0.0, min(to, event.at) - max(begun, until)) for begun, to in outages)
             paid_s, lived_s = costs[name] / USD_PER_S, until - since
             slack_s = SLACK_S + self.machines.late_s
             if not lived_s - slack_s <= paid_s <= lived_s + unknown_s + slack_s:
