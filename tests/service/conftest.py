@@ -70,6 +70,6 @@ def stores_in_memory(
 def no_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """No process loads a library, for seconds, and fits the intervals of promises, which no decision rests on.
 
-    `test_promise_errors` looks at the fits.
+    `test_promises` looks at the fits.
     """
     monkeypatch.setattr(Intervals, "next_due", lambda *_: None)

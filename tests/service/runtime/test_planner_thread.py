@@ -179,11 +179,11 @@ def test_a_job_that_ends_as_an_answer_comes_is_not_moved_for_ever(tmp_path: Path
         assert (await house.job(job))[0] == Status.RUNNING
         planner.plan_of = moves
         live = house.controller.scheduler.engine
-        _, question = live.rounds.next_question(live.state)
+        _, question = live.rounds.next_question(live.driver)
         live.happen(100.0, Inputs(done=[job], plan=answer(planner, question)))
         assert (live.state.pool[0].active, live.state.cluster[0].timers) == (0, 1), "but for the next round"
-        (refused,) = live.rounds.take_refused()
-        assert [type(one.decision) for one in refused.decisions] == [Rent, Migrate]
+        *_, plan = live.rounds.take_carried_out()
+        assert [type(one.decision) for one in plan.refused] == [Rent, Migrate]
 
     play(tmp_path, planner, test)
 
