@@ -31,12 +31,14 @@ def test_more_than_two_multiply() -> None:
 
 
 def test_kinds_name_their_workload() -> None:
-    assert [workload_of(kind) for kind in ("a", "a[3]", "a[x]", "a[]", "a[1][2]")] == [
+    assert [workload_of(kind) for kind in ("a", "a[3]", "a[x]", "a[]", "a[1][2]", "a [3]", "[3]")] == [
         "a",
         "a",
         "a[x]",
         "a[]",
         "a[1]",
+        "a",
+        "[3]",
     ]
 
 

@@ -77,9 +77,10 @@ class Interference:
 
 
 def workload_of(kind: str) -> str:
-    """The workload of a kind of tasks: its name without a number in brackets."""
+    """The workload of a kind of tasks: its name without a number in brackets, if anything is left of it then."""
     name, bracket, number = kind.rpartition("[")
-    return name if bracket and number.endswith("]") and number[:-1].isdigit() else kind
+    is_numbered = bracket and number.endswith("]") and number[:-1].isdigit()
+    return (name.strip() or kind) if is_numbered else kind
 
 
 def interference_tables() -> list[str]:

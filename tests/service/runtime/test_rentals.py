@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from betimes.cluster.offer import Offer
 from betimes.errors import Conflict, Refused, Unknown
+from betimes.service.engines.messages import RentMachine
 from betimes.service.machines.fake_cloud import FakeCloud, Outage, Reclaim, SetPrice, Slow, Step
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import (
@@ -23,8 +26,10 @@ from betimes.service.machines.provider import (
     RequestId,
 )
 from betimes.service.runtime.clock import VirtualClock
+from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.ledger import Ledger
 from betimes.service.startup.in_memory import assembled
 from betimes.service.store.store import Store
 from betimes.service.views.models import JobFilter, NodeSpec, NodeView
@@ -414,3 +419,37 @@ def test_a_lease_costs_the_price_of_each_moment(tmp_path: Path) -> None:
     asyncio.run(again())
     (gone,) = house.store.events(kinds=["node-gone"])
     assert gone.data["cost_usd"] == pytest.approx(3.0)
+
+
+class Heard:
+    """What is reported to a scheduler, by the name of the method."""
+
+    def __init__(self) -> None:
+        self.calls = list[tuple[str, tuple[Any, ...], dict[str, Any]]]()
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *given, **more: self.calls.append((name, given, more))
+
+
+def scheduler_at(now_at: float, heard: Heard) -> Any:
+    limits = SimpleNamespace(why_no_more=lambda *_: None)
+    parts = {"nodes": heard, "machines": heard, "rentals": heard}
+    return SimpleNamespace(now_at=now_at, ledger=Ledger(), limits=limits, **parts)
+
+
+def test_an_order_counts_from_when_it_was_made() -> None:
+    heard, move = Heard(), RentMachine(0, 0, 0)
+    rentals = Rentals(clouds())
+    rentals.order_shared(scheduler_at(100.0, heard), "big", move)
+    rentals.advance(scheduler_at(104.0, heard))  # a turn that comes late
+    [(ordered, machine, asked_at)] = [given for name, given, _ in heard.calls if name == "given_out"]
+    assert (ordered, machine.name, asked_at) == (move, "big-0", 100.0)
+
+
+def test_an_ordered_machine_that_is_gone_before_it_is_a_node_is_refused() -> None:
+    heard, move = Heard(), RentMachine(0, 0, 0)
+    rentals = Rentals(clouds(offered=replace(BIG, boot_s=2.0, boot_failure_frac=1.0)))
+    rentals.order_shared(scheduler_at(100.0, heard), "big", move)
+    rentals.advance(scheduler_at(110.0, heard))
+    [(refused, type_, _)] = [given for name, given, _ in heard.calls if name == "refused"]
+    assert (refused, type_) == (move, "big")

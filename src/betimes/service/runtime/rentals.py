@@ -87,11 +87,11 @@ class Rentals:
 
     def order(self, scheduler: Scheduler, job: int, type: str, count: int) -> None:  # noqa: A002
         """Ask for machines for one job alone; `advance` reports the result."""
-        self._order(scheduler, _ForJob(job), type, count)
+        self._order(scheduler, _ForJob(job, scheduler.now_at), type, count)
 
     def order_shared(self, scheduler: Scheduler, type: str, move: RentMachine) -> None:  # noqa: A002
         """Ask for a machine that the policy has decided to rent; `advance` reports the result."""
-        self._order(scheduler, _ForPolicy(move), type, 1)
+        self._order(scheduler, _ForPolicy(move, scheduler.now_at), type, 1)
 
     def _order(self, scheduler: Scheduler, order: _Order, type: str, count: int) -> None:  # noqa: A002
         self._news_at = scheduler.now_at
@@ -164,7 +164,10 @@ class Rentals:
             machines = self._cloud.given_out(request)
             if machines is not None:
                 del self._orders[request]
-                order.given_out(scheduler, machines)
+                if machines or isinstance(order, _ForJob):
+                    order.given_out(scheduler, machines)
+                else:
+                    order.refused(scheduler, request.type, f"the {request.type} ended before it was a node")
 
     def _boot(self, scheduler: Scheduler, cause: str) -> list[str]:
         """Add booting machines as nodes; the names of the new ones."""
@@ -183,9 +186,10 @@ class _ForJob:
     """An order of machines for one job alone."""
 
     job: int
+    asked_at: float
 
     def given_out(self, scheduler: Scheduler, machines: Sequence[Machine]) -> None:
-        scheduler.rentals.given_out(self.job, machines)
+        scheduler.rentals.given_out(self.job, machines, self.asked_at)
 
     def refused(self, scheduler: Scheduler, type: str, text: str) -> None:  # noqa: A002
         scheduler.rentals.refused(self.job, type, text)
@@ -196,10 +200,11 @@ class _ForPolicy:
     """An order of a machine for several jobs."""
 
     move: RentMachine
+    asked_at: float
 
     def given_out(self, scheduler: Scheduler, machines: Sequence[Machine]) -> None:
         for machine in machines:
-            scheduler.machines.given_out(self.move, machine)
+            scheduler.machines.given_out(self.move, machine, self.asked_at)
 
     def refused(self, scheduler: Scheduler, type: str, text: str) -> None:  # noqa: A002
         scheduler.machines.refused(self.move, type, text)

@@ -79,11 +79,15 @@ class Nodes:
         for_user: str | None = None,
         *,
         by_policy: bool = False,
+        asked_at: float | None = None,
     ) -> None:
-        """Add a rented node, which boots unless it is up. Raises Conflict for a name that is taken."""
+        """Add a rented node, which boots unless it is up. asked_at: when it was requested; null: now.
+
+        Raises Conflict for a name that is taken.
+        """
         now_at = self._state.now_at
-        up_at = now_at if status == UP else None
-        self._add(Node(machine, status, now_at, for_job, for_user, by_policy, up_at), cause)
+        up_at, rented_at = now_at if status == UP else None, now_at if asked_at is None else asked_at
+        self._add(Node(machine, status, rented_at, for_job, for_user, by_policy, up_at), cause)
 
     def change(self, machine: Machine) -> None:
         """A node has come back with another capacity."""
@@ -347,11 +351,11 @@ class MachineRentals:
         else:
             self._nodes.set_status(name, DRAINING, "policy")
 
-    def given_out(self, move: RentMachine, machine: Machine) -> None:
-        """The cloud has given out an ordered machine, which boots."""
+    def given_out(self, move: RentMachine, machine: Machine, asked_at: float) -> None:
+        """The cloud has given out a machine, ordered at this instant, which boots."""
         self._refused.pop(machine.type, None)
         expected = self._engine.name_machine(move, machine.name)
-        self._nodes.rent(machine, "policy", by_policy=True)
+        self._nodes.rent(machine, "policy", by_policy=True, asked_at=asked_at)
         self._rebind(move, machine.name)
         if (move.machine, move.generation) in self._unwanted:
             self._unwanted.discard((move.machine, move.generation))
@@ -362,6 +366,7 @@ class MachineRentals:
     def refused(self, move: RentMachine, type: str, text: str) -> None:  # noqa: A002
         """The cloud has no such machine: the policy decides anew at its next tick."""
         self._engine.refuse_machine(move)
+        self._unwanted.discard((move.machine, move.generation))
         self._rebind(move, None)
         if self._refused.get(type) != text:
             self._refused[type] = text
@@ -437,12 +442,15 @@ class JobRentals:
             if job.rental is not None and len(job.rental.nodes) < job.rental.count:
                 self._state.effects.append(RentMachines(job.job_id, job.rental.type, job.rental.count))
 
-    def given_out(self, number: int, machines: Sequence[Machine]) -> None:
-        """The cloud has given out machines for a job, which boot; if the job is over they go back at once."""
+    def given_out(self, number: int, machines: Sequence[Machine], asked_at: float) -> None:
+        """The cloud has given out machines for a job, ordered at this instant, which boot.
+
+        If the job is over they go back at once.
+        """
         job = self._state.ledger.jobs.get(number)
         for machine in machines:
             user = job.user if job is not None else None
-            self._nodes.rent(machine, "policy", for_job=number, for_user=user)
+            self._nodes.rent(machine, "policy", for_job=number, for_user=user, asked_at=asked_at)
         if job is not None and job.rental is not None and len(job.rental.nodes) < job.rental.count:
             text = f"{len(machines)} of {job.rental.count} machines boot"
             self._engine.lose_machines(job, FAILED)

@@ -262,7 +262,8 @@ class PolicyEngine:
             return {}
         self._taught = taught
         self.look()
-        return engine.set_speeds(taught, self._state.now_s)
+        changed = engine.set_speeds(taught, self._state.now_s)
+        return {job: ratio for job, ratio in changed.items() if job not in self.withdrawn}
 
     def believe(self, number: int, left_s: float) -> None:
         """Set a job's believed work left, at most what its time limit allows."""

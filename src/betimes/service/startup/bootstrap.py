@@ -476,9 +476,15 @@ def _look_after(controller: Controller, rentals: Rentals, executor: RayExecutor)
                 controller.background.go(executor.leave(event.node))
 
     async def look_after() -> None:
+        trouble = ""
         while True:
-            if rentals.poll():
-                controller.inbox.tell(AdvanceCloud())
+            try:
+                if rentals.poll():
+                    controller.inbox.tell(AdvanceCloud())
+                trouble = ""
+            except Exception as error:  # too many open files, say: the next look may find that over
+                if trouble != (trouble := repr(error)):
+                    log.exception("rented machines cannot be looked after just now; it is tried again")
             await asyncio.sleep(POLL_S)
 
     controller.listeners.append(follow)

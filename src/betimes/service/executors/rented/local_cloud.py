@@ -149,8 +149,9 @@ class LocalCloud:
         mark, process = self._read(node)
         if not process or not self._is_mine(node, mark):
             return None
-        pid, ticks = map(int, process.split())
-        if processes.lives(pid, ticks):
+        number, ticks = process.split()
+        pid = int(number)
+        if processes.lives(pid, int(ticks) if ticks.isdigit() else None):  # None where there is no /proc
             return pid
         reap(pid)
         return None
