@@ -77,10 +77,8 @@ class Crowd:
         orders, self.orders = self.orders, []
         for order in orders:
             name = self._name("c4")
-            self.timed(
-                "given out",
-                lambda: self.scheduler.machines.given_out(order.move, machine(name), self.scheduler.now_at),
-            )  # noqa: B023
+            asked_at, rentals = self.scheduler.now_at, self.scheduler.machines
+            self.timed("given out", lambda: rentals.given_out(order.move, machine(name), asked_at))  # noqa: B023
             self.timed("up", lambda: self.scheduler.nodes.set_status(name, UP, "cloud"))  # noqa: B023
 
     def timed(self, what: str, happens: Callable[[], object]) -> None:
