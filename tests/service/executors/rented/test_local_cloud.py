@@ -155,8 +155,8 @@ for step in progress(range(start, 100_000), 100_000, start=start):
 def test_jobs_that_fight_are_found_out_by_their_progress_and_kept_apart(
     at: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("betimes.service.scheduling.beliefs.LEAST_ALONE_S", 5.0)
-    monkeypatch.setattr("betimes.service.scheduling.beliefs.LEAST_BESIDE_S", 3.0)
+    monkeypatch.setattr("betimes.service.scheduling.throughputs.LEAST_ALONE_S", 5.0)
+    monkeypatch.setattr("betimes.service.scheduling.throughputs.LEAST_BESIDE_S", 3.0)
     offers = at / "offers.toml"
     offers.write_text('[[offers]]\ntype = "pair"\ncpu = 2\nmemory_gib = 2\nusd_per_h = 0.09\nboot_s = 0.5\n')
     options = ServiceConfig(
