@@ -77,7 +77,7 @@ class JobsOnNodes:
         capacity = np.array([each.amounts for each in machines], dtype=np.int64).reshape(-1, 3)
         self.largest: list[int] = self._largest(capacity).tolist()
         self.users: dict[str, int] = {}  # rows of users, where they share
-        self.workloads: dict[str, int] = {}  # rows of those of which offers have speeds
+        self.workloads: dict[str, int] = {}  # the rows of those for which offers have speeds
         self._workload_of: dict[int, str] = {}  # of jobs that name one
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}

@@ -58,7 +58,7 @@ class JobRequest:
     by_family: tuple[tuple[str, Natural], ...] = ()
     user: str = ""
     speeds: tuple[float, ...] = ()  # how fast it works on each of these, empty: 1 on all
-    workload: str = ""  # of which offers may state speeds; empty: none
+    workload: str = ""  # the kind of work, for which offers may have speeds; empty: none
 
     @cached_property
     def unit(self) -> UnitDemand:

@@ -95,7 +95,7 @@ class LocalExecutor:
     `look_s`: between two polls of processes where there are no pidfds. `force_after_s`: how long after its grace
     period a run that its supervisor has not ended is ended by the service, and then the supervisor. `ends_with`: a
     process with which every run is killed, as lost with its node; null: runs outlive all other processes. `forker`:
-    starts supervisors for others, too, and is closed by its owner; null: one of its own, started with its first run.
+    starts supervisors for others, too, and is closed by its owner; null: it starts one with its first run.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ from betimes.service.executors.rented.scripts import (
 )
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.cloud_file import read_offers
-from betimes.service.machines.provider import Booted, CloudEvent, Failed, RequestId
+from betimes.service.machines.provider import Booted, CloudEvent, Failed, Provider, RequestId
 from tests.docs.pages import BLOCK, text_of
 from tests.service.executors.rented.clouds import CLUSTER, CommandStage
 from tests.service.machines.kinds import kind
@@ -138,12 +138,8 @@ def save_the_documentations(folder: Path) -> None:
             (folder / block["file"]).chmod(0o755)
 
 
-def test_the_scripts_of_the_documentation_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    save_the_documentations(tmp_path)
-    cloud = open_remote(Scripts(tmp_path), read_offers(tmp_path / "offers.toml"), tmp_path, look_s=0.1)(
-        (), {}
-    )
+def looked_after(cloud: Provider) -> tuple[list[CloudEvent], Callable[[Callable[[], bool]], None]]:
+    """What a cloud reports, and a wait for something that looks after its machines meanwhile."""
     events: list[CloudEvent] = []
 
     def until(holds: Callable[[], bool]) -> None:
@@ -154,6 +150,17 @@ def test_the_scripts_of_the_documentation_work(tmp_path: Path, monkeypatch: pyte
             cloud.poll()
             events.extend(cloud.advance(float(tick)))
         raise AssertionError(events)
+
+    return events, until
+
+
+def test_the_scripts_of_the_documentation_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    save_the_documentations(tmp_path)
+    cloud = open_remote(Scripts(tmp_path), read_offers(tmp_path / "offers.toml"), tmp_path, look_s=0.1)(
+        (), {}
+    )
+    events, until = looked_after(cloud)
 
     assert isinstance(cloud.request(0.0, "small", 2), RequestId)
     until(lambda: len(cloud.machines()) == 2)
@@ -199,16 +206,7 @@ def test_machines_elsewhere_join_the_cluster_by_the_documentations_scripts(
     cloud = open_remote(Scripts(tmp_path / "desks", nodes), cluster, tmp_path, nodes.names, look_s=0.1)(
         (), {}
     )
-    events: list[CloudEvent] = []
-
-    def until(holds: Callable[[], bool]) -> None:
-        for tick in range(600):
-            if holds():
-                return
-            time.sleep(0.1)
-            cloud.poll()
-            events.extend(cloud.advance(float(tick)))
-        raise AssertionError(events)
+    events, until = looked_after(cloud)
 
     def seen() -> bool:
         """Whether Ray has been started with the labels."""
