@@ -33,15 +33,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def files_here() -> list[Path]:
+    """Files and folders of the working directory, without those that other tests write meanwhile (.hypothesis)."""
+    tops = [each for each in Path.cwd().iterdir() if not each.name.startswith(".")]
+    found = (each for top in tops for each in (top, *top.rglob("*")))
+    return sorted(each for each in found if "__pycache__" not in each.parts)
+
+
 def refused(betimes: Call, *words: str) -> str:
     """Make a call that must be refused; returns its one line."""
-    before = sorted(Path.cwd().rglob("*"))
+    before = files_here()
     said = betimes(*words)
     assert said.code == 2
     assert said.out == ""
     assert said.err.startswith("betimes: ")
     assert said.err.count("\n") == 1
-    assert sorted(Path.cwd().rglob("*")) == before, "something was left behind"
+    assert files_here() == before, "something was left behind"
     return said.err
 
 
