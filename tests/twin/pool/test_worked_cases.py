@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from betimes import simulate, summarise
 from betimes.errors import PolicyError
@@ -148,6 +150,23 @@ def test_thresholds_count_the_size_that_opens_a_class() -> None:
     sizes = np.array([1.5, 10.0, 30.0])
     assert thresholds_by_variation(sizes, 0.2) == (1.5, 10.0)
     assert thresholds_by_variation(sizes, 0.2, published=True) == (1.0,)
+
+
+def test_equal_sizes_share_a_class() -> None:
+    # The second 10 makes C2 1.13. The threshold goes before the first of them.
+    assert thresholds_by_variation(np.array([1.0] * 99 + [10.0] * 10), 1.0) == (1.0,)
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=60), st.floats(0.0, 3.0))
+def test_no_class_is_empty_or_breaks_the_bound(sizes: list[int], most: float) -> None:
+    ordered = np.sort(np.array(sizes, dtype=float))
+    classes = np.split(
+        ordered, np.searchsorted(ordered, thresholds_by_variation(ordered, most), side="right")
+    )
+    for sizes_of_class in classes:
+        assert len(sizes_of_class) > 0
+        variation = np.var(sizes_of_class) / np.mean(sizes_of_class) ** 2
+        assert variation <= most + 1e-12 or len(set(sizes_of_class)) == 1
 
 
 def test_largest_variation() -> None:

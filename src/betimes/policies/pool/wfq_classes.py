@@ -18,24 +18,31 @@ from betimes.kernels import Floats
 def thresholds_by_variation(sizes: Floats, most: float, published: bool = False) -> tuple[float, ...]:
     """The upper ends of all classes but the last, so that each has a squared coefficient of variation <= `most`.
 
-    sizes: seconds on one unit, any order. The job that would break the bound opens the next class; with
-    `published`, as the released code has it, that job counts in neither class and thresholds are cut to whole
-    seconds (the simulator published with PCS, `wfq_tuner.py`).
+    sizes: seconds on one unit, any order. The job that would break the bound opens the next class, together with
+    all jobs of its size: a threshold separates sizes, so that none falls between equal ones. With `published`, as
+    the released code has it, that job counts in neither class and thresholds are cut to whole seconds (the simulator
+    published with PCS, `wfq_tuner.py`).
     """
     ordered = np.sort(np.asarray(sizes, dtype=np.float64))
     ends: list[float] = []
     count, mean, squares = 0, 0.0, 0.0
+    equal_since = 0  # the first place with this size
     for index, size in enumerate(ordered):
+        if size != ordered[equal_since]:
+            equal_since = index
         step = size - mean
         grown = mean + step / (count + 1)
         spread = squares + step * (size - grown)
         # Welford's recurrence; variance / mean^2 of the class with this job in it
         if count > 0 and spread / (count + 1) > most * grown * grown:
-            last = float(ordered[index - 1])
-            end = float(int(last)) if published else last
-            if not ends or end > ends[-1]:
-                ends.append(end)
-            count, mean, squares = (0, 0.0, 0.0) if published else (1, float(size), 0.0)
+            if published:
+                end = float(int(ordered[index - 1]))
+                if not ends or end > ends[-1]:
+                    ends.append(end)
+                count, mean, squares = 0, 0.0, 0.0
+            else:
+                ends.append(float(ordered[equal_since - 1]))
+                count, mean, squares = index - equal_since + 1, float(size), 0.0
         else:
             count, mean, squares = count + 1, grown, spread
     return tuple(ends)
