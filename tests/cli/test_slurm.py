@@ -239,6 +239,23 @@ def test_squeue_start(slurm: Slurm, live: Background) -> None:
     assert waiting.split()[0] == "1_1"
 
 
+def test_no_name_commands_the_terminal_or_forges_a_line(slurm: Slurm, betimes: Call) -> None:
+    evil = "a\x1b[2J\x9b\u202e\r\n7|R"
+    labels = [f"{label}={evil}" for label in ("partition", "account", "qos")]
+    betimes(
+        "submit", "--name", evil, *(word for label in labels for word in ("--label", label)), "--", "true"
+    )
+    escaped = "a\\x1b[2J\\x9b\\u202e\\r\\n7|R"
+    assert slurm("squeue", "-h", "-o", "%j;%P;%a;%q").out == f"{escaped};{escaped};{escaped};{escaped}\n"
+    assert slurm("sacct", "-nP", "-o", "jobname,partition,account").out == f"{escaped}|{escaped}|{escaped}\n"
+    told = slurm("scontrol", "show", "job", "1").out
+    assert [part in told for part in (f"JobName={escaped}", f"Account={escaped}", f"QOS={escaped}")] == [
+        True
+    ] * 3
+    assert told.replace("\n", "").isprintable()
+    assert slurm("squeue").out.replace("\n", "").isprintable()
+
+
 def test_several_options_for_jobs_and_the_node_of_one_that_runs(slurm: Slurm, live: Background) -> None:
     slurm("sbatch", "--array=0-1", stdin=SCRIPT)
     slurm("sbatch", stdin=SCRIPT)

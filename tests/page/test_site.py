@@ -132,7 +132,12 @@ def test_the_queue_is_in_the_order_of_promised_ends_and_nothing_typed_is_html(on
         await submitted(
             pages,
             {"name": "long", "estimate_s": 9000.0},
-            {"name": HOSTILE, "estimate_s": 60.0, "command": [HOSTILE], "labels": {"team": HOSTILE}},
+            {
+                "name": f"{HOSTILE}\u202e",
+                "estimate_s": 60.0,
+                "command": [HOSTILE],
+                "labels": {"team": HOSTILE},
+            },
             {"name": "sweep", "array": "1-30%2", "estimate_s": 600.0},
             {"name": "held", "hold": True},
         )
@@ -140,6 +145,8 @@ def test_the_queue_is_in_the_order_of_promised_ends_and_nothing_typed_is_html(on
         assert shown(page.text) == ["2", "array-3", "1", "33"]
         assert "<img" not in page.text
         assert "&lt;img src=x onerror=alert(1)&gt;" in page.text
+        assert "&amp;\\u202e" in page.text
+        assert "\u202e" not in page.text + (await pages.at("/job/2")).text
         assert "array 3, 30 left" in page.text
         assert "<img" not in (await pages.at("/job/2")).text
         assert "<img" not in (await pages.at("/")).text

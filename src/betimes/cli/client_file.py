@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MODULES = (
-    *("__init__.py", "errors.py", "files.py", "lazy.py", "units.py", "cli/*.py", "cli/live/**/*.py"),
+    *(
+        "__init__.py",
+        "errors.py",
+        "files.py",
+        "lazy.py",
+        "printing.py",
+        "units.py",
+        "cli/*.py",
+        "cli/live/**/*.py",
+    ),
     *("cli/render/*.py", "client/*.py", "service/__init__.py", "service/access/*.py", "service/spec/*.py"),
     "service/uploads/*.py",
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from betimes.cli import verbs
 from betimes.cli.live.following import INTERRUPTED, Left
 from betimes.errors import BetimesError
+from betimes.printing import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None, run: Callable[[list[str]], int]
         hint = "" if _wants_traceback() else " (BETIMES_TRACEBACK=1 shows where)"
         return _fail(f"{type(error).__name__}: {error}{hint}", FAILED)
     if code == INTERRUPTED:
-        print("betimes: interrupted", file=sys.stderr)
+        report("betimes", "interrupted")
         _end_at_once_if_busy(code)
     return code
 
@@ -74,7 +75,7 @@ def _fail(message: str, code: int) -> int:
         import traceback
 
         traceback.print_exc()
-    print("betimes:", " ".join(message.split()), file=sys.stderr)
+    report("betimes", message)
     return code
 
 

@@ -45,6 +45,7 @@ from betimes.cli.slurm_jobs import (
 )
 from betimes.cli.verbs import Argument
 from betimes.errors import BetimesError, InputError
+from betimes.printing import printable, report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -96,7 +97,7 @@ def sbatch(words: Sequence[str]) -> None:
         text = sys.stdin.read()
     batch = read_script(text, path, options=options, arguments=rest[1:], name=name)
     for note in batch.notes:
-        print(f"sbatch: note: {note}", file=sys.stderr)
+        report("sbatch: note", note)
     fields, asked = batch.fields, batch.options
     fields.setdefault("output", "slurm-%A_%a.out" if "array" in fields else "slurm-%j.out")
     with connect(None, waits="wait" in asked) as service:
@@ -176,7 +177,7 @@ def sacct(words: Sequence[str]) -> None:
         elif "ExitCode" in columns:
             tell(service, [job for job in found if job.status == "failed"])
     rows = [columns] if not asked.has("noheader") else []
-    rows += [[_ACCOUNT_FIELDS[name](job) for name in columns] for job in found]
+    rows += [[printable(_ACCOUNT_FIELDS[name](job)) for name in columns] for job in found]
     if asked.has("parsable") or asked.has("parsable2"):
         end = "|" if asked.has("parsable") else ""
         lines = ["|".join(row) + end for row in rows]
@@ -309,7 +310,7 @@ def main(command: str, words: Sequence[str]) -> int:
     except Left as left:
         return left.exit_code
     except BetimesError as error:
-        print(f"{command}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        report(f"{command}: error", str(error))
         return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -637,7 +638,7 @@ def _print(
                 raise InputError(
                     f"--format %{match[3]}: is not known; of {', '.join(f'%{each}' for each in fields)}"
                 )
-            text, size = of(match[3]), int(match[2] or 0)
+            text, size = printable(of(match[3])), int(match[2] or 0)
             text = text[:size] if size else text
             return text.rjust(size) if match[1] else text.ljust(size)
 

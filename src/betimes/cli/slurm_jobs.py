@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from betimes.errors import BetimesError, InputError, NotAllowed
+from betimes.printing import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -189,8 +189,8 @@ def say_start(command: str, fields: dict[str, Any], quote: Any) -> None:
             f"allocation failure: {quote.reason.text if quote.reason else 'it would never start'}"
         )
     partition = fields.get("labels", {}).get("partition", PARTITION)
-    print(
-        f"{command}: Job 0 to start at {instant(quote.start_at)} using {fields['cpu']:g} processors on nodes any in "
-        f"partition {partition}, and to end at {instant(quote.finish_at)}",
-        file=sys.stderr,
+    report(
+        command,
+        f"Job 0 to start at {instant(quote.start_at)} using {fields['cpu']:g} processors on nodes any in partition "
+        f"{partition}, and to end at {instant(quote.finish_at)}",
     )

@@ -31,6 +31,7 @@ from betimes.cli.slurm_jobs import (
     time_limit,
 )
 from betimes.errors import BetimesError, InputError
+from betimes.printing import printable
 from betimes.service.spec.sbatch import Given, read_program
 from betimes.service.spec.spelling import file_name
 
@@ -137,7 +138,7 @@ def _show(words: Sequence[str], one_line: bool) -> None:
         with service_here() as service:
             entities = kinds[what](service, name)
         for lines in entities:
-            texts = [" ".join(f"{key}={each}" for key, each in line) for line in lines]
+            texts = [" ".join(f"{key}={printable(str(each))}" for key, each in line) for line in lines]
             print(" ".join(texts) if one_line else "\n   ".join(texts) + "\n")
     else:
         raise InputError(f"show {what}: is not known; of job, node, partition, config, hostnames")

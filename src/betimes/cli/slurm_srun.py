@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from betimes.cli.live.following import Left
 from betimes.errors import BetimesError, InputError
+from betimes.printing import report
 from betimes.service.spec.sbatch import (
     HARMLESS,
     LABELS,
@@ -97,7 +98,7 @@ def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -
         given = [each for each in given if each.name not in ("output", "error", "input")]
     batch = read_program(command, given)
     for note in batch.notes:
-        print(f"srun: note: {note}", file=sys.stderr)
+        report("srun: note", note)
     with connect(None, waits=True) as service, ExitStack() as left:
         at = left.enter_context(terminal_for(service, {}, as_json=False)) if has_terminal else None
         if at is None:
@@ -114,9 +115,7 @@ def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -
         promise = taken.quote
         if promise is not None and promise.reason is not None and "quiet" not in asked:
             when = f"starts {instant(promise.start_at)}, done {instant(promise.finish_at)}"
-            print(
-                f"srun: job {job_id} queued and waiting for resources ({when})", file=sys.stderr, flush=True
-            )
+            report("srun", f"job {job_id} queued and waiting for resources ({when})")
 
         def show() -> None:
             if at is None:
@@ -184,7 +183,7 @@ def _become(command: list[str], env: Mapping[str, str]) -> None:
 
 def _cannot_start(command: list[str], error: OSError) -> BetimesError:
     text = f"{command[0]}: {error.strerror}; name a program that is there, or its full path"
-    print(f"srun: error: {text}", file=sys.stderr)
+    report("srun: error", text)
     return Left(CANNOT_START)
 
 
@@ -242,7 +241,7 @@ class _Step:
                     return number, None if gpus is None else [devices[int(name[4:])] for name in found[-1]]
             if not reported:
                 reported = True
-                print("srun: step waits until others of this job are over", file=sys.stderr, flush=True)
+                report("srun", "step waits until others of this job are over")
             time.sleep(LOOK_S)
 
     def environment(self, task: int) -> dict[str, str]:
@@ -329,11 +328,7 @@ class _Step:
                 left, worst = left - 1, max(worst, number)
                 if number:
                     how = f"Exited with exit code {number}"
-                    print(
-                        f"srun: error: {socket.gethostname()}: task {task}: {how}",
-                        file=sys.stderr,
-                        flush=True,
-                    )
+                    report("srun: error", f"{socket.gethostname()}: task {task}: {how}")
                 if number and self.asked.get("kill-on-bad-exit", "0") != "0":
                     send(signal.SIGTERM)
             for copy in copies:

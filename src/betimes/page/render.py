@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from betimes import __version__
+from betimes.printing import printable
 from betimes.units import amount, gib, length, usd
 
 _INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z")
@@ -54,7 +55,7 @@ def when(at: float | None, alone: bool = False) -> Markup:
 
 def sentence(text: str) -> Markup:
     """A sentence of the service with its instants made such elements."""
-    return Markup(_INSTANT.sub(lambda found: _instant(found[1]), str(escape(text))))
+    return Markup(_INSTANT.sub(lambda found: _instant(found[1]), str(escape(printable(text)))))
 
 
 def _instant(utc: str) -> str:
@@ -75,10 +76,16 @@ def query(given: dict[str, Any], **changed: Any) -> str:
     return "?" + urlencode(kept)
 
 
+def _shown(value: object) -> object:
+    """Escape a text's control characters, some of which turn letters around; markup is made here, of such texts."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("betimes.page"),
         autoescape=True,
+        finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

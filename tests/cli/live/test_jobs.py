@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from betimes.errors import NotReachable
+from betimes.errors import Conflict, NotReachable
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import (
@@ -138,16 +138,23 @@ def test_a_reason_that_is_cut_can_be_had_whole(
 
 
 @pytest.mark.parametrize(
-    "words", [("jobs", "--all"), ("job", "42"), ("wait", "42"), ("events", "-f")], ids=" ".join
+    "words",
+    [("jobs", "--all"), ("job", "42"), ("wait", "42"), ("events", "-f"), ("jobs", "--all", "--json")],
+    ids=" ".join,
 )
 def test_a_name_cannot_command_the_terminal(betimes: Call, service: Service, words: tuple[str, ...]) -> None:
-    evil = "\x1b[2J\r\nboo\u202e"
+    evil = "\x1b[2J\r\nboo\u202e\x9b2J\x7f"
     service.known = [job(42, name=evil, status=Status.FINISHED, reason=Reason(code="x", text=evil))]
     service.stories[42] = story(job=service.known[0])
     service.log = [event(data={"command": evil})]
     out = betimes(*words).out
-    assert [each for each in "\x1b\r\u202e" if each in out] == []
+    assert [each for each in "\x1b\r\u202e\x9b\x7f" if each in out] == []
     assert "\nboo" not in out
+
+
+def test_a_message_of_the_service_cannot_command_the_terminal(betimes: Call, service: Service) -> None:
+    service.fails = [Conflict("job 7 (\x1b[2J\nbetimes: all is well\x9b) waits")]
+    assert betimes("cancel", "41").err == "betimes: job 7 (\\x1b[2J betimes: all is well\\x9b) waits\n"
 
 
 def test_an_encoding_that_lacks_a_letter_is_no_failure(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from betimes.cli.verbs import Argument, Json, Option
 from betimes.errors import InputError
+from betimes.printing import report
 
 StateHere = Annotated[
     str | None,
@@ -57,7 +57,7 @@ def backup(
     target = Path(file).expanduser()
     made = back_up(path, folder, target)
     for upload in made.missing:
-        print(f"betimes: note: {upload} is missing, which a job that is not over needs", file=sys.stderr)
+        report("betimes: note", f"{upload} is missing, which a job that is not over needs")
     if as_json:
         print_json(
             {

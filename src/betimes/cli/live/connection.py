@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 from betimes.cli.verbs import Json, Option, State
+from betimes.printing import report
 
 if TYPE_CHECKING:
     from betimes.client.plain import PlainClient
@@ -39,7 +39,7 @@ def _say_waiting(why: str) -> None:
 
 
 def _note(text: str) -> None:
-    print("betimes: note:", text, file=sys.stderr, flush=True)
+    report("betimes: note", text)
 
 
 NoBrowser = Annotated[

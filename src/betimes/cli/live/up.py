@@ -128,11 +128,13 @@ def up(
     import json
     import logging
 
+    from betimes.service.startup.log import log_to_stderr
+
     if replay is None and not (units is jobs is promises is None and speed == DEFAULT_SPEED):
         raise InputError(
             "--units, --jobs, --speed and --promises are about a replayed trace; name it (--replay TRACE)"
         )
-    logging.basicConfig(level=logging.WARNING, format="betimes: %(message)s")
+    log_to_stderr()
     logging.getLogger("betimes.service.compiling").setLevel(logging.INFO)
     given = read_settings(settings, config)
     chosen = ServiceConfig(

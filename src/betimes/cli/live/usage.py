@@ -9,6 +9,7 @@ from betimes.cli.live.jobs.ids import Ids
 from betimes.cli.render.tables import Column
 from betimes.cli.verbs import Json, Option, Output, State
 from betimes.errors import InputError
+from betimes.printing import printable
 
 if TYPE_CHECKING:
     from betimes.service.views.models import EfficiencyView, UsageFigures
@@ -123,7 +124,7 @@ def _print_csv(by: str, rows: list[tuple[str, UsageFigures]]) -> None:
     names = ("jobs", "unit_h", "core_h", "gpu_h", "cost_usd", "mean_wait_s")
     table.writerow([by, *names])
     for name, figures in rows:
-        table.writerow([name, *(getattr(figures, each) for each in names)])
+        table.writerow([printable(name), *(getattr(figures, each) for each in names)])
 
 
 def _pairs(one: EfficiencyView) -> list[tuple[str, str]]:

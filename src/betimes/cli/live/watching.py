@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from betimes.cli.render.tables import Column, printable, say, styled, table, width
+from betimes.cli.render.tables import Column, say, styled, table, width
+from betimes.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

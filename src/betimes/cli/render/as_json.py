@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def print_json(answer: BaseModel | Sequence[Any] | Mapping[str, Any], *, on_one_line: bool = False) -> None:
-    """Print an answer as one JSON value; characters that the output's encoding lacks are escaped as JSON."""
+    """Print an answer as one JSON value; control characters and what the encoding lacks are escaped as JSON."""
     is_unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     text = json.dumps(
         answer,
@@ -22,6 +22,10 @@ def print_json(answer: BaseModel | Sequence[Any] | Mapping[str, Any], *, on_one_
         allow_nan=False,
         default=_of_model,
     )
+    if not text.replace("\n", "").isprintable():  # json escapes those of ASCII only
+        text = "".join(
+            each if each.isprintable() or each == "\n" else json.dumps(each)[1:-1] for each in text
+        )
     print(text, flush=on_one_line)
 
 

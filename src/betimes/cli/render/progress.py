@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from betimes.printing import report
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -86,5 +88,5 @@ class Display:
     def say_notes(self) -> None:
         """Print the notes, a line each."""
         for text in self._notes:
-            print("betimes: note:", " ".join(text.split()), file=sys.stderr)
+            report("betimes: note", text)
         self._notes = {}

@@ -6,6 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from betimes.printing import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
@@ -146,13 +148,6 @@ def width() -> int | None:
 def say(*lines: str) -> None:
     """Print lines, with control characters escaped."""
     _write([printable(line) for line in lines])
-
-
-def printable(text: str) -> str:
-    """A text with control characters as escapes: another user's job name must not command the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _write(lines: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from betimes.cli import options
 from betimes.cli.for_typer import for_typer
 from betimes.cli.verbs import Json
 from betimes.errors import InputError
+from betimes.printing import report
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -120,7 +121,7 @@ def _write(source: str, workload: Workload, out: str, jobs: int | None, as_json:
         workload = workload.head(jobs)
     write(workload, out)
     for note in notes_of(workload):
-        print("betimes: note:", note, file=sys.stderr)
+        report("betimes: note", note)
     if as_json:
         print(
             to_json(

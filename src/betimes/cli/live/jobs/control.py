@@ -11,6 +11,7 @@ from betimes.cli.live.jobs.completing import ACTIVE, complete_job
 from betimes.cli.live.jobs.jobs import Array, Label, Name, Status, User, job_filter
 from betimes.cli.verbs import Argument, Json, Option, State
 from betimes.errors import BetimesError, InputError
+from betimes.printing import printable, report
 
 if TYPE_CHECKING:
     from betimes.client.calls import Conditions
@@ -223,7 +224,7 @@ def _act(
     if as_json:
         print_json(changed)
         if left_out:
-            print(f"betimes: note: {note}", file=sys.stderr)
+            report("betimes: note", note)
         return
     if chosen is not None and not wanted:
         say(f"No such jobs found. Only jobs {verb.those} can be {verb.done}.")
@@ -244,7 +245,7 @@ def _confirm(verb: _Verb, wanted: Sequence[int], chosen: Conditions) -> None:
     several = f"{len(wanted):,} jobs ({wanted[0]} to {wanted[-1]})" if len(wanted) > 1 else f"job {wanted[0]}"
     conditions = _conditions(chosen)
     text = f"{verb.name.capitalize()} {several} {verb.those}{', ' if conditions else ''}{conditions}?"
-    print(f"{text} [y/N]: ", end="", file=sys.stderr, flush=True)
+    print(f"{printable(text)} [y/N]: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise BetimesError(f"nothing was {verb.done}")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 from betimes.cli.live.jobs.ids import Ids
 from betimes.cli.live.jobs.job_options import OPTIONS, given_fields, wrong_option
 from betimes.cli.verbs import Json, Several, State
 from betimes.errors import InputError, Refused
+from betimes.printing import report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ def edit(ids: Ids, changes: Changes, state: State = None, as_json: Json = False)
     if as_json:
         print_json(changed)
         if left_out:
-            print(f"betimes: note: {note}", file=sys.stderr)
+            report("betimes: note", note)
         return
     say(*_lines(changed), *([f"{note[0].upper()}{note[1:]}."] if left_out else []))
 

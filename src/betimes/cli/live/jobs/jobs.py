@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ from betimes.cli.live.jobs.ids import Ids, fetch
 from betimes.cli.render.tables import Column
 from betimes.cli.verbs import Json, Option, Output, State
 from betimes.errors import InputError
+from betimes.printing import report
 
 if TYPE_CHECKING:
     from betimes.client.calls import Conditions
@@ -109,7 +109,7 @@ def jobs(
         found, is_all = fetch(service, wanted, limit)
         at_now, notes = service_now(service, _latest_at(found))
     for note in notes:
-        print(f"betimes: note: {note}", file=sys.stderr)
+        report("betimes: note", note)
     if as_json:
         print_json(found)
     elif found:
@@ -117,7 +117,7 @@ def jobs(
     else:
         say(_none(wanted, status is None and not everything))
     if not is_all:
-        print(f"betimes: note: the newest {limit} are listed; --limit N lists more", file=sys.stderr)
+        report("betimes: note", f"the newest {limit} are listed; --limit N lists more")
 
 
 def status(ids: Ids, state: State = None, as_json: Json = False) -> None:

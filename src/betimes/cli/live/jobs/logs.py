@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 from betimes.cli.live.jobs.ids import Ids
 from betimes.cli.verbs import Json, Option, State
 from betimes.errors import InputError
+from betimes.printing import report
 
 if TYPE_CHECKING:
     from betimes.client.plain import PlainClient
@@ -70,7 +71,7 @@ def logs(
                 copy(service.logs(job_id, attempt=attempt, follow=follow, tail=tail, rank=rank))
             if tail is None and (lost_bytes := _lost_bytes(service, job_id, attempt)):
                 note = f"{lost_bytes:,} bytes of its output are not kept; `betimes job {job_id}` shows why"
-                print("betimes: note:", note, file=sys.stderr)
+                report("betimes: note", note)
 
 
 def _as_json(

@@ -15,6 +15,7 @@ from betimes.cli.live.jobs.job_options import Job
 from betimes.cli.live.jobs.submit import Command, submit_one
 from betimes.cli.verbs import Json, Option, State
 from betimes.errors import BetimesError, InputError
+from betimes.printing import report
 
 if TYPE_CHECKING:
     import socket
@@ -64,7 +65,7 @@ def run(
         (job_id,) = taken.job_ids
         ends_at = None if taken.quote is None else taken.quote.finish_at
         done = "" if ends_at is None else f", done {both(ends_at, now())}"
-        print(f"betimes: job {job_id}{done}", file=sys.stderr, flush=True)
+        report("betimes", f"job {job_id}{done}")
 
         def show() -> None:
             if at is None:
@@ -139,7 +140,7 @@ def attach(ids: Ids, state: State = None) -> None:
         if job.finished_at is not None:
             raise InputError(f"job {job_id} is over; `betimes logs {job_id}` prints its output")
         if job.started_at is None:
-            print(f"betimes: job {job_id} has not started yet", file=sys.stderr, flush=True)
+            report("betimes", f"job {job_id} has not started yet")
         tail = None if job.started_at is None else 0
         over, code = follow(
             service,

@@ -16,6 +16,7 @@ from betimes.cli.live.jobs.ids import waited_for
 from betimes.cli.live.jobs.job_options import Job, given_fields, wrong_option
 from betimes.cli.verbs import AfterDashes, Argument, Json, Option, State
 from betimes.errors import InputError, Refused
+from betimes.printing import report
 from betimes.service.spec.spelling import directory_of
 
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ def _over(service: PlainClient, job_ids: Sequence[int]) -> list[JobView]:
         which = f"job {first} goes" if first == last else f"jobs {first} to {last} go"
         numbers = f"{first}" if first == last else f"{first}-{last}"
         note = f"{which} on; `betimes wait {numbers}` waits again, and `betimes cancel {numbers}` ends that"
-        print(f"betimes: note: {note}", file=sys.stderr)
+        report("betimes: note", note)
         raise
 
 
@@ -295,7 +296,7 @@ def with_input(fields: Fields) -> Fields:
             note = (
                 f"standard input is not kept with the job, as {reader} may read it, too; redirect it (< FILE)"
             )
-            print(f"betimes: note: {note}", file=sys.stderr)
+            report("betimes: note", note)
         return fields
     data = sys.stdin.buffer.read(MOST_INPUT + 1)
     try:
@@ -515,7 +516,7 @@ def _of_script(text: str, path: str, arguments: list[str], job: Fields) -> Field
         if name in batch.options
     ]
     for note in notes:
-        print(f"betimes: note: {note}", file=sys.stderr)
+        report("betimes: note", note)
     fields = batch.fields
     if "require" in given:
         given["require"] = dict(label.partition("=")[::2] for label in given["require"])
