@@ -25,7 +25,8 @@ endef
 export TRACE
 REPLAY = --trace "$$TRACE" $(if $(UNITS),--units $(UNITS)) $(if $(SPEED),--speed $(SPEED))
 ifdef TRACE
-POLICIES ?= fifo,srsf,max-min,wfq
+# All on a pool: of a trace of rigid jobs, fifo alone would be that of nodes.
+POLICIES ?= pool:fifo,srsf,max-min,wfq
 else
 POLICIES ?= fifo,srsf,las,themis,afs,max-min,wfq
 endif

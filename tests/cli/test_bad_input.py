@@ -76,7 +76,7 @@ def refused(betimes: Call, *words: str) -> str:
     ],
 )
 def test_file(betimes: Call, file: str, parts: list[str]) -> None:
-    line = refused(betimes, "simulate", file, "--policy", "fifo", "--units", "8")
+    line = refused(betimes, "simulate", file, "--policy", "pool:fifo", "--units", "8")
     assert [part for part in parts if part not in line] == [], line
 
 
@@ -154,7 +154,7 @@ def test_a_traced_machine_must_be_known_or_named(betimes: Call) -> None:
 def test_wide_jobs_can_be_clipped_or_dropped_with_a_note(
     betimes: Call, folder: Path, choice: str, refused_jobs: int, word: str
 ) -> None:
-    words = ("--policy", "fifo", "--units", "8", "--on-wide", choice, "--json")
+    words = ("--policy", "pool:fifo", "--units", "8", "--on-wide", choice, "--json")
     said = betimes("simulate", folder / "wide.csv", *words)
     assert said.json()["refused"] == refused_jobs
     assert said.err.startswith("betimes: note: 1 ")

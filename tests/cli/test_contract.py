@@ -26,13 +26,13 @@ def without_timing(summary: dict[str, object]) -> dict[str, object]:
 
 def test_simulate_prints_the_keys_of_the_contract_in_order(betimes: Call) -> None:
     plain = betimes("simulate", "sample:tiny", "--policy", "srsf", "--json").json()
-    assert tuple(plain) == (*ALWAYS, *UNFAIR)
+    assert tuple(plain) == (*ALWAYS, *UNFAIR, "engine")
     assert plain["policy"] == "srsf"
     assert plain["jobs"] == 40
     assert tuple(plain["timing"]) == ("load_s", "compile_s", "wall_s", "jobs_per_s", "events")
     assert all(value >= 0 for value in plain["timing"].values())
     predicted = betimes("simulate", "sample:tiny", "--policy", "srsf", "--predict", "--json").json()
-    assert tuple(predicted) == (*ALWAYS, *PREDICTED, *UNFAIR)
+    assert tuple(predicted) == (*ALWAYS, *PREDICTED, *UNFAIR, "engine")
     assert predicted["predicted"] == 40
 
 
@@ -50,7 +50,7 @@ def test_promises_with_intervals_add_keys_and_columns(betimes: Call, tmp_path: P
     )
     judged = betimes(*words, "--out", tmp_path / "out", "--json").json()
     keys = [f"{key}{of}" for of in ("", "_estimate", "_ratio") for key in OF_INTERVALS]
-    assert tuple(judged) == (*ALWAYS, *PREDICTED, *keys, *UNFAIR)
+    assert tuple(judged) == (*ALWAYS, *PREDICTED, *keys, *UNFAIR, "engine")
     assert 0.5 <= judged["pred_cover_frac"] <= 1.0
     table = pq.read_table(tmp_path / "out" / "jobs.parquet")
     low, median, high = (
@@ -74,7 +74,7 @@ def test_the_fair_run_can_be_left_out_and_its_key_stays(betimes: Call) -> None:
     said = betimes("simulate", "sample:tiny", "--policy", "max-min", "--fractional", "--json").json()
     assert said["unfairness_fair_run_max_frac"] == pytest.approx(0.0, abs=1e-9)
     said = betimes("simulate", "sample:tiny", "--policy", "srsf", "--no-fair", "--json").json()
-    assert tuple(said) == (*ALWAYS, *UNFAIR)
+    assert tuple(said) == (*ALWAYS, *UNFAIR, "engine")
     assert said["unfairness_fair_run_max_frac"] is None
 
 
@@ -141,7 +141,7 @@ def test_seeds_give_means_and_intervals(betimes: Call) -> None:
     words = ("simulate", "demo:jobs=60", "--units", "16", "--policy", "srsf", "--json")
     one, two = (betimes(*words, "--seed", seed).json() for seed in ("4", "5"))
     both = betimes(*words, "--seed", "4", "--seeds", "2").json()
-    assert tuple(both) == (*ALWAYS, *UNFAIR, "seeds", "ci95_half_width")
+    assert tuple(both) == (*ALWAYS, *UNFAIR, "seeds", "ci95_half_width", "engine")
     assert both["seeds"] == [4, 5]
     assert both["jobs"] == 60
     assert both["jct_mean_s"] == pytest.approx((one["jct_mean_s"] + two["jct_mean_s"]) / 2)

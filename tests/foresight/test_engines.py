@@ -26,10 +26,14 @@ def jobs(**columns: Any) -> Workload:
 
 
 def test_the_engine_is_named_or_follows_from_the_policy() -> None:
-    assert engine_for("fifo") == engine_for("pool:fifo", cluster=True) == "pool"
+    assert engine_for("fifo") == engine_for("pool:fifo", prefers_nodes=True) == "pool"
     assert engine_for("fifo", "nodes") == engine_for("easy") == engine_for("nodes:fifo") == "nodes"
-    assert engine_for("fifo", cluster=True) == engine_for("fifo", nodes_because="it is for nodes") == "nodes"
-    assert engine_for("srsf", cluster=True) == engine_for("srsf", "pool", "it is for nodes") == "pool"
+    assert (
+        engine_for("fifo", prefers_nodes=True)
+        == engine_for("fifo", nodes_because="it is for nodes")
+        == "nodes"
+    )
+    assert engine_for("srsf", prefers_nodes=True) == engine_for("srsf", "pool", "it is for nodes") == "pool"
     assert engine_for(parse_nodes_policy("fifo:placement=first")) == "nodes"
     assert engine_for(parse_policy("fifo")) == "pool"
     assert engines_of("fifo") == ("pool", "nodes")

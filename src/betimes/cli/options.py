@@ -50,8 +50,8 @@ Engine = Annotated[
     Option(
         "--engine",
         help="Elastic jobs on a pool (with --cluster, on its nodes), or rigid ones on nodes; auto: what the policy is "
-        "for, and for fifo, which is for both, nodes with --cluster or a generator for them (or say pool:fifo, "
-        "nodes:fifo).",
+        "for. fifo is for both: on nodes where jobs are rigid, another policy is for nodes, or there is a --cluster "
+        "(or say pool:fifo, nodes:fifo).",
     ),
 ]
 Trial = Annotated[

@@ -19,12 +19,12 @@ AnyChosen = ChosenPolicy[Policy] | ChosenPolicy[NodesPolicy]
 
 
 def engine_for(
-    policy: str | AnyChosen, engine: str = "auto", nodes_because: str = "", *, cluster: bool = False
+    policy: str | AnyChosen, engine: str = "auto", nodes_because: str = "", *, prefers_nodes: bool = False
 ) -> Engine:
-    """The engine of a policy; of several the requested one, else nodes if there are any, else the pool.
+    """The engine of a policy; of several the requested one, else nodes if these are preferred, else the pool.
 
     engine: the request, which may also begin the policy's text, as in `nodes:fifo`. nodes_because: why the engine must
-    be nodes, in a few words; "" if it need not. cluster: there are nodes, which a pool may be on, too.
+    be nodes, in a few words; "" if it need not.
     Raises PolicyError if the policy is not for that engine, and InputError for an unknown engine.
     """
     if engine not in ENGINES:
@@ -35,7 +35,7 @@ def engine_for(
         if engine not in ("auto", named):
             raise PolicyError(f"policy {policy}: --engine {engine} is given too; leave one of them out")
         return named
-    chosen, why = homes[-1] if cluster else homes[0], ""
+    chosen, why = homes[-1] if prefers_nodes else homes[0], ""
     if engine != "auto":
         chosen, why = POOL if engine == POOL else NODES, f"--engine {engine} is given"
     elif nodes_because:

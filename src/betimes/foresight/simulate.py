@@ -56,7 +56,7 @@ def simulate(
     because = f"{workload.name} was generated for nodes" if noted else ""
     families = () if options.cluster is None else options.cluster.families
     policy = where_alike(policy, families) if isinstance(policy, str) else policy
-    if engine_for(policy, options.engine, because, cluster=options.cluster is not None) == POOL:
+    if engine_for(policy, options.engine, because, prefers_nodes=options.cluster is not None) == POOL:
         chosen = parse_policy(policy) if isinstance(policy, str) else policy
         return _simulate_pool(workload, chosen, options, warn or _keep_quiet, progress)  # pyright: ignore[reportArgumentType]  # the engine is the policy's
     from betimes.foresight.nodes.simulate import simulate_nodes  # a pool starts without the modules of nodes

@@ -43,6 +43,7 @@ def test_simulate_writes_a_result_that_can_be_loaded(betimes: Call, tmp_path: Pa
         *("jobs.parquet", "pictures", "report.html", "summary.json", "timeline.parquet")
     ]
     written = json.loads((out / "summary.json").read_text())
+    assert printed.pop("engine") == "pool"
     assert {key: written[key] for key in printed} == printed
     result = load(out)
     assert len(result.jobs) == 40

@@ -162,8 +162,8 @@ def test_a_pool_is_one_node_without_walls(betimes: Call) -> None:
         (["--policy", "easy", "--trial", "qos"], ["qos_name"]),
         (["--policy", "easy", "--grace", "9:3"], ["--grace 9:3"]),
         (["--policy", "easy", "--grace", "long"], ["--grace long", "180:1200"]),
-        (["--policy", "fifo", "--grace", "9"], ["--grace 9", "pool"]),
-        (["--policy", "fifo", "--overrun", "kill"], ["--overrun kill", "pool"]),
+        (["--policy", "pool:fifo", "--grace", "9"], ["--grace 9", "pool"]),
+        (["--policy", "pool:fifo", "--overrun", "kill"], ["--overrun kill", "pool"]),
         (["--policy", "easy", "--sizes", "estimate"], ["--sizes estimate", "no job"]),
         (
             ["--policy", "easy", "--units", "2", "--on-wide", "refuse"],
@@ -256,8 +256,8 @@ def test_a_generated_workload_keeps_its_load_on_the_nodes_at_hand(betimes: Call,
     assert betimes("trace", "generate", GENERATED, at_home).code == 0
     words = ("--policy", "fifo", "--json")
     direct = without_timing(betimes("simulate", GENERATED, *words).json())
-    assert without_timing(betimes("simulate", at_home, *words, "--engine", "nodes").json()) == direct
-    line = refused(betimes, "simulate", str(at_home), *words)
+    assert without_timing(betimes("simulate", at_home, *words).json()) == direct
+    line = refused(betimes, "simulate", str(at_home), "--policy", "srsf")
     assert "was generated for nodes; give --engine nodes" in line
     assert betimes("trace", "generate", GENERATED, made, "--cluster", "node.toml").code == 0
     elsewhere = betimes("simulate", GENERATED, *words, "--cluster", "node.toml").json()
@@ -360,3 +360,37 @@ def test_it_is_said_how_many_jobs_the_figures_are_of(betimes: Call, tmp_path: Pa
     figures = betimes(*words, "--json").json()
     assert (figures["jobs"], figures["finished"], figures["refused"]) == (3, 2, 1)
     assert "Jobs that finished" in betimes(*words).out
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("file", "where", "policies", "engine"),
+    [
+        ("sample:elastic", (), "fifo,easy", "nodes"),  # easy has no other meaning
+        ("sample:elastic", (), "fifo,nodes:fifo:placement=first", "nodes"),
+        ("sample:elastic", ("--cluster", "wide.toml"), "fifo,srsf", "nodes"),
+        ("sample:elastic", (), "fifo,srsf", "pool"),
+        ("sample:rigid", (), "fifo", "nodes"),  # no policy resizes these
+        ("sample:rigid", (), "pool:fifo", "pool"),
+        ("sample:rigid", ("--engine", "pool"), "fifo", "pool"),
+    ],
+)
+def test_a_name_that_both_engines_have_is_compared_with_its_like(
+    betimes: Call, file: str, where: tuple[str, ...], policies: str, engine: str
+) -> None:
+    """First come first served beside backfilling keeps its order, instead of filling gaps by preemption."""
+    rows = betimes("compare", file, *where, "--policies", policies, "--json").json()
+    assert rows[0]["engine"] == engine
+    assert ("widths" in rows[0]) == (len({row["engine"] for row in rows}) > 1)
+
+
+@pytest.mark.usefixtures("folder")
+def test_rows_of_two_engines_name_theirs(betimes: Call, tmp_path: Path) -> None:
+    """In the table and in the report; the names that scripts read stay."""
+    out = tmp_path / "out"
+    said = betimes("compare", "sample:rigid", "--policies", "fifo,srsf", "--out", out).out
+    assert [line.split()[0] for line in said.splitlines() if ":" in line] == ["nodes:fifo", "pool:srsf"]
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert '<th scope="col">nodes:fifo</th><th scope="col">pool:srsf</th>' in page
+    kept = json.loads((out / "comparison.json").read_bytes())["rows"]
+    assert [(row["policy"], row["engine"]) for row in kept] == [("fifo", "nodes"), ("srsf", "pool")]

@@ -19,7 +19,7 @@ def compare(
 
     The figures are those of `betimes simulate`, which takes the same options. Each policy runs on the
     engine that it is for, with the same jobs: those for a pool resize them (elastic), those for nodes run them at their
-    full width (rigid).
+    full width (rigid). Where there are both, each row names its engine: compare those of one engine with each other.
     """
     from betimes.cli.simulate.running import run, study
 

@@ -11,6 +11,7 @@ from betimes.cli.folders import COMPARISON, SUMMARY, names
 from betimes.cli.simulate.study import Run, Study
 
 if TYPE_CHECKING:
+    from betimes.foresight.engines import Engine
     from betimes.outcome import Result
     from betimes.outcome.report import Picture
 
@@ -38,12 +39,15 @@ PICTURES = "pictures"  # in the directory of results
 class Outcomes:
     """Takes results in any order; returns summaries in the order of the policies.
 
-    out and plots: the directories to fill, None for none; `out` gets a report, too. Results are kept only as far as
-    the pictures need them.
+    engines: that of each policy, by name. out and plots: the directories to fill, None for none; `out` gets a report,
+    too. Results are kept only as far as the pictures need them.
     """
 
-    def __init__(self, study: Study, policies: Sequence[str], out: Path | None, plots: Path | None) -> None:
-        self.study, self.policies, self.out, self.plots = study, list(policies), out, plots
+    def __init__(
+        self, study: Study, engines: Mapping[str, Engine], out: Path | None, plots: Path | None
+    ) -> None:
+        policies = list(engines)
+        self.study, self.policies, self.engines, self.out, self.plots = study, policies, engines, out, plots
         self.several = len(policies) > 1 or study.flags.seeds is not None
         self.folders = dict(zip(policies, names(policies), strict=True))
         self._fair: dict[int, Any] = {}
@@ -69,16 +73,34 @@ class Outcomes:
     def rows(self) -> list[dict[str, Any]]:
         """The figures to print as JSON, an object a policy; over seeds the means, and their intervals beside."""
         if self.study.flags.seeds is None:
-            return [self._of(policy)[0] for policy in self.policies]
-        return [_flat(self._of(policy), list(self.study.all_seeds())) for policy in self.policies]
+            rows = [self._of(policy)[0] for policy in self.policies]
+        else:
+            rows = [_flat(self._of(policy), list(self.study.all_seeds())) for policy in self.policies]
+        widths = {"pool": "elastic", "nodes": "rigid"}
+        of_engines = [{"engine": engine} for engine in self.engines.values()]
+        if self.is_mixed:
+            of_engines = [{**each, "widths": widths[each["engine"]]} for each in of_engines]
+        return [{**row, **more} for row, more in zip(rows, of_engines, strict=True)]
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some policies ran on a pool and some on nodes, so that each is shown with its engine."""
+        return len(set(self.engines.values())) > 1
 
     def shown(self) -> Sequence[Mapping[str, Any]]:
         """The figures to show as a table."""
         from betimes.outcome import over_seeds
 
-        if self.study.flags.seeds is None:
-            return self.rows()
-        return [over_seeds(self._of(policy)) for policy in self.policies]
+        rows: Sequence[Mapping[str, Any]] = (
+            self.rows()
+            if self.study.flags.seeds is None
+            else [over_seeds(self._of(policy)) for policy in self.policies]
+        )
+        return [{**row, "policy": self._title(row["policy"])} for row in rows]
+
+    def _title(self, policy: str) -> str:
+        engine = self.engines[policy]
+        return f"{engine}:{policy.removeprefix(f'{engine}:')}" if self.is_mixed else policy
 
     def finish(self, warn: Callable[[str], object]) -> None:
         """Write the files that need all results: the comparison, and the pictures with all policies."""
@@ -108,7 +130,9 @@ class Outcomes:
         self._summaries[run.policy, run.seed] = summary
         if (self.plots is not None or self.out is not None) and run.seed == study.flags.seed:
             self._draw_timeline(run, result)
-            self._drawn[run.policy] = replace(result, segments=None, decisions=None)
+            self._drawn[run.policy] = replace(
+                result, policy=self._title(run.policy), segments=None, decisions=None
+            )
 
     def _of(self, policy: str) -> list[dict[str, Any]]:
         return [self._summaries[policy, seed] for seed in self.study.all_seeds()]
@@ -138,7 +162,7 @@ class Outcomes:
         from betimes.outcome import plot_allocations, plot_selections, plot_timeline
         from betimes.outcome.plots import MOST_ROWS, plot_jobs, plot_nodes
 
-        folder, who = self.folders[run.policy], run.policy
+        folder, who = self.folders[run.policy], self._title(run.policy)
         if result.selections is not None and len(result.selections):
             caption = f"{who}: the policies that were selected."
             plot_selections(result, self._files(f"selections-{folder}", "Selected policies", caption))
@@ -194,7 +218,7 @@ class Outcomes:
         if judged:
             caption = "Promised against true completion times; on the line a promise was kept exactly."
             plot_promises(judged, self._files("promises", "Promises", caption, is_new=True))
-        costs = [(policy, self._of(policy)[0]) for policy in self.policies]
+        costs = [(self._title(policy), self._of(policy)[0]) for policy in self.policies]
         priced = [(policy, figures) for policy, figures in costs if figures.get("cost_usd")]
         if priced:
             rented = [float(figures.get("on_demand_usd") or 0.0) for _, figures in priced]

@@ -14,7 +14,7 @@ from betimes.cli import folders
 from betimes.cli.render.progress import Display
 from betimes.cli.simulate.flags import RunFlags, SimulationFlags
 from betimes.cli.simulate.outcomes import Outcomes
-from betimes.cli.simulate.sources import is_for_nodes
+from betimes.cli.simulate.sources import is_for_nodes, read
 from betimes.cli.simulate.study import FAIR, Loaded, Run, Study, load, notes_of, wants_fair
 from betimes.cli.simulate.workers import results
 from betimes.cli.warming import compile_closed_loop, compile_kernels
@@ -24,6 +24,7 @@ from betimes.processes import cpus
 if TYPE_CHECKING:
     from betimes.foresight.engines import AnyChosen, Engine
     from betimes.outcome import Result
+    from betimes.workload import Workload
 
 MOST_JOBS_HERE = 20_000
 """Up to this many jobs in all runs together, starting other processes takes longer than they save."""
@@ -40,7 +41,7 @@ def study(
 
     options = flags.options(timeline=timeline)
     families = () if options.cluster is None else options.cluster.families
-    chosen, engines = chosen_policies(policies, flags, families, several=several)
+    chosen, engines, workload = chosen_policies(policies, flags, families, several=several)
     used = tuple(dict.fromkeys(engines.values()))
     if "nodes" in used and flags.fair is not None:
         raise InputError(
@@ -60,6 +61,7 @@ def study(
         engines=used,
         measure=parse_measure(flags.measure),
         grace=parse_grace(flags.grace) if flags.grace is not None else None,
+        workload=workload,
     )
     return wanted, chosen, engines
 
@@ -115,7 +117,7 @@ def run(
         stages = [
             stack.enter_context(folders.staged(path)) if path else None for path in (runs.out, runs.plots)
         ]
-        outcomes = Outcomes(wanted, names, *stages)
+        outcomes = Outcomes(wanted, engines, *stages)
         made = [Run(FAIR, seed, "pool", fair=True) for seed in wanted.all_seeds() if fair]
         made += [Run(name, seed, engines[name]) for seed in wanted.all_seeds() for name in names]
         bars = {run: _bar(run, names) for run in made}
@@ -140,9 +142,6 @@ def run(
     display.say_notes()
     rows = outcomes.rows()
     if as_json:
-        if compared and len(wanted.engines) > 1:
-            widths = {"pool": "elastic", "nodes": "rigid"}
-            rows = [{**row, "widths": widths[engines[row["policy"]]]} for row in rows]
         print(to_json(rows if compared else rows[0]))
     else:
         say_left_out(show(outcomes.shown(), wide=wide))
@@ -183,12 +182,14 @@ def _bar(run: Run, names: list[str]) -> str:
 
 def chosen_policies(
     text: str, flags: SimulationFlags, families: Collection[str], *, several: bool
-) -> tuple[dict[str, AnyChosen], dict[str, Engine]]:
+) -> tuple[dict[str, AnyChosen], dict[str, Engine], Workload | None]:
     """The policies that an option names, and the engine of each, by name; families: of the cluster's machines.
 
-    Raises PolicyError for unknown ones, one named twice, or one that is for the other engine.
+    A name that both engines have means nodes where another policy is only for nodes, where there are nodes, or where
+    the jobs are rigid: they are read for that, and returned. Raises PolicyError for unknown ones, one named twice, or
+    one that is for the other engine; InputError for jobs that cannot be read.
     """
-    from betimes.foresight.engines import NODES, engine_for, named_engine
+    from betimes.foresight.engines import NODES, engine_for, engines_of, named_engine
     from betimes.policies import parse_nodes_policy, parse_policy, split_policies
     from betimes.policies.nodes.heterogeneous_wfq import where_alike
 
@@ -202,16 +203,25 @@ def chosen_policies(
         )
     chosen: dict[str, AnyChosen] = {}
     engines: dict[str, Engine] = {}
+    workload = None
     with redirect_stdout(sys.stderr):  # a user's file may print
-        for one in (where_alike(text, families) for text in texts):
-            found = engine_for(one, engine, because, cluster=cluster is not None)
+        texts = [where_alike(each, families) for each in texts]
+        named = [named_engine(each) for each in texts]
+        homes = [(engine,) if engine else engines_of(plain) for engine, plain in named]
+        prefers_nodes = cluster is not None or (NODES,) in homes
+        undecided = any(len(each) > 1 for each in homes)
+        if engine == "auto" and undecided and not prefers_nodes and not for_nodes:
+            workload = read(file, flags.units, flags.seed, flags.form, flags.on_bad_rows)
+            prefers_nodes = bool((workload.min_units == workload.max_units).all())
+        for one in texts:
+            found = engine_for(one, engine, because, prefers_nodes=prefers_nodes)
             policy = parse_nodes_policy(one) if found == NODES else parse_policy(one)
             name = f"{found}:{policy}" if named_engine(one)[0] else str(policy)
             for other, known in chosen.items():
                 if str(known) == str(policy) and engines[other] == found:
                     raise PolicyError(f"--policies: {policy} is named 2 times; name it once")
             chosen[name], engines[name] = policy, found
-    return chosen, engines
+    return chosen, engines, workload
 
 
 def parse_grace(text: str) -> tuple[float, float | None]:

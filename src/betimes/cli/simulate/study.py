@@ -26,13 +26,17 @@ MOST_JOBS_FAIR = 20_000
 
 @dataclass(frozen=True)
 class Study:
-    """Flags as given, and what they mean; checked as far as possible without the trace."""
+    """Flags as given, and what they mean; checked as far as possible without the trace.
+
+    workload: the jobs of the first seed, where they had to be read to know what the flags mean.
+    """
 
     flags: SimulationFlags
     options: SimulationOptions  # of all runs; those of one run have its engine, seed and machine
     engines: tuple[Engine, ...]  # of the policies
     grace: tuple[float, float | None] | None
     measure: tuple[float, float]
+    workload: Workload | None = None
 
     def all_seeds(self) -> range:
         """The seeds to run, in order."""
@@ -77,9 +81,11 @@ def load(study: Study, seed: int) -> Loaded:
     started = time.perf_counter()
     nothing_named = "pool" in study.engines and study.flags.units is None and study.flags.cluster is None
     units = GENERATED_UNITS if nothing_named else study.flags.units
-    workload = read(
-        study.flags.file, units, seed, study.flags.form, study.flags.on_bad_rows, study.options.cluster
-    )
+    workload = study.workload if seed == study.flags.seed else None
+    if workload is None:
+        workload = read(
+            study.flags.file, units, seed, study.flags.form, study.flags.on_bad_rows, study.options.cluster
+        )
     if study.flags.jobs is not None:
         workload = workload.head(study.flags.jobs)
     if not len(workload):

@@ -40,7 +40,7 @@ def _prepare(values: dict[str, Value | None], setting: Setting) -> Prepared:
 
 las = Policy(
     name="las",
-    summary="The job that has held the fewest unit-seconds goes first; decided again every quantum.",
+    summary="The job that has held the fewest unit-seconds goes first, others backfill; decided again every quantum.",
     question="Which order gives short completion times when the sizes are unknown?",
     paper="Tiresias (NSDI 2019), two-dimensional least attained service",
     parameters=(

@@ -13,7 +13,7 @@ from betimes.policies.hooks import IN_ORDER, Policy
 
 fifo = Policy(
     name="fifo",
-    summary="In order of submission, each job as wide as it can be; those behind fill gaps until it can be wider.",
+    summary="In order of submission, each job as wide as it can be; those behind backfill until it can be wider.",
     question="Which order is perfectly predictable?",
     paper="PCS (OSDI 2024), section 2.1",
     reads_progress=False,
@@ -32,7 +32,7 @@ def remaining_service(view: View, now: float, chosen: Ints, key: Floats) -> None
 
 srsf = Policy(
     name="srsf",
-    summary="The job that needs the fewest further unit-seconds at full width goes first.",
+    summary="The job that needs the fewest further unit-seconds at full width goes first; others backfill.",
     question="Which order gives short completion times?",
     paper="Tiresias (NSDI 2019), as compared in PCS (OSDI 2024), section 6",
     rank=remaining_service,
@@ -49,7 +49,7 @@ def remaining_time(view: View, now: float, chosen: Ints, key: Floats) -> None:
 
 srtf = Policy(
     name="srtf",
-    summary="The job that needs the least further time at full width goes first.",
+    summary="The job that needs the least further time at full width goes first; others backfill.",
     question="Which order gives short completion times?",
     paper="Schrage and Miller (1966); optimal for mean completion time on one unit",
     rank=remaining_time,

@@ -127,7 +127,7 @@ def _prepare(values: dict[str, Value | None], setting: Setting) -> Prepared:
 
 themis = Policy(
     name="themis",
-    summary="The job whose finish is most delayed against an equal share goes first, for one lease.",
+    summary="The job whose finish is most delayed against an equal share goes first, for one lease; others backfill.",
     question="Which division of the units makes finish times fair?",
     paper="Themis (NSDI 2020), as simulated by PCS (OSDI 2024), section 6",
     parameters=(Parameter("lease", "seconds after which everything is decided again", 600.0, low=1e-3),),
