@@ -171,6 +171,28 @@ def test_what_is_for_others_alone_is_left_out(
     assert "ada" not in slurm("scontrol", "show", "job").out
 
 
+def test_me_is_who_the_service_says(slurm: Slurm, live: Background, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm("sbatch", stdin=SCRIPT)
+    live.it.tokens.store.add_token(KeptToken(hashed("eve's"), "eve", "user"))
+    monkeypatch.setenv("BETIMES_TOKEN", "eve's")
+    slurm("sbatch", stdin=SCRIPT)
+    assert slurm("squeue", "-h", "--me", "-o", "%i %u").out == "2 eve\n"
+    slurm("scancel", "--me")
+    assert slurm("squeue", "-h", "-o", "%i %u").out == "1 ada\n"
+
+
+def test_sbatch_obeys_its_variables(slurm: Slurm, live: Background, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SBATCH_TIMELIMIT", "7")
+    monkeypatch.setenv("SBATCH_ACCOUNT", "lab")
+    slurm("sbatch", "--time=9", stdin=SCRIPT)
+    slurm("sbatch", stdin=SCRIPT.replace("\n./", "\n#SBATCH --time=60\n./"))
+    assert slurm("squeue", "-h", "-o", "%l %a").out == "9:00 lab\n7:00 lab\n"
+    monkeypatch.setenv("SBATCH_CLUSTERS", "other")
+    assert (
+        "SBATCH_CLUSTERS in the environment: --clusters: cannot be kept" in slurm("sbatch", stdin=SCRIPT).err
+    )
+
+
 def test_scancel(slurm: Slurm, live: Background) -> None:
     slurm("sbatch", "--array=0-2", stdin=SCRIPT)
     slurm("sbatch", "-J", "other", "--wrap=true")

@@ -7,7 +7,6 @@ not known is an error that names it. Source: the manual pages of Slurm 24.11.
 
 from __future__ import annotations
 
-import getpass
 import math
 import os
 import re
@@ -75,9 +74,10 @@ def sbatch(words: Sequence[str]) -> None:
     from betimes.cli.live.following import Left
     from betimes.cli.live.jobs.submit import INPUT, with_numbers
     from betimes.cli.live.jobs.wait import wait_for
-    from betimes.service.spec.sbatch import read_script, split_command
+    from betimes.service.spec.sbatch import from_environment, read_script, split_command
 
     options, rest = split_command(words)
+    options = [*from_environment("SBATCH_"), *options]
     asked = {each.name: each.value for each in options}
     if rest:
         path, name = rest[0], None
@@ -419,7 +419,7 @@ def _chosen(service: PlainClient, asked: Asked, *, recent: bool) -> Iterator[Job
     """
     jobs, states = asked.value("jobs"), (asked.value("states", "state") or "").upper()
     names = asked.value("name", "names")
-    users = asked.value("user", "users") or (getpass.getuser() if asked.has("me") else None)
+    users = asked.value("user", "users") or (service.me().user if asked.has("me") else None)
     partition = asked.value("partition")
     wanted = {each for state in states.split(",") if state for each in _statuses(state)}
     if jobs is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 from hypothesis import given
@@ -147,3 +149,17 @@ def test_a_script_of_slurm_finds_the_addresses_of_its_nodes(at: Path) -> None:
     launch = a_launch(at, "true", places=(Place("a", 1), Place("b", 1)), env={"SLURM_JOB_NODELIST": "a,b"})
     found = members(launch, lambda node: f"{node}.example")
     assert [each.env["SLURM_JOB_NODELIST"] for each in found.values()] == ["a.example,b.example"] * 2
+
+
+def test_a_script_of_slurm_finds_its_process_node_and_end(at: Path) -> None:
+    about = ("SLURM_TASK_PID", "SLURM_JOB_UID", "SLURM_JOB_GID", "SLURMD_NODENAME", "SLURM_JOB_START_TIME",
+             "SLURM_JOB_END_TIME")  # fmt: skip
+    script = f"for name in {' '.join(about)}; do eval echo \\$$name; done; echo $$"
+    env = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "a,b", "RANK": "1", "PATH": os.environ["PATH"]}
+    before_s = int(time.time())
+    launch = a_launch(at, "sh", "-c", script, env=env, time_limit_s=90.0)
+    run_to_end(launch)
+    pid, uid, gid, node, start, end, own = log_of(launch).split()
+    assert (pid, uid, gid, node) == (own, str(os.getuid()), str(os.getgid()), "b")
+    assert before_s <= int(start) <= time.time()
+    assert int(end) - int(start) == 90

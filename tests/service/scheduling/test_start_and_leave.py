@@ -1,4 +1,4 @@
-"""A job that starts, and is to make room for another at the same instant."""
+"""Jobs that start: what they know, and one that is to make room for another at the same instant."""
 
 from __future__ import annotations
 
@@ -20,3 +20,19 @@ def test_a_job_that_starts_where_another_is_due_is_told_to_leave_at_once() -> No
     cluster.go_on(20.0)
     assert cluster.status(first) == "finished"
     assert cluster.status(middle) == "running"
+
+
+def test_elements_of_a_batch_script_know_their_array() -> None:
+    cluster = Cluster()
+    of_slurm, others = (
+        cluster.submit(spec(5.0, array="3-9:3").model_copy(update={"env": env}))
+        for env in ({"SLURM_SUBMIT_DIR": "/"}, {})
+    )
+    assert cluster.job(of_slurm[1]).spec.env == {
+        "SLURM_SUBMIT_DIR": "/",
+        "SLURM_ARRAY_TASK_COUNT": "3",
+        "SLURM_ARRAY_TASK_MIN": "3",
+        "SLURM_ARRAY_TASK_MAX": "9",
+        "SLURM_ARRAY_TASK_STEP": "3",
+    }
+    assert cluster.job(others[1]).spec.env == {}

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from betimes.errors import InputError
-from betimes.service.spec.job_spec import JobSpec
+from betimes.errors import InputError, JobFileError
+from betimes.service.spec.job_spec import JobSpec, slurm_variables
 from betimes.service.spec.sbatch import (
     Given,
     command_line,
+    from_environment,
     parse_memory,
     parse_time,
     read_script,
@@ -71,6 +72,43 @@ def test_options_prevail_over_lines() -> None:
     assert all(name.startswith("SLURM_") for name in batch.fields["env"])
     with pytest.raises(InputError, match=r"^--time: '1x' is not a time"):
         read_script(text, "b.sh", options=split_command(["--time=1x"])[0])
+
+
+def test_variables_stand_for_options() -> None:
+    environ = {"SBATCH_TIMELIMIT": "7", "SBATCH_NO_KILL": "", "SBATCH_REQUEUE": "no", "SBATCH_WAIT": "1",
+               "SBATCH_MEM_PER_NODE": "2G", "SBATCH_ACCOUNT": "", "SBATCH_MEM_BIND_LIST": "0x1"}  # fmt: skip
+    given = from_environment("SBATCH_", environ)
+    assert {each.name: each.value for each in given} == {"time": "7", "no-kill": "", "wait": "", "mem": "2G"}
+    text = "#!/bin/sh\n#SBATCH --time=60 --mem=1G\n"
+    fields = read_script(text, "b.sh", options=[*given, Given("mem", "3G", None)]).fields
+    assert (fields["time_limit_s"], fields["memory_gib"]) == (420.0, 3.0)
+    with pytest.raises(InputError, match=r"^SBATCH_TIMELIMIT in the environment: --time: 'x' is not a time"):
+        read_script(text, "b.sh", options=from_environment("SBATCH_", {"SBATCH_TIMELIMIT": "x"}))
+    with pytest.raises(InputError, match=r"^SBATCH_CONTAINER in the environment: --container cannot be kept"):
+        from_environment("SBATCH_", {"SBATCH_CONTAINER": "/image"})
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["time=", "time=1-", "time=1:", "mem=", "mem=1.", "nice=", "priority=", "nodes=", "ntasks=", "cpus-per-task=",
+     "gpus=", "gpus=a100:", "gres=gpu:", "signal=USR1@", "array=", "array=0-", "array=0-9%", "dependency=afterok:",
+     "dependency=afterok:1_", "begin=now+", "licenses=matlab:", "mem-per-cpu=", "mincpus=", "cpus-per-gpu="],
+)  # fmt: skip
+def test_a_number_of_hundreds_of_digits_is_one_line(option: str) -> None:
+    text = f"#!/bin/sh\n#SBATCH --{option}{'9' * 5000}\n"
+    with pytest.raises(JobFileError, match=rf"line 2: --{option.partition('=')[0]}: ") as caught:
+        read_script(text, "b.sh")
+    assert len(str(caught.value)) < 250
+
+
+def test_what_elements_of_an_array_read() -> None:
+    assert slurm_variables("2-8:2,9%1", [2, 4, 6, 8, 9]) == {
+        "SLURM_ARRAY_TASK_COUNT": "5",
+        "SLURM_ARRAY_TASK_MIN": "2",
+        "SLURM_ARRAY_TASK_MAX": "9",
+        "SLURM_ARRAY_TASK_STEP": "2",
+    }
+    assert slurm_variables("0,5,10", [0, 5, 10])["SLURM_ARRAY_TASK_STEP"] == "1"  # as Slurm 22.05 says
 
 
 def test_a_script_that_calls_srun_needs_it_in_the_path(tmp_path: Path) -> None:

@@ -36,7 +36,15 @@ from betimes.service.scheduling.node import LOST, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.users import check_limits
-from betimes.service.spec.job_spec import JobSpec, full_run_s, parse_after, parse_array, set_spec, trial_spec
+from betimes.service.spec.job_spec import (
+    JobSpec,
+    full_run_s,
+    parse_after,
+    parse_array,
+    set_spec,
+    slurm_variables,
+    trial_spec,
+)
 
 FIELDS = ("gpu", "cpu", "memory_gib")
 NAMES = (("GPU", "GPUs"), ("core", "cores"), ("GiB of memory", "GiB of memory"))
@@ -306,13 +314,17 @@ class Admission:
 
     def _submit_each(self, spec: JobSpec, user: str) -> list[int]:
         ledger = self._state.ledger
-        indices, most = parse_array(spec.array) if spec.array else ([None], 0)
+        indices, most = parse_array(spec.array) if spec.array else ([], 0)
         first = ledger.next_job
         believed = ledger.runtime_estimates.believed(user, spec)
-        text = spec_text(spec.model_copy(update={"array": None}) if spec.array else spec)
+        alone = spec
+        if spec.array:
+            of_slurm = slurm_variables(spec.array, indices) if "SLURM_SUBMIT_DIR" in spec.env else {}
+            alone = spec.model_copy(update={"array": None, "env": {**spec.env, **of_slurm}})
+        text = spec_text(alone)
         numbers: list[int] = []
         follows = self._follows(spec)
-        for at, index in enumerate(indices):
+        for at, index in enumerate(indices or [None]):
             number = ledger.next_job
             data: dict[str, Any] = {
                 "spec": text,

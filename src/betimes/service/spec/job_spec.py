@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -468,6 +468,15 @@ def _indices(text: str, part: str) -> Iterator[int]:
     if (last - first) // step >= MOST_ELEMENTS:
         raise _too_many(text)
     return iter(range(first, last + 1, step))
+
+
+def slurm_variables(array: str, indices: Sequence[int]) -> dict[str, str]:
+    """What the elements of an array of a batch script read about it; Slurm's step is the first that is written."""
+    step = re.search(r":(\d+)", array)
+    known = {
+        "COUNT": len(indices), "MIN": indices[0], "MAX": indices[-1], "STEP": int(step[1]) if step else 1,
+    }  # fmt: skip
+    return {f"SLURM_ARRAY_TASK_{name}": str(value) for name, value in known.items()}
 
 
 def _too_many(text: str) -> ValueError:

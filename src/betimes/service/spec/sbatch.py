@@ -22,8 +22,8 @@ from betimes.service.spec.spelling import exported, parse_begin, parse_resources
 
 SHORT = {
     "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "G": "gpus", "H": "hold", "J": "job-name",
-    "L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "W": "wait", "a": "array",
-    "b": "begin", "c": "cpus-per-task", "d": "dependency", "e": "error", "i": "input", "k": "no-kill",
+    "L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit", "Q": "quiet", "S": "core-spec", "W": "wait",
+    "a": "array", "b": "begin", "c": "cpus-per-task", "d": "dependency", "e": "error", "i": "input", "k": "no-kill",
     "m": "distribution", "n": "ntasks", "o": "output", "p": "partition", "q": "qos", "s": "oversubscribe", "t": "time",
     "v": "verbose", "w": "nodelist", "x": "exclude",
 }  # fmt: skip
@@ -35,9 +35,10 @@ MAY_HAVE_VALUE = frozenset({"exclusive", "get-user-env", "nice", "no-kill", "pro
 LABELS = ("partition", "account", "qos", "wckey", "comment", "reservation")
 """Kept as labels of the job, to find it by; nothing else follows from them."""
 HARMLESS = frozenset(
-    {"acctg-freq", "contiguous", "cores-per-socket", "cpu-bind", "cpu-freq", "distribution", "extra-node-info",
-     "get-user-env", "gpu-bind", "gpu-freq", "hint", "ignore-pbs", "kill-on-invalid-dep", "mail-user", "mem-bind",
-     "no-kill", "ntasks-per-core", "ntasks-per-socket", "oversubscribe", "parsable", "profile", "propagate", "quiet",
+    {"acctg-freq", "contiguous", "core-spec", "cores-per-socket", "cpu-bind", "cpu-freq", "delay-boot", "distribution",
+     "extra-node-info", "get-user-env", "gpu-bind", "gpu-freq", "gres-flags", "hint", "ignore-pbs",
+     "kill-on-invalid-dep", "mail-user", "mcs-label", "mem-bind", "network", "no-kill", "ntasks-per-core",
+     "ntasks-per-socket", "oversubscribe", "parsable", "power", "prefer", "profile", "propagate", "quiet",
      "sockets-per-node", "spread-job", "switches", "thread-spec", "threads-per-core", "use-min-nodes", "verbose",
      "wait-all-nodes"}
 )  # fmt: skip
@@ -47,6 +48,15 @@ NOTED = {
     "mail-type": "no mail is sent",
 }
 """Not done, and the job runs all the same; users get a note."""
+_VARIABLES = """
+    ACCOUNT ACCTG_FREQ ARRAY_INX=array BATCH CLUSTERS CONSTRAINT CONTAINER CORE_SPEC CPUS_PER_GPU DEBUG=verbose
+    DELAY_BOOT DISTRIBUTION ERROR EXCLUSIVE EXPORT GET_USER_ENV GPU_BIND GPU_FREQ GPUS GPUS_PER_NODE GPUS_PER_TASK GRES
+    GRES_FLAGS HINT IGNORE_PBS INPUT JOB_NAME MEM_BIND MEM_PER_CPU MEM_PER_GPU MEM_PER_NODE=mem NETWORK NO_KILL
+    NO_REQUEUE OPEN_MODE OUTPUT OVERCOMMIT PARTITION POWER PROFILE QOS REQUEUE REQ_SWITCH=switches RESERVATION SIGNAL
+    SPREAD_JOB THREADS_PER_CORE THREAD_SPEC TIMELIMIT=time USE_MIN_NODES WAIT WAIT_ALL_NODES WCKEY
+"""
+"""Variables of the environment that stand for options, behind SBATCH_ or SALLOC_, and the option if it is another."""
+MOST_SHOWN = 40
 RUN = (
     "sh",
     "-c",
@@ -83,21 +93,25 @@ SRUN = Grammar(
     | _STEP
     | {"het-group", "jobid", "kill-on-bad-exit", "mpi", "relative"},
 )
-_MINUTES = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)B?", re.IGNORECASE)
-_GRES = re.compile(r"(?:gres[:/])?gpu(?:[:/=](?P<kind>[A-Za-z][\w.+-]*))?(?:[:/=](?P<number>\d+))?")
-_GPUS = re.compile(r"(?:(?P<kind>[A-Za-z][\w.+-]*):)?(?P<number>\d+)")
-_SIGNAL = re.compile(r"(?:R?B?:)?(?:SIG)?(?P<signal>[A-Z0-9]+)(?:@(?P<s>\d+))?", re.IGNORECASE)
+_MINUTES = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")
+_MEMORY = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)([KMGT]?)B?", re.IGNORECASE)
+_GRES = re.compile(r"(?:gres[:/])?gpu(?:[:/=](?P<kind>[A-Za-z][\w.+-]*))?(?:[:/=](?P<number>\d{1,9}))?")
+_GPUS = re.compile(r"(?:(?P<kind>[A-Za-z][\w.+-]*):)?(?P<number>\d{1,9})")
+_SIGNAL = re.compile(r"(?:R?B?:)?(?:SIG)?(?P<signal>[A-Z0-9]+)(?:@(?P<s>\d{1,9}))?", re.IGNORECASE)
+_INDICES = "N(-N(:N)?)?(,N(-N(:N)?)?)*(%[1-9](N)?)?".replace("N", r"\d{1,9}")
 _SIGNALS = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
 _MIB = 1.0 / 1024.0
 
 
 class Given(NamedTuple):
-    """An option as given: its long name, its value (empty for a switch), and its line; null: on the command line."""
+    """An option as given: its long name, its value (empty for a switch), and its line; null: on the command line, or
+    by this variable of the environment.
+    """
 
     name: str
     value: str
     line: int | None
+    variable: str = ""
 
 
 class Batch(NamedTuple):
@@ -191,6 +205,27 @@ def command_line(command: Sequence[str]) -> str:
     return shlex.join(command)
 
 
+def from_environment(prefix: str, environ: Mapping[str, str] = os.environ) -> list[Given]:
+    """Options by variables such as SBATCH_ACCOUNT, of a prefix such as `SBATCH_`. Raises InputError."""
+    given: list[Given] = []
+    for each in _VARIABLES.split():
+        ending, _, name = each.partition("=")
+        variable, name = prefix + ending, name or ending.lower().replace("_", "-")
+        if variable not in environ:
+            continue
+        value = environ[variable]
+        if name not in SBATCH.known:
+            raise InputError(f"{variable} in the environment: --{name} cannot be kept; unset it")
+        if name in SBATCH.switches:
+            if value and value.lower() != "yes" and not re.fullmatch("-?0*[1-9][0-9]*", value):
+                continue
+            value = ""
+        elif not value and name not in SBATCH.may_have_value:
+            continue
+        given.append(Given(name, value, None, variable))
+    return given
+
+
 def parse_time(text: str) -> float | None:
     """A time limit of Slurm, s: minutes, min:s, h:min:s, d-h, d-h:min, d-h:min:s; None: no limit. Raises ValueError."""
     if text.upper() in ("UNLIMITED", "INFINITE", "0"):
@@ -198,7 +233,7 @@ def parse_time(text: str) -> float | None:
     found = _MINUTES.fullmatch(text)
     if found is None:
         raise ValueError(
-            f"{text!r} is not a time; write minutes, or 2:30:00, 1-12 or 1-12:00:00 (days-hours:min:s)"
+            f"{short(text)!r} is not a time; write minutes, or 2:30:00, 1-12 or 1-12:00:00 (days-hours:min:s)"
         )
     days, *parts = (None if part is None else int(part) for part in found.groups())
     numbers = [part for part in parts if part is not None]
@@ -214,7 +249,7 @@ def parse_memory(text: str) -> float:
     """An amount of memory of Slurm, GiB; a plain number is MiB. Raises ValueError."""
     found = _MEMORY.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is not an amount of memory; write MiB, or 512M, 16G, 1T")
+        raise ValueError(f"{short(text)!r} is not an amount of memory; write MiB, or 512M, 16G, 1T")
     unit = found[2].upper() or "M"
     return float(found[1]) * {"K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10}[unit]
 
@@ -309,8 +344,8 @@ class _Reader:
             ("begin", "begin_at", parse_begin),
             ("output", "output", str),
             ("error", "error", str),
-            ("nice", "priority", lambda text: -int(text or 100)),
-            ("priority", "priority", int),
+            ("nice", "priority", lambda text: -_whole(text or "100")),
+            ("priority", "priority", _whole),
         ):
             if (value := self._read(option, read)) is not None:
                 fields[field] = value
@@ -344,21 +379,20 @@ class _Reader:
         try:
             return read(self.given[name].value)
         except ValueError as error:
-            text = str(error)
-            if text.startswith("invalid literal"):
-                text = f"{self.given[name].value!r} is not a whole number"
-            raise self._fail(name, text) from None
+            raise self._fail(name, str(error)) from None
 
     def _fail(self, name: str, text: str) -> InputError:
-        return _error(f"--{name}: {text}", self.path, self.given[name].line)
+        given = self.given[name]
+        by = f"{given.variable} in the environment: " if given.variable else ""
+        return _error(f"{by}--{name}: {text}", self.path, given.line)
 
     def _count(self, name: str) -> int | None:
         """A whole number of 1 or more, of which a range has the least."""
 
         def read(text: str) -> int:
-            number = int(text.partition("-")[0])
+            number = _whole(text.partition("-")[0])
             if number < 1:
-                raise ValueError(f"{text} is less than 1")
+                raise ValueError(f"{short(text)} is less than 1")
             return number
 
         return self._read(name, read)
@@ -424,15 +458,17 @@ class _Reader:
             name = "" if found is None else found["signal"].upper()
             name = _SIGNALS.get(name, name)
             if found is None or name not in _SIGNALS.values():
-                raise ValueError(f"{text!r} cannot be kept; write USR1@SECONDS, or USR2, TERM, INT, HUP")
+                raise ValueError(
+                    f"{short(text)!r} cannot be kept; write USR1@SECONDS, or USR2, TERM, INT, HUP"
+                )
             return {"warn_signal": name, "warn_s": float(found["s"] or 60)}
 
         return self._read("signal", read) or {}
 
     def _array(self, text: str) -> str:
-        if not re.fullmatch(r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%[1-9]\d*)?", text):
+        if not re.fullmatch(_INDICES, text):
             raise ValueError(
-                f"{text!r} is not an array; write indices as in 0-15, 1,3,5-9:2 or 0-99%10 (10 at once)"
+                f"{short(text)!r} is not an array; write indices as in 0-15, 1,3,5-9:2 or 0-99%10 (10 at once)"
             )
         return text
 
@@ -446,15 +482,17 @@ class _Reader:
         found: list[str] = []
         for part in filter(None, text.split(",")):
             kind, *jobs = part.split(":")
-            if not jobs and re.fullmatch(r"\d+(_\d+)?", kind):
+            if not jobs and re.fullmatch(r"\d{1,18}(_\d{1,9})?", kind):
                 kind, jobs = "afterany", [kind]
             end = {"afterok": "", "afterany": ":any"}.get(kind)
             if end is None:
                 raise ValueError(f"{kind!r} cannot be kept; write afterok:JOB or afterany:JOB")
             for job in jobs:
-                number = re.fullmatch(r"([1-9]\d*)(?:_(\d+))?", job)
+                number = re.fullmatch(r"([1-9]\d{0,17})(?:_(\d{1,9}))?", job)
                 if number is None:
-                    raise ValueError(f"{job!r} is not the number of a job; write {kind}:41, or {kind}:41_3")
+                    raise ValueError(
+                        f"{short(job)!r} is not the number of a job; write {kind}:41, or {kind}:41_3"
+                    )
                 found.append(f"{number[1]}_[{number[2] or '*'}]{end}")
             if not jobs:
                 raise ValueError(f"{part!r} names no job; write {kind}:41")
@@ -512,6 +550,17 @@ class _Reader:
         return env | {f"SLURM_{name}": str(value) for name, value in known.items() if value is not None}
 
 
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"[+-]?\d{1,9}", text):
+        raise ValueError(f"{short(text)!r} is not a whole number")
+    return int(text)
+
+
+def short(text: str) -> str:
+    """The beginning of a text, for a message."""
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
 def _mib(gib: float | None) -> int | None:
     return None if gib is None else round(gib / _MIB)
 
@@ -520,7 +569,7 @@ def gpu_number(text: str) -> tuple[int, str | None]:
     """`2`, `a100:2`. Raises ValueError."""
     found = _GPUS.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is not a number of GPUs; write 2, or a100:2")
+        raise ValueError(f"{short(text)!r} is not a number of GPUs; write 2, or a100:2")
     return int(found["number"]), found["kind"]
 
 
@@ -531,7 +580,7 @@ def gres(text: str) -> tuple[int, str | None]:
     found = _GRES.fullmatch(text)
     if found is None:
         raise ValueError(
-            f"{text!r} cannot be kept: GPUs are the only such resource; write gpu:2 or gpu:a100:2"
+            f"{short(text)!r} cannot be kept: GPUs are the only such resource; write gpu:2 or gpu:a100:2"
         )
     return int(found["number"] or 1), found["kind"]
 
@@ -541,7 +590,7 @@ def _features(text: str) -> dict[str, str]:
     parts = text.split("&")
     if not all(re.fullmatch(r"[A-Za-z0-9][\w.-]*(=[\w.-]+)?", part) for part in parts):
         raise ValueError(
-            f"{text!r} cannot be kept; write one feature, or several that are all needed, as in a100&nvme"
+            f"{short(text)!r} cannot be kept; write one feature, or several that are all needed, as in a100&nvme"
         )
     pairs = (part.partition("=") for part in parts)
     return {key: value if equals else "yes" for key, equals, value in pairs}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 
 from .files import INPUT, LOST
 from .processes import become_user, die_with, signal
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from .processes import Memory
 
 READY = b"+"  # sent; at the gate: begin
+_YEAR_S = 365 * 86_400
 READY_LIMITED = b"-"  # at the gate: begin, under a resource limit for want of a control group
 
 
@@ -54,7 +56,10 @@ def become_command(
             os._exit(0)
         step = "command"
         command = [encoded(argument) for argument in launch["command"]]
-        env = {encoded(name): encoded(value) for name, value in launch["env"].items()}
+        variables = launch["env"]
+        if "SLURM_JOB_ID" in variables:
+            variables = variables | _of_slurm_process(variables, launch["time_limit_s"])
+        env = {encoded(name): encoded(value) for name, value in variables.items()}
         if word == READY_LIMITED:
             step = "memory"
             memory.limit_self()
@@ -66,6 +71,19 @@ def become_command(
     except BaseException as error:
         os.write(report, describe(step, 0, repr(error), launch).encode("utf-8", "backslashreplace"))
     os._exit(127)
+
+
+def _of_slurm_process(variables: dict[str, str], limit_s: float | None) -> dict[str, str]:
+    """What a batch script of Slurm reads about its process; without a limit its end is a year away, as with Slurm."""
+    nodes, start_s = variables["SLURM_JOB_NODELIST"].split(","), int(time.time())
+    return {
+        "SLURMD_NODENAME": nodes[int(variables.get("RANK", "0"))],
+        "SLURM_JOB_UID": str(os.getuid()),
+        "SLURM_JOB_GID": str(os.getgid()),
+        "SLURM_TASK_PID": str(os.getpid()),
+        "SLURM_JOB_START_TIME": str(start_s),
+        "SLURM_JOB_END_TIME": str(start_s + int(limit_s or _YEAR_S)),
+    }
 
 
 def _input(launch: dict[str, Any]) -> int:
