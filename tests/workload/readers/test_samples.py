@@ -184,6 +184,28 @@ def test_sacct_without_a_header_is_told_so(when: bytes, format_name: str, put: P
         read_trace(path, format=format_name)
 
 
+@pytest.mark.parametrize(
+    ("head", "row", "ids"),
+    [
+        ("Cluster|User", ["north|ann", "south|ann", "north|ann"], ["south/7", "north/7"]),
+        ("User", ["ann", "bob", "ann"], ["bob/7", "ann/7"]),  # numbers that were counted anew
+        (
+            "Cluster|User",
+            ["north|ann", "south|bob", "south|eve"],
+            ["ann/north/7", "bob/south/7", "eve/south/7"],
+        ),
+    ],
+)
+def test_sacct_tells_jobs_by_cluster_number_and_user(
+    put: Put, head: str, row: list[str], ids: list[str]
+) -> None:
+    lines = [f"{each}|7|{100 * number}|60|1|COMPLETED" for number, each in enumerate(row)]
+    text = "\n".join([f"{head}|JobIDRaw|Submit|ElapsedRaw|AllocCPUS|State", *lines, ""])
+    w = read_trace(put(text.encode(), "sample"))
+    assert w.job_id.tolist() == ids
+    assert dict(w.notes.skipped) == ({"earlier attempt of a job": 1} if len(ids) == 2 else {})
+
+
 def test_sacct_with_several_attempts_of_a_job_keeps_the_last(put: Put) -> None:
     text = (
         b"JobID|Submit|Elapsed|ReqCPUS|State\n"

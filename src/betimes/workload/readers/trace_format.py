@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,21 +83,22 @@ class Assembly:
         name: str = "",
         guess: Collection[str] = (),
         dated: bool = False,
-        last_attempts: bool = False,
+        attempts_by: Sequence[str] | None = None,
         **whole: Any,
     ) -> Workload:
         """Join the blocks; `whole` are further arguments of `Workload.from_columns`.
 
         `guess` names further text columns to turn into numbers where every cell is one. `dated` submissions
         are Unix seconds, and become seconds since the first of them, which the header keeps as UnixStartTime.
-        `last_attempts`: rows of one id are attempts of one job; the one that was submitted last is kept.
+        `attempts_by`: rows of one id are attempts of one job where they agree in these columns, too; the one that was
+        submitted last is kept. Where several jobs have an id, these columns become part of it, as in `north/101`.
 
         Raises TraceError where an id is used twice (unless such rows are skipped) and where no job is left.
         """
         made = {key: self._joined(key) for key in list(self._parts)}
         lines = made.pop("line", np.empty(0, np.int64))
-        if last_attempts:
-            made = _last_attempts(made, tally)
+        if attempts_by is not None:
+            made = _last_attempts(made, attempts_by, tally)
         made = _without_repeats(made, lines, tally)
         if not len(made.get("job_id", ())):
             left_out = tally.reasons()
@@ -131,14 +132,23 @@ class Assembly:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _last_attempts(made: dict[str, AnyColumn], tally: Tally) -> dict[str, AnyColumn]:
+def _last_attempts(made: dict[str, AnyColumn], told_by: Sequence[str], tally: Tally) -> dict[str, AnyColumn]:
     if not len(ids := made.get("job_id", np.empty(0))):
         return made
+    jobs = np.zeros(len(ids), np.int64)
+    for name in ("job_id", *(name for name in told_by if name in made)):
+        distinct, codes = np.unique(made[name], return_inverse=True)
+        _, jobs = np.unique(jobs * len(distinct) + codes, return_inverse=True)
     latest_first = np.argsort(made["submit_s"], kind="stable")[::-1]
-    _, lasts = np.unique(ids[latest_first], return_index=True)
+    _, lasts = np.unique(jobs[latest_first], return_index=True)
     keep = np.sort(latest_first[lasts])
     tally.left_out("earlier attempt of a job", len(ids) - len(keep))
-    return {name: values[keep] for name, values in made.items()}
+    made = {name: values[keep] for name, values in made.items()}
+    for name in told_by:
+        if name in made and repeated(made["job_id"]) is not None:
+            texts = np.char.add(made[name].astype(np.str_), "/")
+            made["job_id"] = np.char.add(texts, made["job_id"].astype(np.str_))
+    return made
 
 
 def _without_repeats(made: dict[str, AnyColumn], lines: AnyColumn, tally: Tally) -> dict[str, AnyColumn]:
