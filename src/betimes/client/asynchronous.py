@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         JobView,
         Lease,
         MaintenanceView,
+        Me,
         NewToken,
         NodeSpec,
         NodeView,
@@ -501,6 +502,10 @@ class AsyncClient:
         """
         body = json.dumps({"policy": policy}).encode()
         return await self._ask(Call("PUT", f"{API}/policy", "PolicyView", body=body, read_s=COMPILE_S))
+
+    async def me(self) -> Me:
+        """Who asks, as the service knows it: name and role."""
+        return await self._ask(Call("GET", f"{API}/me", "Me"))
 
     async def users(self) -> list[User]:
         """Every user of the service that was added, by name."""

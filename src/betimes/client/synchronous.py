@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         JobView,
         Lease,
         MaintenanceView,
+        Me,
         NewToken,
         NodeSpec,
         NodeView,
@@ -498,6 +499,10 @@ class Client:
         """
         body = json.dumps({"policy": policy}).encode()
         return self._ask(Call("PUT", f"{API}/policy", "PolicyView", body=body, read_s=COMPILE_S))
+
+    def me(self) -> Me:
+        """Who asks, as the service knows it: name and role."""
+        return self._ask(Call("GET", f"{API}/me", "Me"))
 
     def users(self) -> list[User]:
         """Every user of the service that was added, by name."""

@@ -127,3 +127,12 @@ def test_tokens_of_users_end_and_are_revoked(tmp_path: Path) -> None:
         ]
 
     share(talk, tmp_path)
+
+
+def test_who_asks_is_said_by_the_service(tmp_path: Path) -> None:
+    async def talk(service: Shared) -> None:
+        told = await service.done("GET", "/me", token=service.tokens.new("ada"))
+        assert told == {"user": "ada", "role": "operator"}
+        assert (await service.ask("GET", "/me", token="unknown")).status_code == 401
+
+    share(talk, tmp_path)

@@ -37,6 +37,7 @@ from betimes.service.views.models import (
     JobView,
     Lease,
     MaintenanceView,
+    Me,
     NewToken,
     NodeView,
     Page,
@@ -170,6 +171,7 @@ _TOKEN = TokenView(
 )  # fmt: skip
 TOKEN_LIST = TokenList(tokens=[_TOKEN])
 NEW_TOKEN = NewToken(token="lY3r...", kept=_TOKEN)
+ME = Me(user="ada", role="user")
 USER_LIST = UserList(users=[USER])
 MAINTENANCE_LIST = MaintenanceList(maintenance=[MAINTENANCE])
 

@@ -414,6 +414,13 @@ class NodeView(View):
     maintenance: MaintenanceView | None = None  # that goes on there, or comes next
 
 
+class Me(View):
+    """Who asks, as the token or the Unix socket says."""
+
+    user: str
+    role: str  # user, viewer, operator, ...
+
+
 class TokenView(View):
     """A user's token, without its text."""
 

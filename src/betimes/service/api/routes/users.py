@@ -14,7 +14,7 @@ from betimes.service.api.context import Here, Operator, Viewer
 from betimes.service.api.document import PREFIX, UserName, failing
 from betimes.service.api.models import TokenList, TokenQuery, UserList
 from betimes.service.spec.users import TokenSpec, User, UserChanges
-from betimes.service.views.models import NewToken, TokenView
+from betimes.service.views.models import Me, NewToken, TokenView
 
 router = APIRouter(prefix=PREFIX, tags=["users"])
 
@@ -30,6 +30,17 @@ async def list_users(here: Here, caller: Viewer) -> UserList:
     is_free = here.rights.may(caller, "operate")
     found = await here.backend.users()
     return UserList(users=[user for user in found if is_free or user.name == caller.user])
+
+
+@router.get(
+    "/me",
+    summary="Who you are",
+    operation_id="me",
+    responses={200: examples.shown(examples.ME, "Your name and role."), **failing(401, 403)},
+)
+async def me(caller: Viewer) -> Me:
+    """The user whose the token is, or the one at the other end of the Unix socket."""
+    return Me(user=caller.user, role=caller.role)
 
 
 @router.post(
