@@ -6,8 +6,9 @@ resume jobs, and change them: all that a waiting one asks for, and of a running 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from betimes.errors import Conflict, Refused
@@ -52,6 +53,7 @@ class Jobs:
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine, runs: Runs, budgets: UserBudgets) -> None:
         self._state, self._engine, self._runs, self._budgets = state, engine, runs, budgets
+        self._let_on: list[Iterator[int]] = []  # jobs that may go on as others do not hold them up any more
 
     # --- before it queues -------------------------------------------------------------------------------------
 
@@ -132,20 +134,40 @@ class Jobs:
 
     def make_way(self, job: Job) -> None:
         """A job no longer counts against its array's limit, and has no resources: the next ones may queue."""
-        jobs, index = self._state.ledger.jobs, self._state.job_index
+        self._admit_each(self._next_for_room_of(job))
+
+    def _next_for_room_of(self, job: Job) -> Iterator[int]:
+        index, trials = self._state.job_index, self._state.trial_index
         for name in job.spec.resources:
-            for number in index.next_for(name):
-                if number in jobs:
-                    self.admit(jobs[number])
+            yield from index.next_for(name)
         if job.set_id is not None:
-            self._state.trial_index.to_review.add(job.set_id)
-            return
-        if job.array_most and job.array_id is not None:
-            for number in index.next_of_array(job.array_id, job.array_most):
-                if number in jobs:
-                    self.admit(jobs[number])
+            trials.to_review.add(job.set_id)
+        elif job.array_most and job.array_id is not None:
+            yield from index.next_of_array(job.array_id, job.array_most)
         if job.trials is not None:
-            self._state.trial_index.to_share.setdefault(job.job_id, ())
+            trials.to_share.setdefault(job.job_id, ())
+
+    def _admit_each(self, numbers: Iterator[int]) -> None:
+        """Admit jobs, and those that may go on as one of these is over, and so forth, before the next of these.
+
+        A loop: users decide how long such a chain is, and Python how deep a function may call itself.
+        """
+        if self._let_on:
+            self._let_on.append(numbers)
+            return
+        jobs, left = self._state.ledger.jobs, self._let_on
+        left.append(numbers)
+        try:
+            while left:
+                depth = len(left)
+                number = next(left[-1], None)
+                if number is None:
+                    left.pop()
+                elif number in jobs:
+                    self.admit(jobs[number])
+                    left[depth:] = reversed(left[depth:])  # of a set that is over, its trials' first
+        finally:
+            left.clear()
 
     def _admit_trial(self, job: Job) -> None:
         if job.status is Status.BLOCKED and job.not_before_at <= self._state.now_at:
@@ -199,9 +221,8 @@ class Jobs:
 
     def after(self, job: Job) -> None:
         """A job is over: those that waited for it may go on."""
-        for number in self._state.job_index.followers(job.job_id):
-            self.admit(self._state.ledger.jobs[number])
-        self.make_way(job)
+        followers = self._state.job_index.followers(job.job_id)
+        self._admit_each(chain(followers, self._next_for_room_of(job)))
 
     def _end_one(self, job: Job, kind: str, reason: dict[str, Any] | None, cause: str) -> None:
         self._engine.withdraw(job)
