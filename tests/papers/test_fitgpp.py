@@ -12,6 +12,7 @@ from betimes.cluster import Cluster
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.papers import EXPERIMENTS, Row, reproduce
 from betimes.papers.experiment import Pace
+from betimes.papers.fitgpp.experiments import READINGS
 from betimes.papers.fitgpp.runs import (
     fifo,
     figures_of,
@@ -119,14 +120,20 @@ def test_rows_and_picture_are_written_and_steps_told(name: str, tmp_path: Path):
     assert len(json.loads((tmp_path / "rows.json").read_text())["rows"]) == len(rows)
     steps = [step for _, step, _ in told]
     assert steps == sorted(steps)
-    assert steps[-1] == told[-1][2] == 3 * JOBS * (7 if name == "fitgpp-fig1" else 6)
+    assert steps[-1] == told[-1][2] == 3 * JOBS * (14 if name == "fitgpp-fig1" else 6)
     assert all(each.case.startswith("8192/") for each in rows)
     published = {(each.case, each.metric): each.published for each in rows if each.published is not None}
     if name == "fitgpp-fig1":
-        assert published == {
-            ("8192/FitGpp", "te_slowdown_p95_change"): -96.6,
-            ("8192/FitGpp", "be_slowdown_p50_change"): 18.0,
-            ("8192/FitGpp", "be_slowdown_p95_change"): 23.9,
+        assert {case.split("/")[1] for case, _ in published} == {reading.label for reading in READINGS}
+        of_the_text = {
+            metric: value for (case, metric), value in published.items() if READINGS[0].label in case
+        }
+        assert of_the_text == {
+            "te_slowdown_p95_change": -96.6,
+            "be_slowdown_p50_change": 18.0,
+            "be_slowdown_p95_change": 23.9,
+            "preempted_over_LRTP": 0.07,
+            "preempted_over_RAND": 0.07,
         }
     else:
         assert published["8192/FitGpp", "told_to_resumed_p95_over_LRTP"] == 0.8

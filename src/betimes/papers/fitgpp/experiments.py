@@ -134,19 +134,45 @@ SIGMAS = Sweep(
 )
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How the load is kept at 2.0: under FIFO alone, or under each policy (`kept`); parameters of the generator."""
+
+    label: str
+    parameters: tuple[str, ...] = ()
+    kept: bool = False
+
+
+READINGS = (
+    Reading("load of FIFO, as the text has it"),
+    Reading("load of each policy, smaller trial jobs", _demands((8, 64, 2), (16, 96, 4)), kept=True),
+)
+"""The text keeps the load at 2.0 "if they were scheduled by FIFO". Best-effort jobs are slower by as much as published
+only under the other: all waiting is theirs then, and the demands of trial jobs decide how much that is."""
+
+
 def slowdowns(sizes: tuple[int, ...], progress: Progress, workers: Workers) -> list[Row]:
-    """Figure 1: slowdowns of trial and best-effort jobs by policy, for some numbers of jobs."""
+    """Figure 1: slowdowns by policy, and the share of preempted jobs, under both readings, for some numbers of jobs."""
     planned = (fifo(), lrtp(), rand(), fitgpp())
-    pace = Pace(progress, runs(planned) * sum(sizes))
+    pace = Pace(progress, len(READINGS) * runs(planned) * sum(sizes))
     rows: list[Row] = []
     for jobs in sizes:
-        base, *others = simulated(jobs, planned, pace, workers=workers)
-        rows += rows_of(f"{jobs}/FIFO", base, SLOWDOWNS)
-        for each, figures in zip(planned[1:], others, strict=True):
-            published = PUBLISHED if each.name == "FitGpp" else None
-            rows += rows_of(
-                f"{jobs}/{each.name}", with_changes(figures, base), (*SLOWDOWNS, *CHANGES), published
+        for reading in READINGS:
+            case = f"{jobs}/{reading.label}"
+            base, *others = simulated(
+                jobs, planned, pace, reading.parameters, kept=reading.kept, workers=workers
             )
+            rows += rows_of(f"{case}/FIFO", base, SLOWDOWNS)
+            for each, figures in zip(planned[1:], others, strict=True):
+                published = PUBLISHED if each.name == "FitGpp" else None
+                rows += rows_of(
+                    f"{case}/{each.name}",
+                    with_changes(figures, base),
+                    (*SLOWDOWNS, *CHANGES, "preempted"),
+                    published,
+                )
+            named = dict(zip((each.name for each in planned[1:]), others, strict=True))
+            rows += _ratios(case, named, ("preempted",))
     progress("done", pace.total, pace.total)
     return rows
 
@@ -161,20 +187,20 @@ def absences(sizes: tuple[int, ...], progress: Progress, workers: Workers) -> li
         found = {each.name: of_policy for each, of_policy in zip(planned, figures, strict=True)}
         for policy, of_policy in found.items():
             rows += rows_of(f"{jobs}/{policy}", of_policy, (*ABSENCES, *COUNTS))
-        rows += _ratios(jobs, found)
+        rows += _ratios(f"{jobs}", found, RATIOS)
     progress("done", pace.total, pace.total)
     return rows
 
 
-def _ratios(jobs: int, found: dict[str, list[Figures]]) -> Iterator[Row]:
+def _ratios(case: str, found: dict[str, list[Figures]], keys: tuple[str, ...]) -> Iterator[Row]:
     """FitGpp's figures over those of each other policy with the same seed."""
     for other, published in PUBLISHED_RATIOS.items():
-        for key in RATIOS:
+        for key in keys:
             group, _, rest = key.partition("_")
             name = "_".join(filter(None, (_METRICS.get(group, group), rest, "over", other)))
             pairs = zip(found["FitGpp"], found[other], strict=True)
             values = [mine[key] / theirs[key] for mine, theirs in pairs]
-            yield row(f"{jobs}/FitGpp", name, values, "ratio", published.get(key))
+            yield row(f"{case}/FitGpp", name, values, "ratio", published.get(key))
 
 
 def _swept(
