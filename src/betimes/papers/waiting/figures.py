@@ -14,14 +14,16 @@ from pathlib import Path
 
 from betimes.papers.experiment import Experiment, Pace, Progress, Row, Workers
 from betimes.papers.waiting.runs import UNITS, Figures, Runs, increased
-from betimes.papers.waiting.traces import DEFAULT, TRACES, case, files_of
+from betimes.papers.waiting.traces import BASELINE, DEFAULT, TRACES, case, files_of
 from betimes.processes import Do, Say
 
 SHORT = ("1m", "3m", "15m", "1h", "4h", "24h")
 PATIENCE = ("6h", "12h", "24h", "48h")
 SHARES = (0.6, 0.8, 1.0, 1.2, 1.5)  # of the baseline's machines
 T, B = "15m", "24h"
-BASELINE = f"compound:t={T},b={B}"
+LJW = "ljw:t={},length=core_time"
+COMPOUND = f"compound:t={T},b={{}},length=core_time"
+ON_DEMAND = ("on_demand", "on_demand_increase", "on_demand_points")
 
 Curve = Callable[[Runs, str], Figures]
 """The figures of a curve at a point; none if too few jobs wait to learn from."""
@@ -88,12 +90,13 @@ def _ours_by_t_or_b(runs: Runs, point: str) -> Figures:
 
 def _compound(point: str) -> str:
     """The baseline with the point's t or b."""
-    return f"compound:{point},b={B}" if point.startswith("t=") else f"compound:t={T},{point}"
+    varied = f"{point},b={B}" if point.startswith("t=") else f"t={T},{point}"
+    return f"compound:{varied},length=core_time"
 
 
 def _with_machines(more: str, learns: bool = False) -> Curve:
     def curve(runs: Runs, point: str) -> Figures:
-        machines = max(1, round(float(_value(point).rstrip("%")) / 100.0 * runs.case.machines))
+        machines = max(1, round(float(_value(point).rstrip("%")) / 100.0 * runs.machines))
         if not learns:
             return runs.figures(BASELINE + more, machines)
         made = runs.model("forest", BASELINE, machines)
@@ -132,7 +135,8 @@ def _run_times(kind: str) -> Curve:
             float(str(parse_nodes_policy(f"ljw:{point}").values["t"])),
         )
         error = np.abs(guess - true) / np.maximum(1.0, true)
-        return {"mcc": mcc(guess <= t_s, true <= t_s), "mape": 100.0 * float(error.mean())}
+        units = jobs.max_units
+        return {"mcc": mcc(guess * units <= t_s, true * units <= t_s), "mape": 100.0 * float(error.mean())}
 
     return curve
 
@@ -158,12 +162,12 @@ def _shorter(exponential: bool) -> Curve:
 _T = tuple(f"t={t}" for t in SHORT)
 _B = tuple(f"b={b}" for b in PATIENCE)
 _LJW: dict[str, Curve] = {
-    "oracle": _at("ljw:t={}"),
-    "forest": _at("ljw:t={},lengths=estimate", "forest"),
-    "last two": _at("ljw:t={},lengths=estimate", "last-two"),
-    "10 % error": _at("ljw:t={},lengths=estimate", "10 % error"),
-    "speculation": _at("ljw:t={},lengths=speculate"),
-    "speculation on spot": _at("ljw:t={},lengths=speculate,spot=true"),
+    "oracle": _at(LJW),
+    "forest": _at(f"{LJW},lengths=estimate", "forest"),
+    "last two": _at(f"{LJW},lengths=estimate", "last-two"),
+    "10 % error": _at(f"{LJW},lengths=estimate", "10 % error"),
+    "speculation": _at(f"{LJW},lengths=speculate"),
+    "speculation on spot": _at(f"{LJW},lengths=speculate,spot=true"),
 }
 _SWW: dict[str, Curve] = {
     "oracle": _at("sww:b={}"),
@@ -177,15 +181,12 @@ _COMPOUND: dict[str, Curve] = {
 }
 
 _LEARNED: dict[str, Curve] = {
-    "oracle": _at(f"compound:t={T},b={{}}"),
-    "oracle, speculating": _at(f"compound:t={T},b={{}},lengths=speculate"),
-    "none": _at(f"compound:t={T},b={{}},lengths=speculate,waits=none"),
+    "oracle": _at(COMPOUND),
+    "oracle, speculating": _at(f"{COMPOUND},lengths=speculate"),
+    "none": _at(f"{COMPOUND},lengths=speculate,waits=none"),
+    **{kind: _learned(COMPOUND, kind, ",lengths=speculate") for kind in ("linear", "forest", "boosting")},
     **{
-        kind: _learned(f"compound:t={T},b={{}}", kind, ",lengths=speculate")
-        for kind in ("linear", "forest", "boosting")
-    },
-    **{
-        f"simulated, {name}": _simulated(f"compound:t={T},b={{}},lengths=speculate,waits=simulated", sizes)
+        f"simulated, {name}": _simulated(f"{COMPOUND},lengths=speculate,waits=simulated", sizes)
         for name, sizes in (("true sizes", "true"), ("estimates", "estimate"), ("last two", "last-two"))
     },
 }
@@ -195,7 +196,7 @@ FIGURES = (
         "waiting-fig1",
         "LJW with known run times: cost on demand and mean wait over the threshold t",
         _T,
-        {"fifo": _at("ljw:t={}"), "sjf": _at("ljw:t={},order=sjf")},
+        {"fifo": _at(LJW), "sjf": _at(f"{LJW},order=sjf")},
         ("on_demand", "wait"),
         against_oracle=False,
     ),
@@ -217,7 +218,7 @@ FIGURES = (
     ),
     Figure(
         "waiting-fig4", "LJW without known run times: cost on demand against the oracle's", _T, _LJW,
-        ("on_demand_increase",),
+        ("on_demand_increase", "on_demand_points"),
     ),
     Figure("waiting-fig5", "LJW without known run times: mean wait", _T, _LJW, ("wait", "wait_increase")),
     Figure(
@@ -228,11 +229,11 @@ FIGURES = (
         ("mcc",),
         against_oracle=False,
     ),
-    Figure("waiting-fig7", "SWW with learned waits: cost on demand", _B, _SWW, ("on_demand", "on_demand_increase")),
+    Figure("waiting-fig7", "SWW with learned waits: cost on demand", _B, _SWW, ON_DEMAND),
     Figure("waiting-fig8", "SWW with learned waits: mean wait", _B, _SWW, ("wait", "wait_increase")),
     Figure(
         "waiting-fig9", "Speculation and learned waits: cost on demand over t and over b", (*_T, *_B), _COMPOUND,
-        ("on_demand", "on_demand_increase"),
+        ON_DEMAND,
     ),
     Figure(
         "waiting-fig10", "Speculation and learned waits: mean wait over t and over b", (*_T, *_B), _COMPOUND,
@@ -257,7 +258,7 @@ FIGURES = (
     Figure(
         "waiting-learned",
         "Speculation with waits that are known, learned, simulated or not predicted at all: cost and wait",
-        (f"b={B}",), _LEARNED, ("rented", "on_demand_increase", "total_increase", "wait", "wait_increase"),
+        (f"b={B}",), _LEARNED, ("rented", *ON_DEMAND, "total_increase", "wait", "wait_increase"),
     ),
 )  # fmt: skip
 
