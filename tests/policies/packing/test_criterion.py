@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from betimes.policies.packing.catalogue import Demand
+from betimes.cluster.offer import Offer
+from betimes.policies.packing.catalogue import Demand, InstanceType
 from betimes.policies.packing.planners.eva import Estimates, horizon_s, move_usd, prefers_full
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
 from tests.policies.packing.cases import T2, TABLE_3, problem
@@ -103,5 +104,9 @@ def test_what_moving_costs() -> None:
             for t, s in zip(tasks.tasks, (60, 90, 120), strict=True)
         ),
     )
-    cost = move_usd([0, 5], slow, {0: 12.0, 5: 6.0}, [3.0, 12.0])
-    assert cost == pytest.approx((60 * 12 + 120 * 6) / 3600 + 15 * 300 / 3600)
+    rented = [
+        InstanceType.of(Offer(type="small", cpu=4, memory_gib=8, usd_per_h=3.0, boot_s=40.0, setup_s=160.0)),
+        InstanceType.of(Offer(type="large", cpu=16, memory_gib=32, usd_per_h=12.0, boot_s=10.0)),
+    ]
+    cost = move_usd([0, 5], slow, {0: 12.0, 5: 6.0}, rented)
+    assert cost == pytest.approx((60 * 12 + 120 * 6 + 3 * 200 + 12 * 10) / 3600)

@@ -129,8 +129,8 @@ def test_jobs_of_several_tasks_are_priced_as_a_whole() -> None:
     eva = Eva("paper", known=table(0.9))
     eva.plan(Round(0.0, tasks))
     assert eva.weighed is not None
-    # Job 5 alone costs 6 USD an hour on two it2, t1 12; both pause for 360 s, and an it1 is set up for 300 s.
-    assert eva.weighed.partial_usd == pytest.approx((6 + 12) * 0.1 + 12 / 12)
+    # Job 5 alone costs 6 USD an hour on two it2, t1 12; both pause for 360 s, and a new it1 is up at once.
+    assert eva.weighed.partial_usd == pytest.approx((6 + 12) * 0.1)
 
 
 @given(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from betimes.papers.eva.compositions import jobs_of_four_tasks, several_gpus, several_tasks
 from betimes.papers.eva.runs import (
     DEFAULT,
+    EVA,
     JOBS,
     PODS,
     SCHEDULERS,
@@ -115,8 +116,9 @@ def _table(name: str, durations: str) -> Study:
 
 _ABLATED = {
     **SCHEDULERS,
-    "Eva, Full only": "eva:rules=paper,only=full",
-    "Eva, Partial only": "eva:rules=paper,only=partial",
+    "Eva, Full only": f"{EVA},only=full",
+    "Eva, Partial only": f"{EVA},only=partial",
+    "Eva, literal text, Partial only": "eva:rules=paper,only=partial",
 }
 
 _SHARES = (0.0, 0.2, 0.4, 0.6)
@@ -131,7 +133,7 @@ STUDIES = (
             Setting(f"throughput {each:g}", _durations("gavel"), lambda each=each: machines(each))
             for each in (1.0, 0.95, 0.9, 0.85, 0.8)
         ),
-        {**SCHEDULERS, "Eva-RP": "eva:rules=paper,table=ignored"},
+        {**SCHEDULERS, "Eva-RP": f"{EVA},table=ignored"},
         ("cost", "jct"),
     ),
     Study(
@@ -157,7 +159,16 @@ STUDIES = (
         ),
         {
             name: _ABLATED[name]
-            for name in ("No-Packing", "Stratus", "Synergy", "Eva", "Eva, Partial only", "Eva, improved")
+            for name in (
+                "No-Packing",
+                "Stratus",
+                "Synergy",
+                "Eva",
+                "Eva, Partial only",
+                "Eva, literal text",
+                "Eva, literal text, Partial only",
+                "Eva, improved",
+            )
         },
         ("cost",),
     ),
@@ -172,7 +183,7 @@ STUDIES = (
             )
             for share in _SHARES
         ),
-        {**SCHEDULERS, "Eva-Single": "eva:rules=paper,penalty=none"},
+        {**SCHEDULERS, "Eva-Single": f"{EVA},penalty=none"},
         ("cost", "jct"),
     ),
     Study(
@@ -189,8 +200,8 @@ _TRIALS = ("3", "10")
 _FIRST_SEED = 10
 _TABLE_6_SCHEDULERS = {
     "No-Packing": "no-packing",
-    "Eva-Single": "eva:rules=paper,penalty=none",
-    "Eva-Multi": "eva:rules=paper",
+    "Eva-Single": f"{EVA},penalty=none",
+    "Eva-Multi": EVA,
     "Eva, improved": "eva",
 }
 

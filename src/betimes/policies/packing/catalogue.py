@@ -56,7 +56,8 @@ class Demand:
 class InstanceType:
     """A type that can be rented: the capacity of *one* machine, its price, and speeds by workload (by default 1).
 
-    Raises ClusterError, naming the type.
+    up_after_s: from the request of a machine until tasks can start on it: its boot and set-up. Raises ClusterError,
+    naming the type.
     """
 
     name: str
@@ -64,6 +65,7 @@ class InstanceType:
     capacity: Amounts
     usd_per_h: float
     speeds: tuple[tuple[str, float], ...] = ()
+    up_after_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not any(self.capacity) or min(self.capacity) < 0:
@@ -78,7 +80,8 @@ class InstanceType:
     def of(cls, offer: Offer) -> InstanceType:
         """The type of an offer, at its initial price."""
         capacity = cast(Amounts, tuple(int(each) for each in whole_capacity(offer.amounts)))
-        return cls(offer.type, offer.family, capacity, offer.charged_usd_per_h, offer.speeds)
+        up_after_s = offer.boot_s + offer.setup_s
+        return cls(offer.type, offer.family, capacity, offer.charged_usd_per_h, offer.speeds, up_after_s)
 
     def speed(self, kind: str) -> float:
         """The speed of a task of a kind alone on this type; 1 is the speed of the trace."""

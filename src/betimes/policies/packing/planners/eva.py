@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from betimes.errors import PolicyError
+from betimes.policies.packing.catalogue import InstanceType
 from betimes.policies.packing.matching import match
 from betimes.policies.packing.plan import Bin, Plan, changes
 from betimes.policies.packing.planners.exact import Solver, covered, covering_of
@@ -273,7 +274,7 @@ class Eva:
 
     def _move_usd(self, plan: Plan, problem: Problem) -> float:
         changed = changes(plan, problem)
-        rented = [problem.catalogue.named(plan.bins[number].type).usd_per_h for number in changed.rented]
+        rented = [problem.catalogue.named(plan.bins[number].type) for number in changed.rented]
         # In the order of arrival, so that the sum is the same in every process.
         moved = [job for job in problem.jobs if job in changed.jobs]
         return move_usd(moved, problem, self._alone_usd_per_h, rented)
@@ -407,20 +408,18 @@ def move_usd(
     moved: Iterable[int],
     problem: Problem,
     alone_usd_per_h: Mapping[int, float],
-    rented_usd_per_h: Iterable[float],
+    rented: Iterable[InstanceType],
 ) -> float:
-    """The cost of a change: each moved job's pause at the job's price alone, and `SET_UP_S` of each new machine.
+    """The cost of a change: each moved job's pause at the job's price alone, and each new machine until it is up.
 
-    `moved` are jobs; a job pauses for its slowest task. Source: as released (`M`).
+    `moved` are jobs; a job pauses for its slowest task. Source: `M` of equation 1. The released code takes five minutes
+    for any new machine.
     """
     pauses = 0.0
     for job in moved:
         pause_s = max(problem.task[task].migration_s for task in problem.jobs[job])
         pauses += pause_s * alone_usd_per_h[job] / 3600.0
-    return pauses + sum(rented_usd_per_h) * SET_UP_S / 3600.0
-
-
-SET_UP_S = 300.0  # set-up time of a new machine
+    return pauses + sum(each.usd_per_h * each.up_after_s for each in rented) / 3600.0
 
 
 def _reconfigurable(problem: Problem) -> Iterable[int]:
