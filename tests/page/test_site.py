@@ -50,9 +50,40 @@ def test_a_stranger_signs_in_by_token_and_the_cookie_is_closed_to_scripts(on_pag
         right = await pages.stranger.post("/sign-in", data={"token": pages.token, "back": "?user=ada"})
         assert 'url=./?user=ada"' in right.text
         assert all(word in right.headers["set-cookie"] for word in ("HttpOnly", "SameSite=strict"))
-        assert "Path" not in right.headers["set-cookie"]
+        assert [word in right.headers["set-cookie"] for word in ("Path", "Secure", pages.token)] == [
+            False
+        ] * 3
         assert (await pages.stranger.get("/?user=ada")).status_code == 200
+        ((name, session_id),) = pages.stranger.cookies.items()
+        as_token = {"Authorization": f"Bearer {session_id}"}
+        assert (await pages.browser.get("/api/v1/nodes", headers=as_token)).status_code == 401
         await pages.stranger.post("/sign-out")
+        assert (await pages.stranger.get("/")).status_code == 401
+        pages.stranger.cookies.set(name, session_id)  # a copy of it is worth nothing any more
+        assert (await pages.stranger.get("/")).status_code == 401
+        assert (await pages.at("/")).status_code == 200
+
+    on_pages(story)
+
+
+@pytest.mark.parametrize("headers", [{}, {"X-Forwarded-Proto": "https"}], ids=["tls", "a proxy's tls"])
+def test_a_cookie_that_came_by_tls_goes_by_tls_alone(on_pages: OnPages, headers: dict[str, str]) -> None:
+    async def story(pages: Paged) -> None:
+        url = "/sign-in" if headers else "https://127.0.0.1/sign-in"
+        answer = await pages.stranger.post(url, data={"token": pages.token}, headers=headers)
+        assert "Secure" in answer.headers["set-cookie"]
+
+    on_pages(story)
+
+
+def test_a_session_ends_with_its_token(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        tokens = pages.tokens
+        tokens.role_of = lambda _: "user"
+        token = tokens.issue("bob", "laptop", None)
+        await pages.stranger.post("/sign-in", data={"token": token})
+        assert (await pages.stranger.get("/")).status_code == 200
+        await tokens.revoke("bob", "laptop")
         assert (await pages.stranger.get("/")).status_code == 401
 
     on_pages(story)
@@ -119,10 +150,31 @@ def test_another_site_changes_nothing(on_pages: OnPages) -> None:
             ("/policy", {"policy": "srsf"}),
             ("/sign-out", {}),
         ):
-            answer = await pages.browser.post(path, data=form, headers={"Sec-Fetch-Site": "cross-site"})
-            assert answer.status_code == 403, path
+            for headers in (
+                {"Sec-Fetch-Site": "cross-site"},
+                {"Sec-Fetch-Site": "same-site"},
+                {"Origin": "http://127.0.0.1:9999"},
+                {"Origin": "https://127.0.0.1"},
+                {"Origin": "http://localhost"},
+                {"Origin": "null"},
+            ):
+                answer = await pages.browser.post(path, data=form, headers=headers)
+                assert answer.status_code == 403, (path, headers)
         assert (await pages.service.backend.job(number)).job.status == "running"
         assert (await pages.service.backend.policy()).policy == "fifo"
+        same = {"Origin": "http://127.0.0.1:80", "Sec-Fetch-Site": "same-origin"}
+        form = {"verb": "cancel", "job": str(number)}
+        assert (await pages.browser.post("/act", data=form, headers=same)).status_code == 303
+
+    on_pages(story)
+
+
+def test_a_form_of_too_many_fields_is_too_large(on_pages: OnPages, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(pages: Paged) -> None:
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        answer = await pages.browser.post("/act", content=b"verb=cancel" + b"&job=1" * 25_000, headers=kind)
+        assert (answer.status_code, caplog.records) == (413, [])
+        assert "at most 20,000 fields" in answer.text
 
     on_pages(story)
 

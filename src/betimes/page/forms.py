@@ -26,6 +26,8 @@ from betimes.service.spec.job_spec import JobSpec
 Given = dict[str, list[str]]
 _AMOUNTS = ("units", "estimate", "cpu", "memory", "gpu", "name", "array")  # fields of a job file
 
+MOST_FIELDS = 20_000  # of a form
+
 
 async def fields(request: Request, limits: Limits) -> Given:
     """The fields of a form. Raises Rejected: 408, 413, 415."""
@@ -33,7 +35,12 @@ async def fields(request: Request, limits: Limits) -> Given:
     if kind != "application/x-www-form-urlencoded":
         raise Rejected(415, "unsupported-media-type", "Send the form as application/x-www-form-urlencoded.")
     body = b"".join([piece async for piece in read_pieces(request, limits.job_bytes, limits.pause_s)])
-    return parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20_000)
+    try:
+        return parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise Rejected(
+            413, "too-large", f"A form has at most {MOST_FIELDS:,} fields here; choose fewer."
+        ) from None
 
 
 async def act(reads: PageReads, context: Context, session: Session, given: Given) -> str:

@@ -27,8 +27,9 @@ from betimes.page import views
 from betimes.page.forms import act, fields, quote, set_policy, submit
 from betimes.page.query import local_path, safe_target, whole
 from betimes.page.render import render
-from betimes.page.session import Links, Session, Stranger
+from betimes.page.session import LINK_S, Codes, Session, Sessions, Stranger
 from betimes.page.what_if import what_if
+from betimes.service.access.auth import Caller
 from betimes.service.access.rights import Action
 from betimes.service.api.context import Context
 from betimes.service.api.failures import Rejected, answer
@@ -74,7 +75,7 @@ class Site:
 
     def __init__(self, reads: PageReads, context: Context) -> None:
         self.reads, self.context = reads, context
-        self.links = Links()
+        self.links, self.sessions = Codes(LINK_S), Sessions(context.tokens)
         self._sampled, self._sampled_s = "", -SAMPLE_S
         self._drawn: dict[tuple[str, str, bool, Session], _Drawn] = {}
         self.app = Starlette(
@@ -115,7 +116,7 @@ class Site:
         self, template: str, view: View, action: Action = "see"
     ) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
-            session = Session.of(request, self.context.tokens)
+            session = self.sessions.of(request)
             await self._check(session, action, request)
             is_part = "x-fragment" in request.headers
             version = self._version()
@@ -187,7 +188,7 @@ class Site:
     # --- streams
 
     async def _events(self, request: Request) -> Response:
-        session = Session.of(request, self.context.tokens)
+        session = self.sessions.of(request)
         return EventStream(while_held(self.context, session, self._versions()))
 
     async def _versions(self) -> AsyncGenerator[bytes, None]:
@@ -203,7 +204,7 @@ class Site:
             await asyncio.sleep(LOOK_S)
 
     async def _log_of(self, request: Request) -> Response:
-        session = Session.of(request, self.context.tokens)
+        session = self.sessions.of(request)
         await self._check(session, "read", request)
         number = int(request.path_params["number"])
         run = whole(request.query_params.get("run"), "run", 1)
@@ -231,7 +232,7 @@ class Site:
 
     def _form(self, form: Form, action: Action) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
-            session = Session.of(request, self.context.tokens)
+            session = self.sessions.of(request)
             await self._check(session, action, request)
             given = await fields(request, self.context.limits)
             back = await form(self.reads, self.context, session, given)
@@ -241,7 +242,7 @@ class Site:
         return handle
 
     async def _quote(self, request: Request) -> Response:
-        session = Session.of(request, self.context.tokens)
+        session = self.sessions.of(request)
         self.context.rights.check(session, "submit")
         given = await fields(request, self.context.limits)
         values = await quote(self.reads, session, given)
@@ -256,8 +257,9 @@ class Site:
             Session.check_origin(request)
             given = await fields(request, self.context.limits)
             token = given.get("token", [""])[0].strip()
-            if self.context.tokens.caller(token) is not None:
-                return self._entered(request, token, given.get("back", [""])[0])
+            holder = self.context.tokens.caller(token)
+            if holder is not None:
+                return self._entered(request, holder, given.get("back", [""])[0])
             problem = (
                 "This token is unknown to this service, has ended, or is of a user who is disabled. "
                 "The operator's is in the file STATE/token."
@@ -268,36 +270,36 @@ class Site:
         body = self._render("sign-in", request, False, session=None, problem=problem, back=back)
         return Response(body, 401 if problem or back else 200, HEADERS, media_type="text/html")
 
-    def _entered(self, request: Request, token: str, back: str = "") -> Response:
+    def _entered(self, request: Request, holder: Caller, back: str = "") -> Response:
         """Signed in. A page that goes on by itself, not a redirection: a browser that was sent here by another site
         sends a strict cookie only with what this page asks for.
         """
         target = safe_target(back)
         body = self._render("entered", request, False, session=None, target=_base(request) + target)
         response = Response(body, 200, HEADERS, media_type="text/html")
-        Session.keep(request, response, token)
+        self.sessions.begin(request, response, holder)
         return response
 
     async def _sign_out(self, request: Request) -> Response:
         Session.check_origin(request)
         response = RedirectResponse(_base(request) + "sign-in", 303, headers=HEADERS)
-        Session.forget(request, response)
+        self.sessions.end(request, response)
         return response
 
     async def _link(self, request: Request) -> Response:
         """For `betimes open`: a link that signs in once."""
         try:
-            token = Session.bearer(request, self.context.tokens)
+            holder = Session.bearer(request, self.context.tokens)
         except Rejected as error:
             return answer(error.status, error.failure, error.headers)
-        return JSONResponse({"path": f"/enter?code={self.links.make(token)}"}, 201, HEADERS)
+        return JSONResponse({"path": f"/enter?code={self.links.make(holder)}"}, 201, HEADERS)
 
     async def _enter(self, request: Request) -> Response:
-        token = self.links.take(request.query_params.get("code", ""))
-        if token is None:
+        holder = self.links.take(request.query_params.get("code", ""), self.context.tokens)
+        if holder is None:
             problem = "This link has expired or was used already. `betimes open` makes another."
             return self._sign_in_page(request, problem)
-        return self._entered(request, token)
+        return self._entered(request, holder)
 
     # --- errors
 

@@ -103,8 +103,12 @@ def test_hosts_that_were_configured_are_known() -> None:
 @pytest.mark.parametrize(
     ("origin", "status"),
     [
-        ("http://127.0.0.1:8000", 200),
-        ("http://localhost:3000", 200),
+        ("http://127.0.0.1", 200),
+        ("http://127.0.0.1:80", 200),
+        ("http://127.0.0.1:8000", 403),
+        ("http://127.0.0.1:x", 403),
+        ("https://127.0.0.1", 403),
+        ("http://localhost", 403),
         ("https://evil.example", 403),
         ("null", 403),
         ("", 403),

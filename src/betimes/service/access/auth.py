@@ -114,14 +114,15 @@ class Tokens:
         """The holder of this token; None: it is unknown, expired or revoked, or its user is disabled."""
         if not token or len(token) > MOST_TOKEN_CHARACTERS:
             return None
-        return self._holder(hashed(token))
+        return self.holder(hashed(token))
 
     def still_holds(self, caller: Caller) -> bool:
         """Whether a caller is still who the token made out, for answers that go on."""
-        holder = self._holder(caller.token) if caller.token else caller
+        holder = self.holder(caller.token) if caller.token else caller
         return holder is not None and (holder.user, holder.role) == (caller.user, caller.role)
 
-    def _holder(self, key: str) -> Caller | None:
+    def holder(self, key: str) -> Caller | None:
+        """The holder of the token of this hash; None: as `caller`."""
         kept = self._known.get(key)
         if kept is None:
             kept = self.store.token(key)

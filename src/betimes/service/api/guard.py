@@ -20,7 +20,7 @@ from betimes.service.api.failures import Rejected, answer, refusal, shown
 from betimes.service.api.limits import MOST_HEADER_BYTES, MOST_URL_BYTES
 from betimes.service.api.models import EventQuery, Fault, JobQuery, LogQuery, WaitQuery
 
-MOST_KEPT = 64  # hosts and origins remembered as known or not
+MOST_KEPT = 64  # hosts remembered as known or not
 _LISTS = frozenset(
     name
     for query in (EventQuery, JobQuery, LogQuery, WaitQuery)
@@ -32,8 +32,9 @@ _LISTS = frozenset(
 class Guard:
     """ASGI middleware that answers what no route should see.
 
-    Against DNS rebinding: pages of other sites reach a loopback service only under their own names, so that Host and
-    Origin must be loopback or among `hosts`.
+    Against DNS rebinding: pages of other sites reach a loopback service only under their own names, so that Host must
+    be loopback or among `hosts`. A page that sends something, as its Origin shows, must come from the same scheme, host
+    and port: another port of this machine may be another user's.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = ()) -> None:
@@ -48,7 +49,7 @@ class Guard:
         if scope["type"] == "http":
             try:
                 _check_sizes(scope)
-                self._check_addresses(Headers(scope=scope))
+                self._check_addresses(Headers(scope=scope), scope["scheme"])
                 if b"&" in scope["query_string"]:
                     _check_repeats(QueryParams(scope["query_string"]))
             except Rejected as error:
@@ -56,12 +57,13 @@ class Guard:
                 return
         await self._app(scope, receive, send)
 
-    def _check_addresses(self, headers: Headers) -> None:
+    def _check_addresses(self, headers: Headers, scheme: str) -> None:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_known(f"//{hosts[0]}"):
             raise _stranger("Host", ", ".join(hosts))
         for origin in headers.getlist("origin"):
-            if not self._is_known(origin):
+            asked = _origin(f"{scheme}://{hosts[0]}")
+            if asked is None or _origin(origin) != asked:
                 raise _stranger("Origin", origin)
 
     def _knows(self, url: str) -> bool:
@@ -72,6 +74,15 @@ class Guard:
         if host in self._hosts or is_loopback(host):
             return True
         return self._any_address and _is_address(host)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None] | None:
+    """Scheme, host and port; None: it has none, as `null`."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return None
 
 
 def _check_sizes(scope: Scope) -> None:
