@@ -41,10 +41,16 @@ def _quoted(data: Data) -> str:
 
 def _broken(data: Data) -> str:
     promise, finish_at = data["promise"], data["finish_at"]
-    text = f"the promise to end by {instant(promise['finish_high_at'])} is broken"
+    by_at = promise["finish_at"] if promise["finish_high_at"] is None else promise["finish_high_at"]
+    text = f"the promise to end by {instant(by_at)} is broken"
+    why = f"; {data['because']}" if "because" in data else ""
     if finish_at is None:
-        return f"{text}: the job goes on"
-    return f"{text}: it {'ended' if data['why'] == 'ended' else 'is expected to end'} {instant(finish_at)}"
+        return (
+            f"{text}: {'it never ends as things stand' if data['why'] == 'never' else 'the job goes on'}{why}"
+        )
+    return (
+        f"{text}: it {'ended' if data['why'] == 'ended' else 'is expected to end'} {instant(finish_at)}{why}"
+    )
 
 
 def _started(data: Data) -> str:

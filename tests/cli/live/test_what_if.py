@@ -23,13 +23,14 @@ def test_every_change_reaches_the_service(betimes: Call, service: Service, tmp_p
     file = tmp_path / "jobs.toml"
     file.write_text('[[jobs]]\ncommand = ["x"]\nestimate = "1h"\n')
     words = ["--add-nodes", "big=2", "--add-nodes", "big=1", "--remove-node", "gpu-3", "--cancel", "41"]
-    words += ["--rent", "c4", "--rent", "c4", "--load", "1.5"]
+    words += ["--undrain", "gpu-2", "--rent", "c4", "--rent", "c4", "--load", "1.5"]
     said = betimes("what-if", *words, "--policy", "srsf", "--submit", str(file))
     assert said.code == 0, said.err
     (name, asked) = service.asked[-1]
     assert name == "what_if"
     assert asked["add_nodes"] == {"big": 3}
     assert (asked["remove_nodes"], asked["cancel"], asked["policy"]) == (["gpu-3"], [41], "srsf")
+    assert asked["undrain_nodes"] == ["gpu-2"]
     assert (asked["rent"], asked["load"]) == (["c4", "c4"], 1.5)
     assert [each["estimate_s"] for each in asked["submit"]] == [3600.0]
 

@@ -29,7 +29,8 @@ def test_members_come_and_go(tmp_path: Path) -> None:
             ledger = service.controller.scheduler.ledger
             await until(lambda: ledger.jobs[told.job_id].run is not None)
             await ask(ChangeMembers((), ("b",)))
-            assert [node.name for node in await backend.nodes()] == ["a"]
+            found = {node.name: node.status for node in await backend.nodes()}
+            assert found == {"a": "up", "b": "lost"}  # for a day
             story = await backend.job(told.job_id)
             assert (story.job.status, story.job.attempt) == ("queued", 1)
             assert [run.outcome for run in story.runs] == ["node-lost"]

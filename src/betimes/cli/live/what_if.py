@@ -49,6 +49,15 @@ def what_if(
             show_default=False,
         ),
     ] = None,
+    undrain: Annotated[
+        list[str] | None,
+        Option(
+            "--undrain",
+            metavar="NAME",
+            help="Use this node again, as `betimes nodes undrain`; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     policy: Annotated[
         str | None, Option("--policy", metavar="NAME[:k=v,...]", help="Decide by it.", show_default=False)
     ] = None,
@@ -109,6 +118,7 @@ def what_if(
         "submit": _jobs_of(submit) if submit is not None else [],
         "add_nodes": _counts(add_nodes or ()),
         "remove_nodes": remove_node or [],
+        "undrain_nodes": undrain or [],
         "cancel": [_number(text) for text in cancel or ()],
         "rent": rent or [],
         "maintenance": [_window(text) for text in maintenance or ()],
@@ -118,8 +128,8 @@ def what_if(
     if load is not None:
         asked["load"] = _factor(load)
     if not any(asked.values()):
-        changes = "--submit, --add-nodes, --remove-node, --policy, --cancel, --rent, --maintenance, --load"
-        raise InputError(f"what-if: no change is given; name one: {changes}")
+        changes = "--submit, --add-nodes, --remove-node, --undrain, --policy, --cancel, --rent, --maintenance"
+        raise InputError(f"what-if: no change is given; name one: {changes}, --load")
     with connect(state) as service:
         found = service.what_if(asked)
     if as_json:

@@ -195,12 +195,16 @@ def _broken(data: Data, at_now: float) -> str:
     from betimes.cli.render.times import clock
 
     promise = data["promise"]
-    ends = between(promise["finish_low_at"], promise["finish_high_at"], at_now)
-    text = f"promised {clock(promise['finish_median_at'], at_now)} {ends}"
+    text = f"promised {clock(promise['finish_at'], at_now)}"
+    if promise["finish_high_at"] is not None:
+        ends = between(promise["finish_low_at"], promise["finish_high_at"], at_now)
+        text = f"promised {clock(promise['finish_median_at'], at_now)} {ends}"
+    why = f"; {data['because']}" if "because" in data else ""
     if data["finish_at"] is None:
-        return f"{text}; it is not done yet"
+        is_never = data["why"] == "never"
+        return f"{text}; it is {'never done as things stand' if is_never else 'not done yet'}{why}"
     was = "was" if data["why"] == "ended" else "is expected to be"
-    return f"{text}; it {was} done {clock(data['finish_at'], at_now)}"
+    return f"{text}; it {was} done {clock(data['finish_at'], at_now)}{why}"
 
 
 def _reason(data: Data, _: float) -> str:

@@ -266,12 +266,14 @@ def _sentence(event: Event, row: Row) -> str:
     index = f"[{row['array_index']}]" if row["array_index"] is not None else ""
     text = f"Job {row['job_id']}, {row['name']}{index}: "
     if event.kind == "promise-broken":
-        finish_at = event.data["finish_at"]
-        text += f"not done by {instant(event.data['promise']['finish_high_at'])}, as it was promised"
+        finish_at, promise = event.data["finish_at"], event.data["promise"]
+        by_at = promise["finish_at"] if promise["finish_high_at"] is None else promise["finish_high_at"]
+        text += f"not done by {instant(by_at)}, as it was promised"
+        why = f"; {event.data['because']}" if "because" in event.data else ""
         if finish_at is None:
-            return text
+            return f"{text}{'; it never ends as things stand' if event.data['why'] == 'never' else ''}{why}"
         ends = "it ended" if event.data["why"] == "ended" else "it is expected to end"
-        return f"{text}; {ends} {instant(finish_at)}"
+        return f"{text}; {ends} {instant(finish_at)}{why}"
     reason = (event.data.get("reason") or {}).get("text")
     return f"{text}{event.kind}: {reason}" if reason and reason != event.kind else text + event.kind
 

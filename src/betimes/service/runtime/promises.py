@@ -122,6 +122,8 @@ QUICK_S = 0.003  # a play-out within this time is quicker than a hand-over to a 
 MOST_REHEARSED = 500  # jobs that are not over: beyond, blocked ones are promised an end once they queue
 MOST_PAUSE_S = 60.0  # before promises that could not be made are tried again
 MOST_WITHIN_TURN_S = 0.02  # one that takes longer would keep the inputs of the next turn waiting
+LEAST_MOVED_S, MOVED_FRAC = 1.0, 0.05  # of what was promised: ends that move less are not promised anew
+MOST_A_TURN = 500  # promises that are made in one turn
 
 
 @dataclass(frozen=True)
@@ -370,11 +372,15 @@ class Promises:
             numbers += sorted(set(missing).difference(numbers))
         jobs = self.controller.scheduler.ledger.jobs
         numbers = [number for number in numbers if number not in jobs or not jobs[number].is_suspended]
-        if numbers:
+        changed = max((event.event_id for event in events if _changes_nodes(event)), default=0)
+        anew = not self.controller.scheduler.stands_by and any(
+            job.quoted is not None and job.quoted["quote_id"] < changed for job in jobs.values()
+        )
+        if numbers or anew:
             held = ExitStack()
             held.enter_context(self.controller.clock.hold())  # a promise must not know what comes next
             self.late += 1
-            self.controller.background.go(self._make_holding(numbers, held))
+            self.controller.background.go(self._make_holding(numbers, held, anew=anew))
 
     def _late(self, events: Sequence[Event]) -> list[int]:
         """Jobs that queue now, were submitted before, and have no promise, or none any more."""
@@ -390,6 +396,22 @@ class Promises:
             for job, event in queued
             if job.submitted_at < event.at_s and job.promised_finish_at is None
         ]
+
+    def _moved(self, found: Forecast) -> list[int]:
+        """Jobs whose latest promise says something else than a forecast."""
+        jobs = self.controller.scheduler.ledger.jobs
+        moved = list[int]()
+        for number, finish_at in zip(found.job, found.finish_at.tolist(), strict=True):
+            job = jobs.get(number)
+            if job is None or job.quoted is None or job.is_suspended:
+                continue
+            made_at, before_at = job.quoted["made_at"], job.quoted["finish_at"]
+            if before_at is None or math.isnan(finish_at):
+                if (before_at is None) != math.isnan(finish_at):
+                    moved.append(number)
+            elif abs(finish_at - before_at) > max(LEAST_MOVED_S, MOVED_FRAC * (before_at - made_at)):
+                moved.append(number)
+        return moved
 
     @property
     def _intervals(self) -> Intervals:
@@ -429,17 +451,24 @@ class Promises:
         return [
             event.job
             for event in events
-            if event.kind == "promise-broken" and event.job in jobs and jobs[event.job].lacks_new_promise
+            if event.kind == "promise-broken"
+            and event.job in jobs
+            and jobs[event.job].lacks_new_promise
+            and (jobs[event.job].quoted or {}).get("quote_id", 0) < event.event_id
         ]
 
     async def _in_background(self) -> None:
         with suppress(BetimesError):  # a request gets the error
             await self.forecast()
 
-    async def _make_holding(self, numbers: Sequence[int], held: ExitStack) -> None:
+    async def _make_holding(self, numbers: Sequence[int], held: ExitStack, *, anew: bool = False) -> None:
+        """anew: and to those whose ends have moved; promises that cannot be kept are broken then."""
         with held:
             try:
-                await self.make(numbers)
+                if anew:
+                    numbers = list(dict.fromkeys((*numbers, *self._moved(await self.forecast()))))
+                for first in range(0, len(numbers), MOST_A_TURN) or (0,):  # without any, promises are judged
+                    await self.make(numbers[first : first + MOST_A_TURN])
                 self.pause_s = 0.0
             except BetimesError:
                 # Nothing could be stored, or played out. It is tried again after the next event, and then after longer
@@ -450,6 +479,13 @@ class Promises:
                 raise
             finally:
                 self.late -= 1
+
+
+def _changes_nodes(event: Event) -> bool:
+    """Whether a node comes or goes that no policy has decided about, and no forecast has known of."""
+    if event.cause in ("policy", "executor"):  # the second: a draining one is empty
+        return False
+    return event.kind in ("node-added", "node-status", "node-gone")
 
 
 def _is_by_user(requeued: Event) -> bool:

@@ -34,6 +34,7 @@ def promise(
 
 def _note_broken(scheduler: Scheduler, forecast: Forecast) -> None:
     errors, queue = scheduler.ledger.promise_errors, scheduler.queue
+    scheduler.promises.note_never(forecast, rents=scheduler.rents)
     for job, finish_at in list(scheduler.promises.overtaken(forecast)):
         start_at, _ = forecast.times(job.job_id)
         found = errors.around(job, scheduler.now_at, start_at, finish_at, queue).fields

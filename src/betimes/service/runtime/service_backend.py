@@ -332,8 +332,13 @@ class ServiceBackend:
         return await cluster.open_log(str(folder), nodes, rank, tail)
 
     async def nodes(self) -> list[NodeView]:
-        """Every node."""
-        return self._nodes(self.scheduler.ledger.nodes)
+        """Every node, and those of the operator's that were lost for good within a day."""
+        ledger = self.scheduler.ledger
+        lost = [
+            one for one in ledger.away() if one.rented_at is None and one.machine.name not in ledger.nodes
+        ]
+        gone = [node_view(node.machine.name, node, self.scheduler) for node in lost]
+        return [*self._nodes(ledger.nodes), *gone]
 
     async def add_nodes(self, spec: NodeSpec, user: str) -> list[NodeView]:
         """Add nodes, or rent them. Raises Refused, Conflict."""

@@ -124,6 +124,7 @@ def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
         free_gpu=gpu,
         usd_per_h=machine.usd_per_h,
         last_seen_at=node.last_seen_at,
+        since_at=node.since_at,
         jobs=sorted(run.job for run in scheduler.occupancy.runs_on(name)),
         labels=dict(node.labels),
         family=node.family,

@@ -33,8 +33,8 @@ from betimes.service.runtime.rehearsal import Arrival, Rehearsal, Times
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.engine_factory import wanted_of
 from betimes.service.scheduling.job import Job
-from betimes.service.scheduling.node import DRAINING
-from betimes.service.scheduling.promises import INTERVAL
+from betimes.service.scheduling.node import DRAINING, LOST, UP
+from betimes.service.scheduling.promises import INTERVAL, could_hold
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.state import most
@@ -146,6 +146,7 @@ def commands(asked: WhatIfSpec, user: str) -> list[Command[Any]]:
     if asked.cancel:
         found.append(CancelJobs(tuple(asked.cancel), user))
     found += [SetNodeStatus(name, DRAINING, f"user:{user}") for name in asked.remove_nodes]
+    found += [SetNodeStatus(name, UP, f"user:{user}") for name in asked.undrain_nodes]
     found += [AddMachines(name, count) for name, count in asked.add_nodes.items()]
     found += [RentMachine(name) for name in asked.rent]
     found += [
@@ -179,7 +180,8 @@ class WhatIf:
         changes, load = commands(self._asked, self._user), self._asked.load
         if not changes and load is None:
             raise Refused(
-                "no change is given; name one: submit, add_nodes, remove_nodes, policy, cancel, rent, maintenance, load"
+                "no change is given; name one: submit, add_nodes, remove_nodes, undrain_nodes, policy, cancel, rent, "
+                "maintenance, load"
             )
         after, _ = self._after.play(changes, arrivals(self._late, self.now_at, load or 1.0))
         before, _ = self._before.play((), arrivals(self._late, self.now_at, 1.0))
@@ -271,11 +273,15 @@ def changes_for(scheduler: Scheduler, job: Job, waiting: WaitReasons) -> list[Ch
         found += _narrower(scheduler, job)
         found += _smaller(scheduler, job, waiting.free)
     nodes = [node for node in scheduler.ledger.nodes.values() if node.rented_at is None]
+    for name in (node.machine.name for node in nodes if node.is_away and could_hold(node, job.spec)):
+        is_lost = scheduler.ledger.nodes[name].status == LOST
+        text = f"node {name} up again, which is lost" if is_lost else f"`betimes nodes undrain {name}`"
+        found.append(Change(text, WhatIfSpec(undrain_nodes=[name])))
     machines = {node.machine.type: node for node in nodes}
     kinds = [
         name
         for name, node in sorted(machines.items(), key=lambda each: each[1].machine.usd_per_h or 0.0)
-        if suits(node.labels, job.spec.required) and _holds(job.spec, Room(node.capacity, node.family))
+        if could_hold(node, job.spec)
     ]
     for name in kinds[:MOST_TYPES]:
         found.append(Change(f"one more node of type {name}", WhatIfSpec(add_nodes={name: 1})))

@@ -61,7 +61,7 @@ KINDS = {
     "released": "a user releases a held job",
     "edited": "a user has changed what a job asks for; what it was promised is void, unless only names were changed",
     "quoted": "a job was promised a start and an end",
-    "promise-broken": "a job's end came after the promised interval, or is sure to; a new promise follows",
+    "promise-broken": "a job's end came after what was promised, or is sure to, as a node is away; a new one follows",
     "granted": "the policy gives a job a number of units, or none",
     "nominated": "a job is to start on these nodes, once other jobs have made room there, or machines are up",
     "migrating": "the policy moves a running job to other machines, at once or when these are up",

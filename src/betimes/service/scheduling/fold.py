@@ -108,7 +108,7 @@ def _held(ledger: Ledger, event: Event, job: Job) -> None:
 
 def _void_promise(ledger: Ledger, job: Job) -> None:
     """A job's promise counts no more: something that it rested on has changed."""
-    job.promised_finish_at = job.promised_within = job.judged = job.broken_until_at = None
+    job.promised_finish_at = job.promised_within = job.judged = job.broken_until_at = job.quoted = None
     ledger.promise_errors.void(job)
 
 
@@ -356,6 +356,7 @@ def _quoted(ledger: Ledger, event: Event, job: Job) -> None:
             job.promised_within = {name: quote[name] for name in INTERVAL}
     if job.judged is None:
         job.judged = judged(job, quote)
+    job.quoted = {name: quote[name] for name in ("quote_id", "made_at", "finish_at")}
     queue = Queue(*event.data.get("queue", (0, 0, 0.0)))  # earlier versions did not note it
     learned = event.data.get("learned")
     ledger.promise_errors.promised(job, quote, queue, None if learned is None else tuple(learned))
@@ -408,6 +409,7 @@ def _node_added(ledger: Ledger, event: Event, _: Job | None) -> None:
 def _node_is(ledger: Ledger, event: Event, _: Job | None) -> None:
     node = ledger.nodes[str(event.node)]
     node.status = event.data["status"]
+    node.since_at = event.at_s if node.is_away else None
     if node.status == UP and node.rented_at is not None and node.up_at is None:
         node.up_at = event.data.get("up_at", event.at_s)
 
@@ -438,7 +440,7 @@ def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
     ledger.record.machine_s += event.data.get("charged_s", 0.0)
     if event.data.get("cost_usd"):
         _count_cost(ledger, event, event.data["cost_usd"])
-    if event.data["machine"]["kind"] in RENTED:
+    if event.data["machine"]["kind"] in RENTED or event.data["why"] != "given-back":
         _note_gone(ledger, event)
 
 

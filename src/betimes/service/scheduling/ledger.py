@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from betimes.errors import StoreError
+from betimes.service.machines.budgets import DAY_S
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fold import CHANGES, PolicyRecord, count_paid_by_moved
 from betimes.service.scheduling.job import JOBS, Job, Preemption
-from betimes.service.scheduling.node import MAINTENANCE, NODE, Maintenance, Node
+from betimes.service.scheduling.node import LOST, MAINTENANCE, NODE, Maintenance, Node
 from betimes.service.scheduling.promises import PromiseErrors
 from betimes.service.scheduling.throughputs import MeasuredRates
 from betimes.service.scheduling.users import SHARES, Shares
@@ -83,6 +84,14 @@ class Ledger:
         if job is not None and "preemption" in event.data:
             job.preemption = Preemption(**event.data["preemption"])
         return job
+
+    def away(self) -> Iterator[Node]:
+        """Nodes that take no work against the plan, and those that were lost for good within a day."""
+        yield from (node for node in self.nodes.values() if node.is_away)
+        for name, gone in self.gone_nodes.items():
+            is_new = gone["counted_at"] >= self.last_at - DAY_S
+            if is_new and name not in self.nodes and gone.get("why", "given-back") != "given-back":
+                yield replace(NODE.validate_python(gone), status=LOST, since_at=gone["counted_at"])
 
     def to_bytes(self, *, promises: bool = True) -> bytes:
         """A snapshot; promises: with what past ones taught, which takes most of the room."""

@@ -63,6 +63,9 @@ class Node:
     last_seen_at: float | None = None
     goes_at: float | None = None  # it has notice: it is taken away or given back then
     goes_since: str | None = None  # the limit that it has to go by; null: the cloud takes it away
+    since_at: float | None = (
+        None  # since when it drains, has drained, or is lost; null: it does not, and is not
+    )
     earlier_prices: tuple[tuple[float, float], ...] = ()  # since it was rented: until when, and USD an hour
 
     @property
@@ -74,6 +77,12 @@ class Node:
     def takes_work(self) -> bool:
         """Whether jobs start on it, now or as soon as it has booted."""
         return self.status in (UP, BOOTING)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it takes no work against the plan: a drained or lost node, or a rented one that has notice."""
+        is_planned = self.rented_at is not None and self.goes_at is None
+        return self.status == LOST or (self.status in (DRAINING, DRAINED) and not is_planned)
 
     @property
     def is_shared(self) -> bool:
@@ -136,7 +145,7 @@ class Node:
             "watched": self.watched,
         }
         known: dict[str, Any] = {"for_job": self.for_job, "for_user": self.for_user, "up_at": self.up_at}
-        known |= {"goes_at": self.goes_at, "goes_since": self.goes_since}
+        known |= {"goes_at": self.goes_at, "goes_since": self.goes_since, "since_at": self.since_at}
         known["earlier_prices"] = self.earlier_prices or None
         found |= {name: value for name, value in known.items() if value is not None}
         return found | ({"by_policy": True} if self.by_policy else {})

@@ -252,7 +252,7 @@ class Nodes:
 
     def _remove(self, name: str, cause: str, why: str, at: float = math.inf) -> Node:
         """A node is gone, now or since an earlier instant: the ledger forgets it."""
-        node = replace(self._state.ledger.nodes[name], status=GONE)
+        node = replace(self._state.ledger.nodes[name], status=GONE, since_at=None)
         if node.is_shared:
             self._keep_off(name)
         cost: dict[str, Any] = self._earlier("ended_at", at)

@@ -8,7 +8,8 @@ on what is known when a promise is made. All of it is a fold of the event log. F
 fixed counts of finished jobs; what they say of a promise stands in its event, so that a recovery, and a replay, give
 the same intervals without them.
 
-A promise is broken by an end that comes after its interval, or is sure to: an event `promise-broken`. A job's first
+A promise is broken by an end that comes after its interval, or is sure to: an event `promise-broken`, which names the
+node that was drained or lost since. A forecast of "never" breaks promises without an interval, too. A job's first
 promise with an interval is judged. When it is broken, the next promise is, and so on. An end before the interval
 troubles nobody: it counts in the account of promises only. Promises of a job that falls behind more and more may be
 broken at short intervals. So that each event is news, a later promise counts as kept until the job has taken twice as
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.cluster.labels import suits
 from betimes.foresight.intervals import Point
 from betimes.foresight.past_errors import Raw
 from betimes.foresight.promise_model import Played, PromiseModel, Queue
@@ -330,8 +332,8 @@ SAME_S = 1e-3  # instants that are no further apart are one
 NEWS = 2.0  # a job must take so many times as long as when its last promise was broken
 LEAST_NEWS_S = 60.0  # and so much longer
 
-Why = Literal["passed", "foreseen", "ended"]
-"""Its upper end has passed; a later end is foreseen, with its whole interval; or the job has ended."""
+Why = Literal["passed", "foreseen", "never", "ended"]
+"""Its upper end has passed; a later end is foreseen, with its whole interval; or none; or the job has ended."""
 
 
 def judged(job: Job, quote: dict[str, Any]) -> dict[str, Any] | None:
@@ -381,6 +383,18 @@ class BrokenPromises:
                 ):
                     yield job, finish_at
 
+    def note_never(self, forecast: Forecast, *, rents: bool) -> None:
+        """Log the promises of jobs that are never done as things stand.
+
+        rents: the policy may rent a machine that no forecast knows, so that only a node that is away is a proof.
+        """
+        for row in np.flatnonzero(np.isnan(forecast.finish_at)).tolist():
+            job = self._state.ledger.jobs.get(forecast.job[row])
+            if job is None or job.is_suspended or (job.quoted or {}).get("finish_at") is None:
+                continue
+            if not rents or node_at_fault(self._state, job) is not None:
+                _log(self._state, job, "never", "policy")
+
     def note_foreseen(self, job: Job, finish_at: float, low_at: float) -> None:
         """Log that a job's promise is broken if the interval of the end that is foreseen now begins after it."""
         if job.judged is not None and low_at > job.judged["until_at"] + SAME_S:
@@ -403,5 +417,26 @@ def note_end(state: SchedulerState, job: Job) -> None:
         _log(state, job, "ended", "executor", ended_at)
 
 
+def node_at_fault(state: SchedulerState, job: Job) -> Node | None:
+    """The node that was drained or lost last since a job's latest promise, if the job can run there."""
+    since_at = -math.inf if job.quoted is None else job.quoted["made_at"]
+    away = [node for node in state.ledger.away() if (node.since_at or -math.inf) >= since_at]
+    there = (node for node in away if could_hold(node, job.spec))
+    return max(there, key=lambda node: node.since_at or -math.inf, default=None)
+
+
+def could_hold(node: Node, spec: JobSpec) -> bool:
+    """Whether an empty node could run a unit of a job."""
+    demand = spec.unit.amounts_on(node.family)
+    if demand is None or not suits(node.labels, spec.required):
+        return False
+    return all(need <= room for need, room in zip(demand, node.capacity, strict=True))
+
+
 def _log(state: SchedulerState, job: Job, why: Why, cause: str, finish_at: float | None = None) -> None:
-    state.log("promise-broken", cause, job.job_id, why=why, promise=job.judged, finish_at=finish_at)
+    promise, node = job.judged, node_at_fault(state, job)
+    if promise is None:
+        assert job.quoted is not None, "only promises are broken"
+        promise = {**dict.fromkeys(INTERVAL), **job.quoted, "until_at": job.quoted["finish_at"]}
+    more: dict[str, Any] = {} if node is None else {"because": f"node {node.machine.name} is {node.status}"}
+    state.log("promise-broken", cause, job.job_id, why=why, promise=promise, finish_at=finish_at, **more)

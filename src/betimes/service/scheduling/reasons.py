@@ -22,9 +22,9 @@ from betimes.service.scheduling.fleet_limits import LimitsOfFleet, Short, UserBu
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.maintenance import lasts_s
-from betimes.service.scheduling.node import BOOTING, UP, Maintenance
+from betimes.service.scheduling.node import BOOTING, UP, Maintenance, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
-from betimes.service.scheduling.promises import Forecast
+from betimes.service.scheduling.promises import Forecast, could_hold
 from betimes.service.scheduling.state import SchedulerState, most
 from betimes.service.scheduling.users import Standing
 from betimes.units import instant
@@ -294,6 +294,8 @@ def _how(code: int | None, signal: int | None) -> str:
 NAMES = ("GPU", "core", "GiB of memory")
 BOOT_SAME_S = 2.0  # between a start and a node's being up: a forecast and a reason are not of one instant
 MOST_NAMED = 20  # jobs in a reason's evidence
+MOST_AWAY = 3  # drained and lost nodes in a reason
+_FOR_WANT_OF_NODES = ("no-room", "turn", "no-nodes", "no-label", "no-family")
 
 _Free = tuple[Amounts, Amounts]  # free amounts of a node, and the demand there
 
@@ -356,6 +358,11 @@ class WaitReasons:
             found = {**found, "text": f"{found['text']}; nothing more is rented, since {self._no_more}"}
         elif job.reason is not None and job.reason["code"] == "budget":
             found = {**found, "text": f"{found['text']}; no machine is rented for it: {job.reason['text']}"}
+        if found["code"] in _FOR_WANT_OF_NODES and (away := self._away(job)):
+            text = (
+                f"{found['text']}; {', '.join(f'node {name} is {status}' for name, status in away.items())}"
+            )
+            found = {**found, "text": text, "evidence": {**found["evidence"], "away": list(away)}}
         until_s = job.account.waits_until_s if job.account is not None and job.rental is None else None
         if until_s is None:
             return found
@@ -613,6 +620,15 @@ class WaitReasons:
             text += ", when the maintenance ends"
         evidence = {"about_at": start_at, "ahead": count, "jobs_ahead": ahead}
         return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}
+
+    def _away(self, job: Job) -> dict[str, str]:
+        """The owned nodes that could run the job, and are drained or lost."""
+        nodes = [node for node in self._away_nodes if could_hold(node, job.spec)]
+        return {node.machine.name: node.status for node in nodes[:MOST_AWAY]}
+
+    @cached_property
+    def _away_nodes(self) -> list[Node]:
+        return [node for node in self._state.ledger.away() if node.rented_at is None]
 
     @cached_property
     def _jobs(self) -> list[Job]:

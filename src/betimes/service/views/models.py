@@ -408,6 +408,7 @@ class NodeView(View):
     free_gpu: float
     usd_per_h: float | None = None
     last_seen_at: float | None = None
+    since_at: float | None = None  # since when it drains, has drained, or is lost
     jobs: list[int] = []
     labels: dict[str, str] = {}  # which jobs may require of their nodes
     family: str = ""  # of machines on which a unit of a job needs the same
@@ -514,6 +515,9 @@ class WhatIfSpec(BaseModel):
     )
     remove_nodes: list[Label] = Field(
         default=[], max_length=1000, description="start nothing more on these nodes, as with drain"
+    )
+    undrain_nodes: list[Label] = Field(
+        default=[], max_length=1000, description="use these nodes again, as with undrain"
     )
     policy: Label | None = Field(default=None, description="decide by this policy")
     cancel: list[Annotated[int, Field(ge=1, le=2**53 - 1), WHOLE]] = Field(

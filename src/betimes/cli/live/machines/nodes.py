@@ -193,8 +193,12 @@ def _print(found: Sequence[NodeView], as_json: bool, *, wide: bool = False) -> N
         ]
         rows.append([node.name, node.kind, node.status, *free, price, seen, ", ".join(map(str, node.jobs))])
     columns = _COLUMNS
+    if any(node.since_at is not None for node in found):
+        columns = (*columns[:3], Column("Since", rank=5), *columns[3:])
+        for row, node in zip(rows, found, strict=True):
+            row.insert(3, relative(node.since_at, at_now) if node.since_at is not None else "")
     if any(node.labels for node in found):
-        columns = (*_COLUMNS, Column("Labels", rank=5, flexible=True))
+        columns = (*columns, Column("Labels", rank=5, flexible=True))
         for row, node in zip(rows, found, strict=True):
             row.append(", ".join(f"{key}={value}" for key, value in node.labels.items()))
     if any(node.maintenance is not None for node in found):
