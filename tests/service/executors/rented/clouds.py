@@ -187,6 +187,7 @@ elif what == "release" and file.exists():
     file.unlink()
 elif what == "list":
     shown = [json.loads(each.read_text()) for each in sorted(folder.iterdir())]
+    shown = [] if (here / "blind").exists() else shown
     print(json.dumps({{"machines": [each for each in shown if pathlib.Path(f"/proc/{{each['pid']}}").exists()]}}))
     sys.exit()
 print("{{}}")
@@ -241,6 +242,10 @@ class CommandStage(Stage):
 
     def boot_slowly(self) -> None:
         self._mark("slow", True)
+
+    def show(self, *, nothing: bool) -> None:
+        """Whether `list` leaves out all machines from now on."""
+        self._mark("blind", nothing)
 
     def end_of_notice(self, name: str) -> None:
         self.take(name)

@@ -16,7 +16,7 @@ from betimes.cluster import Cluster
 from betimes.errors import CloudError, InputError, ServiceError
 from betimes.service.executors.ray.joining import RentedNodes
 from betimes.service.executors.rented import scripts
-from betimes.service.executors.rented.remote_cloud import Rented, open_remote
+from betimes.service.executors.rented.remote_cloud import LATE_S, Rented, open_remote
 from betimes.service.executors.rented.scripts import (
     ListingElsewhere,
     ListingHere,
@@ -26,7 +26,7 @@ from betimes.service.executors.rented.scripts import (
 )
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.cloud_file import read_offers
-from betimes.service.machines.provider import Booted, CloudEvent, Failed, Provider, RequestId
+from betimes.service.machines.provider import Booted, CloudEvent, Failed, Provider, Reclaimed, RequestId
 from tests.docs.pages import BLOCK, text_of
 from tests.service.executors.rented.clouds import CLUSTER, CommandStage
 from tests.service.machines.kinds import kind
@@ -128,6 +128,36 @@ def test_a_machine_that_nobody_has_asked_for_is_given_back(stage: CommandStage) 
     stray = json.loads((service / "small-0").read_text()) | {"name": "stray-9"}
     (service / "stray-9").write_text(json.dumps(stray))
     stage.until(lambda: not (service / "stray-9").exists())
+
+
+def test_a_machine_that_the_list_shows_late_or_not_for_a_while_is_there(stage: CommandStage) -> None:
+    stage.show(nothing=True)
+    stage.rent()
+    looked_s = stage.now_s
+    stage.until(lambda: stage.now_s > looked_s + 0.8 * LATE_S)
+    assert [machine.name for machine in stage.provider.booting()] == ["small-0"]
+    stage.show(nothing=False)
+    stage.heard(Booted)
+    stage.show(nothing=True)
+    looked_s = stage.now_s
+    stage.until(lambda: stage.now_s > looked_s + 0.8 * LATE_S)
+    assert (stage.events, stage.running()) == ([], {"small-0"})
+    stage.show(nothing=False)
+    looked_s = stage.now_s
+    stage.until(lambda: stage.now_s > looked_s + 0.4 * LATE_S)
+    assert (stage.events, len(stage.provider.machines())) == ([], 1)
+
+
+def test_a_machine_that_no_list_shows_is_gone_in_the_end(stage: CommandStage) -> None:
+    stage.show(nothing=True)
+    stage.rent()
+    assert stage.heard(Failed).text == "small-0 did not boot: no list shows it"
+    stage.until(lambda: not stage.running())
+    stage.show(nothing=False)
+    stage.rent()
+    stage.heard(Booted)
+    stage.show(nothing=True)
+    assert stage.heard(Reclaimed).node == "small-1"
 
 
 def save_the_documentations(folder: Path) -> None:

@@ -26,7 +26,15 @@ from betimes.service.executors.rented.ec2_file import (
     pools_of,
     user_data_of,
 )
-from betimes.service.executors.rented.remote_cloud import Call, Ended, Listed, Listing, Released, Rented
+from betimes.service.executors.rented.remote_cloud import (
+    LATE_S,
+    Call,
+    Ended,
+    Listed,
+    Listing,
+    Released,
+    Rented,
+)
 from betimes.service.machines.machine import Kind, Machine
 
 REFUSED_S = 180.0  # for so long a pool that has refused is not asked
@@ -181,7 +189,6 @@ class Ec2:
 
     name = "ec2"
     kind: Kind = "cloud"
-    late_s = 120.0
 
     def __init__(
         self,
@@ -280,7 +287,7 @@ class Ec2:
             if ids:
                 asked(self._client.terminate_instances, InstanceIds=sorted(ids))
         except AwsError as error:  # not seen yet, or forgotten already
-            if error.kind != "gone" or ids != {known} or self._clock() < rented_at_s + self.late_s:
+            if error.kind != "gone" or ids != {known} or self._clock() < rented_at_s + LATE_S:
                 raise
         self._ids.pop(name, None)
         return Released()

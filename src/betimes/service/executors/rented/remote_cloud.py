@@ -2,7 +2,8 @@
 
 A journal of the machines is written before `rent` is called, so that a service that starts again gives back those of
 which its log knows nothing. What `list` shows counts: machines that it no longer shows are gone, and those
-that nobody here asked for are given back.
+that nobody here asked for are given back. A list is late and has gaps: a machine that it does not show is booting, or
+goes on, until several lists over two minutes have not shown it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ QUIET_LOOKS = 10  # of these until the next call, while none does
 AGAIN_LOOKS = 30  # until a release is asked for again
 REFUSED_S = 60.0  # for so long a type that was refused is not asked for
 MOST_BOOT_S = 1800.0  # or ten times the offer's, until a machine that is not up is given back
-LOOKS = 3  # in a row that do not show a machine, until it counts as gone
+LOOKS, LATE_S = 3, 120.0  # in a row that do not show a machine, and for so long, until it counts as gone
 
 log = logging.getLogger(__name__)
 
@@ -132,11 +133,6 @@ class Backend(Protocol):
         """The kind of its machines."""
         ...
 
-    @property
-    def late_s(self) -> float:
-        """How long `list` may not show a machine that was rented."""
-        ...
-
     def rent(self, service: str, machine: Machine) -> Call[Rented]:
         """Rent a machine under its name; called once for each."""
         ...
@@ -175,6 +171,7 @@ class _Machine:
     up_at_s: float = math.inf
     ended_at_s: float = math.inf
     missed: int = 0  # looks in a row that have not shown it
+    missed_since_s: float = math.inf  # the first of these
     process: tuple[int, int | None] | None = None
     noticed: bool = False
     never_was: bool = False  # `rent` has refused it
@@ -410,25 +407,26 @@ class RemoteCloud:
             if one is not None:
                 self._seen(each, one)
                 continue
-            each.missed += 1
+            each.missed, each.missed_since_s = each.missed + 1, min(each.missed_since_s, self._now_s)
             if each.state == "goes" and each.ended_at_s < math.inf:
                 self._forget(each)
             elif each.state in ("boots", "up") and (gone := ended.get(name)) is not None:
                 each.ended_at_s = self._now_s if gone.at_s is None else min(gone.at_s, self._now_s)
                 self._lost(each, gone.why)
-            elif (
-                each.state in ("boots", "up")
-                and each.missed >= LOOKS
-                and self._now_s - each.asked_at_s >= self._backend.late_s
-            ):
-                self._lost(each)
+            elif each.state in ("boots", "up") and self._is_gone(each):
+                self._lost(each, "no list shows it")
         for name in shown:  # nobody here has asked for it
             log.warning("machine %s is not known here, and is given back", name)
             self._adopt(name)
         self._bill(ended)
 
+    def _is_gone(self, each: _Machine) -> bool:
+        """Whether a machine has not been shown for longer than a list is late, or a boot takes."""
+        boot_s = self._offers[each.machine.type].boot_s if each.state == "boots" else 0.0
+        return each.missed >= LOOKS and self._now_s - each.missed_since_s >= max(LATE_S, boot_s)
+
     def _seen(self, each: _Machine, one: Listed) -> None:
-        each.missed = 0
+        each.missed, each.missed_since_s = 0, math.inf
         if each.state not in ("boots", "up"):
             return
         type_ = each.machine.type

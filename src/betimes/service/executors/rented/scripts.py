@@ -74,7 +74,6 @@ class Scripts:
     """
 
     name = "command"
-    late_s = 0.0
 
     def __init__(self, folder: Path, nodes: RentedNodes | None = None) -> None:
         check_scripts(folder)
