@@ -12,7 +12,7 @@ from betimes.service.api.others import Events
 from tests.service.api.sharing import Shared, share
 
 pytestmark = pytest.mark.usefixtures("no_fits")
-SECRET = "5up3r-s3cr3t"
+SECRET, HOOK = "5up3r-s3cr3t", "h00k"
 STEERING = ("cancel", "hold", "release", "requeue", "suspend", "resume")
 
 
@@ -25,6 +25,7 @@ async def shared_jobs(service: Shared) -> dict[str, str]:
     mine: dict[str, Any] = {
         "command": ["train", f"--key={SECRET}"], "env": {"KEY": SECRET}, "workdir": f"/home/{SECRET}", "cpu": 4.0,
         "name": "train", "labels": {"team": "red"}, "estimate_s": 60.0,
+        "notify": f"http://ada:{SECRET}@hooks.example/{HOOK}?t={SECRET}",
     }  # fmt: skip
     first = await service.done("POST", "/jobs", tokens["ada"], json=mine)
     await service.assembly.advance_to(100.0)
@@ -145,6 +146,9 @@ def test_what_others_see_of_a_job(tmp_path: Path) -> None:
         assert (await service.done("GET", "/jobs/2"))["spec"]["env"] == {"KEY": SECRET}  # the operator
         events = (await service.done("GET", "/events"))["items"]
         assert SECRET in str([event for event in events if event["job_id"] == 2])
+        own = await service.done("GET", "/jobs/5", tokens["eve"])
+        assert (HOOK in own["spec"]["notify"], HOOK in str(own["events"])) == (True, False)
+        assert (HOOK in str(events), "hooks.example" in str(events)) == (False, True)
 
     share(talk, tmp_path)
 
@@ -154,6 +158,7 @@ def test_a_setting_lets_all_read_but_the_environment(tmp_path: Path) -> None:
         tokens = await shared_jobs(service)
         story = await service.done("GET", "/jobs/2", tokens["vic"])
         assert (story["spec"]["command"][1], story["spec"]["env"]) == (f"--key={SECRET}", {})
+        assert (story["spec"]["notify"], HOOK in str(story)) == ("hooks.example", False)
         assert story["events"][0]["data"]["spec"]["env"] == {}
         events = (await service.done("GET", "/events", tokens["eve"], params={"job": 2}))["items"]
         assert events[0]["data"]["spec"]["env"] == {}

@@ -183,6 +183,28 @@ def test_the_service_goes_on_when_nobody_notifies_any_more(tmp_path: Path) -> No
     asyncio.run(play())
 
 
+@pytest.mark.parametrize(
+    ("hook", "shown"),
+    [
+        ("http://ann:s3cret@127.0.0.1:9/hooks/s3cret?t=s3cret", "127.0.0.1: "),
+        ("http://127.0.0.1:s3cret/", "127.0.0.1: InvalidURL"),
+        ("false s3cret", "a command: the command exits with 1"),
+    ],
+)
+def test_the_address_is_not_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, hook: str, shown: str
+) -> None:
+    async def play() -> None:
+        async with service(tmp_path, tries=1) as parts:
+            await run_jobs(parts, job(hook, hold=True))
+            await parts.backend.cancel([1], "ann")
+            await until(lambda: "is not delivered" in caplog.text)
+
+    asyncio.run(play())
+    assert f"of job 1 is not delivered to {shown}" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
 def test_it_is_tried_again_and_given_up_in_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A hook that is down for good gets one try for each later event."""
 

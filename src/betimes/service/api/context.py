@@ -20,7 +20,7 @@ from betimes.service.access.peers import PEER, Peers
 from betimes.service.access.rights import Action, Rights
 from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import Limits
-from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec, is_url
 
 if TYPE_CHECKING:  # it takes a second to import
     from betimes.service.runtime.service_backend import ServiceBackend
@@ -45,9 +45,7 @@ class Context:
         if self.backend.unix_user(caller.user) is not None:
             return
         for spec in specs:
-            is_command = spec.notify is not None and not spec.notify.lower().startswith(
-                ("http://", "https://")
-            )
+            is_command = spec.notify is not None and not is_url(spec.notify)
             if is_command and not self.rights.may(caller, "operate"):
                 raise Refused(
                     "a command is run by the service itself, so that only operators give one; give a URL",

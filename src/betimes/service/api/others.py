@@ -11,6 +11,7 @@ from typing import Any
 
 from betimes.service.access.auth import Caller
 from betimes.service.api.context import Context
+from betimes.service.spec.job_spec import hook_host
 from betimes.service.views.models import EventView, JobStory, JobView, Reason
 
 _ABOUT_USERS = ("user-set", "token-made", "token-revoked")
@@ -62,12 +63,13 @@ def job_for(here: Context, caller: Caller, job: JobView) -> JobView:
 
 
 def story_for(here: Context, caller: Caller, story: JobStory) -> JobStory:
-    """The story of a job that the caller may read; its environment is for its user and operators."""
+    """The story of a job that the caller may read; its environment and its hook are for its user and operators."""
     if story.job.user == caller.user or here.rights.may(caller, "operate"):
         return story
+    hook = story.spec.notify
     return story.model_copy(
         update={
-            "spec": story.spec.model_copy(update={"env": {}}),
+            "spec": story.spec.model_copy(update={"env": {}, "notify": hook and hook_host(hook)}),
             "events": [_without_env(event) for event in story.events],
         }
     )

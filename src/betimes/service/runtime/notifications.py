@@ -23,6 +23,7 @@ from betimes.service.access.unix_users import account_of
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
 from betimes.service.scheduling.events import Event
+from betimes.service.spec.job_spec import hook_host, is_url
 from betimes.service.store.batch import Batch, Row
 from betimes.service.views.models import JobView, Reason
 from betimes.units import instant, length
@@ -219,8 +220,8 @@ class Notifier:
             self._failing.discard(one.to)
         else:
             self._failing.add(one.to)
-            text = "event %d is not delivered to %s: %s"
-            log.warning(text, one.event_id, one.to, problem)
+            text = "event %d of job %d is not delivered to %s: %s"
+            log.warning(text, one.event_id, one.body["job"]["job_id"], hook_host(one.to), problem)
         if self._controller.metrics is not None:
             self._controller.metrics.notified(is_delivered=problem is None)
         self._open[one.event_id] -= 1
@@ -241,11 +242,6 @@ class Notifier:
                     await _run(one, self._controller.launches)
         except TimeoutError:
             raise Undelivered(f"no answer within {length(self._limit_s)}") from None
-
-
-def is_url(to: str) -> bool:
-    """Whether a hook is a URL, and not a command."""
-    return to.lower().startswith(("http://", "https://"))
 
 
 def _body(event: Event, row: Row) -> dict[str, Any]:
@@ -286,8 +282,10 @@ async def _post(one: Notification, http: httpx.AsyncClient) -> None:
         async with http.stream("POST", one.to, json=one.body) as answer:
             if not answer.is_success:
                 raise Undelivered(f"it answers {answer.status_code} {answer.reason_phrase}".rstrip())
-    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+    except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
         raise Undelivered(str(error) or type(error).__name__) from None
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:  # their texts may quote the address
+        raise Undelivered(type(error).__name__) from None
 
 
 async def _run(one: Notification, launches: Launches) -> None:

@@ -19,6 +19,7 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import Maintenance, Node
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.spec.job_spec import hook_host
 from betimes.service.store.batch import Row
 from betimes.service.store.store import Store
 from betimes.service.views.models import (
@@ -100,8 +101,14 @@ def event_view(event: Event) -> EventView:
         cause=event.cause,
         job_id=event.job,
         node=event.node,
-        data=event.data,
+        data=_without_hook(event.data),
     )
+
+
+def _without_hook(data: dict[str, Any]) -> dict[str, Any]:
+    """Without the address of a notification, which is a secret; the job's own story has it for its user."""
+    hook = data["spec"].get("notify") if isinstance(data.get("spec"), dict) else None
+    return data if hook is None else {**data, "spec": {**data["spec"], "notify": hook_host(hook)}}
 
 
 def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:

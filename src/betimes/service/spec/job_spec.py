@@ -116,12 +116,20 @@ def checked_hook(text: str) -> str:
     if scheme is not None:
         host = urlsplit(text).hostname if scheme[0].lower() in ("http://", "https://") else None
         if not host or not text.isprintable() or " " in text:
-            raise ValueError(
-                f"{text[:60]!r} is no URL of http or https; write https://HOST/PATH, or a command"
-            )
+            raise ValueError("it is no URL of http or https; write https://HOST/PATH, or a command")
     if not text.strip():
         raise ValueError("give a URL or a command")
     return text
+
+
+def is_url(hook: str) -> bool:
+    """Whether a hook is a URL, and not a command."""
+    return hook.lower().startswith(("http://", "https://"))
+
+
+def hook_host(hook: str) -> str:
+    """What may be logged of a hook, and shown to others: its host. The rest of a URL, or a command, may be secret."""
+    return str(urlsplit(hook).hostname) if is_url(hook) else "a command"
 
 
 _COMMAND = r"(?![A-Za-z][A-Za-z0-9+.-]*://)[^\x00]*[^\x00\s][^\x00]*"
