@@ -225,6 +225,12 @@ class Service:
     def resume(self, ids: Sequence[int], *, where_possible: bool = False) -> list[JobView]:
         return self._changed("resume", ids, Status.RUNNING, where_possible)
 
+    def signal(
+        self, ids: Sequence[int], signal: str, *, to: str, where_possible: bool = False
+    ) -> list[JobView]:
+        self._ask("signal", (list(ids), signal, to))
+        return [job(number, status=Status.RUNNING) for number in ids if number not in self.over]
+
     def edit(self, ids: Sequence[int], *, where_possible: bool = False, **changes: Any) -> list[JobView]:
         self._ask("changes", JobChanges(**changes))
         return self._changed("edit", ids, Status.QUEUED, where_possible)

@@ -204,9 +204,36 @@ def test_scancel(slurm: Slurm, live: Background) -> None:
     assert slurm("scancel", "-n", "other").code == 0
     assert slurm("squeue", "-h").out == ""
     assert slurm("scancel").code == 1
-    assert slurm("scancel", "--signal=USR2", "4").code == 1
     assert slurm("squeue", "-j", "99").err == "squeue: error: Invalid job id specified: 99\n"
     assert slurm("squeue", "-h", "-j", "98,99") == Said(0, "", "")
+
+
+def test_scancel_sends_signals_and_leaves_jobs_to_them(slurm: Slurm, live: Background) -> None:
+    slurm("sbatch", "--array=0-1", stdin=SCRIPT)
+    for number in (1, 2):
+        live.do(live.it.backend.becomes, number, Status.RUNNING, started_at=time.time())
+    said = slurm("scancel", "-v", "--signal=USR1", "--batch", "1")
+    assert said == Said(0, "", "".join(f"scancel: Signal 10 to batch job 1_{n}\n" for n in (0, 1)))
+    assert slurm("scancel", "-f", "-s", "SIGTERM", "1_0") == Said(0, "", "")
+    assert slurm("scancel", "-s15", "1_1") == Said(0, "", "")
+    sent = [event.data for event in live.it.backend.log if event.kind == "signalled"]
+    assert [(each["signal"], each["to"]) for each in sent] == [
+        *[("USR1", "command")] * 2,
+        *[("TERM", "all"), ("TERM", "steps")],
+    ]
+    assert slurm("squeue", "-h", "-o", "%t").out == "R\nR\n"
+    assert slurm("scancel", "--signal", "KILL", "1_0").code == 0
+    assert slurm("squeue", "-h", "-o", "%i").out == "1_1\n"
+    wrong = slurm("scancel", "--signal=USR9", "1")
+    assert (wrong.code, wrong.out) == (1, "")
+    assert "'USR9' is no signal" in wrong.err
+    said = slurm("scancel", "-v", "1_0", "99")
+    assert said.code == 0
+    assert said.err.splitlines()[1:] == [
+        "scancel: error: Kill job error on job id 1_0: Job/step already completing or completed",
+        "scancel: Terminating job 99",
+        "scancel: error: Kill job error on job id 99: Invalid job id specified",
+    ]
 
 
 def test_sinfo(slurm: Slurm) -> None:

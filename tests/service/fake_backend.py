@@ -186,6 +186,14 @@ class FakeBackend:
     async def resume(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         return self._move(ids, Status.RUNNING, where_possible, reason=None)
 
+    async def signal(
+        self, ids: Sequence[int], signal: str, to: str, user: str, where_possible: bool = False
+    ) -> list[JobView]:
+        sent = self._move(ids, Status.RUNNING, where_possible)
+        for job in sent:
+            self.happens("signalled", job.job_id, signal=signal, to=to)
+        return sent
+
     async def edit(
         self, ids: Sequence[int], changes: JobChanges, user: str, where_possible: bool = False
     ) -> list[JobView]:

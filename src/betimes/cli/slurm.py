@@ -45,6 +45,7 @@ from betimes.cli.slurm_jobs import (
 from betimes.cli.verbs import Argument
 from betimes.errors import BetimesError, InputError
 from betimes.printing import printable, report
+from betimes.service.spec.spelling import signal_name, signal_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -190,24 +191,58 @@ def sacct(words: Sequence[str]) -> None:
 
 
 def scancel(words: Sequence[str]) -> None:
-    """Cancel jobs by number, or those of a user, name or state; those that are over are skipped."""
+    """Cancel jobs by number, or those of a user, name or state; those that are over are skipped.
+
+    With --signal, jobs that run get that signal and are left to it; KILL ends them as well.
+    """
     asked = Asked(
         words,
-        switches={"me": "", "quiet": "Q", "verbose": "v", "batch": "b", "full": "f"},
-        values={"user": "u", "name": "n", "state": "t", "signal": "s", "clusters": "M", "partition": "p"},
+        switches={"me": "", "quiet": "Q", "verbose": "v", "batch": "b", "full": "f", "ctld": "", "hurry": "H"},
+        values={
+            "user": "u", "name": "n", "jobname": "", "state": "t", "signal": "s", "clusters": "M", "partition": "p",
+        },
         command="scancel",
         takes_jobs=True,
-    )
-    if (asked.value("signal") or "TERM").upper().removeprefix("SIG") not in ("TERM", "15"):
-        raise InputError(f"--signal={asked.value('signal')}: only TERM can be sent; a job is ended by it")
+    )  # fmt: skip
+    signal = asked.value("signal")
+    try:
+        name = None if signal is None else signal_name(signal)
+    except ValueError as error:
+        raise InputError(f"--signal: {error}") from None
     if not any(
-        asked.value(name) for name in ("jobs", "user", "name", "state", "partition")
+        asked.value(name) for name in ("jobs", "user", "name", "jobname", "state", "partition")
     ) and not asked.has("me"):
         raise InputError("no job is given; write scancel 41, or --me for all of yours")
+    to = "all" if asked.has("full") or name == "KILL" else "command" if asked.has("batch") else "steps"
     with service_here() as service:
-        jobs = [job.job_id for job in _chosen(service, asked, recent=False) if job.status in ACTIVE]
-        if jobs:
-            service.cancel(jobs, where_possible=True)
+        found = list(_chosen(service, asked, recent=False))
+        jobs = [job for job in found if job.status in ACTIVE]
+        numbers = [job.job_id for job in jobs]
+        if asked.has("verbose"):
+            done = "Terminating"
+            if name is not None:
+                which = {"all": "full ", "command": "batch "}.get(to, "") if name != "KILL" else ""
+                done = f"Signal {signal_number(name)} to {which}".rstrip()
+            _say_what_becomes(asked, found, done)
+        if numbers and name in (None, "KILL"):
+            service.cancel(numbers, where_possible=True)
+        if numbers and name is not None:
+            service.signal(numbers, name, to=to, where_possible=len(numbers) > 1 or name == "KILL")
+
+
+def _say_what_becomes(asked: Asked, found: Sequence[Job], done: str) -> None:
+    """What `scancel -v` prints: a line for each job, and for each number of none."""
+    for job in found:
+        number = number_of(job)
+        print(f"scancel: {done} job {number}", file=sys.stderr)
+        if job.status not in ACTIVE:
+            text = "Job/step already completing or completed"
+            print(f"scancel: error: Kill job error on job id {number}: {text}", file=sys.stderr)
+    known = {str(number) for job in found for number in (job.job_id, job.array_id)}
+    for word in (asked.value("jobs") or "").split(","):
+        if word.isdecimal() and word not in known:
+            text = f"Kill job error on job id {word}: Invalid job id specified"
+            print(f"scancel: {done} job {word}\nscancel: error: {text}", file=sys.stderr)
 
 
 def sinfo(words: Sequence[str]) -> None:
@@ -418,7 +453,7 @@ def _chosen(service: PlainClient, asked: Asked, *, recent: bool) -> Iterator[Job
     recent: those that are over only where their states are named, and for `RECENT_S`.
     """
     jobs, states = asked.value("jobs"), (asked.value("states", "state") or "").upper()
-    names = asked.value("name", "names")
+    names = asked.value("name", "names", "jobname")
     users = asked.value("user", "users") or (service.me().user if asked.has("me") else None)
     partition = asked.value("partition")
     wanted = {each for state in states.split(",") if state for each in _statuses(state)}

@@ -300,6 +300,19 @@ class Client:
         """
         return self._steer("resume", jobs, where_possible)
 
+    def signal(
+        self, jobs: int | Sequence[int], /, signal: str, *, to: str = "steps", where_possible: bool = False
+    ) -> list[JobView]:
+        """Send a signal, such as "USR1", to jobs that run, and leave them to it; to all or none, or `where_possible`.
+
+        to: the tasks of `srun` (`steps`), or without any the processes that handle the signal; the `command` alone; or
+        `all` processes. Raises Unknown, Refused, or Conflict for a job that does not run.
+        """
+        numbers = [jobs] if isinstance(jobs, int) else list(jobs)
+        which = {"jobs": numbers, "signal": signal, "to": to, "where_possible": where_possible}
+        body = json.dumps(which).encode()
+        return self._ask(Call("POST", f"{API}/jobs/signal", "JobView", "jobs", body=body, repeatable=False))
+
     @overload
     def edit(self, jobs: int, /, **changes: Any) -> JobView: ...
 

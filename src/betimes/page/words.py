@@ -87,6 +87,7 @@ _PHRASES: dict[str, Callable[[Data], str]] = {
     "cancel-requested": lambda _: "cancelled",
     "suspended": lambda _: "suspended, with its units",
     "resumed": lambda _: "goes on",
+    "signalled": lambda data: f"is sent {data['signal']}",
     "held": lambda _: "held",
     "edited": lambda data: f"{', '.join(data['changes'])} changed",
     "blocked": _because("waits"),

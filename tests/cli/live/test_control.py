@@ -204,3 +204,14 @@ def test_the_option_of_a_refused_change_is_named(betimes: Call, service: Service
     service.fails = [Refused("the largest machine here has 8 cores; this job asks for 64", "cpu")]
     service.known = []
     assert betimes("edit", "41", "--cpu", "64").err.startswith("betimes: --cpu: the largest machine here")
+
+
+def test_a_signal_is_sent_instead_of_a_cancel(betimes: Call, service: Service) -> None:
+    assert betimes("cancel", "41", "--signal", "SIGUSR1").out == "Job 41, train: running\n"
+    betimes("cancel", "--signal=10", "--to", "command", "41-43")
+    assert service.asked[-2:] == [
+        ("signal", ([41], "SIGUSR1", "steps")),
+        ("signal", ([41, 42, 43], "10", "command")),
+    ]
+    refused = betimes("cancel", "41", "--to", "all")
+    assert (refused.code, refused.err.split(":")[1]) == (2, " --to all")

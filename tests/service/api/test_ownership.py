@@ -43,6 +43,7 @@ def hostile() -> list[tuple[str, str, Any]]:
     """Requests of one user against another's jobs, and against everybody's machines and users."""
     asked: list[tuple[str, str, Any]] = [("POST", f"/jobs/2/{verb}", None) for verb in STEERING]
     asked += [("POST", f"/jobs/{verb}", {"jobs": [5, 3]}) for verb in STEERING]
+    asked += [("POST", "/jobs/signal", {"jobs": [5, 2], "signal": "KILL"})]
     asked += [("POST", "/jobs/1/cancel", None), ("POST", "/jobs/4/release", None)]
     asked += [
         ("POST", "/jobs/3/edit", {"priority": -5}),

@@ -61,6 +61,11 @@ def test_jobs_are_steered(running: Background, call: Both) -> None:
     assert call("requeue", 1).status == "stopping"
     assert call("suspend", 1).reason.code == "suspended"
     assert call("resume", 1).reason is None
+    assert [job.job_id for job in call("signal", 1, "sigusr1", to="command")] == [1]
+    last = running.it.backend.log[-1]
+    assert (last.kind, last.data) == ("signalled", {"signal": "USR1", "to": "command"})
+    with pytest.raises(Refused, match="no signal"):
+        call("signal", 1, "USR9")
     assert call("edit", 2, name="other", labels={"team": "a"}).labels == {"team": "a"}
     assert [job.name for job in call("edit", [2, 3], name="third")] == ["third"] * 2
     assert [job.status for job in call("cancel", [2, 3])] == ["cancelled"] * 2

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from betimes.service.executors.supervision import processes
+from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import RunId
 from tests.service.executors.running import (
     RUN,
@@ -175,7 +177,7 @@ def test_a_stop_that_comes_right_after_the_start_is_not_lost(at: Path) -> None:
             await executor.stop(RUN, 0.1)
             assert (await heard.ended()).why == "stopped"
             await executor.stop(RUN, 0.1)  # nothing happens
-            await executor.signal(RunId(99, 1), signal.SIGTERM)
+            await executor.signal(RunId(99, 1), signal.SIGTERM, "all")
 
     play(scenario())
 
@@ -186,7 +188,7 @@ def test_a_suspended_command_is_woken_up_to_be_stopped(at: Path) -> None:
             launch = a_launch(at, *python(SAVES))
             await executor.start(launch)
             await ready(Path(launch.folder, "log"))
-            await executor.signal(RUN, signal.SIGSTOP)
+            await executor.signal(RUN, signal.SIGSTOP, "all")
             stat = Path(f"/proc/{shim_of(launch)['pgid']}/stat")
             await until(lambda: ") T " in stat.read_text(encoding="utf-8"))
             await executor.stop(RUN, 60.0)
@@ -207,7 +209,7 @@ def test_a_signal_reaches_all_processes_of_a_run_also_those_in_other_sessions(at
             await executor.start(launch)
             log = Path(launch.folder, "log")
             await until(lambda: log.exists() and log.read_text(encoding="utf-8").count("ready") == 2)
-            await executor.signal(RUN, signal.SIGUSR2)
+            await executor.signal(RUN, signal.SIGUSR2, "all")
             await heard.ended()
             assert {"got a", "got b"} <= set(log_of(launch).splitlines())
 
@@ -296,5 +298,69 @@ def test_rubbish_in_the_control_fifo_is_ignored(at: Path, rubbish: str) -> None:
             Path(launch.control).write_text(rubbish)
             await executor.stop(RUN, 60.0)
             assert (await heard.ended()).signal == signal.SIGTERM
+
+    play(scenario())
+
+
+MARKS = r"""
+import os, signal, subprocess, sys, time
+def heard(number, frame):
+    os.write(1, sys.argv[1].encode() + b'\n')
+    if sys.argv[1] != 'first':
+        os._exit(0)
+signal.signal(signal.SIGUSR1, heard)
+if sys.argv[1] == 'first':
+    for name in sys.argv[2:]:
+        subprocess.Popen([sys.executable, __file__, name], start_new_session=name == 'task')
+    while len(sys.argv) > 2 and not all(os.path.exists(name) for name in sys.argv[2:]):
+        time.sleep(0.01)
+    print('ready', flush=True)
+    while not os.path.exists('end'):
+        time.sleep(0.02)
+else:
+    open(sys.argv[1], 'w').close()
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("to", "children", "heard"),
+    [
+        ("all", ("child", "task"), {"first", "child", "task"}),
+        ("command", ("child", "task"), {"first"}),
+        ("steps", ("child", "task"), {"task"}),
+        ("steps", ("child",), {"first", "child"}),
+        ("steps", (), {"first"}),
+    ],
+)
+def test_a_signal_goes_to_steps_or_the_command_or_all_and_the_run_goes_on(
+    at: Path, to: Signalled, children: tuple[str, ...], heard: set[str]
+) -> None:
+    program = at / "marks.py"
+    program.write_text(MARKS)
+
+    async def scenario() -> None:
+        async with executing() as (executor, reports):
+            launch = a_launch(at, sys.executable, str(program), "first", *children)
+            await executor.start(launch)
+            await ready(Path(launch.folder, "log"))
+            await executor.signal(RUN, signal.SIGUSR1, to)
+            await until(lambda: set(log_of(launch).split()) - {"ready"} == heard)
+            Path(launch.workdir, "end").touch()
+            ended = await reports.ended()
+            assert (ended.why, ended.exit_code) == ("exited", 0)
+
+    play(scenario())
+
+
+def test_a_signal_that_nobody_handles_kills_as_kill_does(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            launch = a_launch(at, *python(WAITS))
+            await executor.start(launch)
+            await ready(Path(launch.folder, "log"))
+            await executor.signal(RUN, signal.SIGUSR2, "steps")
+            ended = await heard.ended()
+            assert (ended.why, ended.signal) == ("exited", signal.SIGUSR2)
 
     play(scenario())

@@ -320,6 +320,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "requeued": _reason,
     "suspended": _reason,
     "resumed": lambda data, _: f"run {data['number']} goes on",
+    "signalled": lambda data, _: f"run {data['number']} is sent {data['signal']}",
     "blocked": _reason,
     "retries": _reason,
     "held": _reason,

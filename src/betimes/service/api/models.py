@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from signal import Signals
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from betimes.service.api.limits import (
     MOST_EVENT_NUMBER,
@@ -14,9 +15,11 @@ from betimes.service.api.limits import (
     MOST_TAIL,
     MOST_WAIT_S,
 )
+from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import WHOLE, JobSpec, in_schema
+from betimes.service.spec.spelling import signal_name
 from betimes.service.spec.users import User
 from betimes.service.views.models import (
     By,
@@ -33,6 +36,9 @@ JobNumber = Annotated[int, Field(ge=1, le=MOST_JOB_NUMBER), WHOLE]
 EventNumber = Annotated[int, Field(ge=0, le=MOST_EVENT_NUMBER)]
 Age = Annotated[float, Field(ge=0, le=1e10, allow_inf_nan=False)]
 Word = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+_SIGNALS = f"^((SIG)?({'|'.join(each.name[3:] for each in Signals)})|[1-9]|[1-5][0-9]|6[0-4])$"
 
 
 class Asked(BaseModel):
@@ -74,6 +80,19 @@ class JobEdits(JobNumbers):
     )
 
     changes: JobChanges
+
+
+class JobSignals(JobNumbers):
+    """Jobs to whose runs a signal is sent, all or none: what becomes of a job is what its run does with it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"jobs": [41], "signal": "USR1"}]})
+
+    signal: Annotated[str, AfterValidator(signal_name), in_schema(pattern=_SIGNALS)]
+    to: Signalled = Field(
+        default="steps",
+        description="steps: the tasks that `srun` has started, or without any the processes that handle the signal; "
+        "command: the first process alone; all: each process",
+    )
 
 
 class ProgressReport(Asked):

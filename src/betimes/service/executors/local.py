@@ -46,6 +46,7 @@ from betimes.service.executors.supervisors import (
 )
 from betimes.service.machines.cgroups import find_group
 from betimes.service.machines.local import available_cores
+from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import Ended, RunId, Started, Trouble
 from betimes.service.uploads.archive import DamagedArchive
 
@@ -138,9 +139,9 @@ class LocalExecutor:
             self._assign(launch)
             self._begin(launch)
 
-    async def signal(self, run: RunId, number: int) -> None:
-        """Send a signal to all processes of a run; nothing happens if it has ended."""
-        await self._ask(run, f"signal {number:d}")
+    async def signal(self, run: RunId, number: int, to: Signalled) -> None:
+        """Send a signal to processes of a run; nothing happens if it has ended."""
+        await self._ask(run, f"signal {number:d} {to}")
 
     async def stop(self, run: RunId, grace_s: float) -> None:
         """SIGTERM to the run's process group, and SIGKILL to all of it when the grace period (s) is over."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from betimes.cluster.resources import Natural
+from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import Report, RunId
 
 FORCE_AFTER_S = 5.0
@@ -67,8 +68,8 @@ class Executor(Protocol):
         """
         ...
 
-    async def signal(self, run: RunId, number: int) -> None:
-        """Send a signal to all processes of a run; nothing happens if it has ended."""
+    async def signal(self, run: RunId, number: int, to: Signalled) -> None:
+        """Send a signal to processes of a run, which does with it what it likes; nothing happens if it has ended."""
         ...
 
     async def stop(self, run: RunId, grace_s: float) -> None:

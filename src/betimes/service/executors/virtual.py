@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from betimes.service.executors.protocol import Launch, Listener, Place
+from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import Ended, Report, RunId, Started
 from betimes.twin.pool.virtual_jobs import VirtualJob
 
@@ -199,7 +200,7 @@ class VirtualExecutor:
         """Start a run."""
         self.world.start(launch, self.now())
 
-    async def signal(self, run: RunId, number: int) -> None:
+    async def signal(self, run: RunId, number: int, to: Signalled) -> None:
         """Nothing: a job that only takes time has no process."""
 
     async def stop(self, run: RunId, grace_s: float) -> None:

@@ -14,6 +14,7 @@ from betimes.service.runtime.admission import kind_to_add
 from betimes.service.runtime.quotes import promise
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.decisions import Selection
+from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import Report, RunId
 from betimes.service.scheduling.job import Places
 from betimes.service.scheduling.jobs import Action
@@ -143,6 +144,23 @@ class ResumeJobs(Command[list[int]]):
 
     def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
         return _control(self, "resume", scheduler, scheduler.jobs.resume)
+
+
+@dataclass(frozen=True)
+class SignalJobs(Command[list[int]]):
+    """Send a signal to the runs of all of these jobs, or of none; where_possible: of those that run. Their numbers."""
+
+    numbers: tuple[int, ...]
+    user: str
+    signal: str
+    to: Signalled
+    where_possible: bool = False
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> list[int]:
+        def send(number: int, user: str) -> None:
+            scheduler.jobs.signal(number, user, self.signal, self.to)
+
+        return _control(self, "signal", scheduler, send)
 
 
 @dataclass(frozen=True)
@@ -458,7 +476,7 @@ class NoteTuning(Command[int]):
 
 
 def _control(
-    asked: CancelJobs | HoldJobs | ReleaseJobs | RequeueJobs | SuspendJobs | ResumeJobs,
+    asked: CancelJobs | HoldJobs | ReleaseJobs | RequeueJobs | SuspendJobs | ResumeJobs | SignalJobs,
     action: Action,
     scheduler: Scheduler,
     do: Callable[[int, str], None],

@@ -27,6 +27,7 @@ from betimes.service.scheduling.effects import (
     RentMachines,
     ResizeRun,
     SelectMember,
+    SignalRun,
     StartRun,
     StopRun,
     SuspendRun,
@@ -132,6 +133,10 @@ class EffectRunner:
             await self._limit(executor, effect.run, effect.time_limit_s)
         elif isinstance(effect, SuspendRun):
             await self._suspend(executor, effect.run, scheduler)
+        elif isinstance(effect, SignalRun):
+            await self._ask(
+                executor, effect.run, lambda _: executor.signal(effect.run, effect.number, effect.to)
+            )
         elif isinstance(effect, ResizeRun):
             places = tuple(Place(node, units) for node, units in effect.places)
             if isinstance(executor, VirtualExecutor):  # at this very instant

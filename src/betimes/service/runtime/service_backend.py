@@ -34,6 +34,7 @@ from betimes.service.runtime.commands import (
     RequeueJobs,
     ResumeJobs,
     SetNodeStatus,
+    SignalJobs,
     SuspendJobs,
 )
 from betimes.service.runtime.controller import Controller
@@ -57,6 +58,7 @@ from betimes.service.runtime.to_views import (
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.runtime.usage import efficiency_view, usage_view
 from betimes.service.runtime.what_if import LATE_S, MOST_ARRIVALS, Helps, WhatIf, changes_for, check_late
+from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import DRAINED, DRAINING, UP
@@ -213,6 +215,13 @@ class ServiceBackend:
         return await self._promised_anew(
             await self.controller.ask(ResumeJobs(tuple(ids), user, where_possible))
         )
+
+    async def signal(
+        self, ids: Sequence[int], signal: str, to: Signalled, user: str, where_possible: bool = False
+    ) -> list[JobView]:
+        """Send a signal to runs. Raises Unknown, Conflict."""
+        asked = SignalJobs(tuple(ids), user, signal, to, where_possible)
+        return await self._views(await self.controller.ask(asked))
 
     async def _promised_anew(self, numbers: Sequence[int]) -> list[JobView]:
         jobs = self.scheduler.ledger.jobs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from betimes.core.planning import Planner
 from betimes.service.engines.messages import RentMachine
@@ -11,6 +12,9 @@ from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import Places
 from betimes.service.scheduling.ledger import PolicyRecord
 from betimes.twin.nodes.planner_rounds import Question
+
+Signalled = Literal["steps", "command", "all"]
+"""Which processes of a run get a signal: the tasks of its steps, its first process alone, or all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,15 @@ class SuspendRun:
     """Suspend a run, or let it go on, as its job says when the executor is asked."""
 
     run: RunId
+
+
+@dataclass(frozen=True, slots=True)
+class SignalRun:
+    """Send a signal to processes of a run."""
+
+    run: RunId
+    number: int
+    to: Signalled
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +130,7 @@ Effect = (
     | ResizeRun
     | LimitRun
     | SuspendRun
+    | SignalRun
     | DropRun
     | GiveBack
 )

@@ -78,6 +78,7 @@ KINDS = {
     "resized": "a running job has taken another number of units without a restart",
     "suspended": "a user suspends a run, which keeps its units; what its job was promised is void",
     "resumed": "a suspended run goes on",
+    "signalled": "a user sends a signal to a run: to the tasks of its steps, to its command alone, or to all of it",
     "stopping": "a run is asked to stop: preempted, resized or cancelled, or its node goes",
     "preempts": "another job is preempted for this one; the cost stands in the other job's events",
     "trouble": "the executor met a problem with a run; the message says which, and what follows",

@@ -15,7 +15,7 @@ from betimes.errors import Conflict, Refused
 from betimes.service.machines.machine import RENTED
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.beliefs import LEARNT
-from betimes.service.scheduling.effects import LimitRun
+from betimes.service.scheduling.effects import LimitRun, Signalled, SignalRun
 from betimes.service.scheduling.engine_factory import wanted_of
 from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.fleet_limits import UserBudgets
@@ -27,13 +27,14 @@ from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_changes import ALWAYS, RUNNING, UNFORESEEN, JobChanges
 from betimes.service.spec.job_spec import JobSpec, parse_after, split_after
+from betimes.service.spec.spelling import signal_number
 from betimes.units import humanise_s, instant
 
 if TYPE_CHECKING:
     from betimes.service.scheduling.admission import Admission
     from betimes.service.scheduling.engine_renewal import EngineRenewal
 
-Action = Literal["cancel", "hold", "release", "requeue", "suspend", "resume"]
+Action = Literal["cancel", "hold", "release", "requeue", "suspend", "resume", "signal"]
 _DONE: dict[Action, str] = {
     "cancel": "cancelled",
     "hold": "held",
@@ -41,6 +42,7 @@ _DONE: dict[Action, str] = {
     "requeue": "requeued",
     "suspend": "suspended",
     "resume": "resumed",
+    "signal": "signalled",
 }
 
 
@@ -303,6 +305,14 @@ class Jobs:
         if action in ("suspend", "resume"):
             return self._check_suspension(action, number)
         job = self._state.live_job(number, _DONE[action])
+        if action == "signal":
+            if job.trials is not None:
+                raise Conflict(
+                    f"job {number} is a set of trials; give the numbers of trials that run instead"
+                )
+            if job.run is None or job.run.started_at is None:
+                raise Conflict(f"job {number} is {job.status.value}; only a job that runs can get a signal")
+            return job
         if action != "cancel" and job.set_id is not None:
             text = f"job {number} is a trial of job {job.set_id}, and is {job.status.value} with it"
             raise Conflict(f"{text}; `betimes {action} {job.set_id}` means all of them")
@@ -351,6 +361,14 @@ class Jobs:
     def resume(self, number: int, user: str) -> None:
         """Let a suspended run go on. Raises Unknown, Conflict."""
         self._runs.resume(self.check("resume", number), user)
+
+    def signal(self, number: int, user: str, name: str, to: Signalled) -> None:
+        """Send a signal to a job's run; what becomes of it is the run's. Raises Unknown, Conflict."""
+        job = self.check("signal", number)
+        if job.run is not None:
+            run = job.run.number
+            self._state.log("signalled", f"user:{user}", number, number=run, signal=name, to=to)
+            self._state.effects.append(SignalRun(RunId(number, run), signal_number(name), to))
 
     def _check_suspension(self, action: Action, number: int) -> Job:
         job = self._state.live_job(number, _DONE[action])

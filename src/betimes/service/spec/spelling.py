@@ -33,6 +33,29 @@ def parse_units(text: str) -> tuple[int, int]:
     return least, most
 
 
+def signal_name(text: str) -> str:
+    """The name of a signal on Linux, given as USR1, SIGUSR1, usr1 or 10; of one without a name its number.
+
+    Raises ValueError.
+    """
+    from signal import SIGRTMAX, Signals
+
+    name = text.strip().upper().removeprefix("SIG")
+    if name.isdecimal() and len(name) < 4 and 0 < int(name) <= SIGRTMAX:
+        known = {each.value: each.name for each in Signals}
+        return known.get(int(name), name).removeprefix("SIG")
+    if f"SIG{name}" not in Signals.__members__:
+        raise ValueError(f"{text[:20]!r} is no signal; write a name such as USR1, or its number")
+    return name
+
+
+def signal_number(name: str) -> int:
+    """The number of a signal that `signal_name` has written."""
+    from signal import Signals
+
+    return int(name) if name.isdecimal() else Signals[f"SIG{name}"].value
+
+
 def parse_begin(text: str, now_s: float | None = None) -> float:
     """The instant, s since 1970, of `+2h`, `now+2hours`, `16:00`, `tomorrow`, `tomorrow 9:00`, `2026-11-27` or
     `2026-11-27T16:00`, local time.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from betimes.cli.live.jobs.completing import ACTIVE, complete_job
 from betimes.cli.live.jobs.jobs import Array, Label, Name, Status, User, job_filter
@@ -32,6 +33,24 @@ Ids = Annotated[
     ),
 ]
 All = Annotated[bool, Option("--all", help="All jobs where it is possible.")]
+Signal = Annotated[
+    str | None,
+    Option(
+        "--signal",
+        metavar="NAME",
+        help="Send this signal to jobs that run, such as USR1, and leave them to it: one that saves its work and exits "
+        "with 0 has finished.",
+        show_default=False,
+    ),
+]
+To = Annotated[
+    Literal["steps", "command", "all"],
+    Option(
+        "--to",
+        help="Which processes get the signal: the tasks that srun has started, or without any those that handle it "
+        "(steps); the first process alone, of a batch script its shell (command); or all.",
+    ),
+]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask, on a terminal, whether they are meant.")]
 
 
@@ -46,6 +65,7 @@ class _Verb(NamedTuple):
 
 
 _CANCEL = _Verb("cancel", "cancelled", ACTIVE, "that wait or run", "they are already over")
+_SIGNAL = _Verb("signal", "sent a signal", ("running", "stopping"), "that run", "they do not run")
 _HOLD = _Verb("hold", "held", ("blocked", "queued"), "that wait", "they run, or are already over")
 _REQUEUE = _Verb(
     "requeue", "requeued", ("running",), "that run", "they do not run, or may not be started again"
@@ -65,13 +85,19 @@ def cancel(
     status: Status = None,
     array: Array = None,
     everything: All = False,
+    signal: Signal = None,
+    to: To = "steps",
     yes: Yes = False,
     state: State = None,
     as_json: Json = False,
 ) -> None:
     """Cancel jobs: those that wait at once, those that run after their grace period at the latest."""
-    chosen = _chosen(_CANCEL, ids, status, user, name, label, array, everything)
-    _act(_CANCEL, ids, chosen, state, as_json, ask_first=not yes)
+    if signal is None and to != "steps":
+        raise InputError(f"--to {to}: goes with --signal; leave it out, or give one")
+    verb = _CANCEL if signal is None else _SIGNAL
+    chosen = _chosen(verb, ids, status, user, name, label, array, everything)
+    more = {} if signal is None else {"signal": signal, "to": to}
+    _act(verb, ids, chosen, state, as_json, ask_first=not yes, **more)
 
 
 def hold(
@@ -202,6 +228,7 @@ def _act(
     state: str | None,
     as_json: bool,
     ask_first: bool = False,
+    **more: str,
 ) -> None:
     from betimes.cli.live.connection import connect
     from betimes.cli.live.jobs.ids import every_job, parse_ids
@@ -216,7 +243,7 @@ def _act(
             why += ", or are another user's" if len({job.user for job in found}) > 1 else ""
             if wanted and ask_first and sys.stdin.isatty():
                 _confirm(verb, wanted, chosen)
-        changed = _changed(service, verb, wanted)
+        changed = _changed(service, verb, wanted, **more)
     left_out = len(wanted) - len(changed)
     if wanted and not changed:
         raise InputError(f"{verb.name}: none of these {len(wanted):,} jobs can be {verb.done}: {why}")
@@ -231,9 +258,9 @@ def _act(
     say(*_lines(changed), *([f"{note[0].upper()}{note[1:]}."] if left_out else []))
 
 
-def _changed(service: PlainClient, verb: _Verb, wanted: Sequence[int]) -> list[JobView]:
+def _changed(service: PlainClient, verb: _Verb, wanted: Sequence[int], **more: str) -> list[JobView]:
     """The jobs after the change: a single job is changed or refused; of several, those that allow it are changed."""
-    ask = getattr(service, verb.name)
+    ask = partial(getattr(service, verb.name), **more)
     if len(wanted) == 1:
         return ask(wanted)
     parts = [wanted[at : at + MOST_A_REQUEST] for at in range(0, len(wanted), MOST_A_REQUEST)]

@@ -21,6 +21,7 @@ from betimes.service.api.models import (
     JobList,
     JobNumbers,
     JobQuery,
+    JobSignals,
     ProgressReport,
     SubmittedBatch,
     UsageQuery,
@@ -300,6 +301,24 @@ async def edit_jobs(
     """Make the same changes of several jobs: of all, or of none; or, where_possible, of those that allow it."""
     numbers = await here.permitted(user, "steer", list(dict.fromkeys(asked.jobs)), asked.where_possible)
     return JobList(jobs=await here.backend.edit(numbers, asked.changes, user.user, asked.where_possible))
+
+
+@router.post(
+    "/jobs/signal",
+    summary="Send a signal to several jobs",
+    operation_id="signal_jobs",
+    responses={
+        200: examples.shown(examples.JOB_LIST, "The jobs as they are now."),
+        **failing(400, 401, 403, 404, 409, 413, 415, 422, 503),
+    },
+)
+async def signal_jobs(
+    here: Here, user: Submitter, asked: Annotated[JobSignals, Depends(Sent(JobSignals))]
+) -> JobList:
+    """Send a signal to the runs of jobs, of all or of none; or, where_possible, of those that run."""
+    numbers = await here.permitted(user, "steer", list(dict.fromkeys(asked.jobs)), asked.where_possible)
+    sent = await here.backend.signal(numbers, asked.signal, asked.to, user.user, asked.where_possible)
+    return JobList(jobs=sent)
 
 
 async def _attempt(job_id: JobId, here: Here, token: RunToken) -> int:

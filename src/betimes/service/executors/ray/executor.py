@@ -15,6 +15,7 @@ from betimes.service.executors.protocol import Launch, Listener, Place
 from betimes.service.executors.ray.connection import Agents
 from betimes.service.executors.ray.link import NodeLink
 from betimes.service.executors.supervision.files import LOG
+from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import Ended, Report, RunId, Started, Trouble
 
 
@@ -47,10 +48,10 @@ class RayExecutor:
         else:
             self._begin(gang)
 
-    async def signal(self, run: RunId, number: int) -> None:
-        """Send a signal to all processes of a run, on every node."""
+    async def signal(self, run: RunId, number: int, to: Signalled) -> None:
+        """Send a signal to processes of a run, on every node."""
         for link in self._links_of(run):
-            link.signal(run, number)
+            link.signal(run, number, to)
 
     async def stop(self, run: RunId, grace_s: float) -> None:
         """SIGTERM on every node, and SIGKILL when the grace period is over; each node's own supervisor sees to it."""

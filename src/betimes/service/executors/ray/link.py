@@ -15,6 +15,7 @@ from betimes.errors import Unavailable
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.ray.connection import Agents
 from betimes.service.executors.supervision.files import is_full
+from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import Ended, Report, RunId, Trouble
 
 AGAIN_S = 0.5  # between two tries to attach
@@ -81,9 +82,9 @@ class NodeLink:
         wanted.stop_by = by if wanted.stop_by is None else min(by, wanted.stop_by)
         self._go(self._request(run, "stop", _stop_of))
 
-    def signal(self, run: RunId, number: int) -> None:
+    def signal(self, run: RunId, number: int, to: Signalled) -> None:
         """Send a signal to a run's processes."""
-        self._go(self._request(run, "signal", lambda wanted: (wanted.launch.run, number)))
+        self._go(self._request(run, "signal", lambda wanted: (wanted.launch.run, number, to)))
 
     def limit(self, run: RunId, time_limit_s: float) -> None:
         """Give a run another time limit."""

@@ -314,7 +314,8 @@ class Supervisor:
                 if what == b"stop":
                     self._stop("stopped", float(amount))
                 elif what == b"signal":
-                    self._signal(int(amount))
+                    number, _, to = amount.partition(b" ")
+                    self._signal(int(number), to.decode("ascii"))
                 elif what == b"limit":
                     self._limit(float(amount))
                 elif what == b"suspend":
@@ -351,8 +352,20 @@ class Supervisor:
             self.suspended_s += time.monotonic() - self.suspended_at
             self.suspended_at = None
 
-    def _signal(self, number: int) -> None:
-        for pid in list(descendants(os.getpid())) or [-self.pid]:
+    def _signal(self, number: int, to: str = "all") -> None:
+        """Send a signal to all processes; `command`: to the first alone; `steps`: to those that `srun` has started.
+
+        Where there are no steps, all others stand for them; and of those that stand, the ones that handle the signal,
+        if any do, as it kills the rest.
+        """
+        pids = list(descendants(os.getpid())) or [-self.pid]
+        if to == "command":
+            pids = [self.pid]
+        elif to == "steps":
+            found = {pid: status(pid) for pid in pids}  # tasks of steps have sessions of their own
+            pids = [pid for pid, one in found.items() if one is not None and one.session != self.pid] or pids
+            pids = [pid for pid in pids if catches(pid, number)] or pids
+        for pid in pids:
             send(pid, number)
 
     def _stop(self, why: str, grace_s: float) -> None:
