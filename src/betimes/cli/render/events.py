@@ -211,6 +211,12 @@ def _reason(data: Data, _: float) -> str:
     return data["reason"]["text"] if data["reason"] else ""
 
 
+def _set_aside(data: Data, _: float) -> str:
+    if not data:
+        return ""  # operators see more
+    return f"{data['what']} could not be carried out: {data['error']}; --json shows the traceback"
+
+
 def _node(data: Data, _: float) -> str:
     machine = data["machine"]
     gpus = f", {machine['gpu']:g} GPU{'' if machine['gpu'] == 1 else 's'}" if machine["gpu"] else ""
@@ -315,6 +321,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "restarted": _restarted,
     "preempts": _displaces,
     "trouble": _trouble,
+    "set-aside": _set_aside,
     "ended": _ended,
     "work-lost": _goes_on,
     "requeued": _reason,

@@ -43,6 +43,8 @@ class Events:
                 yield (await self.page([event]))[0]
 
     def _shown(self, event: EventView) -> EventView:
+        if event.kind == "set-aside":  # a traceback may show anything
+            return event.model_copy(update={"data": {}})
         if event.job_id is None:
             is_others = event.kind in _ABOUT_USERS and event.data.get("user") != self._caller.user
             return event.model_copy(update={"data": {}}) if is_others else event

@@ -11,6 +11,7 @@ from betimes.cluster.cluster import NodeGroup
 from betimes.errors import Conflict, Unknown
 from betimes.service.machines.machine import Kind, Machine, machines_of
 from betimes.service.runtime.admission import kind_to_add
+from betimes.service.runtime.faults import Fault
 from betimes.service.runtime.quotes import promise
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.decisions import Selection
@@ -421,6 +422,16 @@ class ReportResize(Command[None]):
 
 
 # --- the service itself ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NoteFault(Command[None]):
+    """An effect could not be carried out."""
+
+    fault: Fault
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        self.fault.note(scheduler)
 
 
 @dataclass(frozen=True)

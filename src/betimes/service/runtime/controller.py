@@ -20,6 +20,7 @@ from betimes.errors import (
     ServiceError,
     StoreError,
     StoreInUse,
+    StoreRefused,
     Unavailable,
 )
 from betimes.service.compiling.kernels import Kernels
@@ -29,12 +30,14 @@ from betimes.service.runtime.commands import (
     AdvanceCloud,
     Command,
     ExpireLease,
+    NoteFault,
     NoteHeartbeat,
     SubmitJob,
     TakeOver,
     TakeReport,
 )
 from betimes.service.runtime.effect_runner import RETRY_S, EffectRunner
+from betimes.service.runtime.faults import Fault, SetAside
 from betimes.service.runtime.heartbeats import Heartbeats
 from betimes.service.runtime.inbox import Broken, IdempotencyKey, Inbox, Input, Newcomers, in_order
 from betimes.service.runtime.launches import Launches
@@ -42,13 +45,13 @@ from betimes.service.runtime.planning import Background, PlannerThread, Selectio
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replay import Source
 from betimes.service.runtime.retention import keep_snapshot
-from betimes.service.scheduling.effects import Effect
+from betimes.service.scheduling.effects import Effect, StartRun
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.events import Ended, Event
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import LOST, NODE, Node
 from betimes.service.scheduling.policy_engine import IsCompiled
-from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.scheduler import POLICY, Scheduler
 from betimes.service.store.batch import Batch
 from betimes.service.store.store import Store
 from betimes.service.views.models import Lease
@@ -118,6 +121,8 @@ class Controller:
         self.metrics: Metrics | None = None  # null: nothing is measured
         self.problem: str | None = None
         self.failures = 0  # of turns, in a row, for an unknown reason
+        self.set_aside = SetAside()
+        self.alone = 0  # so many turns take one input each, to find the one that cannot be carried out
         self.recovery_s, self.replayed = 0.0, 0
         self.snapshot_at = 0
         self.taking_over = False  # once the policy in force is compiled
@@ -140,6 +145,25 @@ class Controller:
             self.rentals.resume(ledger)
         return ledger.next_event > 1
 
+    def resume(self) -> None:
+        """After `recover`: go on from now. Steps that raise errors are left out; raises errors of all else."""
+        while True:
+            self.scheduler.leave_out(self.set_aside.steps)
+            try:
+                self.scheduler.begin(self.clock.now_s())
+                self.scheduler.recover()
+            except Exception as error:
+                fault = self._fault_of(error, error)
+                if fault is None or fault.step is None:
+                    raise
+                log.error("%s", fault.text, exc_info=error)
+                self.set_aside.add(fault)
+                self.recover()
+            else:
+                if self.scheduler.ledger.policy in self.set_aside.policies:
+                    self.scheduler.policy.set_policy("fifo", "operator")
+                return
+
     async def run(self) -> None:
         """Turn after turn, until `stop`."""
         # No heartbeat could arrive until now: leases of watched nodes begin here.
@@ -147,6 +171,8 @@ class Controller:
             if node.watched and node.is_there:
                 self.leases.beat(name, self.clock.now_s())
         try:
+            if not self.store.last_event_id():  # a turn that fails is taken back to what the store has
+                await self._commit(self.turn_of([]).batch)
             if self.scheduler.has_entering:  # the service was stopped before its policy was compiled
                 await self._turn_once()
             while not self.stopping or self.inbox:
@@ -265,7 +291,7 @@ class Controller:
     async def _turn_once(self) -> None:
         began_s = time.perf_counter()
         try:
-            results = self._decide()
+            results = self._decide(1 if self.alone else MOST_A_TURN)
             await self._promise_newcomers(results)
             turn = self.turn_of(results)
             if turn.batch.events or turn.batch.jobs or turn.batch.nodes or turn.batch.meta:
@@ -273,13 +299,13 @@ class Controller:
         except Exception as error:
             await self._take_back(error)
             return
-        self.taken, self.failures = [], 0
+        self.taken, self.failures, self.alone = [], 0, max(0, self.alone - 1)
+        self.set_aside.new.clear()
         for waiting, result in results:
             waiting.answer(result)
         if self.metrics is not None:
             self.metrics.turn.observe(time.perf_counter() - began_s)
-        for effect in turn.effects:
-            await self.effects.carry_out(effect, self.scheduler)
+        await self._carry_out(turn.effects)
         if turn.batch.events:
             for listener in self.listeners:
                 listener(turn.batch.events)
@@ -287,6 +313,21 @@ class Controller:
                 self.snapshot_at = turn.batch.events[-1].event_id
                 snapshot = asyncio.to_thread(keep_snapshot, self.store, self.snapshot_at, self.default_run_s)
                 self.background.go(snapshot)
+
+    async def _carry_out(self, effects: Sequence[Effect]) -> None:
+        """Carry out a turn's effects; a run that cannot be handed to its executor has failed to start."""
+        for effect in effects:
+            try:
+                await self.effects.carry_out(effect, self.scheduler)
+            except Exception as error:
+                fault = Fault.of_effect(effect, error)
+                log.error("%s", fault.text, exc_info=error)
+                self.inbox.tell(NoteFault(fault))
+                if isinstance(effect, StartRun):
+                    message = f"the service could not start it ({type(error).__name__}); its log shows how"
+                    self.inbox.hear(
+                        Ended(effect.run, self.scheduler.now_at, None, why="start-failed", message=message)
+                    )
 
     async def _commit(self, batch: Batch) -> None:
         """Store a batch; meanwhile requests are read, and a virtual clock stands still."""
@@ -299,8 +340,8 @@ class Controller:
         if self.metrics is not None:
             self.metrics.commit.observe(time.perf_counter() - began_s)
 
-    def _decide(self) -> Results:
-        """Everything in memory: inputs, and then the policy."""
+    def _decide(self, most: int) -> Results:
+        """Everything in memory: inputs, at most so many of those that wait, and then the policy."""
         scheduler = self.scheduler
         asked = self.inbox.take(MOST_A_TURN)
         self._heed_jumps()
@@ -308,10 +349,17 @@ class Controller:
         self.taken = [*(Input(command) for command in self._due(now_at)), *asked]
         if self.source is not None:
             self.taken += [Input(SubmitJob(spec, user)) for spec, user in self.source.take(now_at)]
+        if most < MOST_A_TURN:
+            self.inbox.inputs = [*self.taken[most:], *self.inbox.inputs]
+            del self.taken[most:]
         scheduler.begin(now_at)
+        for fault in self.set_aside.new:
+            fault.note(scheduler)
         results: Results = []
         for one in self.taken:
             before = len(scheduler.events)
+            if one.key_of_report in self.set_aside.reports:
+                continue
             try:
                 results.append((one, one.command.carry_out(scheduler, self.rentals)))
             except InputError as error:
@@ -358,59 +406,105 @@ class Controller:
                 yield ExpireLease(name)
 
     async def _take_back(self, error: Exception) -> None:
-        """The turn is void: read the state back, and refuse the requests that wait.
+        """The turn is void: read the state back, find out what is at fault, and go on without it.
 
-        Executors' reports are handled again. Repeated failures of a turn for an unknown reason end the service.
+        A step of a turn names itself; of several inputs, each is then taken alone. One that fails alone is set aside
+        if a turn without it works. Requests that wait are answered by a later turn, except where the store cannot be
+        written: then they are refused. Executors' reports are handled again. Repeated failures of a turn for an
+        unknown reason end the service.
         """
+        suspect: Fault | None = None
         while True:
-            self._put_back(error)
+            suspect = self._put_back(error, suspect)
             if self.stopping:
                 return
             try:
                 # A lone turn may be small enough to find room where no request does.
                 await asyncio.to_thread(self.store.probe)
                 await asyncio.to_thread(self.recover)
-                self.scheduler.begin(self.clock.now_s())
-                self.scheduler.recover()
-                if isinstance(error, PolicyViolation):
-                    self.scheduler.policy.set_policy("fifo", "operator")
-                again = self.turn_of(self._decide())
+                self.resume()
+                results = self._decide(0)
+                if suspect is not None:
+                    suspect.note(self.scheduler)
+                again = self.turn_of(results)
                 await self._commit(again.batch)
             except Exception as another:
                 error = another
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(RETRY_S if self.problem is not None else 0.0)
                 continue
+            if suspect is not None and suspect.one is not None:
+                self.set_aside.add(suspect)
+                suspect.one.answer(suspect.answer)
+            self.set_aside.new.clear()
             self.taken, self.failures, self.problem = [], 0, None
-            for effect in again.effects:
-                await self.effects.carry_out(effect, self.scheduler)
+            await self._carry_out(again.effects)
             await self.adopt()
             for listener in self.listeners:
                 listener(again.batch.events)
             return
 
-    def _put_back(self, error: Exception) -> None:
-        """Refuse the requests that wait for an answer, and keep the other inputs for the next turn."""
-        at_fault, why = (error.one, error.error) if isinstance(error, Broken) else (None, error)
-        if isinstance(error, PolicyViolation):
-            self.problem = f"{error}; fifo takes over"
-        elif isinstance(why, StoreError | InputError):
+    def _put_back(self, error: Exception, suspect: Fault | None) -> Fault | None:
+        """Put the inputs of a void turn back for the next ones; returns what is probably at fault, without it.
+
+        suspect: that of the turn before, which is at fault only if this turn, without it, had worked.
+        """
+        why = error.error if isinstance(error, Broken) else error
+        taken, self.problem = self.taken, None
+        fault = self._fault_of(error, why)
+        if fault is not None and fault.one is not None:
+            taken = [one for one in taken if one is not fault.one]
+            self.alone = max(0, self.alone - 1)
+        elif fault is not None:
+            self.set_aside.add(fault)
+        elif isinstance(why, StoreError) and not isinstance(why, StoreRefused):
             self.problem = str(why)
+            if self.metrics is not None:
+                self.metrics.store_errors.labels(type(why).__name__).inc()
+        elif len(taken) > 1:
+            self.alone = len(taken)
         else:
             self.problem = f"the service failed ({type(why).__name__}); its log shows how"
             self.failures += 1
-        if self.metrics is not None and isinstance(why, StoreError):
-            self.metrics.store_errors.labels(type(why).__name__).inc()
-        log.error("%s", self.problem, exc_info=None if isinstance(why, ServiceError | InputError) else why)
-        if at_fault is not None:
-            at_fault.answer(why if isinstance(why, InputError) else ServiceError(self.problem))
-        waiting = [*self.taken, *self.inbox.inputs]
-        kept = [one for one in waiting if one is not at_fault and one.done is None]
-        for one in waiting:
-            if one.done is not None and not one.done.done():
-                one.answer(Unavailable(self.problem))
-        self.taken, self.inbox.inputs = [], kept
+        is_known = isinstance(why, InputError) or (isinstance(why, ServiceError) and fault is None)
+        text = (
+            fault.text
+            if fault is not None
+            else self.problem or "a turn failed; its inputs are tried one by one"
+        )
+        log.error("%s", text, exc_info=None if is_known else why)
+        if suspect is not None and suspect.one is not None and not isinstance(why, StoreError):
+            taken, suspect = [suspect.one, *taken], None
+        waiting = [*taken, *self.inbox.inputs]
+        if self.problem is not None:
+            for one in waiting:
+                if one.done is not None and not one.done.done():
+                    one.answer(Unavailable(self.problem))
+            waiting = [one for one in waiting if one.done is None]
+        self.taken, self.inbox.inputs = [], waiting
         if isinstance(error, StoreInUse) or self.failures > MOST_FAILURES:
             raise error
+        return fault if fault is not None and fault.one is not None else suspect
+
+    def _fault_of(self, error: Exception, why: Exception) -> Fault | None:
+        """What made a turn void; null: the store, several inputs of which one may have, or it is not known."""
+        scheduler, taken = self.scheduler, self.taken
+        policy, doing = scheduler.ledger.policy, scheduler.doing
+        alone = taken[0] if len(taken) == 1 else None
+        if isinstance(error, Broken):
+            is_new = doing is not None and any(
+                event.kind == "submitted" and event.job == doing[1] for event in scheduler.events
+            )
+            if doing is None or is_new or isinstance(why, InputError):
+                return Fault.of_input(error.one, why)
+        if isinstance(why, StoreError):
+            return Fault.of_input(alone, why) if isinstance(why, StoreRefused) and alone is not None else None
+        if doing is not None and doing[0] != POLICY:
+            return Fault.of_step(doing, why)
+        # A request may be what a policy cannot take; an exit of a run, or the time, is nothing to be refused.
+        fails_by_itself = doing is not None and (not taken or (alone is not None and alone.done is None))
+        if policy != "fifo" and (fails_by_itself or isinstance(why, PolicyViolation)):
+            return Fault.of_step((POLICY, policy), why)
+        return Fault.of_input(alone, why) if alone is not None else None
 
     # --- small things -------------------------------------------------------------------------------------------
 

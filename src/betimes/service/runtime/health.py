@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 from betimes import __version__
 from betimes.errors import ServiceError, StoreError
+from betimes.service.machines.budgets import DAY_S
 from betimes.service.runtime.controller import Controller
 from betimes.service.views.models import Health
-from betimes.units import length
+from betimes.units import instant, length
 
 FRESH_S = 1.0  # a result this recent is returned again: each try is a write, and the route needs no token
 PATIENCE_S = 8.0  # more than a commit waits for a lock
@@ -72,6 +73,15 @@ async def health_of(controller: Controller, readiness: Readiness, uptime_s: floa
         notes.append(
             f"The system clock went back {away}. Times shown may be {away} late until it catches up."
         )
+    now_at = controller.clock.now_s()
+    jobs = scheduler.ledger.jobs
+    for one in scheduler.ledger.set_aside:
+        if one["job"] in jobs or one["at"] > now_at - DAY_S:
+            notes.append(
+                f"{one['what']} could not be carried out ({one['error']}, {instant(one['at'])}) and is set aside; all "
+                "else goes on. `betimes events --kind set-aside --json` shows the traceback; it is tried again after "
+                "the next start."
+            )
     return Health(
         ready=not problems and not controller.stopping,
         version=__version__,

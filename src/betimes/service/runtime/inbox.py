@@ -47,6 +47,14 @@ class Input:
     key: IdempotencyKey | None = None
     newcomers: Newcomers | None = None  # of a submission
 
+    @property
+    def key_of_report(self) -> tuple[str, RunId] | None:
+        """Which report of which run it is; null: it is none."""
+        command = self.command
+        return (
+            (type(command.report).__name__, command.report.run) if isinstance(command, TakeReport) else None
+        )
+
     def answer(self, result: Any) -> None:
         """Set the result, or the exception, of the request that waits; a second one is dropped."""
         if self.done is None or self.done.done():

@@ -81,6 +81,8 @@ KINDS = {
     "signalled": "a user sends a signal to a run: to the tasks of its steps, to its command alone, or to all of it",
     "stopping": "a run is asked to stop: preempted, resized or cancelled, or its node goes",
     "preempts": "another job is preempted for this one; the cost stands in the other job's events",
+    "set-aside": "an input, or a step of a turn, could not be carried out, with the traceback: the service goes on "
+    "without it, and tries it again after the next start",
     "trouble": "the executor met a problem with a run; the message says which, and what follows",
     "ended": "a run has ended, and none of its processes is left",
     "work-lost": "the first run after a preemption reported its progress: the work lost since the last checkpoint",

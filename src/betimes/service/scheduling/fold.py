@@ -24,6 +24,7 @@ from betimes.service.spec.users import User
 if TYPE_CHECKING:
     from betimes.service.scheduling.ledger import Ledger
 
+MOST_SET_ASIDE = 50  # that the ledger knows; the log has all
 LEAST_RUN_S = 10.0
 """Jobs that run for less count as this long in a bounded slowdown."""
 
@@ -488,6 +489,13 @@ def _share_of(period: str, since_at: float, until_at: float, now_at: float) -> f
     return (until_at - begun_at) / (until_at - since_at) if until_at > begun_at else 0.0
 
 
+def _set_aside(ledger: Ledger, event: Event, _: Job | None) -> None:
+    kept = [one for one in ledger.set_aside if one["job"] in ledger.jobs or one["at"] > event.at_s - DAY_S]
+    kept = [one for one in kept if one["what"] != event.data["what"]]
+    data = {"what": event.data["what"], "error": event.data["error"]}
+    ledger.set_aside = [*kept, {"at": event.at_s, "job": event.job, **data}][-MOST_SET_ASIDE:]
+
+
 def _idle(ledger: Ledger, event: Event, _: Job | None) -> None:
     ledger.idle = event.data["reason"]
 
@@ -596,6 +604,7 @@ CHANGES: dict[str, Change] = {
     "user-set": _user_set,
     "fair-share-set": _fair_share_set,
     "selected": _selected,
+    "set-aside": _set_aside,
     "idle": _idle,
 }
 """The change by each kind of event; others (displaces, goes-on, ...) change nothing by themselves."""

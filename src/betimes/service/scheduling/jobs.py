@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -61,6 +62,9 @@ class Jobs:
 
     def admit(self, job: Job) -> None:
         """Queue a job that waits for nothing but the policy; end one whose wait is in vain."""
+        self._state.take_step("admit", job.job_id, partial(self._admit, job))
+
+    def _admit(self, job: Job) -> None:
         if job.set_id is not None:
             self._admit_trial(job)
             return

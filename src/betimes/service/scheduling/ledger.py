@@ -57,6 +57,9 @@ class Ledger:
         self.member: str | None = None  # of the portfolio in force, that decides; null: the first
         self.record = PolicyRecord()  # of the policy in force
         self.idle: dict[str, Any] | None = None  # why a decision did nothing, as was logged last
+        self.set_aside: list[
+            dict[str, Any]
+        ] = []  # inputs that could not be carried out, of the last day and of jobs that are not over
         self.next_job = 1
         self.next_event = 1
         self.last_at = 0.0
@@ -127,6 +130,7 @@ class Ledger:
                 "member": self.member,
                 "record": asdict(self.record),
                 "idle": self.idle,
+                **({"set_aside": self.set_aside} if self.set_aside else {}),
                 "next_job": self.next_job,
                 "next_event": self.next_event,
                 "last_at": self.last_at,
@@ -161,6 +165,7 @@ class Ledger:
         ledger.gone_nodes = found.get("gone_nodes", {})
         ledger.member, ledger.record = found.get("member"), PolicyRecord(**found.get("record", {}))
         ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
+        ledger.set_aside = found.get("set_aside", [])
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
             setattr(ledger, name, found[name])
         return ledger

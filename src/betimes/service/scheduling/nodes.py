@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY
@@ -162,7 +163,8 @@ class Nodes:
                 cause, reason = "cloud", reasons.reclaimed(name)
             else:
                 cause, reason = "limit", reasons.lease_ended(name, since)
-            self._runs.stop_for_now(job, cause, grace_s, reason)
+            stop = partial(self._runs.stop_for_now, job, cause, grace_s, reason)
+            state.take_step("stop", job.job_id, stop)
 
     def stops_at(self) -> float:
         """When `stop_in_time` has to be called next; infinity: not before a node has notice."""

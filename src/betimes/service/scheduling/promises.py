@@ -22,7 +22,7 @@ import base64
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -366,7 +366,8 @@ class BrokenPromises:
     def note_passed(self) -> None:
         """Log the promises whose last instant has passed."""
         for number in self._state.job_index.promises.take(self._state.now_at):
-            _log(self._state, self._state.ledger.jobs[number], "passed", "timer")
+            job = self._state.ledger.jobs[number]
+            self._state.take_step("promise", number, partial(_log, self._state, job, "passed", "timer"))
 
     def overtaken(self, forecast: Forecast) -> Iterator[tuple[Job, float]]:
         """The jobs of which a forecast sees the end so late that the promise is probably broken, and that end.

@@ -7,7 +7,7 @@ to be carried out once the events are stored: the ledger has applied the events 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -36,10 +36,15 @@ from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.promises import BrokenPromises, Forecast, cost_usd
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.runs import ReportHandling, Runs
-from betimes.service.scheduling.state import Changes, FindStatus, Occupancy, SchedulerState
+from betimes.service.scheduling.state import Changes, FindStatus, Occupancy, SchedulerState, Step
 from betimes.service.scheduling.trials import TrialSets
 from betimes.service.scheduling.users import Users
 from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec
+
+POLICY = "policy"
+"""What a step of a turn is in which the policy decides."""
+LEFT_OUT_S = 1.0
+"""Between two turns without an input, where steps are left out."""
 
 
 class WorkLeft(NamedTuple):
@@ -279,6 +284,7 @@ class Scheduler:
         made = Scheduler(ledger, self._state.find_status, settings, self._engine.is_compiled)
         made._state.now_at = self.now_at
         made._engine.copy_from(self._engine)
+        made.leave_out(self._state.left_out)
         for job in list(ledger.jobs.values()):
             made.jobs.admit(job)
             if job.trials is not None:
@@ -297,6 +303,8 @@ class Scheduler:
             self.nodes.stops_at(),
             self.maintenance.next_at(),
         )
+        if self._state.left_out:  # their instants may stand still in the past
+            own_at = max(own_at, self.now_at + LEFT_OUT_S)
         return min(self._engine.next_timer_at(), own_at)
 
     def begin(self, now_at: float) -> None:
@@ -306,8 +314,25 @@ class Scheduler:
         their estimates since.
         """
         self._state.now_at = max(self.now_at, now_at)
+        self._state.doing = None
         if not self._is_resuming:
-            self._decisions.apply(self._engine.catch_up())
+            self._state.take_step(POLICY, self.ledger.policy, self._catch_up)
+
+    def _catch_up(self) -> None:
+        self._decisions.apply(self._engine.catch_up())
+
+    @property
+    def doing(self) -> Step | None:
+        """The step that raised the error by which a turn has just failed; null: it was in none."""
+        return self._state.doing
+
+    def leave_out(self, steps: Iterable[Step]) -> None:
+        """Take these steps no more: they raise errors."""
+        self._state.left_out |= set(steps)
+
+    def note_set_aside(self, what: str, job: int | None, error: str, trace: str) -> None:
+        """Log that an input or a step of a turn could not be carried out; trace: of the error, how it came about."""
+        self._state.log("set-aside", "recovery", job, what=what, error=error, traceback=trace)
 
     def sleep(self, for_s: float) -> None:
         """The service's machine sleeps for so long: its runs make no progress meanwhile."""
@@ -331,22 +356,23 @@ class Scheduler:
 
     def turn(self, asleep: Collection[int] = ()) -> None:
         """Let the policy decide about new inputs; asleep: jobs that take longer, as their machine slept."""
+        step, self._state.doing = self._state.take_step, None
         if self._is_resuming:
             self._is_resuming = False
             if self._engine.has_departures:
                 self.policy.renew()
         else:  # after a start, runs may have ended in time of which the reports are still to come
-            self.promises.note_passed()
+            step("timer", "promises", self.promises.note_passed)
         if self._engine.lacks_users:
             self.policy.renew()
-        self.jobs.admit_delayed()
-        self._keep_limits()
-        self.maintenance.end_passed()
-        self.jobs.keep_budgets()
-        self.nodes.stop_in_time()
-        self.nodes.retire_drained()
-        self.machines.give_back_unmanaged()
-        self._sets.review()
+        step("timer", "delays", self.jobs.admit_delayed)
+        step("timer", "limits", self._keep_limits)
+        step("timer", "maintenance", self.maintenance.end_passed)
+        step("timer", "budgets", self.jobs.keep_budgets)
+        step("timer", "stops", self.nodes.stop_in_time)
+        step("timer", "drained nodes", self.nodes.retire_drained)
+        step("timer", "rented nodes", self.machines.give_back_unmanaged)
+        step("timer", "trials", self._sets.review)
         if self._sets.hold_in_vain():
             self.policy.nodes_changed()
         paused = self._runs.take_restated()
@@ -354,7 +380,9 @@ class Scheduler:
         reported = self._engine.reported
         learnt = self._learnt.learn()
         self.planner.hand_over()
+        self._state.doing = (POLICY, self.ledger.policy)
         what, rounds = self._engine.decide()
+        self._state.doing = None
         for wanted in what.wanted:
             self.jobs.entered(wanted.job)
         for news in learnt:

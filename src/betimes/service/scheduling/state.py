@@ -395,10 +395,14 @@ NO_NEW_SCHEDULE = {
     "tuned",
     "not-tuned",
     "trouble",
+    "set-aside",
     "not-planned",
     "instruction-refused",
 }
 """Events that do not change when any job starts or finishes."""
+
+Step = tuple[str, int | str]
+"""A step of a turn that inputs do not name: what is done, and the job or the part of the scheduler."""
 
 FindStatus = Callable[[int], str | None]
 """How a job that is over ended; null: there was none of that number."""
@@ -416,7 +420,8 @@ class Changes(NamedTuple):
 class SchedulerState:
     """State shared by all parts of the scheduler. A change is an event: `log` is the one way to make it.
 
-    version: grows whenever earlier forecasts may be outdated.
+    version: grows whenever earlier forecasts may be outdated. doing: the present step; where one raises an error, it
+    stays here. left_out: steps that have raised one, and are not taken any more.
     """
 
     def __init__(self, ledger: Ledger, find_status: FindStatus, version: int = 0) -> None:
@@ -426,6 +431,8 @@ class SchedulerState:
         self.job_index, self.trial_index, self.siblings = JobIndex(), TrialIndex(), Siblings()
         self.events: list[Event] = []
         self.effects: list[Effect] = []
+        self.doing: Step | None = None
+        self.left_out: set[Step] = set()
         self.find_status = find_status
         self._changed: dict[int, Job] = {}
         self._run_rows: list[dict[str, Any]] = []
@@ -452,6 +459,14 @@ class SchedulerState:
             if changed.set_id in self.ledger.jobs:
                 self.note_changed(self.ledger.jobs[changed.set_id])
         return changed
+
+    def take_step(self, what: str, of: int | str, act: Callable[[], None]) -> None:
+        """Take a step of a turn, unless it is left out; an error in it can be attributed to it by `doing`."""
+        step, before = (what, of), self.doing
+        if step not in self.left_out:
+            self.doing = step
+            act()
+            self.doing = before
 
     def forget_spec(self, job: Job) -> None:
         """Another specification is about to take the place of the job's."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.job import Job, TrialSet
@@ -33,16 +34,18 @@ class TrialSets:
         """Before the policy decides: end sets with their last trial, or change their widths."""
         for number in sorted(self._index.to_review):
             job = self._state.ledger.jobs.get(number)
-            if job is None or job.trials is None or job.status.is_over:
-                continue
-            if job.trials.left == 0:
-                self._end(job, job.trials)
-                continue
-            self._note_progress(job, job.trials)
-            self._note_work_left(job)
-            self._note_width(job, job.trials)
-            self._index.to_share.setdefault(number, ())
+            if job is not None and job.trials is not None and not job.status.is_over:
+                self._state.take_step("trials", number, partial(self._review, job, job.trials))
         self._index.to_review.clear()
+
+    def _review(self, job: Job, trials: TrialSet) -> None:
+        if trials.left == 0:
+            self._end(job, trials)
+            return
+        self._note_progress(job, trials)
+        self._note_work_left(job)
+        self._note_width(job, trials)
+        self._index.to_share.setdefault(job.job_id, ())
 
     def note_progress_of(self, trial: Job) -> None:
         """A trial has reported progress: its set has progressed, too."""

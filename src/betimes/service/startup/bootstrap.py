@@ -61,7 +61,6 @@ from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Ended, Event, RunId
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.startup.config import ServiceConfig
 from betimes.service.startup.in_memory import admit_virtual_nodes
 from betimes.service.startup.server import Encrypted, serve
@@ -236,7 +235,7 @@ async def _serving(
     if machines is None:
         machines = [await asyncio.to_thread(discover)]
     alive = cluster.alive if cluster is not None else frozenset[str]()
-    _begin(controller.scheduler, known, machines, alive, config, controller.clock.now_s())
+    _begin(controller, known, machines, alive, config)
     if store.meta(COPIED):
         _hold_copied(controller)
     _executors(controller, machines, config)
@@ -349,21 +348,22 @@ async def _serving(
 
 
 def _begin(
-    scheduler: Scheduler,
+    controller: Controller,
     known: bool,
     machines: list[Machine],
     alive: frozenset[str],
     config: ServiceConfig,
-    now_at: float,
 ) -> None:
     """Begin a history, or go on with the recovered one; alive: the nodes of a cluster that are still there."""
+    scheduler = controller.scheduler
     if not known:
         for machine in machines:
             scheduler.nodes.add(machine, "operator")
-        scheduler.open(config.policy or DEFAULT_POLICY, now_at)
+        scheduler.open(config.policy or DEFAULT_POLICY, controller.clock.now_s())
         return
     check_start(machines, scheduler.ledger.nodes.values())
-    scheduler.recover()
+    controller.resume()
+    scheduler = controller.scheduler
     for machine in machines:
         node = scheduler.ledger.nodes.get(machine.name)
         if node is None:

@@ -118,7 +118,7 @@ async def assembled(
     scheduler = controller.scheduler
     scheduler.begin(clock.now_s())
     if known:
-        scheduler.recover()
+        controller.resume()
     else:
         for machine in machines:
             scheduler.nodes.add(machine, "operator")

@@ -53,7 +53,7 @@ def test_a_fit_that_fails_is_one_line_and_is_tried_again_when_the_next_is_due(
 def test_a_promise_that_voids_its_turn_again_and_again_is_not_tried_without_a_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The state is read back from the log each time, and that is an event itself."""
+    """It is tried again after an event, and the state is read back from the log each time."""
     read_back = list[float]()
     recover = Controller.recover
 
@@ -71,8 +71,10 @@ def test_a_promise_that_voids_its_turn_again_and_again_is_not_tried_without_a_pa
         with monkeypatch.context() as failing:
             failing.setattr(PromiseErrors, "around", broken)
             service.release(late)
+            more = [service.submit(command=["x"], hold=True).job_id for _ in range(3)]  # each is an event
             service.advance(50.0)
             assert read_back == [10.0, 10.0]  # it was tried again once
+        service.cancel(*more)
         service.finish()
         assert service.job(late).job.finished_at == 110.0
         service.submit(command=["y"], estimate_s=1.0)

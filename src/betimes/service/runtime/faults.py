@@ -1,0 +1,107 @@
+"""What could not be carried out, for an unknown reason, and is set aside, so that the service goes on without it."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from betimes.errors import InputError, ServiceError
+from betimes.service.scheduling.events import RunId
+from betimes.service.scheduling.scheduler import POLICY, Scheduler
+from betimes.service.scheduling.state import Step
+
+if TYPE_CHECKING:
+    from betimes.service.runtime.inbox import Input
+    from betimes.service.scheduling.effects import Effect
+
+MOST_TRACE = 8_000  # characters; of more, the last ones
+_STEPS = {
+    "admit": "whether job {} may queue",
+    "promise": "whether the promise of job {} is broken",
+    "stop": "the stop of job {} before its node goes",
+    "trials": "the state of the set of trials {}",
+    "timer": "what is due by itself: {}",
+    POLICY: "a decision of policy {}",
+}
+_OF_JOBS = ("admit", "promise", "stop", "trials")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An input, a step of a turn, or an effect, and the error that it raised. job: that it concerns; null: none."""
+
+    what: str
+    error: Exception
+    job: int | None = None
+    one: Input | None = None
+    step: Step | None = None
+
+    @classmethod
+    def of_input(cls, one: Input, error: Exception) -> Fault:
+        """An input that raised an error, or that a turn with nothing else in it did."""
+        key = one.key_of_report
+        if key is not None:
+            kind, (job, number) = key
+            return cls(f"report {kind.lower()} of run {job}.{number}", error, job, one)
+        kind, user = type(one.command).__name__, getattr(one.command, "user", None)
+        return cls(f"request {kind} of {user}" if user is not None else f"input {kind}", error, one=one)
+
+    @classmethod
+    def of_step(cls, step: Step, error: Exception) -> Fault:
+        """A step of a turn that raised an error."""
+        what, of = step
+        job = of if what in _OF_JOBS and isinstance(of, int) else None
+        return cls(_STEPS[what].format(of), error, job, step=step)
+
+    @classmethod
+    def of_effect(cls, effect: Effect, error: Exception) -> Fault:
+        """An effect that could not be carried out."""
+        run: RunId | None = getattr(effect, "run", None)
+        of = f" of run {run.job}.{run.number}" if run is not None else ""
+        return cls(f"effect {type(effect).__name__}{of}", error, run.job if run is not None else None)
+
+    @property
+    def text(self) -> str:
+        """One line for the service's log."""
+        if self.step is not None and self.step[0] == POLICY:
+            return f"{self.what} failed ({type(self.error).__name__}: {self.error}); fifo takes over"
+        return f"{self.what} could not be carried out ({type(self.error).__name__}); the service goes on without it"
+
+    @property
+    def answer(self) -> Exception:
+        """To the request that waits for it."""
+        if isinstance(self.error, InputError):
+            return self.error
+        return ServiceError(f"{self.text}; its log shows how")
+
+    def note(self, scheduler: Scheduler) -> None:
+        """Log it; a refusal is the user's to know."""
+        if isinstance(self.error, InputError):
+            return
+        trace = "".join(traceback.format_exception(self.error))[-MOST_TRACE:]
+        kept = trace.encode(errors="backslashreplace").decode().replace("\0", "\\0")
+        scheduler.note_set_aside(self.what, self.job, type(self.error).__name__, kept)
+
+
+@dataclass
+class SetAside:
+    """What is not tried again before the next start: by then the program may have been mended."""
+
+    reports: set[Any] = field(
+        default_factory=set[Any]
+    )  # `Input.key_of_report`: executors repeat what they report
+    steps: set[Step] = field(default_factory=set[Step])
+    policies: set[str] = field(default_factory=set[str])
+    new: list[Fault] = field(default_factory=list[Fault])  # to be logged by the next turn
+
+    def add(self, fault: Fault) -> None:
+        """Take it no more. An input is noted by its controller, once a turn without it has worked."""
+        if fault.one is None:
+            self.new.append(fault)
+        if fault.one is not None and fault.one.key_of_report is not None:
+            self.reports.add(fault.one.key_of_report)
+        elif fault.step is not None and fault.step[0] == POLICY:
+            self.policies.add(str(fault.step[1]))
+        elif fault.step is not None:
+            self.steps.add(fault.step)
