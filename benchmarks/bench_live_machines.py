@@ -1,7 +1,7 @@
 """A machine that comes or goes costs a live turn little, however many jobs wait.
 
 The scheduler alone, without HTTP and disk; a turn is everything from the input to events and effects. Machines of four
-cores are full and as many jobs wait as the table says. Rented by the policy (`oda`): at each step a machine is taken
+cores are full and as many jobs wait as the table says. Rented by the policy (`odb`): at each step a machine is taken
 away with the jobs on it, which wait again; then the policy's tick orders another, the cloud gives it out, and it comes
 up and takes jobs. Added by the operator, who also drains one (`nodes:fifo`, and `srsf` for a pool): as large as the
 others, or larger than all (`large`), so that all jobs that wait, each of four units, are split into other tasks.
@@ -159,7 +159,7 @@ def main() -> None:
     print("CPU time of the process.\n")
     table = Table("a turn, CPU ms", *(f"{which} of {size:,}" for size in queues for which in ("p50", "p99")))
     for policy, measured in (
-        ("oda", rented),
+        ("odb", rented),
         ("nodes:fifo", owned),
         ("nodes:fifo", larger),
         ("srsf", owned),

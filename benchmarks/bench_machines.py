@@ -1,7 +1,7 @@
 """Machines that come and go: events a second with few and with thousands of them, next to owned nodes that stay.
 
 Jobs of one core that take 20 minutes in the mean arrive as a Poisson process at a rate that keeps so many machines of
-four cores busy. "rented" is `oda`, which rents at its ticks what the queue lacks and gives back what idles as its
+four cores busy. "rented" is `odb`, which rents at its ticks what the queue lacks and gives back what idles as its
 paid hour ends; "owned" are as many nodes that stay, under `fifo`: the same arrivals, starts and finishes, without
 machines to look after. The last column is the ratio of the two, per event of the loop; leases are machines that came
 and went. With one machine most of what happens are its ticks. "loop" is CPU time of the event loop.
@@ -62,7 +62,7 @@ def main() -> None:
     )
     for machines in MACHINES:
         workload = arrivals(jobs, machines)
-        going = built(workload, "oda", rented(machines))
+        going = built(workload, "odb", rented(machines))
         loop_s, _, events = on_nodes(going, repeats)
         done = going()
         done.run()

@@ -113,7 +113,7 @@ def test_c3(placement: str, expected: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"), [("oda", 10), ("odb", 5), ("ode", 8), ("odm", 5), ("odx", 1)]
+    ("policy", "expected"), [("oda", 13), ("odb", 10), ("ode", 8), ("odm", 5), ("odx", 1)]
 )
 def test_c5(policy: str, expected: int) -> None:
     state = state_at(1000.0, 8)

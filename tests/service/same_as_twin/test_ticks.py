@@ -90,7 +90,7 @@ def test_the_same_rents_at_ticks(policy: str, cluster: Cluster, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "policy", ["odb:order=unicef,placement=worst", "oda", "portfolio:members=odb/unicef/worst,period=4"]
+    "policy", ["odb:order=unicef,placement=worst", "ode", "portfolio:members=odb/unicef/worst,period=4"]
 )
 def test_the_same_rents_at_ticks_where_jobs_require_labels(policy: str, tmp_path: Path) -> None:
     """The machine of one's own in one zone, those on offer in another; no other offer is ever rented at ticks.

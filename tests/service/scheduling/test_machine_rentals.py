@@ -33,7 +33,7 @@ def test_they_are_rented_kept_through_a_restart_and_given_back(tmp_path: Path) -
         await house.at(700.0)
         assert await house.statuses() == {"own-0": "up"}
 
-    house = play(tmp_path, "oda", test, clouds(offered=BIG))
+    house = play(tmp_path, "odb", test, clouds(offered=BIG))
     resume(house, after)
     gone = {
         event.node: (event.at_s - 1000.0, event.data["cost_usd"])
@@ -63,7 +63,7 @@ def test_a_policy_that_rents_nothing_gives_them_back_when_they_are_empty(tmp_pat
         assert await house.job(job) == (Status.FINISHED, 1)
         assert await house.statuses() == {"own-0": "up"}
 
-    play(tmp_path, "oda", test, clouds(offered=BIG))
+    play(tmp_path, "odb", test, clouds(offered=BIG))
 
 
 def test_a_machine_that_is_taken_away_is_replaced(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_refusal_is_logged_once_and_the_policy_asks_again(tmp_path: Path) -> N
         await house.at(300.0)
         assert await house.job(job) == (Status.RUNNING, 1)
 
-    house = play(tmp_path, "oda", test, clouds(Outage(1000.0, 1110.0), offered=BIG))
+    house = play(tmp_path, "odb", test, clouds(Outage(1000.0, 1110.0), offered=BIG))
     assert len(house.told("not-rented")) == 1
 
 
@@ -129,4 +129,4 @@ def test_what_no_machine_holds_is_refused(tmp_path: Path) -> None:
         with pytest.raises(Refused, match="no offer of the cloud holds it either"):
             await house.backend.submit([spec(10.0, cpu=5.0)], "ann")
 
-    play(tmp_path, "oda", test, clouds(offered=BIG))
+    play(tmp_path, "odb", test, clouds(offered=BIG))

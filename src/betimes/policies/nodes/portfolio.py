@@ -24,12 +24,12 @@ CANDIDATES: dict[str, tuple[NodesPolicy, dict[str, Value | None]]] = {
 """All combinations of provisioning, order and placement, in the order of the portfolio."""
 
 PREFERRED = (
-    ("oda", "ode", "odm", "odb", "odx"),
+    ("odb", "ode", "odm", "odx", "oda"),
     ("unicef", "slowdown", "wfp3", "fifo"),
     ("best", "first", "worst"),
 )
-"""Tie-breakers, for jobs that come before the next selection: more machines, short jobs first, and the machine whose
-paid time runs out first."""
+"""Tie-breakers, for jobs that come before the next selection: more machines, but none that no job needs; short jobs
+first; and the machine whose paid time runs out first."""
 
 
 def preference(member: str) -> tuple[int, ...]:

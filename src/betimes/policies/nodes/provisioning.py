@@ -87,17 +87,15 @@ def without_idle(view: NodesView, orders: Ints) -> None:
 
 @kernel
 def order_for_all(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
-    """Provision: a machine for every waiting task."""
-    without_idle(view, orders)
+    """Provision: a machine for every waiting task, whatever is idle or on its way, so again at each tick."""
     for k in range(len(waiting)):
         order_for(view, waiting[k], orders)
 
 
 @kernel
 def order_balance(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
-    """Provision: as many machines in all as there are waiting tasks."""
-    for offer in range(len(view.offers)):
-        orders[offer] = -view.offers[offer].rented
+    """Provision: as many idle machines and machines on their way as there are waiting tasks."""
+    without_idle(view, orders)
     for k in range(len(waiting)):
         order_for(view, waiting[k], orders)
 
@@ -153,11 +151,14 @@ def _policy(name: str, summary: str, question: str, hook: Any) -> NodesPolicy:
 
 PROVISIONING = (
     _policy(
-        "oda", "Rents for every job that waits.", "What if no job had to wait for a machine?", order_for_all
+        "oda",
+        "Rents for every job that waits, again at each tick, whatever is on its way: the baseline.",
+        "What if no job had to wait for a machine?",
+        order_for_all,
     ),
     _policy(
         "odb",
-        "Rents until there are as many machines as the waiting jobs need.",
+        "Rents for every job that waits, less the machines that are idle or on their way.",
         "How many machines are in balance with the queue?",
         order_balance,
     ),
