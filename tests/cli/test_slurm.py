@@ -86,7 +86,7 @@ def test_sbatch_refuses(slurm: Slurm, tmp_path: Path, words: list[str], part: st
 def test_states_as_clients_read_them(slurm: Slurm, live: Background) -> None:
     assert slurm("sbatch", "--array=3-6", stdin=SCRIPT).out == "Submitted batch job 1\n"
     now_at = time.time()
-    live.do(live.it.backend.becomes, 1, Status.FINISHED, started_at=now_at - 70.0, finished_at=now_at)
+    live.do(live.it.backend.becomes, 1, Status.FINISHED, finished_at=now_at, ran_s=70.0)
     late = Reason(code="time-limit", text="it reached its time limit")
     live.do(live.it.backend.becomes, 2, Status.FAILED, finished_at=now_at, reason=late)
     live.do(live.it.backend.becomes, 3, Status.RUNNING, started_at=now_at)
@@ -144,10 +144,13 @@ def test_the_number_of_an_array_in_a_dependency_means_all_of_it(
 def test_what_was_asked_for(slurm: Slurm, live: Background) -> None:
     slurm("sbatch", "-t", "1-2", "-c2", "--mem=1536M", stdin=SCRIPT)
     slurm("sbatch", stdin=SCRIPT)
-    live.do(live.it.backend.becomes, 1, Status.RUNNING, started_at=time.time() - 7200.0)
+    live.do(live.it.backend.becomes, 1, Status.RUNNING, started_at=time.time() - 9e5, ran_s=7200.0)
     told = slurm("squeue", "-h", "-o", "%i %C %m %l").out
     assert told == "1 2 1536M 1-02:00:00\n2 1 0 UNLIMITED\n"
-    assert slurm("squeue", "-h", "-j", "1", "-o", "%L").out.startswith("1-00:0")
+    assert slurm("squeue", "-h", "-j", "1", "-o", "%M %L").out == "2:00:00 1-00:00:00\n"
+    assert "RunTime=02:00:00 " in slurm("scontrol", "show", "job", "1").out
+    live.do(live.it.backend.becomes, 1, Status.QUEUED)  # again: it has its whole limit in its next run
+    assert slurm("squeue", "-h", "-j", "1", "-o", "%M %L").out == "0:00 1-02:00:00\n"
     assert slurm("squeue", "-l").out.split()[4:7] == ["STATE", "TIME", "TIME_LIMI"]
     told = slurm("sacct", "-n", "-P", "-o", "JobID,AllocCPUS,ReqMem,Timelimit,MaxRSS").out
     assert told == "1|2|1536M|1-02:00:00|\n2|1|0|UNLIMITED|\n"

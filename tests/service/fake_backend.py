@@ -245,7 +245,10 @@ class FakeBackend:
     async def job(self, number: int) -> JobStory:
         self._may_fail()
         view = self._job(number)
-        runs = [RunView(number=n + 1, units=1, places=[], started_at=self.now) for n in range(view.attempt)]
+        runs = [
+            RunView(number=n + 1, units=1, places=[], started_at=self.now, ran_s=0.0)
+            for n in range(view.attempt)
+        ]
         events = [event for event in self.log if event.job_id == number]
         return JobStory(
             job=view, spec=self.specs[number], runs=runs, quotes=[self._quote(number)], events=events

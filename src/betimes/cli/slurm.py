@@ -35,6 +35,7 @@ from betimes.cli.slurm_jobs import (
     number_of,
     of_story,
     place,
+    ran_s,
     reason_of,
     say_start,
     service_here,
@@ -545,8 +546,7 @@ def _left(story: Any) -> str:
     job, limit_s = story.job, story.spec.get("time_limit_s")
     if limit_s is None:
         return "UNLIMITED"
-    ran_s = 0.0 if job.started_at is None else (job.finished_at or time.time()) - job.started_at
-    return clock(limit_s - ran_s)
+    return clock(limit_s - ran_s(job))
 
 
 # --- fields ---

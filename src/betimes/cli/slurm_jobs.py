@@ -123,9 +123,13 @@ def number_of(job: Job) -> str:
 
 def elapsed(job: Job) -> str:
     """How long it has run: `1:05`, `2:01:05`, `1-02:01:05`."""
-    if job.started_at is None:
-        return "0:00"
-    return clock((job.finished_at or time.time()) - job.started_at)
+    return clock(ran_s(job))
+
+
+def ran_s(job: Job) -> float:
+    """Seconds that its present run has run, or the last one of a job that is over; 0 while it waits."""
+    waits = job.status in ("held", "blocked", "queued")
+    return 0.0 if waits else job.ran_s or 0.0
 
 
 def clock(span_s: float) -> str:

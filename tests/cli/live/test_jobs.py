@@ -41,7 +41,8 @@ RUNNING = job(
     status=Status.RUNNING,
     units=4,
     max_units=8,
-    started_at=NOW - 300,
+    started_at=NOW - 900,
+    ran_s=300.0,
     progress_frac=0.62,
     estimate=Estimate(as_of_at=NOW, start_at=None, finish_at=NOW + 540, basis="progress"),
 )
@@ -51,6 +52,7 @@ FAILED = job(
     user="eve",
     qos="trial",
     started_at=NOW - 700,
+    ran_s=600.0,
     finished_at=NOW - 100,
     reason=Reason(code="failed", text="exited with 3"),
 )
@@ -202,13 +204,16 @@ def story(**fields: Any) -> JobStory:
             places=[PlaceView(node="here", units=3), PlaceView(node="there", units=1)],
             started_at=NOW - 700,
             ended_at=NOW - 400,
+            ran_s=300.0,
             outcome="preempted",
             signal=15,
             max_rss_gib=1.2345,
             cpu_s=1000.0,
             message="made room for trial job 44",
         ),
-        RunView(number=2, units=4, places=[PlaceView(node="here", units=4)], started_at=NOW - 300),
+        RunView(
+            number=2, units=4, places=[PlaceView(node="here", units=4)], started_at=NOW - 300, ran_s=300.0
+        ),
     ]
     given: dict[str, Any] = {
         "job": RUNNING.model_copy(update={"preemptions": 1, "promised_finish_at": NOW + 400}),
@@ -513,10 +518,8 @@ def test_what_starts_now_by_a_service_whose_clock_was_put_back_starts_now(
     service.ahead_s = 7200.0
     now_s = NOW + service.ahead_s
     service.known = [
-        job(44, status=Status.RUNNING, units=1, submitted_at=now_s - 60.0, started_at=now_s - 60.0),
-        job(
-            45, status=Status.FINISHED, submitted_at=now_s - 60.0, started_at=now_s - 60.0, finished_at=now_s
-        ),
+        job(44, status=Status.RUNNING, units=1, submitted_at=now_s - 60.0, ran_s=60.0),
+        job(45, status=Status.FINISHED, submitted_at=now_s - 60.0, ran_s=60.0, finished_at=now_s),
     ]
     said = betimes("jobs", "--all")
     assert "betimes: note: The system clock went back 7200 s." in said.err

@@ -32,7 +32,7 @@ def test_a_log_as_json(betimes: Call, service: Service) -> None:
 
 
 def test_output_that_is_not_kept_is_mentioned_beside_what_is(betimes: Call, service: Service) -> None:
-    lost = RunView(number=1, units=1, places=[], started_at=NOW, log_lost_bytes=67_108_864)
+    lost = RunView(number=1, units=1, places=[], started_at=NOW, ran_s=0.0, log_lost_bytes=67_108_864)
     service.stories[41] = ran(lost, lost.model_copy(update={"number": 2, "log_lost_bytes": 3}))
     said = betimes("logs", "41", "--attempt", "1")
     assert said.out == "one\ntwo\n"

@@ -35,10 +35,17 @@ def test_a_suspended_job_ends_later_by_as_much_and_its_time_limit_waits(policy: 
         assert waits.estimate is not None
         assert waits.estimate.finish_at == pytest.approx(40.0 + SUSPENDED_S + 60.0 + 100.0)
         service.advance(50.0)
+        assert (asked.ran_s, service.job(job).job.ran_s, service.job(job).runs[0].ran_s) == (40.0, 40.0, 40.0)
+        assert service.usage().total.unit_h == pytest.approx(4 * 40.0 / 3600.0)
         (goes_on,) = service.resume(job)
         assert (goes_on.reason, goes_on.promised_finish_at) == (None, 150.0)
+        service.advance(10.0)
+        assert (service.job(job).job.ran_s, service.job(job).runs[0].ran_s) == (50.0, 50.0)
+        assert service.usage().total.unit_h == pytest.approx(4 * 50.0 / 3600.0)
         service.finish()
         story = service.job(job)
+        assert (story.job.ran_s, story.runs[0].ran_s) == (100.0, 100.0)
+        assert service.usage().total.unit_h == pytest.approx(4 * 200.0 / 3600.0)
         assert (story.job.finished_at, story.quote_error_s) == (150.0, 0.0)
         assert [run.outcome for run in story.runs] == ["exited"]
         (finished,) = [event for event in story.events if event.kind == "finished"]
@@ -75,6 +82,7 @@ def test_a_suspended_job_is_requeued_and_cancelled_as_any_other(policy: str) -> 
         service.finish()
         story = service.job(again)
         assert (story.job.status, story.job.finished_at) == ("finished", 110.0)
+        assert (story.job.ran_s, [run.ran_s for run in story.runs]) == (60.0, [40.0, 60.0])
         assert story.job.reason is None
         assert story.quote_error_s == 0.0
         assert service.job(away).job.status == "cancelled"

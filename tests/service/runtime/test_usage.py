@@ -66,6 +66,7 @@ def row(job: int = 1, run_s: float = 100.0, **fields: Any) -> dict[str, Any]:
         "units": 1,
         "started_at": 50.0,
         "ended_at": 50.0 + run_s,
+        "stood_s": None,
         "outcome": "exited",
     }
     return {**found, "cpu_s": None, "max_rss_gib": None, "spec": spec.model_dump(mode="json"), **fields}
@@ -105,7 +106,7 @@ def test_an_array_in_total_and_what_is_not_recorded() -> None:
     spec = {"cpu": 2.0, "gpu": 1.0, "memory_gib": 4.0}
     rows = [
         row(1, cpu_s=150.0, max_rss_gib=3.5, spec=spec),
-        row(2, spec=spec),
+        row(2, run_s=150.0, stood_s=50.0, spec=spec),  # suspended for a third of the time
         row(3, ended_at=None, spec=spec),
     ]
     found = efficiency_view(1, rows)

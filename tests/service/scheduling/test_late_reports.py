@@ -112,6 +112,8 @@ def test_the_time_for_which_a_machine_slept_is_no_run_time(policy: str) -> None:
     late(cluster, job, ago_s=0.0)
 
     assert cluster.rows[job]["finished_at"] == began_at + 39.0
+    assert cluster.rows[job]["ran_s"] == 5.0
+    assert cluster.runs[RunId(job, 1)]["stood_s"] == 34.0
     assert cluster.ledger.runtime_estimates.learnt("ann", KEY).seconds == pytest.approx(5.0)
 
 
@@ -134,6 +136,8 @@ def test_a_job_has_as_much_left_after_its_machine_has_slept_as_before(policy: st
 
     known = cluster.scheduler.engine.believed_left(job, cluster.scheduler.now_s)
     assert known == pytest.approx(30.0)
+    assert cluster.job(job).run.ran_s(cluster.now_at) == pytest.approx(30.0)
+    assert Ledger.recovered(None, cluster.log).jobs[job].has_run_s(cluster.now_at) == pytest.approx(30.0)
     assert cluster.job(job).basis == "estimate"
     run = RunId(job, 1)
     cluster.world.forget(run, cluster.now_at)
@@ -141,3 +145,5 @@ def test_a_job_has_as_much_left_after_its_machine_has_slept_as_before(policy: st
     cluster.scheduler.reports.ended(Ended(run, cluster.now_at, 0, run_s=60.0))
     cluster.turn()
     assert cluster.ledger.runtime_estimates.learnt("ann", KEY).seconds == pytest.approx(60.0)
+    assert cluster.rows[job]["ran_s"] == pytest.approx(60.0)
+    assert cluster.runs[run]["stood_s"] == pytest.approx(7200.0)

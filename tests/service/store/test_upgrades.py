@@ -24,6 +24,10 @@ def dump(path: Path) -> list[str]:
         return list(connection.iterdump())
 
 
+def version_of(path: Path) -> str:
+    return next(line for line in dump(path) if line.startswith('INSERT INTO "betimes_version"')).split("'")[1]
+
+
 def tables(url: str) -> dict[str, tuple[list[Any], ...]]:
     """Columns, keys and indexes, in words of SQLAlchemy."""
     driver = "postgresql+psycopg" if url.startswith("postgresql") else "sqlite"
@@ -59,8 +63,7 @@ def test_a_database_of_every_version_before_is_kept() -> None:
 
 def test_an_old_database_is_upgraded_and_kept(old: Path, tmp_path: Path) -> None:
     database = old / "betimes.db"
-    before = dump(database)
-    version = next(line for line in before if line.startswith('INSERT INTO "betimes_version"')).split("'")[1]
+    before, version = dump(database), version_of(database)
     Store.open(default_url(tmp_path / "new"), tmp_path / "new").close()
     store = Store.open(default_url(old), old, as_copy=True)
     try:
@@ -102,7 +105,7 @@ def test_tables_on_postgresql_are_upgraded_alike(postgres_url: str, old: Path, t
                 continue
             for column in {each[0] for each in columns} - {each[0] for each in then[name][0]}:
                 connection.execute(text(f"ALTER TABLE {name} DROP COLUMN {column}"))
-        connection.execute(schema.version.update().values(version_num=max(KEPT)))
+        connection.execute(schema.version.update().values(version_num=version_of(old / "betimes.db")))
     engine.dispose()
     Store.open(postgres_url, tmp_path / "state").close()
     assert {name: sorted(each[0]) for name, each in tables(postgres_url).items()} == {

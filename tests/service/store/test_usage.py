@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from betimes.service.store import Batch, Store
+from betimes.service.store.queries import ran_s
 from tests.service.store.rows import job, run
 
 
@@ -25,6 +28,13 @@ def test_sums_by_group_and_by_what_a_unit_asks_for(store: Store) -> None:
     bob = {"group": "bob", "cpu": 1.0, "gpu": 0.0, "memory_gib": 4.0, "jobs": 1, "started": 1, "wait_s": 90.0}
     # Of the first run 10 s on two units fall into the period.
     assert found == [{**ada, "unit_s": 20.0 + 60.0 + 40.0}, {**bob, "unit_s": 30.0}]
+    assert [ran_s(row) for row in store.runs(2)] == [40.0]
+    still = run(2, 1, units=1, started_at=20.0, ended_at=60.0, stood_s=10.0)
+    stands = run(3, 1, started_at=90.0, stood_s=2.0, suspended_at=95.0)
+    store.commit(Batch(runs=[still, {**stands, "units": 3}]))
+    found = sorted(store.usage(20.0, 100.0, "user"), key=lambda row: row["group"])
+    assert [row["unit_s"] for row in found] == [pytest.approx(20.0 + 60.0 + 30.0), pytest.approx(3 * 3.0)]
+    assert [ran_s(row) for row in store.runs(2)] == [30.0]
     assert [(row["group"], row["jobs"]) for row in store.usage(0.0, 100.0, "label") if row["jobs"] > 1] == [
         ("team=red", 2)
     ]

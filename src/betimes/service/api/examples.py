@@ -115,7 +115,7 @@ JOB = JobView(
     estimate=Estimate(as_of_at=_NOON, start_at=_NOON + 300, finish_at=_NOON + 7500, basis="estimate"),
 )  # fmt: skip
 EVENT = EventView(event_id=107, at=_NOON, kind="submitted", cause="user:ada", job_id=42)
-RUN = RunView(number=1, units=2, places=[PlaceView(node="here", units=2)], started_at=_NOON + 300)
+RUN = RunView(number=1, units=2, places=[PlaceView(node="here", units=2)], started_at=_NOON + 300, ran_s=60.0)
 STORY = JobStory(job=JOB, spec=SPEC, runs=[RUN], quotes=[QUOTE], events=[EVENT])
 NODE = NodeView(
     name="here", kind="local", status="up", cpu=16, memory_gib=64, gpu=2, free_cpu=12, free_memory_gib=48, free_gpu=0,

@@ -92,8 +92,8 @@ class Clock:
             await asyncio.sleep(min(left_s, LONGEST_SLEEP_S))
 
     async def wait_for(self, event: asyncio.Event, at_s: float) -> None:
-        """Return once the event is set, or it is `at_s`, within a second after a jump."""
-        while not event.is_set() and (left_s := at_s - self.now_s()) > 0:
+        """Return once the event is set, or it is `at_s`, or the wall clock has jumped, within a second after that."""
+        while not event.is_set() and self._jump is None and (left_s := at_s - self.now_s()) > 0:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left_s, LONGEST_SLEEP_S) if left_s < math.inf else None):
                     await event.wait()

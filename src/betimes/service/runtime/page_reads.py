@@ -130,10 +130,10 @@ class PageReads:
 
         found, rows, standing = await asyncio.to_thread(read)
         following = found[wanted.limit - 1].place if len(found) > wanted.limit else None
-        waiting = self.backend.scheduler.wait_reasons(self.backend.promises.latest)
+        waiting, now_at = self.backend.scheduler.wait_reasons(self.backend.promises.latest), self.now_at
         return Queue(
             [
-                Row(job_view(rows[each.job], waiting), each.group, each.counts, each.last_at)
+                Row(job_view(rows[each.job], waiting, now_at), each.group, each.counts, each.last_at)
                 for each in found[: wanted.limit]
                 if each.job in rows
             ],
@@ -170,8 +170,8 @@ class PageReads:
     async def over(self, wanted: JobFilter) -> list[JobView]:
         """Jobs of any status, newest first. Raises StoreError."""
         rows = await asyncio.to_thread(self._controller.store.jobs, wanted)
-        waiting = self.backend.scheduler.wait_reasons(self.backend.promises.latest)
-        return [job_view(row, waiting) for row in rows]
+        waiting, now_at = self.backend.scheduler.wait_reasons(self.backend.promises.latest), self.now_at
+        return [job_view(row, waiting, now_at) for row in rows]
 
     async def listed(self, number: int) -> JobView:
         """A job as lists show it. Raises Unknown, StoreError."""

@@ -238,7 +238,8 @@ class ServiceBackend:
         """Jobs as they are after a change."""
         store, waiting = self.controller.store, self.scheduler.wait_reasons(None)
         rows = await asyncio.to_thread(store.jobs_of, numbers)
-        return [job_view(rows[number], waiting) for number in numbers]
+        now_at = self.controller.clock.now_s()
+        return [job_view(rows[number], waiting, now_at) for number in numbers]
 
     async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
         """How far a run has come. Raises Unknown, Conflict."""
@@ -261,7 +262,8 @@ class ServiceBackend:
         rows = await asyncio.to_thread(self.controller.store.jobs, which)
         found = await self._forecast() if any(not Status(row["status"]).is_over for row in rows) else None
         waiting = self.scheduler.wait_reasons(found)
-        items = [job_view(row, waiting) for row in rows]
+        now_at = self.controller.clock.now_s()
+        items = [job_view(row, waiting, now_at) for row in rows]
         return Page(items=items, following=items[-1].job_id if len(items) == which.limit else None)
 
     async def job(self, number: int, /, *, renews: bool = True) -> JobStory:
@@ -282,7 +284,7 @@ class ServiceBackend:
         )
         displaced = await asyncio.to_thread(displaced_by, events, store)
         waiting = self.scheduler.wait_reasons(found)
-        view = job_view(row, waiting)
+        view = job_view(row, waiting, self.controller.clock.now_s())
         trials = await self._trials(number, waiting) if _is_set(row) else []
         off_s = None
         if (
@@ -294,7 +296,7 @@ class ServiceBackend:
         return JobStory(
             job=view,
             spec=JobSpec(**row["spec"]),
-            runs=await asyncio.to_thread(run_views, runs, self.controller.launches.folder),
+            runs=await asyncio.to_thread(run_views, runs, self.controller.launches.folder, view.ran_s),
             quotes=[quote_view(one) for one in quotes],
             events=[event_view(one) for one in events],
             preempted=preemptions_of(number, events),
@@ -308,7 +310,8 @@ class ServiceBackend:
         """The trials of a set, the first ones first; their numbers follow its own."""
         which = JobFilter(array_id=number, after=number + TRIALS_A_PAGE + 1, limit=TRIALS_A_PAGE + 1)
         rows = await asyncio.to_thread(self.controller.store.jobs, which)
-        return [job_view(row, waiting) for row in reversed(rows) if row["job_id"] != number]
+        now_at = self.controller.clock.now_s()
+        return [job_view(row, waiting, now_at) for row in reversed(rows) if row["job_id"] != number]
 
     async def open_log(self, number: int, attempt: int | None, rank: int, tail: int | None, /) -> LogReader:
         """A run's output on one of its nodes, or so many of the last lines. Raises Unknown."""

@@ -21,6 +21,7 @@ from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import hook_host
 from betimes.service.store.batch import Row
+from betimes.service.store.queries import ran_s
 from betimes.service.store.store import Store
 from betimes.service.views.models import (
     Estimate,
@@ -38,11 +39,12 @@ from betimes.service.views.models import (
     TokenView,
 )
 
+_RUN_VIEWED = set(RunView.model_fields)
 _VIEWED = set(JobView.model_fields) - {"reason", "estimate"}
 
 
-def job_view(row: Mapping[str, Any], waiting: WaitReasons) -> JobView:
-    """A job of the store, with why it waits and when it is expected to be done."""
+def job_view(row: Mapping[str, Any], waiting: WaitReasons, now_at: float) -> JobView:
+    """A job of the store as of an instant, with why it waits and when it is expected to be done."""
     live, found = waiting.live_job(row["job_id"]), waiting.forecast
     fields = {name: value for name, value in row.items() if name in _VIEWED}
     reason, estimate = row["reason"], None
@@ -56,6 +58,10 @@ def job_view(row: Mapping[str, Any], waiting: WaitReasons) -> JobView:
             finish_at = None  # nobody has said when it goes on
         basis = waiting.basis_of(live)
         estimate = Estimate(as_of_at=found.as_of_at, start_at=start_at, finish_at=finish_at, basis=basis)
+    if live is not None and live.run is not None:
+        fields["ran_s"] = live.run.ran_s(now_at) if live.run.started_at is not None else None
+    elif live is not None and live.trials is not None and live.started_at is not None:
+        fields["ran_s"] = now_at - live.started_at
     return JobView(**fields, reason=Reason(**reason) if reason else None, estimate=estimate)
 
 
@@ -64,15 +70,22 @@ def token_view(kept: KeptToken) -> TokenView:
     return TokenView(**{name: getattr(kept, name) for name in TokenView.model_fields})
 
 
-def run_views(rows: Iterable[Mapping[str, Any]], folder: Callable[[int, int], Path]) -> list[RunView]:
-    """Runs of the store; `folder` returns a run's folder, which shows how much output a running one has lost."""
-    return [_run_view(row, folder(row["job_id"], row["number"])) for row in rows]
+def run_views(
+    rows: Iterable[Mapping[str, Any]], folder: Callable[[int, int], Path], present_s: float | None
+) -> list[RunView]:
+    """Runs of the store; `folder` returns a run's folder, which shows how much output a running one has lost.
+
+    present_s: for how long the one that goes on has run; null: none does.
+    """
+    return [_run_view(row, folder(row["job_id"], row["number"]), present_s) for row in rows]
 
 
-def _run_view(row: Mapping[str, Any], folder: Path) -> RunView:
-    fields: dict[str, Any] = {name: value for name, value in row.items() if name != "job_id"}
-    if row["ended_at"] is None:
-        fields["log_lost_bytes"] = lost_bytes(folder / LOG)
+def _run_view(row: Mapping[str, Any], folder: Path, present_s: float | None) -> RunView:
+    fields: dict[str, Any] = {name: value for name, value in row.items() if name in _RUN_VIEWED}
+    if row["ended_at"] is not None:
+        fields["ran_s"] = ran_s(row)
+    else:
+        fields["log_lost_bytes"], fields["ran_s"] = lost_bytes(folder / LOG), present_s or 0.0
     fields["places"] = [PlaceView(node=node, units=units) for node, units in row["places"]]
     return RunView(**fields)
 

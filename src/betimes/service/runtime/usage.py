@@ -11,6 +11,7 @@ from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.promises import cost_usd
 from betimes.service.scheduling.users import Standing
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.store.queries import ran_s
 from betimes.service.views.models import EfficiencyView, UsageFigures, UsageGroup, UsageView
 from betimes.units import S_PER_H
 
@@ -96,7 +97,7 @@ def efficiency_view(number: int, rows: Sequence[Row]) -> EfficiencyView:
     """What the runs of a job, or of an array, used of what they had; rows: of `store.queries.runs_of`."""
     over = [row for row in rows if row["ended_at"] is not None]
     specs = [JobSpec(**row["spec"]) for row in over]
-    run_s = [max(0.0, row["ended_at"] - row["started_at"]) for row in over]
+    run_s = [ran_s(row) for row in over]
     measured = [
         (row, spec, s)
         for row, spec, s in zip(over, specs, run_s, strict=True)

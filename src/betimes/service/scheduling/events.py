@@ -55,6 +55,7 @@ KINDS = {
     "rents": "the policy has a machine, or several, rented for a job alone",
     "unrented": "a job has none of its own any more: its speculative run is over, or the cloud lost or refused it",
     "submitted": "a job was accepted",
+    "slept": "the machine of a run slept, or its clock was put forward: that is no time for which it ran",
     "queued": "a job is ready: it waits for the policy only",
     "blocked": "a job waits for something other than the policy: a dependency, a limit, a delay",
     "held": "a user holds a job",

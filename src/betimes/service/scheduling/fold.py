@@ -254,9 +254,14 @@ def _suspended(ledger: Ledger, event: Event, job: Job) -> None:
 
 def _resumed(_: Ledger, event: Event, job: Job) -> None:
     if job.run is not None:
-        job.run.suspended_s = job.run.paused_s(event.at_s)
+        job.run.suspended_s = job.run.paused_s(event.at_s) - job.run.asleep_s
         job.run.suspended_at = job.run.left_s = None
     job.reason = None
+
+
+def _slept(_: Ledger, event: Event, job: Job) -> None:
+    if job.run is not None and job.run.suspended_at is None:  # else it stood still in any case
+        job.run.asleep_s += event.data["for_s"]
 
 
 def _resized(_: Ledger, event: Event, job: Job) -> None:
@@ -271,7 +276,9 @@ def _ended(ledger: Ledger, event: Event, job: Job) -> None:
     job.left_at = data.get("ended_at")
     if "started_at" in data:  # the service was gone before it knew that it ran
         _note_start(ledger, job, data["started_at"])
-    job.ran_s = job.ran_s + data["run_s"] if "run_s" in data else job.has_run_s(job.left_at or event.at_s)
+    run_s = 0.0 if job.run is None else job.run.ran_s(job.left_at or event.at_s)
+    run_s = float(data.get("run_s", run_s))
+    job.last_ran_s, job.ran_s = run_s, job.ran_s + run_s
     if job.run is not None and job.run.started_at is not None:
         usd = job.run.shared_usd(job.spec.unit, ledger.nodes, job.run.started_at, event.at_s)
         if usd:
@@ -311,6 +318,8 @@ def _over(step: Transition) -> Change:
     def change(ledger: Ledger, event: Event, job: Job) -> None:
         job.status = next_status(job.status, step)
         job.finished_at = event.at_s if job.left_at is None else job.left_at
+        if job.trials is not None and job.started_at is not None:
+            job.last_ran_s = job.finished_at - job.started_at
         if step is Transition.FINISH and job.units > 0 and job.trials is None:
             since_at = event.at_s if job.started_at is None else job.started_at
             tasks = max(1, job.units // max(1, job.units_per_task))
@@ -578,6 +587,7 @@ CHANGES: dict[str, Change] = {
     "resized": _resized,
     "suspended": _suspended,
     "resumed": _resumed,
+    "slept": _slept,
     "ended": _ended,
     "requeued": _waits,
     "retries": _retries,

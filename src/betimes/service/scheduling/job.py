@@ -215,6 +215,7 @@ class Run:
     suspended_at: float | None = None  # by a user; null: it goes on
     suspended_s: float = 0.0  # in all, before that
     left_s: float | None = None  # that it was believed to have left then; null: unknown
+    asleep_s: float = 0.0  # for which its machine slept, or by which the clock was put forward
 
     def shared_usd(
         self, unit: UnitDemand, nodes: Mapping[str, Node], since_at: float, until_at: float
@@ -233,13 +234,18 @@ class Run:
             for from_at, to_at, usd_per_h in node.prices.pieces(since_at, until_at)
         )
 
+    @property
+    def stood_s(self) -> float:
+        """Seconds for which it stood still before it was last suspended."""
+        return self.suspended_s + self.asleep_s
+
     def paused_s(self, now_at: float) -> float:
-        """Seconds for which it was suspended."""
-        return self.suspended_s + (0.0 if self.suspended_at is None else now_at - self.suspended_at)
+        """Seconds for which it stood still: suspended, or its machine asleep."""
+        return self.stood_s + (0.0 if self.suspended_at is None else now_at - self.suspended_at)
 
     def ran_s(self, now_at: float) -> float:
         """Seconds that it has run by now, without those."""
-        return 0.0 if self.started_at is None else now_at - self.started_at - self.paused_s(now_at)
+        return 0.0 if self.started_at is None else max(0.0, now_at - self.started_at - self.paused_s(now_at))
 
 
 @dataclass
@@ -276,6 +282,7 @@ class Job:
     set_id: int | None = None  # of a trial: the set that it belongs to, which alone the policy knows
     trials: TrialSet | None = None  # of a set
     ran_s: float = 0.0  # by its earlier runs, together
+    last_ran_s: float | None = None  # by the last of them; of a set, from its first start to its end
     array_most: int = 0  # elements of the array that may be queued or running at once; 0: any number
     status: Status = Status.BLOCKED
     units: int = 0  # granted by the policy
@@ -372,6 +379,7 @@ class Job:
             "submitted_at": self.submitted_at,
             "started_at": self.started_at,
             "finished_at": self.finished_at,
+            "ran_s": self.last_ran_s,
             "attempt": self.attempt,
             "preemptions": self.preemptions,
             "resizes": self.resizes,

@@ -94,6 +94,7 @@ class Runs:
             left_s = self._engine.believed_left_s(job) / rate
         cause, reason = f"user:{user}", reasons.suspended(job.job_id, user, self._state.now_at)
         self._state.log("suspended", cause, job.job_id, number=run.number, left_s=left_s, reason=reason)
+        self._state.note_run(job)
         if left_s is not None:
             self._restated[job.job_id] = cause
             self._engine.believe(job.job_id, (left_s + SUSPENDED_S) * rate)
@@ -106,6 +107,7 @@ class Runs:
             return
         self.expect_again(job, f"user:{user}")
         self._state.log("resumed", f"user:{user}", job.job_id, number=run.number)
+        self._state.note_run(job)
         self._state.effects.append(SuspendRun(RunId(job.job_id, run.number)))
 
     def expect_again(self, job: Job, cause: str) -> None:
@@ -297,7 +299,8 @@ class ReportHandling:
         outcome = {"stopped": asked or "stopped"}.get(report.why, report.why)
         ended_at, slack_s, more = self._when(run, report)
         self._runs.expect_again(job, "executor")
-        self._state.note_run(job, report, outcome, ended_at=ended_at)
+        ran_s = more.get("run_s", run.ran_s(ended_at))
+        self._state.note_run(job, report, outcome, ended_at=ended_at, ran_s=ran_s)
         self._state.log(
             "ended",
             "executor",

@@ -336,23 +336,26 @@ class Scheduler:
 
     def sleep(self, for_s: float) -> None:
         """The service's machine sleeps for so long: its runs make no progress meanwhile."""
+        here: list[int] = []
         asleep: set[int] = set()
         for job in self.ledger.jobs.values():
             run = job.run
-            if (
-                run is None
-                or run.started_at is None
-                or run.stopping is not None
-                or not self._engine.knows(job)
-            ):
+            if run is None or run.started_at is None:
                 continue
             if any(self.ledger.nodes[name].machine.kind not in HERE for name, _ in run.places):
                 continue  # another machine goes on
+            here.append(job.job_id)
+            if run.stopping is not None or not self._engine.knows(job):
+                continue
             left_s = self._engine.believed_left_s(job) + for_s * self._engine.rate(job)
             self._engine.believe(job.job_id, left_s)
             asleep.add(job.job_id)
         if asleep:
             self.turn(asleep)
+        for number in here:  # last, as the time that they slept has still to come
+            if number in self.ledger.jobs:
+                self._state.log("slept", "timer", number, for_s=for_s)
+                self._state.note_run(self.ledger.jobs[number])
 
     def turn(self, asleep: Collection[int] = ()) -> None:
         """Let the policy decide about new inputs; asleep: jobs that take longer, as their machine slept."""

@@ -484,11 +484,13 @@ class SchedulerState:
         outcome: str | None = None,
         limited_by: str | None = None,
         ended_at: float | None = None,
+        ran_s: float | None = None,
     ) -> None:
-        """Store the row of a job's present run; report, outcome, ended_at: how and when it ended."""
+        """Store the row of a job's present run; report, outcome, ended_at, ran_s: how, when and after what it ended."""
         run = job.run
         if run is None:
             return
+        began_at = run.started_at or run.decided_at
         known: dict[str, Any] = {} if limited_by is None else {"memory_limited_by": limited_by}
         self._run_rows.append(
             {
@@ -496,8 +498,12 @@ class SchedulerState:
                 "number": run.number,
                 "units": run.units,
                 "places": [list(place) for place in run.places],
-                "started_at": run.started_at or run.decided_at,
+                "started_at": began_at,
                 "ended_at": ended_at,
+                "stood_s": run.stood_s
+                if ended_at is None
+                else max(0.0, ended_at - began_at - (ran_s or 0.0)),
+                "suspended_at": run.suspended_at if ended_at is None else None,
                 "outcome": outcome,
                 "exit_code": report.exit_code if report else None,
                 "signal": report.signal if report else None,

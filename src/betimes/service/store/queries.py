@@ -6,6 +6,7 @@ jobs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import (
@@ -133,6 +134,10 @@ def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) ->
     began_at, ended_at = runs.c.started_at, func.coalesce(runs.c.ended_at, until_at)
     from_at = case((began_at < since_at, since_at), else_=began_at)
     to_at = case((ended_at > until_at, until_at), else_=ended_at)
+    held_s = ended_at - began_at
+    stood_s = func.coalesce(runs.c.stood_s, 0.0, type_=Double)
+    stood_s += func.coalesce(ended_at - runs.c.suspended_at, 0.0, type_=Double)
+    moving = case((held_s > stood_s, 1.0 - stood_s / held_s), else_=0.0)  # the part for which it ran
     begins = and_(runs.c.number == 1, began_at >= since_at)
     group: ColumnElement[Any] = literal("")
     source = runs.join(jobs, jobs.c.job_id == runs.c.job_id)
@@ -150,7 +155,7 @@ def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) ->
         group.label("group"),
         *(amount.label(name) for amount, name in zip(amounts, ("cpu", "gpu", "memory_gib"), strict=True)),
         runs.c.job_id,
-        ((to_at - from_at) * runs.c.units).label("unit_s"),
+        ((to_at - from_at) * moving * runs.c.units).label("unit_s"),
         case((begins, 1), else_=0).label("begins"),
         case((begins, began_at - jobs.c.submitted_at), else_=0.0).label("wait_s"),
     )
@@ -173,6 +178,11 @@ def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) ->
         func.sum(rows.c.wait_s, type_=Double).label("wait_s"),
     )
     return sums.group_by(*keys)
+
+
+def ran_s(row: Mapping[str, Any]) -> float:
+    """Seconds for which a run that is over has run, by its row."""
+    return max(0.0, row["ended_at"] - row["started_at"] - (row["stood_s"] or 0.0))
 
 
 def runs_of(number: int) -> Select[Any]:

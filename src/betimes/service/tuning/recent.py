@@ -18,6 +18,7 @@ from betimes.service.scheduling.beliefs import LEAST_S
 from betimes.service.scheduling.engine_factory import wanted_for
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import Curve, JobSpec
+from betimes.service.store.queries import ran_s
 from betimes.service.store.store import Store
 from betimes.service.views.models import JobFilter
 from betimes.twin.nodes.launching import KIND
@@ -94,7 +95,7 @@ def recent(store: Store, most: int, working: Mapping[int, float]) -> Recent:
             took_s = working[number]
         elif Status(one.row["status"]).is_over:
             runs = (run for run in store.runs(number) if run["ended_at"] is not None)
-            took_s = sum(speed(wanted, r["units"]) * (r["ended_at"] - r["started_at"]) for r in runs)
+            took_s = sum(speed(wanted, r["units"]) * ran_s(r) for r in runs)
         work_s.append(max(LEAST_S, took_s))
     # Tuning is for policies of a pool, under which jobs require no labels, and need the same everywhere.
     specs = [one.spec.model_copy(update={"require": {}, "demand": {}}) for one in seen]

@@ -134,6 +134,7 @@ class RunView(View):
     places: list[PlaceView]
     started_at: float
     ended_at: float | None = None
+    ran_s: float  # so far, or until it ended; without the time for which it stood still
     outcome: str | None = (
         None  # exited, preempted, resized, cancelled, time-limit, out-of-memory, node-lost, start-failed, lost
     )
@@ -165,6 +166,9 @@ class JobView(View):
     submitted_at: float
     started_at: float | None = None
     finished_at: float | None = None
+    ran_s: float | None = (
+        None  # its present run so far, or its last run; without the time for which that stood still
+    )
     attempt: int = 0  # runs so far
     preemptions: int = 0
     resizes: int = 0

@@ -292,7 +292,7 @@ def _within(
 
 
 def _run_row(run: RunView, at_now: float) -> list[str]:
-    from betimes.cli.render.times import clock, since
+    from betimes.cli.render.times import clock
     from betimes.units import gib, length
 
     outcome = run.outcome or "runs"
@@ -300,11 +300,10 @@ def _run_row(run: RunView, at_now: float) -> list[str]:
         outcome += f" with {run.exit_code}"
     if run.signal is not None:
         outcome += f" by signal {run.signal}"
-    ended = run.ended_at
     return [
         str(run.number),
         clock(run.started_at, at_now),
-        length(since(run.started_at, at_now) if ended is None else ended - run.started_at),
+        length(run.ran_s),
         str(run.units),
         ", ".join(f"{place.node}: {place.units}" for place in run.places),
         outcome,

@@ -256,9 +256,9 @@ def _units(job: JobView) -> str:
 
 
 def _age(job: JobView, at_now: float) -> float | None:
-    """Seconds that the job has waited, has run since its first start, or took from there."""
-    if job.status not in ACTIVE:
-        return None if job.started_at is None or job.finished_at is None else job.finished_at - job.started_at
+    """Seconds that the job has waited, that its present run has run, or that its last one did."""
+    if job.status not in ACTIVE or job.units:
+        return job.ran_s
     from betimes.cli.render.times import since
 
-    return since(job.submitted_at if job.units == 0 or job.started_at is None else job.started_at, at_now)
+    return since(job.submitted_at, at_now)

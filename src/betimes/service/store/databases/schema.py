@@ -32,7 +32,7 @@ from sqlalchemy.types import UserDefinedType
 
 from betimes.errors import StoreDamaged
 
-VERSION = "0007"  # of the tables
+VERSION = "0008"  # of the tables
 LIVE = (
     "held",
     "blocked",
@@ -221,6 +221,7 @@ jobs = _table(
     _may("promised_level", NUMBER),
     _must("labels", DOCUMENT, "{}"),
     _must("spec", DOCUMENT),
+    _may("ran_s", NUMBER),  # its last run, without standing still
 )
 
 job_labels = _table(
@@ -250,6 +251,8 @@ runs = _table(
     _may("memory_limit_gib", NUMBER),
     _may("memory_limited_by", TEXT),
     _may("log_lost_bytes", WHOLE),
+    _may("stood_s", NUMBER),  # for which it stood still, until it was last suspended; null: 0
+    _may("suspended_at", NUMBER),  # since when it stands still
     sqlite_with_rowid=False,
 )
 

@@ -27,13 +27,22 @@ def _to_0007(connection: Connection) -> None:
         _add_column(connection, "tokens", name, schema.NUMBER)
 
 
+def _to_0008(connection: Connection) -> None:
+    """Runs have the time for which they stood still, and jobs that for which their last run ran, as far as known."""
+    for name in ("stood_s", "suspended_at"):
+        _add_column(connection, "runs", name, schema.NUMBER)
+    _add_column(connection, "jobs", "ran_s", schema.NUMBER)
+    last = "SELECT ended_at - runs.started_at FROM runs WHERE runs.job_id = jobs.job_id AND number = jobs.attempt"
+    connection.execute(DDL(f"UPDATE jobs SET ran_s = ({last})"))
+
+
 def _add_column(connection: Connection, table: str, name: str, kind: Checked) -> None:
     """Add a column, null in all rows. Its kind is named anew, as that of `schema` may change later."""
     column = CreateColumn(Column(name, kind)).compile(dialect=connection.dialect)
     connection.execute(DDL(f"ALTER TABLE {table} ADD COLUMN {column}"))
 
 
-UPGRADES: dict[str, Callable[[Connection], None]] = {"0006": _to_0007}
+UPGRADES: dict[str, Callable[[Connection], None]] = {"0006": _to_0007, "0007": _to_0008}
 """By version: what makes the tables of the next one, within a transaction; on SQLite as on PostgreSQL."""
 
 
