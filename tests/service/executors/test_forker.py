@@ -94,7 +94,7 @@ def test_it_ends_without_a_trace_when_its_service_is_killed_in_the_midst_of_a_re
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", module._SHIM],
+            [sys.executable, "-I", "-S", module._SHIM, str(module._FILES)],
             stdin=theirs.fileno(),
             stderr=subprocess.PIPE,
             text=True,
@@ -111,7 +111,7 @@ def test_it_ends_without_a_trace_when_its_service_is_killed_before_it_has_the_an
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", module._SHIM],
+            [sys.executable, "-I", "-S", module._SHIM, str(module._FILES)],
             stdin=theirs.fileno(),
             stderr=subprocess.PIPE,
             text=True,

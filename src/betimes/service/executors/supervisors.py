@@ -10,6 +10,7 @@ import errno
 import logging
 import marshal
 import os
+import resource
 import signal
 import socket
 import stat
@@ -24,6 +25,7 @@ from betimes.errors import Unavailable
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.supervision.supervisor import NUMBER_BYTES
 
+_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # at import, before the server raises it for itself
 _SHIM = str(Path(__file__).resolve().with_name("shim.py"))
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 _ANSWER_S = 20.0  # an answer takes a millisecond: after this the process is suspended, or hangs
@@ -94,7 +96,7 @@ class Forker:
         with theirs:
             self.pid = os.posix_spawn(
                 sys.executable,
-                [sys.executable, "-I", "-S", "-X", "utf8", _SHIM],
+                [sys.executable, "-I", "-S", "-X", "utf8", _SHIM, str(_FILES)],
                 _ENVIRON,
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
+import logging
+import resource
 import socket
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +29,12 @@ from betimes.service.api.limits import MOST_HEADER_BYTES, MOST_URL_BYTES
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+log = logging.getLogger(__name__)
+
+MOST_FILES = 65_536  # that are open at once, where the system allows it
+MOST_CONNECTIONS = 4096  # at one socket; further ones wait until one ends
+PAUSE_S = 1.0  # before connections are taken again, once the system has no room for another
+REPORT_S = 60.0  # between two lines of the log about that
 GOODBYE_S = 5  # for answers under way; readers who do not read are cut off then
 BACKLOG = 2048  # connections that wait to be accepted
 HEAD_S = 10.0  # in which a request's line and headers must have come, from its first byte or the connection's begin
@@ -67,14 +77,18 @@ async def serve(
         url = _url(host, bound)
         # uvicorn would listen only a moment later, and clients must find an open door behind the address.
         bound.listen(BACKLOG)
-        beside: list[tuple[socket.socket, SSLContext | None]] = []
+        sockets: list[tuple[str, socket.socket, SSLContext | None]] = [(url, bound, None)]
         if local is not None:
-            beside.append((stack.enter_context(local_socket(local)), None))
+            sockets.append((str(local), stack.enter_context(local_socket(local)), None))
         if encrypted is not None:
             shown_by = _certified(encrypted)
-            beside.append((stack.enter_context(_bound(encrypted.host, encrypted.port)), shown_by))
-        server = _Server(_config(app), beside)
-        running = asyncio.ensure_future(server.serve(sockets=[bound]))
+            at = f"{encrypted.host}:{encrypted.port}"
+            sockets.append((at, stack.enter_context(_bound(encrypted.host, encrypted.port)), shown_by))
+        # Half of the files are the jobs' and the store's. Each socket has its own share, so that strangers at the one
+        # for other machines do not keep out the users of this one.
+        most = min(MOST_CONNECTIONS, raise_file_limit() // 2 // len(sockets))
+        server = _Server(_config(app), [Listener(*each, most) for each in sockets])
+        running = asyncio.ensure_future(server.serve(sockets=[]))
         stopping = asyncio.ensure_future(stop.wait())
         address = None
         try:
@@ -111,24 +125,121 @@ def _certified(encrypted: Encrypted) -> SSLContext:
     return made
 
 
-class _Server(uvicorn.Server):
-    """beside: sockets besides those that are given to `serve`, and what encrypts each."""
+def raise_file_limit() -> int:
+    """Raise how many files this process may have open, as far as the system allows; returns that number."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return MOST_FILES
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(soft, wanted)
 
-    def __init__(
-        self, config: uvicorn.Config, beside: Sequence[tuple[socket.socket, SSLContext | None]]
-    ) -> None:
+
+class Listener:
+    """Takes the connections that come to one socket, as many at once as there is room for; others wait unanswered.
+
+    asyncio's own servers take any number, and report each that finds no file left with a traceback.
+    """
+
+    def __init__(self, name: str, sock: socket.socket, context: SSLContext | None, most: int) -> None:
+        self._name, self._sock, self._context, self._most = name, sock, context, most
+        self._room = asyncio.Semaphore(most)
+        self._protocols: dict[_Protocol, None] = {}  # the oldest first
+        self._greetings: set[asyncio.Task[None]] = set()
+        self._reported_s = -REPORT_S
+
+    async def listen(self, protocol: Callable[[], _Protocol]) -> None:
+        """Take connections until it is cancelled."""
+        loop = asyncio.get_running_loop()
+        self._sock.setblocking(False)
+        self._sock.listen(BACKLOG)
+        while True:
+            try:
+                connected, _ = await loop.sock_accept(self._sock)
+            except OSError as error:  # the caller is gone, or there are no files or no memory left
+                if error.errno != errno.ECONNABORTED:
+                    self._report(f"connections to {self._name} wait: {error.strerror}")
+                    await asyncio.sleep(PAUSE_S)
+                continue
+            try:
+                await self._wait_for_room()
+            except asyncio.CancelledError:
+                connected.close()
+                raise
+            greeting = asyncio.ensure_future(self._greet(connected, protocol()))
+            self._greetings.add(greeting)
+            greeting.add_done_callback(self._greetings.discard)
+
+    async def _wait_for_room(self) -> None:
+        """Where there is none, the oldest connection that asks for nothing ends, so that idle ones keep nobody out."""
+        while self._room.locked():
+            self._report(
+                f"{self._most:,} connections to {self._name} are open, as many as may be; idle ones are ended, and "
+                "others wait until one ends"
+            )
+            idle = next((each for each in self._protocols if each.is_idle), None)
+            if idle is not None:
+                idle.transport.abort()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PAUSE_S):
+                    await self._room.acquire()
+                    return
+        await self._room.acquire()
+
+    def close(self) -> None:
+        """Refuse all further connections."""
+        self._sock.close()
+
+    async def _greet(self, connected: socket.socket, protocol: _Protocol) -> None:
+        """Let a protocol answer a connection, after TLS's handshake."""
+        self._protocols[protocol] = None
+        protocol.when_lost = partial(self._forget, protocol)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: protocol,
+                connected,
+                ssl=self._context,
+                ssl_handshake_timeout=HEAD_S if self._context is not None else None,
+            )
+        except OSError:  # it has ended, or speaks no TLS, which is an OSError, too
+            connected.close()
+            if not protocol.is_connected:
+                self._forget(protocol)
+
+    def _forget(self, protocol: _Protocol) -> None:
+        del self._protocols[protocol]
+        self._room.release()
+
+    def _report(self, text: str) -> None:
+        """Log a line, unless there was one a moment ago."""
+        if time.monotonic() - self._reported_s >= REPORT_S:
+            self._reported_s = time.monotonic()
+            log.warning("%s", text)
+
+
+class _Server(uvicorn.Server):
+    """Answers the connections of these listeners."""
+
+    def __init__(self, config: uvicorn.Config, listeners: Sequence[Listener]) -> None:
         super().__init__(config)
-        self._beside = beside
+        self._listeners = listeners
+        self._listening: list[asyncio.Task[None]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen at the sockets beside, too."""
+        """Begin to listen."""
         await super().startup(sockets)
-        answering = partial(
+        protocol = partial(
             _Protocol, self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
-        for sock, context in self._beside:
-            loop = asyncio.get_running_loop()
-            self.servers.append(await loop.create_server(answering, sock=sock, ssl=context, backlog=BACKLOG))
+        self._listening = [asyncio.ensure_future(each.listen(protocol)) for each in self._listeners]
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether to end, at a tenth of a second; raises what a listener has failed with."""
+        for each in self._listening:
+            if each.done():
+                each.result()
+        return await super().on_tick(counter)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -136,7 +247,12 @@ class _Server(uvicorn.Server):
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let answers under way finish, but cut off readers who do not read."""
+        """Take no more connections, and let answers under way finish, but cut off readers who do not read."""
+        for listening in self._listening:
+            listening.cancel()
+        await asyncio.gather(*self._listening, return_exceptions=True)
+        for listener in self._listeners:
+            listener.close()
         cutting = asyncio.get_running_loop().call_later(GOODBYE_S, self._cut_off)
         try:
             await super().shutdown(sockets)
@@ -154,9 +270,17 @@ class _Protocol(H11Protocol):
     """Closes a connection whose request is half sent: uvicorn's own limit holds between requests only."""
 
     _half: asyncio.TimerHandle | None = None
+    is_connected = False
+    when_lost: Callable[[], None]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way; one whose head is half sent is none."""
+        return self.is_connected and (self.cycle is None or self.cycle.response_complete)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
+        self.is_connected = True
         connected: socket.socket = transport.get_extra_info("socket")
         if connected.family == socket.AF_UNIX:
             self.app_state = {**self.app_state, PEER: peer_of(connected)}
@@ -174,6 +298,7 @@ class _Protocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._half is not None:
             self._half.cancel()
+        self.when_lost()
         super().connection_lost(exc)
 
 
