@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterable
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from prometheus_client.metrics import MetricWrapperBase
 
+from betimes.cli.slurm_fields import TABLES, fields_of
+from betimes.cli.slurm_options import GRAMMARS
 from betimes.service.access.auth import RunTokens
 from betimes.service.access.unix_users import LOGIN_PATH
 from betimes.service.executors.ray.executor import VARIABLES as ON_A_CLUSTER
@@ -190,7 +193,45 @@ def cloud_files_page(table: Table) -> str:
     )
 
 
+def slurm_fields_page(table: Table) -> str:
+    """What squeue, sacct and sinfo take and print."""
+    parts = [
+        "# Fields and options of Slurm's commands",
+        "Every field of the manual pages of Slurm 24.11 is known to the [commands](../how-to/from-slurm.md) of the "
+        "same name. Where nothing has its meaning here, what Slurm prints for the unknown is printed. A job's comment, "
+        "account, partition, QOS, reservation and wckey are its labels.",
+    ]
+    for command in TABLES:
+        options = [
+            re.split("[=?!/]", each)[0] for each in GRAMMARS[command].options.split() if "!" not in each
+        ]
+        refused = [re.split("[=?!/]", each)[0] for each in GRAMMARS[command].options.split() if "!" in each]
+        fields = fields_of(command)
+        unknown = [f"`{each.name}`" for each in fields if not each.value]
+        parts += [
+            f"## {command}",
+            f"Options: {', '.join(f'`--{name}`' for name in options)}. "
+            f"Refused, with what to do instead: {', '.join(f'`--{name}`' for name in refused)}.",
+            table(
+                ("field", "width" if command == "sacct" else "letter", "what is printed", "unknown"),
+                [
+                    (
+                        f"`{each.name}`",
+                        str(each.width) if each.width else f"`%{each.letter}`" if each.letter else "",
+                        each.value.replace("_", " "),
+                        f"`{each.unknown}`" if each.unknown else "",
+                    )
+                    for each in fields
+                    if each.value
+                ],
+            ),
+            f"Always as the unknown: {', '.join(unknown)}.",
+        ]
+    return "\n\n".join(parts)
+
+
 PAGES: dict[str, Callable[[Table], str]] = {
+    "slurm-fields.md": slurm_fields_page,
     "metrics.md": metrics_page,
     "life-of-a-live-job.md": life_of_a_live_job_page,
     "events.md": events_page,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -15,8 +16,10 @@ from typing import Any
 
 import pytest
 
+from betimes.cli import slurm as of_slurm
 from betimes.cli.main import main
 from tests.cli.stand_in import NOW, Service
+from tests.service.serving import Background, fake
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Said:
 
 
 Call = Callable[..., Said]
+Slurm = Callable[..., Said]
 
 
 @pytest.fixture
@@ -76,3 +80,28 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
         time.tzset()
         yield made
     time.tzset()
+
+
+@pytest.fixture
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
+    for name in ("BETIMES_URL", "BETIMES_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("BETIMES_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    served = Background(fake(tmp_path / "runs"), tmp_path / "state")
+    with served():
+        yield served
+
+
+@pytest.fixture
+def slurm(live: Background, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Slurm:
+    """Call one of Slurm's commands here."""
+
+    def call(command: str, *words: str, stdin: str = "") -> Said:
+        capsys.readouterr()
+        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        code = of_slurm.main(command, words)
+        said = capsys.readouterr()
+        return Said(code, said.out, said.err)
+
+    return call

@@ -71,7 +71,7 @@ def test_its_verbs_and_slurms_commands(file: File, live: Background, tmp_path: P
     assert file("cancel", "1").out == "Job 1, true: cancelled\n"
     (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH --job-name=named --array=0-1\ntrue\n")
     assert file("submit", "job.sh", "--id-only").out == "2-3\n"
-    assert file("squeue", "-h", "-o", "%i %j").out == "2_0 named\n2_1 named\n"
+    assert file("squeue", "-h", "-o", "%i %j").out == "2_[0-1] named\n"
     (tmp_path / "scancel").symlink_to(tmp_path / "client.pyz")
     assert file("2", name=tmp_path / "scancel") == Said(0, "", "")
     assert file("slurm-commands", "bin").code == 0

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from betimes.cli.slurm_fields import fields_of
 from tests.service.serving import PATIENCE_S
 from tests.slurm.conftest import Served
 from tests.slurm.real_slurm import NoSlurm, real_slurm
@@ -39,9 +40,11 @@ REFUSED = (
 )
 BODY = """
 for name in JOB_NAME ARRAY_TASK_ID NTASKS NTASKS_PER_NODE TASKS_PER_NODE CPUS_PER_TASK CPUS_ON_NODE MEM_PER_NODE \
-    JOB_NUM_NODES NNODES JOB_NODELIST PROCID LOCALID NODEID SUBMIT_DIR SUBMIT_HOST RESTART_COUNT JOB_PARTITION; do
+    JOB_NUM_NODES NNODES JOB_NODELIST PROCID LOCALID NODEID SUBMIT_DIR SUBMIT_HOST RESTART_COUNT JOB_PARTITION \
+    ARRAY_TASK_COUNT ARRAY_TASK_MIN ARRAY_TASK_MAX ARRAY_TASK_STEP JOB_UID JOB_GID; do
   eval "echo $name=\\${SLURM_$name-none}"
 done
+echo $SLURMD_NODENAME $((SLURM_TASK_PID - $$))
 pwd
 exit ${SLURM_ARRAY_TASK_ID:-3}
 """
@@ -68,6 +71,10 @@ CALLS = (
     ("scontrol", "foo"),
     ("sinfo",),
     ("sinfo", "-h", "-o", "%P %a %D %N"),
+    ("sinfo", "-s"),
+    ("sinfo", "-p", "nosuch"),
+    ("squeue", "-n", "none", "-o", "%.3i|%5P%.2j"),
+    ("squeue", "-n", "none", "-O", "JobID:.9,Name:|,State"),
     ("srun", "-l", "-n2", "echo", "hello"),
     ("srun", "-n2", "sh", "-c", "exit 7"),
     ("srun", "sh", "-c", "kill -9 $$"),
@@ -76,6 +83,19 @@ CALLS = (
 )
 FIELDS = ("JobName", "JobState", "Reason", "Requeue", "Restarts", "BatchFlag", "ExitCode", "NumNodes", "NumTasks",
           "CPUs/Task", "WorkDir", "StdOut", "Partition", "UserId", "Dependency")  # fmt: skip
+
+NOT_OF_22_05 = {"ContainerID", "PlannedNodes", "ResvName", "Priority", "CPUFreq", "Nodes", "ResvPort", "StepID",
+                "StepName", "StepState", "tres-per-step", "ExcNodes"}  # fmt: skip
+"""Fields that Slurm 22.05 lacks, or has of steps only."""
+OWN = {"AccrueTime", "AllocNodes", "AllocSID", "Command", "Container", "Deadline", "DelayBoot", "EligibleTime",
+       "EndTime",
+       "LastSchedEval", "MaxCPUs", "MaxNodes", "MinCpus", "PendingTime", "PriorityLong", "QOS", "ReasonList", "Requeue",
+       "StartTime",
+       "STDERR", "STDOUT", "SubmitTime", "tres-alloc"}  # fmt: skip
+"""Those of which a value depends on when, where and under which policy a job waits."""
+OWN_NODES = {"CPUs", "CPUsLoad", "CPUsState", "FreeMem", "Memory", "NodeAddr", "NodeHost", "NodeList", "Port",
+             "Sockets",
+             "SocketCoreThread", "Version", "AllocMem", "Disk"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -175,3 +195,31 @@ def test_scripts_and_calls_beside_slurm(served: Served, slurm: dict[str, str], t
     assert not differing, "\n".join(
         f"{call}\n  ours   {one}\n  theirs {two}" for call, (one, two) in differing.items()
     )
+
+
+@pytest.mark.slow
+def test_fields_beside_slurm(served: Served, slurm: dict[str, str], tmp_path: Path) -> None:
+    """Each field is known to Slurm, under the head that it has there, and what is not known is printed alike."""
+    told: list[dict[str, list[str]]] = []
+    for env in (slurm, served.env):
+        job = _call(
+            env, tmp_path, "sbatch", "--parsable", "--hold", "--comment=why", "-J", "held", "--wrap=true"
+        )
+        found: dict[str, list[str]] = {}
+        for command in ("squeue", "sinfo"):
+            fields = [each for each in fields_of(command) if each.name not in NOT_OF_22_05]
+            choice = ("-j", job[1].strip()) if command == "squeue" else ()
+            for option, names in (("-O", [f"{each.name}:200" for each in fields]),
+                                  ("-o", [f"%200{each.letter}" for each in fields if each.letter])):  # fmt: skip
+                code, out, err = _call(env, tmp_path, command, *choice, option, ",".join(names))
+                assert (code, err) == (0, ""), err
+                heads, line = out.splitlines()
+                width = 200 if option == "-O" else 201  # the comma is printed
+                for at, name in enumerate(names):
+                    cells = [text[at * width : at * width + 200].strip() for text in (heads, line)]
+                    kept = cells[:1] if name.partition(":")[0] in OWN | OWN_NODES or option == "-o" else cells
+                    found[f"{command} {name}"] = [each.replace(job[1].strip(), "JOB") for each in kept]
+        _call(env, tmp_path, "scancel", job[1].strip())
+        told.append(found)
+    theirs, ours = told
+    assert ours == theirs

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from betimes.errors import BetimesError, InputError, NotAllowed
+from betimes.errors import BetimesError, InputError
 from betimes.printing import report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from betimes.client.plain import PlainClient
 
@@ -39,9 +41,58 @@ SHORT = {
     "PENDING": "PD", "RUNNING": "R", "COMPLETING": "CG", "COMPLETED": "CD", "FAILED": "F", "CANCELLED": "CA",
     "SUSPENDED": "S", "TIMEOUT": "TO", "OUT_OF_MEMORY": "OOM", "NODE_FAIL": "NF",
 }  # fmt: skip
-ACTIVE = ("held", "blocked", "queued", "running", "stopping")
+WAITING = ("held", "blocked", "queued")
+ACTIVE = (*WAITING, "running", "stopping")
 
 Job = Any  # an answer of the service, with the attributes of `JobView`
+
+
+class NodesOfJobs:
+    """The nodes on which jobs run, asked for once, when they are needed."""
+
+    def __init__(self, service: PlainClient) -> None:
+        self.service = service
+
+    @cached_property
+    def by_job(self) -> dict[int, list[str]]:
+        """Their names by the job's number."""
+        found: dict[int, list[str]] = {}
+        for node in self.service.nodes():
+            for job_id in node.jobs:
+                found.setdefault(job_id, []).append(node.name)
+        return found
+
+
+class Listed:
+    """A job in a list, with all attributes of `JobView`; what else is known of it is asked for when it is needed.
+
+    It may stand for the waiting elements of an array, `indices`, as in `1,3-5`. unit: of memory, as --units has it.
+    """
+
+    def __init__(self, view: Job, there: NodesOfJobs, indices: str = "", unit: str = "") -> None:
+        self.view, self.there, self.indices, self.unit = view, there, indices, unit
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.view, name)
+
+    @cached_property
+    def story(self) -> Any:
+        """Everything about it. Raises NotAllowed: only its user and operators read that."""
+        return self.there.service.job(self.view.job_id)
+
+    @property
+    def spec(self) -> Any:
+        """What was submitted. Raises NotAllowed."""
+        return self.story.spec
+
+    @property
+    def nodes(self) -> list[str]:
+        """Where it runs, or has run. Raises NotAllowed for a job of others that is over."""
+        if self.view.status in ("running", "stopping"):
+            return self.there.by_job.get(self.view.job_id, [])
+        is_waiting = self.view.status in WAITING or self.view.started_at is None
+        runs = [] if is_waiting else self.story.runs[-1:]
+        return [place.node for run in runs for place in run.places]
 
 
 def service_here() -> PlainClient:
@@ -52,12 +103,24 @@ def service_here() -> PlainClient:
 
 
 def by_number(service: PlainClient, text: str) -> Iterator[Job]:
-    """Jobs `41`, elements `41_3` and `41_[3-5]`, and all elements of an array `41`. Unknown numbers are left out."""
+    """Jobs `41`, elements `41_3` and `41_[3-5]`, and all elements of an array `41`, each once. Unknown numbers are left
+    out.
+    """
+    named: set[int] = set()
+    for job in _by_number(service, text):
+        if job.job_id not in named:
+            named.add(job.job_id)
+            yield job
+
+
+def _by_number(service: PlainClient, text: str) -> Iterator[Job]:
     from betimes.cli.live.jobs.ids import every_job
     from betimes.errors import Unknown
 
     for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):
-        match = re.fullmatch(r"(\d+)(?:_(?:(\d+)|\[([\d,-]+)(?:%\d+)?\]))?(?:\.(\w+))?", part.strip())
+        match = re.fullmatch(
+            r"(\d{1,18})(?:_(?:(\d{1,9})|\[([\d,-]+)(?:%\d+)?\]))?(?:\.(\w+))?", part.strip()
+        )
         if match is None:
             raise InputError(f"job {part[:40]!r}: give a number, as in 41, or 41_3 of an array")
         if match[4] not in (None, "0", "batch"):  # steps are not listed; the first stands for the job
@@ -68,24 +131,19 @@ def by_number(service: PlainClient, text: str) -> Iterator[Job]:
                 yield service.job(int(match[1])).job
             except Unknown:
                 continue
-        indices = {int(match[2])} if match[2] else set(_indices(match[3])) if match[3] else None
-        yield from (job for job in elements if indices is None or job.array_index in indices)
+        indices = match[2] or match[3]
+        yield from (job for job in elements if not indices or _is_among(job.array_index, indices))
 
 
-def _indices(text: str) -> Iterator[int]:
+def _is_among(index: int | None, text: str) -> bool:
+    """Whether an index is among `1,3-5`. Raises InputError."""
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
-
-
-def place(service: PlainClient, jobs: Sequence[Job]) -> None:
-    """Note the nodes on which jobs run, as `nodes`."""
-    on: dict[int, list[str]] = {}
-    for node in service.nodes() if any(job.status in ("running", "stopping") for job in jobs) else []:
-        for job_id in node.jobs:
-            on.setdefault(job_id, []).append(node.name)
-    for job in jobs:
-        job["nodes"] = on.get(job.job_id, [])
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
+        if match is None:
+            raise InputError(f"{part[:40]!r}: give indices of an array, as in 41_[3-5,9]")
+        if index is not None and int(match[1]) <= index <= int(match[2] or match[1]):
+            return True
+    return False
 
 
 def check_known(service: PlainClient, job: str) -> None:
@@ -116,20 +174,21 @@ def reason_of(job: Job) -> str:
     return _REASONS.get(job.reason.code, waits)
 
 
-def number_of(job: Job) -> str:
-    """`41`, or `41_3` of an array."""
-    return f"{job.job_id}" if job.array_id is None else f"{job.array_id}_{job.array_index}"
+def number_of(job: Listed) -> str:
+    """`41`, or `41_3` of an array, `41_[3-5]` of waiting elements of one."""
+    if job.array_id is None:
+        return f"{job.job_id}"
+    return f"{job.array_id}_{f'[{job.indices}]' if job.indices else job.array_index}"
+
+
+def elapsed_s(job: Job) -> int:
+    """Whole seconds that its present run has run, or the last one of a job that is over; 0 while it waits."""
+    return 0 if job.status in WAITING else round(job.ran_s or 0.0)
 
 
 def elapsed(job: Job) -> str:
     """How long it has run: `1:05`, `2:01:05`, `1-02:01:05`."""
-    return clock(ran_s(job))
-
-
-def ran_s(job: Job) -> float:
-    """Seconds that its present run has run, or the last one of a job that is over; 0 while it waits."""
-    waits = job.status in ("held", "blocked", "queued")
-    return 0.0 if waits else job.ran_s or 0.0
+    return clock(elapsed_s(job))
 
 
 def clock(span_s: float) -> str:
@@ -161,29 +220,58 @@ def cores(story: Any) -> int:
     return round(story.spec.get("cpu", 1.0) * story.job.max_units)
 
 
-def amount(gib: float) -> str:
-    """Memory as `200M` or `16G`; none as `0`."""
+def amount(gib: float, unit: str = "") -> str:
+    """Memory as `200M` or `16G`, or in a unit of K, M, G, T and P; none as `0`."""
     mib = round(gib * 1024)
+    if unit and mib:
+        return f"{mib * 1024 / 1024 ** 'KMGTP'.index(unit):.2f}".removesuffix(".00") + unit
     return f"{mib}M" if mib % 1024 else f"{mib // 1024}G" if mib else "0"
 
 
-def tell(service: PlainClient, jobs: Sequence[Job]) -> None:
-    """Note what was asked for and the runs of each, as `story`; null: only its user and operators read that."""
-    for job in jobs:
-        try:
-            job["story"] = service.job(job.job_id)
-        except NotAllowed:
-            job["story"] = None
+def tres(story: Any) -> str:
+    """What it asks for, as in `cpu=2,mem=1536M,node=1,gres/gpu=1`."""
+    count, spec = cores(story), story.spec
+    memory, gpu = (
+        spec.get("memory_gib", 0.0) * story.job.max_units,
+        spec.get("gpu", 0.0) * story.job.max_units,
+    )
+    parts = [f"cpu={count}", *([f"mem={amount(memory)}"] if memory else []), "node=1", f"billing={count}"]
+    return ",".join([*parts, *([f"gres/gpu={gpu:g}"] if gpu else [])])
 
 
-def of_story(written: Callable[[Any], str]) -> Callable[[Job], str]:
-    """A field that is made of a job's story."""
-    return lambda job: "N/A" if job["story"] is None else written(job["story"])
+def ranges(indices: Iterable[int]) -> str:
+    """Indices as `1,3-5`, cut as Slurm does, by SLURM_BITSTR_LEN characters (64; 0: none is cut)."""
+    spans: list[list[int]] = []
+    for index in sorted(indices):
+        if spans and index == spans[-1][-1] + 1:
+            spans[-1][1:] = [index]
+        else:
+            spans.append([index])
+    text = ",".join("-".join(map(str, span)) for span in spans)
+    given = os.environ.get("SLURM_BITSTR_LEN", "")
+    most = int(given) if re.fullmatch(r"\d{1,9}", given) else 64
+    return f"{text[:most].rpartition(',')[0]},..." if most and len(text) > most else text
 
 
 def instant(at: float | None) -> str:
-    """A time as `2026-11-27T18:00:00`."""
-    return "N/A" if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
+    """A time as `2026-11-27T18:00:00`, or as SLURM_TIME_FORMAT says; empty: not known."""
+    if at is None:
+        return ""
+    form, when = os.environ.get("SLURM_TIME_FORMAT", "standard"), time.localtime(at)
+    if form == "relative":
+        form = _relative(when)
+    return time.strftime("%Y-%m-%dT%H:%M:%S" if form in ("", "standard") else form, when)
+
+
+def _relative(when: time.struct_time) -> str:
+    """Slurm's relative form of a time: by its distance from today."""
+    from datetime import date
+
+    days = (date(*when[:3]) - date.today()).days
+    near = {0: "%H:%M:%S", 1: "Tomorr %H:%M", -1: "Ystday %H:%M"}
+    if days in near or 1 < days < 7:
+        return near.get(days, "%a %H:%M")
+    return "%-d %b %H:%M" if when.tm_year == time.localtime().tm_year else "%-d %b %Y"
 
 
 def say_start(command: str, fields: dict[str, Any], quote: Any) -> None:

@@ -10,6 +10,7 @@ import re
 import shlex
 import signal
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ from betimes.cli.slurm_jobs import (
     PARTITION,
     RECENT_S,
     VERSION,
-    amount,
     by_number,
     cores,
     elapsed,
@@ -29,6 +29,7 @@ from betimes.cli.slurm_jobs import (
     service_here,
     state_of,
     time_limit,
+    tres,
 )
 from betimes.errors import BetimesError, InputError
 from betimes.printing import printable
@@ -126,7 +127,7 @@ def _show(words: Sequence[str], one_line: bool) -> None:
         "partition": _of_partition, "partitions": _of_partition,
     }  # fmt: skip
     if what == "hostnames":
-        print("\n".join(_hostnames(name or _nodelist())))
+        print("\n".join(hostnames(name or _nodelist())))
     elif what == "hostlist":
         print(name)
     elif what == "config":
@@ -162,7 +163,7 @@ def _nodelist() -> str:
     return found
 
 
-def _hostnames(text: str) -> list[str]:
+def hostnames(text: str) -> list[str]:
     """`gpu[1-2,07],b` as gpu1, gpu2, gpu07, b."""
     found: list[str] = []
     for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text):
@@ -173,18 +174,21 @@ def _hostnames(text: str) -> list[str]:
         for span in match[2].split(","):
             first, _, last = span.partition("-")
             for number in range(int(first), int(last or first) + 1):
-                found += _hostnames(f"{match[1]}{number:0{len(first)}}{match[3]}")
+                found += hostnames(f"{match[1]}{number:0{len(first)}}{match[3]}")
     return found
 
 
 def _of_jobs(service: PlainClient, text: str) -> list[Fields]:
     if not text:
         from betimes.cli.live.jobs.ids import every_job
-        from betimes.cli.slurm_jobs import ACTIVE, Job, tell
+        from betimes.cli.slurm_jobs import ACTIVE
+        from betimes.errors import NotAllowed
 
-        jobs: list[Job] = [*every_job(service, {"status": ACTIVE})[::-1]]
-        tell(service, jobs)
-        return [_of_job(job["story"]) for job in jobs if job["story"] is not None]
+        entities: list[Fields] = []
+        for job in every_job(service, {"status": ACTIVE})[::-1]:
+            with suppress(NotAllowed):  # those of others are left out
+                entities.append(_of_job(service.job(job.job_id)))
+        return entities
     return [_of_job(service.job(job.job_id)) for job in _jobs(service, text)]
 
 
@@ -195,15 +199,12 @@ def _of_job(story: Any) -> Fields:
     places = [place["node"] for place in runs[-1].places] if runs else []
     env = spec.get("env", {})
     cpus = cores(story)
-    memory_gib, gpus = spec.get("memory_gib", 0.0), spec.get("gpu", 0.0)
     code = "0:0" if job.status != "failed" else exit_code(runs)
     array: list[tuple[str, Any]] = (
         [] if job.array_id is None else [("ArrayJobId", job.array_id), ("ArrayTaskId", job.array_index)]
     )
     estimate = job.estimate or {"start_at": None, "finish_at": None}
     after = ",".join(_dependency(one) for one in spec.get("after", [])) or "(null)"
-    tres = [f"cpu={cpus}", *([f"mem={amount(memory_gib)}"] if memory_gib else []), "node=1"]
-    tres += [f"gres/gpu={gpus:g}"] if gpus else []
     out, error = (_file(spec.get(name), spec, job, places) for name in ("output", "error"))
     return [
         [("JobId", job.job_id), *array, ("JobName", job.name)],
@@ -249,7 +250,7 @@ def _of_job(story: Any) -> Fields:
             ("NumTasks", env.get("SLURM_NTASKS", 1)),
             ("CPUs/Task", env.get("SLURM_CPUS_PER_TASK", 1)),
         ],
-        [("TRES", ",".join(tres))],
+        [("TRES", tres(story))],
         [("Command", shlex.join(spec["command"][-1:]))],
         [("WorkDir", spec.get("workdir") or "/")],
         [("StdErr", error or out or "(null)"), ("StdIn", "/dev/null"), ("StdOut", out or "(null)")],
@@ -286,7 +287,7 @@ def _known(at: float | None) -> str:
 
 
 def _of_nodes(service: PlainClient, name: str) -> list[Fields]:
-    found = [node for node in service.nodes() if not name or node.name in _hostnames(name)]
+    found = [node for node in service.nodes() if not name or node.name in hostnames(name)]
     if not found:
         raise BetimesError(f"Node {name} not found")
     states = {"draining": "MIXED+DRAIN", "drained": "IDLE+DRAIN"}

@@ -1,0 +1,301 @@
+"""What Slurm's commands print of a job and of nodes: a text for each value that the tables of `slurm_fields` name.
+
+An empty text means unknown: the table has what Slurm prints then.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from betimes.cli.slurm_jobs import (
+    PARTITION,
+    SHORT,
+    VERSION,
+    amount,
+    clock,
+    cores,
+    elapsed,
+    elapsed_s,
+    exit_code,
+    full_clock,
+    instant,
+    number_of,
+    reason_of,
+    state_of,
+    tres,
+)
+from betimes.service.spec.sbatch import RUN
+from betimes.service.spec.spelling import file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from betimes.cli.slurm_jobs import Listed
+
+LONG_STATES = {"mix": "mixed", "drng": "draining", "drain": "drained", "alloc": "allocated"}
+_KINDS = {"": "afterok", "ok": "afterok", "any": "afterany", "fail": "afternotok"}
+
+# --- of a job ---
+
+
+def file_of(job: Listed, name: str) -> str:
+    """The file of its output or error, in full; empty: none, as the output is in the service's log."""
+    pattern = job.spec.get(name) or job.spec.get("output")
+    if pattern is None:
+        return ""
+    number = str(job.job_id)
+    known = {"j": number, "J": number, "A": str(job.array_id or number), "a": str(job.array_index or 0),
+             "u": job.user, "x": job.name, **({"N": job.nodes[0]} if job.nodes else {})}  # fmt: skip
+    return str(Path(job.spec.get("workdir") or "/", file_name(pattern, known)))
+
+
+def account_here(user: str) -> Any:
+    """The entry of a user on this machine; null: none of that name."""
+    import pwd
+
+    try:
+        return pwd.getpwnam(user)
+    except KeyError:
+        return None
+
+
+def group_of(user: str) -> str:
+    """The name of a user's group on this machine; empty: not known."""
+    import grp
+
+    found = account_here(user)
+    if found is None:
+        return ""
+    try:
+        return grp.getgrgid(found.pw_gid).gr_name
+    except KeyError:
+        return str(found.pw_gid)
+
+
+def _uid(job: Listed, what: str) -> str:
+    found = account_here(job.user)
+    return "" if found is None else str(getattr(found, what))
+
+
+def _command(job: Listed) -> str:
+    command = job.spec["command"]
+    if tuple(command[1 : len(RUN)]) == RUN[1:]:
+        return shlex.join(command[len(RUN) :])
+    return shlex.join(command)
+
+
+def _dependency(job: Listed) -> str:
+    if state_of(job) != "PENDING":
+        return ""
+    parts = (after.partition(":") for after in job.spec.get("after", []))
+    return ",".join(f"{_KINDS.get(end, end)}:{number}(unfulfilled)" for number, _, end in parts)
+
+
+def _why(job: Listed) -> str:
+    reason = job.reason.text if job.reason is not None else "None"
+    return (
+        f"({reason})"
+        if state_of(job) in ("PENDING", "FAILED", "TIMEOUT", "NODE_FAIL")
+        else ",".join(job.nodes)
+    )
+
+
+def limit_s(job: Listed) -> float | None:
+    """Its time limit; null: none."""
+    return job.spec.get("time_limit_s")
+
+
+def _expected(job: Listed, what: str) -> float | None:
+    return job.estimate[what] if job.estimate is not None else None
+
+
+def expected_start(job: Listed) -> float | None:
+    """When it has started, or is promised to."""
+    return job.started_at or _expected(job, "start_at")
+
+
+def planned_s(job: Listed) -> int:
+    """How long it waited, or has."""
+    return max(0, round((job.started_at or job.finished_at or time.time()) - job.submitted_at))
+
+
+def most(job: Listed, what: str) -> Any:
+    """Of the last run that is over; null: not known."""
+    known = [getattr(run, what) for run in job.story.runs if getattr(run, what) is not None]
+    return known[-1] if known else None
+
+
+def _of_limit(job: Listed, written: Callable[[float], str]) -> str:
+    limit = limit_s(job)
+    return "" if limit is None else written(limit)
+
+
+def _of_most(job: Listed, what: str, written: Callable[[float], str]) -> str:
+    found = most(job, what)
+    return "" if found is None else written(found)
+
+
+def _label(name: str) -> Callable[[Listed], str]:
+    return lambda job: job.labels.get(name, "")
+
+
+def _asked(name: str) -> Callable[[Listed], str]:
+    return lambda job: job.spec.get("env", {}).get(f"SLURM_{name}", "")
+
+
+def gpus(job: Listed) -> float:
+    """The GPUs that it asks for."""
+    return job.spec.get("gpu", 0.0) * job.max_units
+
+
+def _memory(job: Listed) -> str:
+    return amount(job.spec.get("memory_gib", 0.0), job.unit)
+
+
+def _rss(gib: float) -> str:
+    return f"{round(gib * 2**20)}K"
+
+
+OF_JOB: dict[str, Callable[[Listed], str]] = {
+    "account": _label("account"),
+    "alloc_node": _asked("SUBMIT_HOST"),
+    "array_id": lambda job: str(job.array_id or job.job_id),
+    "batch_flag": lambda job: "1" if job.spec.get("stdin") is not None else "0",
+    "batch_host": lambda job: job.nodes[0] if job.nodes else "",
+    "cluster": lambda _: PARTITION,
+    "command": _command,
+    "comment": _label("comment"),
+    "cores": lambda job: str(cores(job.story)),
+    "cpu_time": lambda job: full_clock(clock(elapsed_s(job) * cores(job.story))),
+    "cpu_time_s": lambda job: str(elapsed_s(job) * cores(job.story)),
+    "cpus_per_task": _asked("CPUS_PER_TASK"),
+    "dependency": _dependency,
+    "elapsed": lambda job: full_clock(elapsed(job)),
+    "elapsed_s": lambda job: str(elapsed_s(job)),
+    "eligible": lambda job: (
+        "" if job.status == "held" else instant(job.spec.get("begin_at") or job.submitted_at)
+    ),
+    "end": lambda job: instant(job.finished_at or _expected(job, "finish_at")),
+    "ended": lambda job: instant(job.finished_at),
+    "exit_code": lambda job: exit_code(job.story.runs) if job.status == "failed" else "0:0",
+    "exit_number": lambda job: exit_code(job.story.runs).partition(":")[0] if job.status == "failed" else "0",
+    "features": lambda job: "&".join(
+        key if value == "yes" else f"{key}={value}" for key, value in job.spec.get("require", {}).items()
+    ),
+    "full_limit": lambda job: _of_limit(job, lambda limit: full_clock(clock(limit))),
+    "gid": lambda job: _uid(job, "pw_gid"),
+    "gres": lambda job: f"gres/gpu:{gpus(job):g}" if gpus(job) else "",
+    "group": lambda job: group_of(job.user),
+    "image": lambda job: job.spec.get("image") or "",
+    "job_id": lambda job: str(job.job_id),
+    "left": lambda job: _of_limit(job, lambda limit: clock(limit - elapsed_s(job))),
+    "licenses": lambda job: ",".join(
+        f"{name}:{count}" for name, count in job.spec.get("resources", {}).items()
+    ),
+    "limit": lambda job: _of_limit(job, clock),
+    "limit_minutes": lambda job: _of_limit(job, lambda limit: str(round(limit / 60))),
+    "max_rss": lambda job: _of_most(job, "max_rss_gib", _rss),
+    "memory": _memory,
+    "name": lambda job: job.name,
+    "nice": lambda job: str(-job.spec.get("priority", 0)),
+    "node_count": lambda job: str(max(1, len(job.nodes))),
+    "nodes": lambda job: ",".join(job.nodes),
+    "number": number_of,
+    "partition": lambda job: job.labels.get("partition", PARTITION),
+    "pending_s": lambda job: str(planned_s(job)),
+    "planned": lambda job: full_clock(clock(planned_s(job))),
+    "planned_cpu": lambda job: full_clock(clock(planned_s(job) * cores(job.story))),
+    "planned_cpu_s": lambda job: str(planned_s(job) * cores(job.story)),
+    "priority": lambda job: "0" if job.status == "held" else str(job.spec.get("priority", 0)),
+    "qos": lambda job: job.labels.get("qos", job.qos),
+    "reason": reason_of,
+    "requeue": lambda job: str(int(job.spec.get("requeue", True))),
+    "reservation": _label("reservation"),
+    "restarts": lambda job: str(max(0, job.attempt - 1)),
+    "short_state": lambda job: SHORT[state_of(job)],
+    "start": lambda job: instant(expected_start(job)),
+    "started": lambda job: instant(job.started_at),
+    "state": state_of,
+    "stderr": lambda job: file_of(job, "error"),
+    "stdin": lambda _: "/dev/null",
+    "stdout": lambda job: file_of(job, "output"),
+    "submit": lambda job: instant(job.submitted_at),
+    "task_id": lambda job: job.indices or ("" if job.array_index is None else str(job.array_index)),
+    "tasks": _asked("NTASKS"),
+    "tasks_per_node": _asked("NTASKS_PER_NODE"),
+    "total_cpu": lambda job: _of_most(job, "cpu_s", lambda used_s: full_clock(clock(used_s))),
+    "tres": lambda job: tres(job.story),
+    "uid": lambda job: _uid(job, "pw_uid"),
+    "used": elapsed,
+    "user": lambda job: job.user,
+    "wckey": _label("wckey"),
+    "why": _why,
+    "workdir": lambda job: job.spec.get("workdir") or "/",
+}
+
+# --- of nodes of one state, with that state ---
+
+Group = tuple[str, "Sequence[Any]"]
+
+
+def state_of_node(node: Any) -> str:
+    """The short name of its state."""
+    if node.status != "up":
+        return {"draining": "drng", "drained": "drain"}.get(node.status, "down")
+    return "idle" if not node.jobs else "mix" if node.free_cpu > 0 else "alloc"
+
+
+def _least(numbers: Iterable[float]) -> str:
+    """The least of these, with a `+` where not all are equal."""
+    found = sorted(numbers)
+    return f"{found[0]:g}{'+' if found[-1] > found[0] else ''}"
+
+
+def _cpus(nodes: Sequence[Any]) -> str:
+    """Cores: allocated/idle/other/total."""
+    up = [node for node in nodes if node.status == "up"]
+    total = sum(node.cpu for node in nodes)
+    cpu, free = sum(node.cpu for node in up), sum(node.free_cpu for node in up)
+    return f"{cpu - free:g}/{free:g}/{total - cpu:g}/{total:g}"
+
+
+def _in_use(nodes: Sequence[Any]) -> str:
+    """Nodes: allocated/idle/other/total."""
+    up = [bool(node.jobs) for node in nodes if node.status == "up"]
+    return f"{sum(up)}/{len(up) - sum(up)}/{len(nodes) - len(up)}/{len(nodes)}"
+
+
+def _mib(gib: float) -> int:
+    return round(gib * 1024)
+
+
+def _gpus(count: str) -> str:
+    return "" if count == "0" else f"gpu:{count}"
+
+
+def _features(node: Any) -> str:
+    return ",".join(key if value == "yes" else f"{key}={value}" for key, value in node.labels.items())
+
+
+OF_NODES: dict[str, Callable[[Group], str]] = {
+    "alloc_memory": lambda found: _least(_mib(node.memory_gib - node.free_memory_gib) for node in found[1]),
+    "cpus": lambda found: _least(node.cpu for node in found[1]),
+    "cpus_by_state": lambda found: _cpus(found[1]),
+    "features": lambda found: ",".join(sorted({_features(node) for node in found[1]} - {""})),
+    "free_memory": lambda found: _least(_mib(node.free_memory_gib) for node in found[1]),
+    "gres": lambda found: _gpus(_least(node.gpu for node in found[1])),
+    "gres_used": lambda found: _gpus(_least(node.gpu - node.free_gpu for node in found[1])),
+    "in_use": lambda found: "/".join(_in_use(found[1]).split("/")[:2]),
+    "long_state": lambda found: LONG_STATES.get(found[0], found[0]),
+    "memory": lambda found: _least(_mib(node.memory_gib) for node in found[1]),
+    "node_count": lambda found: str(len(found[1])),
+    "nodes": lambda found: ",".join(node.name for node in found[1]),
+    "nodes_by_state": lambda found: _in_use(found[1]),
+    "reason": lambda found: "drained by an operator" if found[0] in ("drng", "drain") else "",
+    "sct": lambda found: f"{_least(node.cpu for node in found[1])}:1:1",
+    "state": lambda found: found[0],
+    "version": lambda _: VERSION,
+}

@@ -1,0 +1,384 @@
+"""squeue, sacct and sinfo: fields, formats, options, variables and which jobs, as programs call and read them."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from betimes.cli.slurm_fields import TABLES, fields_of
+from betimes.cli.slurm_listing import time_of
+from betimes.cli.slurm_options import GRAMMARS, REFUSED
+from betimes.cli.slurm_values import OF_JOB, OF_NODES
+from betimes.errors import InputError
+from betimes.service.access.auth import KeptToken, hashed
+from betimes.service.scheduling.job_states import Status
+from betimes.service.views.models import Reason
+from betimes.workload import read_trace
+from tests.cli.conftest import Slurm
+from tests.service.serving import Background
+
+SCRIPT = "#!/bin/bash\n#SBATCH --job-name=align\n./align\n"
+OOD = "\x1e" + "\x1f".join(f"%{letter}" for letter in "aABcCdDeEfFgGhHiIjJkKlLmMnNoOpPqQrRsStTuUvVwWxXyYzZ")
+AIIDA = "^^^".join(f"%{letter}" for letter in "itrBuDCRPlMSjV")
+AIIDA_DETAILS = (
+    "AllocCPUS,Account,AssocID,AveCPU,AvePages,AveRSS,AveVMSize,Cluster,Comment,CPUTime,CPUTimeRAW,DerivedExitCode,"
+    "Elapsed,Eligible,End,ExitCode,GID,Group,JobID,JobName,MaxRSS,MaxRSSNode,MaxRSSTask,MaxVMSize,MaxVMSizeNode,"
+    "MaxVMSizeTask,MinCPU,MinCPUNode,MinCPUTask,NCPUS,NNodes,NTasks,Priority,Partition,QOSRAW,ReqCPUS,Reserved,ResvCPU,"
+    "ResvCPURAW,Start,State,Submit,Suspended,SystemCPU,Timelimit,TotalCPU,UID,User,UserCPU"
+)
+SLURM2SQL = (
+    "JobIDRaw,JobID,JobName,User,Group,Account,Submit,Start,End,Timelimit,Elapsed,Suspended,State,ExitCode,Reason,"
+    "DerivedExitCode,Cluster,NTasks,AllocTRES,NNodes,NodeList,Priority,Partition,ReqCPUS,AllocCPUS,CPUTime,TotalCPU,"
+    "UserCPU,SystemCPU,MinCPU,MinCPUNode,MinCPUTask,ReqMem,AveRSS,MaxRSS,MaxRSSNode,MaxRSSTask,MaxPages,MaxVMSize,"
+    "Comment,ConsumedEnergyRaw,MaxDiskRead,MaxDiskWrite,TRESUsageInTot"
+)
+REPORTSEFF = "JobID,State,Elapsed,JobIDRaw,TotalCPU,AllocCPUS,REQMEM,NNodes,MaxRSS,Timelimit"
+CALLS = {
+    "PSI/J": ("squeue -O JobArrayID,StateCompact,Reason -t all --me -j 1,2", None, 3),
+    "reportseff's formats": ("sacct --helpformat", None, None),
+    "reportseff": (f"sacct -P -n --format={REPORTSEFF} --jobs=1,2", "|", 10),
+    "slurm2sql": (f"sacct -o {SLURM2SQL} -P --delimiter=;|; --units=K --allusers -S now-1days", ";|;", 44),
+    "simple_slurm": ("squeue --me --noheader -o %i,%j,%t,%M,%L,%D,%C,%m,%b,%R", ",", 10),
+    "AiiDA": (f"squeue --noheader -o {AIIDA} --jobs=1,1", "^^^", 14),
+    "AiiDA's details": (f"sacct --format={AIIDA_DETAILS} --parsable --jobs=1", "|", 49),
+    "Open OnDemand": (f"squeue --all --states=all --noconvert -h -o {OOD}", "\x1f", 51),
+    "Open OnDemand's nodes": ("sinfo -a -h -o %C/%A/%D", "/", 7),
+    "Open OnDemand's GPUs": ("sinfo -a -h --Node --Format=nodehost,gres:100,gresused:100", None, 3),
+    "batchspawner": ("squeue -h -j 1 -o %T~%B", "~", 2),
+    "pysqa": ("squeue --format %A|%u|%t|%.15j|%Z --noheader", "|", 5),
+    "slurm-buildkite": ("squeue --noheader --name=align --format=%k,%A", ",", 2),
+    "nf-tower": ("squeue -o %i,%T -t all -u ada --array-unique", ",", 2),
+    "job monitors": ("sacct --allocations --user ada --starttime 00:00 -P -o jobid,jobname,state,elapsedraw", "|", 4),
+    "prometheus-slurm-exporter": ("squeue -a -r -h -o %A|%a|%T|%c|%C|%g|%N|%m|%D|%l|%u|%P --states=all", "|", 12),
+    "its nodes": ("sinfo -h -o %R|%n|%e|%m|%O|%t|%C|%D|%w", "|", 9),
+}  # fmt: skip
+
+
+@pytest.fixture
+def jobs(slurm: Slurm, live: Background) -> Background:
+    """An array of which one element runs and one has failed, and a job that is held."""
+    slurm(
+        "sbatch",
+        "--array=3-6",
+        "-t",
+        "10",
+        "--comment=why",
+        "-c",
+        "2",
+        "--mem=1536M",
+        "-A",
+        "lab",
+        stdin=SCRIPT,
+    )
+    slurm("sbatch", "-J", "later", stdin=SCRIPT)
+    slurm("scontrol", "hold", "5")
+    now_at = time.time()
+    live.do(live.it.backend.becomes, 1, Status.RUNNING, started_at=now_at - 65.0, ran_s=65.0)
+    live.do(
+        live.it.backend.becomes, 2, Status.FAILED, started_at=now_at - 70.0, finished_at=now_at, ran_s=70.0,
+        reason=Reason(code="exit-code", text="it exited with 3"),
+    )  # fmt: skip
+    live.it.backend.nodes_here["here"] = live.it.backend.nodes_here["here"].model_copy(update={"jobs": [1]})
+    return live
+
+
+@pytest.mark.usefixtures("jobs")
+def test_calls_of_programs(slurm: Slurm) -> None:
+    for program, (call, between, count) in CALLS.items():
+        command, *words = call.split(" ")
+        said = slurm(command, *words)
+        assert (said.code, said.err) == (0, ""), program
+        lines = said.out.strip("\n").split("\n")
+        counts = {len((line[:-1] if line.endswith("|") else line).split(between)) for line in lines}
+        assert count is None or counts == {count}, program
+
+
+@pytest.mark.usefixtures("jobs")
+def test_every_field_is_printed(slurm: Slurm) -> None:
+    for command in TABLES:
+        _every_field(slurm, command)
+
+
+def _every_field(slurm: Slurm, command: str) -> None:
+    fields = fields_of(command)
+    assert {field.value for field in fields} <= {"", *(OF_NODES if command == "sinfo" else OF_JOB)}
+    letters = [field.letter for field in fields if field.letter]
+    assert len(letters) == len(set(letters))
+    if command == "sacct":
+        heads, *rows = slurm("sacct", "-P", "-o", "ALL").out.splitlines()
+        assert heads.split("|") == [field.name for field in fields]
+        assert {len(row.split("|")) for row in rows} == {len(fields)}
+        return
+    names = ",".join(f"{field.name}:|" for field in fields)
+    heads, *rows = slurm(command, "-O", names).out.splitlines()
+    assert heads.split("|")[:-1] == [field.head for field in fields]
+    assert {len(row.split("|")) for row in rows} == {len(fields) + 1}
+    assert slurm(command, "-h", "-o", "%all").out.count("|") == len(rows) * (len(letters) - 1)
+
+
+@pytest.mark.usefixtures("jobs")
+def test_what_is_known_and_unknown_of_jobs(slurm: Slurm, tmp_path: Path) -> None:
+    told = slurm("squeue", "-h", "-r", "-S", "i", "-o", "%i|%k|%a|%B|%N|%Z|%K|%F|%C|%m|%l|%v|%f|%H|%S|%q")
+    running, _, _, held = (line.split("|") for line in told.out.splitlines())
+    assert running[:14] == ["1_3", "why", "lab", "here", "here", str(tmp_path), "3", "1", "2", "1536M", "10:00",
+                            "(null)", "(null)", "*"]  # fmt: skip
+    assert held[:13] == ["5", "(null)", "(null)", "n/a", "", str(tmp_path), "N/A", "5", "1", "0", "UNLIMITED", "(null)",
+                         "(null)"]  # fmt: skip
+    told = slurm(
+        "sacct",
+        "-n",
+        "-P",
+        "-o",
+        "JobID,State,NodeList,Start,End,Eligible,TimelimitRaw,ElapsedRaw,CPUTimeRAW",
+    )
+    lines = [line.split("|") for line in told.out.splitlines()]
+    assert [line[:3] for line in lines] == [
+        ["1_3", "RUNNING", "here"],
+        ["1_4", "FAILED", "None assigned"],
+        ["1_[5-6]", "PENDING", "None assigned"],
+        ["5", "PENDING", "None assigned"],
+    ]
+    assert lines[0][4] == "Unknown"
+    assert lines[1][6:] == ["10", "70", "140"]
+    assert lines[3][3:7] == ["Unknown", "Unknown", "Unknown", "UNLIMITED"]
+    told = slurm("sacct", "-X", "-P", "-n", "-j", "1_3", "-o", "ReqMem,AllocTRES", "--units=K").out
+    assert told == "1572864K|cpu=2,mem=1536M,node=1,billing=2\n"
+
+
+@pytest.mark.usefixtures("jobs")
+def test_waiting_elements_of_an_array_are_one_line(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert slurm("squeue", "-h", "-o", "%i %t").out == "1_[5-6] PD\n5 PD\n1_3 R\n"
+    assert slurm("squeue", "-h", "-r", "-o", "%i").out == "1_5\n1_6\n5\n1_3\n"
+    assert slurm("squeue", "-h", "-j", "1_6", "-o", "%i").out == "1_6\n"
+    assert slurm("sacct", "-n", "-X", "-P", "-o", "JobID", "-j", "1", "--array").out == "1_3\n1_4\n1_5\n1_6\n"
+    monkeypatch.setenv("SLURM_BITSTR_LEN", "9")
+    slurm("sbatch", "--array=0-20:2", stdin=SCRIPT)
+    assert slurm("squeue", "-h", "-j", "6", "-o", "%i").out == "6_[0,2,4,6,...]\n"
+    monkeypatch.setenv("SLURM_BITSTR_LEN", "0")
+    assert slurm("squeue", "-h", "-j", "6", "-o", "%i").out.endswith("16,18,20]\n")
+
+
+CHOSEN = {
+    "squeue -A lab": "1_[5-6] 1_3",
+    "squeue --accounts=nobody": "",
+    "squeue -w here": "1_3",
+    "squeue -w other[1-3]": "",
+    "squeue -n later,other": "5",
+    "squeue -p betimes -S -i": "5 1_[5-6] 1_3",
+    "squeue -S t,i": "1_[5-6] 5 1_3",
+    "squeue -q default --notme": "",
+    "squeue -u ada -t pd,failed": "1_4 1_[5-6] 5",
+    "squeue -L matlab": "",
+    "squeue -R none": "",
+    "sacct -I 2": "1_3 1_4 1_[5-6]",
+    "sacct -i 1-2 --name later": "5",
+    "sacct -s R,F": "1_3",
+    "sacct -s F -S now-1hour": "1_4",
+    "sacct -s PD -S now-1hour": "1_3 1_4 1_[5-6] 5",
+    "sacct -R NonZeroExitCode": "1_4",
+    "sacct --uid=nobody": "",
+    "sacct -q other": "",
+    "sacct -W key": "",
+    "sacct -C fast": "",
+    "sacct -N here": "1_3",
+}
+
+
+@pytest.mark.usefixtures("jobs")
+def test_which_jobs(slurm: Slurm) -> None:
+    for call, numbers in CHOSEN.items():
+        command, *options = call.split()
+        form = ("-h", "-o", "%i") if command == "squeue" else ("-n", "-X", "-P", "-o", "JobID")
+        said = slurm(command, *options, *form)
+        assert (said.code, said.err, said.out.split()) == (0, "", numbers.split()), call
+
+
+def test_sacct_tells_of_own_jobs_since_midnight(
+    slurm: Slurm, jobs: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs.do(jobs.it.backend.becomes, 2, Status.FAILED, finished_at=time.time() - 2 * 86_400.0)
+    own = ("sacct", "-n", "-X", "-P", "-o", "JobID")
+    assert slurm(*own).out == "1_3\n1_[5-6]\n5\n"
+    assert slurm(*own, "-j", "1_4").out == "1_4\n"
+    assert slurm(*own, "-S", "now-3days").out == "1_3\n1_4\n1_[5-6]\n5\n"
+    jobs.it.tokens.store.add_token(KeptToken(hashed("eve's"), "eve", "user"))
+    monkeypatch.setenv("BETIMES_TOKEN", "eve's")
+    assert slurm(*own).out == ""
+    assert slurm(*own, "-a").out == slurm(*own, "-u", "ada").out == "1_3\n1_[5-6]\n5\n"
+    heads = slurm("sacct").out.splitlines()[:2]
+    assert heads == [
+        "JobID           JobName  Partition    Account  AllocCPUS      State ExitCode ",
+        "------------ ---------- ---------- ---------- ---------- ---------- -------- ",
+    ]
+
+
+TIMES = (
+    "06:30 6:30:15PM 1127 112726-10:00 11.27 11/27/26-18:00:01 2026-11-27 2026-11-27T18:00 2026-11-27-18:00 today "
+    "midnight noon fika teatime now now-90 now-2days now+1week"
+)
+NO_TIMES = ("soon", "", "25:00", "13/27", "2026-13-01", "now-2fortnights", "1127T", "9" * 400)
+
+
+def test_times_of_sacct() -> None:
+    at = {text: datetime.fromtimestamp(time_of("starttime", text)) for text in TIMES.split()}
+    assert at["112726-10:00"] == datetime(2026, 11, 27, 10)
+    assert at["11/27/26-18:00:01"] == datetime(2026, 11, 27, 18, 0, 1)
+    assert at["2026-11-27T18:00"] == at["2026-11-27-18:00"] == datetime(2026, 11, 27, 18)
+    assert (at["1127"].month, at["11.27"].day, at["fika"].hour) == (11, 27, 15)
+    assert (at["6:30:15PM"].hour, at["6:30:15PM"].second, at["06:30"].hour) == (18, 15, 6)
+    assert at["6:30:15PM"] <= datetime.now()  # of the past
+    for text in NO_TIMES:
+        with pytest.raises(
+            InputError, match=r"^--starttime=.*: is not a time; write 2026-11-27T18:00"
+        ) as caught:
+            time_of("starttime", text)
+        assert len(str(caught.value)) < 200
+
+
+def test_variables_of_the_environment(
+    slurm: Slurm, jobs: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "SQUEUE_FORMAT": "%i/%T", "SQUEUE_STATES": "RUNNING", "SACCT_FORMAT": "jobid,state%3", "SINFO_FORMAT": "%R",
+        "SQUEUE_SORT": "-i",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    assert slurm("squeue").out == "JOBID/STATE\n1_3/RUNNING\n"
+    assert slurm("squeue", "-h", "-t", "PD", "-O", "JobArrayID:4").out == "5   \n1_[5\n"
+    assert slurm("sacct", "-n", "-j", "1_3").out == "1_3          RU+ \n"
+    assert slurm("sinfo").out == "PARTITION\nbetimes\n"
+    started_at = jobs.it.backend.views[1].started_at or 0.0
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "%s")
+    assert slurm("squeue", "-h", "-o", "%S").out == f"{int(started_at)}\n"
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+    assert re.fullmatch(r"(Ystday \d\d:\d\d|\d\d:\d\d:\d\d)\n", slurm("squeue", "-h", "-o", "%S").out)
+    monkeypatch.setenv("SLURM_CLUSTERS", "other")
+    assert "--clusters=other: there is one service" in slurm("squeue").err
+
+
+def test_help_lists_options_and_refused_ones_say_what_to_do(slurm: Slurm) -> None:
+    for command in TABLES:
+        _help_and_refused(slurm, command)
+
+
+def _help_and_refused(slurm: Slurm, command: str) -> None:
+    told = slurm(command, "--help").out
+    assert f"{command}: List " in told
+    for option in GRAMMARS[command].options.split():
+        name = re.split("[=?!/]", option)[0]
+        assert f"--{name}" in told
+        if "!" in option:
+            said = slurm(command, f"--{name}=x" if "=" in option else f"--{name}")
+            assert (
+                said.err
+                == f"{command}: error: --{name}: cannot be kept; {REFUSED.get(name, 'leave it out')}\n"
+            )
+
+
+WRONG = {
+    "squeue --foo": "--foo: squeue of Slurm has no such option; leave it out",
+    "squeue --partitoin=x": "did you mean --partition?",
+    "squeue --no": "--no: may be --noconvert or --nodelist or --noheader or --notme",
+    "squeue --me=x": "--me takes no value",
+    "squeue -i 0": "--iterate=0: is not a number of seconds",
+    "squeue -o": "--format needs a value",
+    "squeue -O Nosuch": "--Format Nosuch: is not known",
+    "squeue -o %99999i": "a width of '99999' cannot be kept",
+    "squeue -S nosuch": "--sort nosuch: is not known",
+    "sacct -o Stat,Usr": "--format Usr: is not known; did you mean User?",
+    "sacct --units=X": "--units=X: is not known",
+    "sacct -I few": "--ncpus=few: is not a number or a range",
+    "sacct -S now -E now-1hour": "--starttime is after --endtime",
+    "squeue -j 1_[x]": "'1_[x]': give a number",
+    "squeue -j 1_[3-5-7]": "'3-5-7': give indices of an array",
+    "sinfo -o %j": "--format %j: is not known",
+}
+
+
+@pytest.mark.usefixtures("jobs")
+def test_bad_options_are_one_line(slurm: Slurm) -> None:
+    for call, part in WRONG.items():
+        command, *options = call.split()
+        said = slurm(command, *options)
+        assert (said.code, said.err.count("\n"), said.out) == (1, 1, ""), call
+        assert part in said.err
+
+
+def test_json_of_squeue(slurm: Slurm, jobs: Background, tmp_path: Path) -> None:
+    told = json.loads(slurm("squeue", "--json").out)
+    assert set(told) == {"jobs", "last_backfill", "last_update", "meta", "errors", "warnings"}
+    assert [job["job_id"] for job in told["jobs"]] == [1, 3, 4, 5]
+    first: dict[str, Any] = told["jobs"][0]
+    assert first["job_state"] == ["RUNNING"]
+    assert first["array_job_id"] == {"set": True, "infinite": False, "number": 1}
+    assert first["time_limit"] == {"set": True, "infinite": False, "number": 10}
+    assert told["jobs"][3]["time_limit"] == {"set": False, "infinite": True, "number": 0}
+    assert (first["nodes"], first["cpus"]["number"], first["comment"]) == ("here", 2, "why")
+    assert first["current_working_directory"] == str(tmp_path)
+    assert first["exit_code"]["status"] == ["SUCCESS"]
+    assert len(first) > 120
+    assert [job["job_id"] for job in json.loads(slurm("squeue", "--json", "-t", "F").out)["jobs"]] == [2]
+
+
+def test_json_of_sacct(slurm: Slurm, jobs: Background, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = json.loads(slurm("sacct", "--json").out)
+    failed = told["jobs"][1]
+    assert (failed["job_id"], failed["state"]) == (2, {"current": ["FAILED"], "reason": "NonZeroExitCode"})
+    assert (failed["exit_code"]["status"], failed["exit_code"]["return_code"]["number"]) == (["ERROR"], 1)
+    assert (failed["time"]["elapsed"], failed["time"]["limit"]["number"]) == (70, 10)
+    assert {each["type"]: each["count"] for each in failed["tres"]["requested"]} == {
+        "cpu": 2, "mem": 1536, "node": 1, "billing": 2,
+    }  # fmt: skip
+    jobs.it.tokens.store.add_token(KeptToken(hashed("eve's"), "eve", "user"))
+    monkeypatch.setenv("BETIMES_TOKEN", "eve's")
+    (of_others,) = json.loads(slurm("sacct", "--json", "-j", "1_4").out)["jobs"]
+    assert (of_others["user"], of_others["working_directory"], set(of_others)) == ("ada", "", set(failed))
+
+
+def test_the_documented_recipe_makes_a_trace(
+    slurm: Slurm, jobs: Background, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "%s")
+    said = slurm(
+        "sacct", "--parsable2", "--allusers", "--allocations", "--starttime=2024-01-01",
+        "--format=JobIDRaw,User,Submit,Start,ElapsedRaw,TimelimitRaw,AllocCPUS,ReqCPUS,AllocTRES,State,Partition",
+    )  # fmt: skip
+    (tmp_path / "dump").write_text(said.out)
+    found = read_trace(tmp_path / "dump")
+    assert (found.job_id.tolist(), found.work_s.tolist(), found.estimate_s.tolist()) == (
+        [2],
+        [140.0],
+        [600.0],
+    )
+
+
+def test_sinfo_groups_and_chooses_nodes(slurm: Slurm, live: Background) -> None:
+    here = live.it.backend.nodes_here["here"]
+    live.it.backend.nodes_here["big"] = here.model_copy(
+        update={"name": "big", "status": "drained", "gpu": 2.0}
+    )
+    assert slurm("sinfo", "-h", "-o", "%t %D %N").out == "idle 1 here\ndrain 1 big\n"
+    assert slurm("sinfo", "-h", "-S", "N", "-o", "%N").out == "big\nhere\n"
+    assert slurm("sinfo", "-R", "-h", "-o", "%E %N").out == "drained by an operator big\n"
+    assert slurm("sinfo", "-h", "-N", "-O", "NodeHost:6,Gres:8,StateLong").out == (
+        "here  (null)  idle                \nbig   gpu:2   drained             \n"
+    )
+    assert slurm("sinfo", "-p", "nosuch").out == "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n"
+    assert slurm("sinfo", "-h", "-n", "big,x[1-3]", "-o", "%n").out == "big\n"
+    assert slurm("sinfo", "-h", "-r", "-t", "idle", "-o", "%n").out == "here\n"
+
+
+def test_names_forge_no_lines(slurm: Slurm, live: Background) -> None:
+    slurm("sbatch", "-J", "a\x1b[2J\nb|c\td", stdin="#!/bin/sh\ntrue\n")
+    for words in (
+        ("squeue",), ("squeue", "-h", "-O", "Name:40,Comment"), ("sacct", "-P"), ("sacct", "-l"), ("squeue", "--json"),
+    ):  # fmt: skip
+        out = slurm(*words).out
+        assert out.replace("\n", "").isprintable()
+        assert "json" in words[-1] or len(out.splitlines()) <= 3
