@@ -268,8 +268,10 @@ async def _serve(chosen: ServiceConfig, settings: str, as_json: bool) -> None:
     from betimes.cli.live.replayed import told_as_it_goes
     from betimes.files import write_private
     from betimes.service.startup.bootstrap import running
+    from betimes.service.startup.log import heed_failure
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.set_exception_handler(heed_failure)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     waiting = asyncio.ensure_future(stop.wait())

@@ -62,7 +62,8 @@ class Background:
     def _gone(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("beside the controller: %s", error, exc_info=error)
+            context = {"message": f"beside the controller: {error}", "exception": error}
+            task.get_loop().call_exception_handler(context)
 
 
 A_PAGE = 1000  # events
