@@ -6,16 +6,20 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis.strategies import lists, sampled_from, tuples
 
 from betimes.errors import Conflict
 from betimes.service.machines.budgets import Budgets, FleetLimits, parse_budgets
 from betimes.service.runtime.fleet_views import fleet
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.scheduling.fleet_limits import UserBudgets
+from betimes.service.scheduling.fleet_limits import LOOK_S, UserBudgets
 from betimes.service.scheduling.job_states import Status
-from betimes.service.spec.users import User, UserLimits
+from betimes.service.spec.users import User, UserChanges, UserLimits
 from betimes.service.views.models import GiveBackSpec
 from tests.service.reliability.cluster import spec
 from tests.service.runtime.test_rentals import House, clouds
@@ -289,3 +293,80 @@ def test_how_budgets_are_written() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             parse_budgets(wrong)
+
+
+def test_a_spent_budget_of_a_user_holds_until_it_is_raised(tmp_path: Path) -> None:
+    """What was foreseen to be spent falls when the jobs stop, which starts none of them again."""
+
+    async def test(house: House) -> None:
+        await house.backend.add_user(User(name="ann", limits=UserLimits(max_usd_per_day=0.2)), "operator")
+        jobs = await house.submit(50_000.0, 50_000.0, cpu=2.0)
+        await house.at(4000.0)
+        assert [await house.job(job) for job in jobs] == [(Status.BLOCKED, 1)] * 2
+
+    async def again(house: House) -> None:
+        await house.at(5000.0)
+        assert [await house.job(job) for job in (1, 2)] == [(Status.BLOCKED, 1)] * 2
+        changes = UserChanges(limits=UserLimits(max_usd_per_day=0.4))
+        await house.backend.change_user("ann", changes, "operator")
+        await house.at(5200.0)
+        assert [await house.job(job) for job in (1, 2)] == [(Status.RUNNING, 2)] * 2
+
+    house = play(tmp_path, "odb", Settings(), test, again)
+    assert len(house.store.events(kinds=["limit-reached"])) == 1
+
+
+@given(
+    policy=sampled_from(["odb", "njw", "no-packing:period=60"]),
+    budgets=lists(
+        sampled_from(["0.15usd/day", "0.3usd/month", "ann=0.1usd/day", "*=0.2usd/day"]), unique=True
+    ),
+    longest_lease_s=sampled_from([None, 300.0, 900.0]),
+    most_machines=sampled_from([None, 1, 2]),
+    asked=lists(
+        tuples(
+            sampled_from(["ann", "bob"]),
+            sampled_from([1.0, 2.0, 4.0]),
+            sampled_from([100.0, 600.0, 50_000.0]),
+            sampled_from([60.0, 600.0]),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+)
+@settings(deadline=None)
+def test_no_job_is_started_to_be_stopped(
+    policy: str,
+    budgets: list[str],
+    longest_lease_s: float | None,
+    most_machines: int | None,
+    asked: list[tuple[str, float, float, float]],
+) -> None:
+    async def test(house: House) -> None:
+        for user, cpu, work_s, estimate_s in asked:
+            one = spec(work_s, cpu=cpu).model_copy(update={"estimate_s": estimate_s})
+            await house.backend.submit([one], user)
+        await house.at(3000.0)
+
+    limits = FleetLimits(most_machines=most_machines, longest_lease_s=longest_lease_s)
+    with TemporaryDirectory() as folder:
+        house = play(Path(folder), policy, Settings(budgets=parse_budgets(budgets), fleet=limits), test)
+        events = house.store.events(limit=100_000)
+    is_over: dict[str | None, Any] = {}  # whose budget, by user
+    going: set[str | None] = set()
+    launched: dict[int | None, float] = {}
+    for event in events:
+        on = [name for name, _ in event.data.get("places", ()) if name != "own-0"]
+        if event.kind == "limit-reached":
+            going.add(event.node)
+            if "budget" in event.data:
+                is_over[event.data["budget"]["user"]] = event
+        elif event.kind == "node-added" and None in is_over:
+            raise AssertionError(f"{event} after {is_over[None]}")
+        elif event.kind == "launched" and on:
+            user = asked[(event.job or 0) - 1][0]
+            assert user not in is_over, (event, is_over[user])
+            assert going.isdisjoint(on), (event, going)
+            launched[event.job] = event.at_s
+        elif event.kind == "stopping" and event.cause == "limit":
+            assert event.at_s - launched[event.job] >= LOOK_S, (event, launched)

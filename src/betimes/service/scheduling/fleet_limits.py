@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from betimes.cluster import Offer
 from betimes.cluster.billing import Prices, lease_usd
 from betimes.service.machines.budgets import DAY, MONTH, period_name, period_since, period_until
+from betimes.service.scheduling.fold import budget_key
+from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
@@ -25,6 +27,22 @@ class Ending(NamedTuple):
     notice_at: float
     end_at: float
     text: str
+    budget: dict[str, Any] | None = None  # that is at its end, as `reached` has it; null: another limit
+
+
+def reached(user: str | None, period: str, budget_usd: float, now_at: float) -> dict[str, Any]:
+    """A budget at its end, as the log has it; user: null for that of all rented machines together."""
+    until_at = period_until(period, now_at)
+    return {"user": user, "period": period, "budget_usd": budget_usd, "until_at": until_at}
+
+
+def is_held(ledger: Ledger, user: str | None, period: str, budget_usd: float, now_at: float) -> bool:
+    """Whether a budget was at its end in the present period, and is no larger since.
+
+    Spending that was foreseen falls when what spends is stopped: without this it would start again.
+    """
+    found = ledger.reached.get(budget_key(user, period))
+    return found is not None and now_at < found["until_at"] and budget_usd <= found["budget_usd"]
 
 
 class Short(NamedTuple):
@@ -42,6 +60,10 @@ class Short(NamedTuple):
         """What has happened."""
         return f"{self.user}'s budget of ${self.budget_usd:g} a {self.period} for rented machines is spent"
 
+    def reached(self, now_at: float) -> dict[str, Any]:
+        """It as the log has it."""
+        return reached(self.user, self.period, self.budget_usd, now_at)
+
 
 class UserBudgets:
     """Compares what users spend on rented machines with what they may spend.
@@ -54,7 +76,8 @@ class UserBudgets:
         self._state, self._engine = state, engine
         self.spent: dict[
             str, Short
-        ] = {}  # users whose jobs may not use shared rented machines, as of the last look
+        ] = {}  # users whose jobs may not begin to use shared rented machines, as of the last look
+        self.stops: set[str] = set()  # of them, those whose runs have to leave such machines
 
     @property
     def are_given(self) -> bool:
@@ -99,9 +122,21 @@ class UserBudgets:
         for period in (DAY, MONTH):
             if (budget_usd := self.of(user, period)) < math.inf:
                 spent = self.spent_usd(user, period, to_come=True)
-                if spent + usd > budget_usd:
+                if spent + usd > budget_usd or self._is_held(user, period, budget_usd):
                     return self._short(user, period, budget_usd, spent)
         return None
+
+    def _is_held(self, user: str, period: str, budget_usd: float) -> bool:
+        return is_held(self._state.ledger, user, period, budget_usd, self._state.now_at)
+
+    def held(self, users: Iterable[str]) -> Iterator[Short]:
+        """The budgets of these users that were at their end in the present period."""
+        for user in users:
+            for period in (DAY, MONTH):
+                if (budget_usd := self.of(user, period)) < math.inf and self._is_held(
+                    user, period, budget_usd
+                ):
+                    yield self._short(user, period, budget_usd, self.spent_usd(user, period))
 
     def gone(self, users: Iterable[str], ahead_s: float) -> Iterator[Short]:
         """The budgets of these users that are spent if all is kept for so much longer."""
@@ -113,12 +148,19 @@ class UserBudgets:
                         yield self._short(user, period, budget_usd, spent)
 
     def look(self) -> dict[str, Short]:
-        """Find out whose budgets are spent, under a policy whose rented machines jobs share; returns the new ones."""
-        before, self.spent = self.spent, {}
-        if self.are_given and self._engine.shared_offers:
-            users = sorted({job.user for job in self._state.ledger.jobs.values()})
-            self.spent = {short.user: short for short in self.gone(users, LOOK_S)}
-        return {user: short for user, short in self.spent.items() if user not in before}
+        """Find out whose budgets are spent, under a policy whose rented machines jobs share; returns the new ones.
+
+        As with machines nothing more begins `NOTICE_S` before, and what runs is stopped when it is spent.
+        """
+        self.spent, self.stops = {}, set()
+        if not (self.are_given and self._engine.shared_offers):
+            return {}
+        users = sorted({job.user for job in self._state.ledger.jobs.values()})
+        held = {short.user: short for short in self.held(users)}
+        new = {short.user: short for short in self.gone(users, NOTICE_S) if short.user not in held}
+        self.spent = held | new
+        self.stops = {short.user for short in self.gone(sorted(self.spent), LOOK_S)}
+        return new
 
     def next_at(self) -> float:
         """When to look next; infinity: not before something happens."""
@@ -178,8 +220,10 @@ class LimitsOfFleet:
         booting = [node.machine.type for node in self._rented.values() if node.up_at is None]
         to_come_usd = sum(least_usd.get(type_, 0.0) for type_ in booting)
         to_come_usd += new_usd * (count + max(0, held - len(self._rented)))
+        now_at = self._state.now_at
         for period, budget_usd in settings.budgets.usd_by_period.items():
-            if self.spent_usd(period, self._state.now_at, NOTICE_S) + to_come_usd > budget_usd:
+            holds = is_held(self._state.ledger, None, period, budget_usd, now_at)
+            if holds or self.spent_usd(period, now_at, NOTICE_S) + to_come_usd > budget_usd:
                 return f"the budget of ${budget_usd:g} a {period} is spent"
         return None
 
@@ -198,8 +242,11 @@ class LimitsOfFleet:
                 continue
             is_spent = self.spent_usd(period, now_at, LOOK_S) >= budget_usd
             end_at = now_at if is_spent else now_at + NOTICE_S - LOOK_S  # or later, as others go
+            budget = reached(None, period, budget_usd, now_at)
             for name in rented:
-                yield Ending(name, now_at, end_at, f"the budget of ${budget_usd:g} a {period} is spent")
+                yield Ending(
+                    name, now_at, end_at, f"the budget of ${budget_usd:g} a {period} is spent", budget
+                )
         yield from self._endings_for_users()
 
     def _endings_for_users(self) -> Iterator[Ending]:
@@ -212,7 +259,7 @@ class LimitsOfFleet:
         for short in self._users.gone(sorted(set(alone.values())), NOTICE_S):
             end_at = now_at if short.user in spent else now_at + NOTICE_S - LOOK_S
             for name in (name for name, user in alone.items() if user == short.user):
-                yield Ending(name, now_at, end_at, short.text)
+                yield Ending(name, now_at, end_at, short.text, short.reached(now_at))
 
     def next_at(self) -> float:
         """When a limit is to be looked at next; infinity: not before a machine comes."""

@@ -425,10 +425,19 @@ def _node_is(ledger: Ledger, event: Event, _: Job | None) -> None:
 
 
 def _node_goes(ledger: Ledger, event: Event, _: Job | None) -> None:
+    if (budget := event.data.get("budget")) is not None:
+        known = ledger.reached.items()
+        ledger.reached = {key: each for key, each in known if each["until_at"] > event.at_s}
+        ledger.reached[budget_key(budget["user"], budget["period"])] = budget
     if event.node is None:
         return  # a user's budget is spent
     node = ledger.nodes[event.node]
     node.goes_at, node.goes_since = event.data.get("goes_at"), event.data.get("text")
+
+
+def budget_key(user: str | None, period: str) -> str:
+    """Of a budget in `Ledger.reached`; null: of all rented machines together."""
+    return f"{period} {user or ''}"
 
 
 def _node_watched(ledger: Ledger, event: Event, _: Job | None) -> None:

@@ -101,7 +101,10 @@ class Jobs:
         had_spent, index = bool(self._budgets.spent), self._state.job_index
         for user, short in self._budgets.look().items():
             text = f"{short.text}; {user}'s jobs wait until {instant(short.until_at)}"
-            self._state.log("limit-reached", "limit", user=user, text=text, until_at=short.until_at)
+            budget = short.reached(self._state.now_at)
+            self._state.log(
+                "limit-reached", "limit", user=user, text=text, until_at=short.until_at, budget=budget
+            )
         spent, nodes = self._budgets.spent, self._state.ledger.nodes
         for job in list(self._state.ledger.jobs.values()) if spent or had_spent else ():
             short, run = spent.get(job.user), job.run
@@ -114,6 +117,7 @@ class Jobs:
                 self.make_way(job)
             elif (
                 run is not None
+                and job.user in self._budgets.stops
                 and run.launched
                 and run.stopping is None
                 and any(nodes[name].rented_at is not None for name, _ in run.places)

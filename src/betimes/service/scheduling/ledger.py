@@ -47,6 +47,9 @@ class Ledger:
         self.spent_usd: dict[
             str, dict[str, float]
         ] = {}  # on rented machines, by user, and by month and present day
+        self.reached: dict[
+            str, dict[str, Any]
+        ] = {}  # budgets at their end, which holds until `until_at`, by whose it is and its period
         self.over: dict[
             int, str
         ] = {}  # the status of jobs that are over and that others may wait for, by number
@@ -119,6 +122,7 @@ class Ledger:
                 "spent_usd": self.spent_usd,
                 **({"gone_usd": self.gone_usd} if self.gone_usd else {}),
                 **({"gone_nodes": self.gone_nodes} if self.gone_nodes else {}),
+                **({"reached": self.reached} if self.reached else {}),
                 "over": sorted(self.over.items()),
                 "run_times": self.runtime_estimates.to_json(),
                 "restarts": asdict(self.restart_cost),
@@ -162,7 +166,7 @@ class Ledger:
             ledger.promise_errors = PromiseErrors.from_json(found["promises"])
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
         ledger.spent_usd, ledger.gone_usd = found.get("spent_usd", {}), found.get("gone_usd", {})
-        ledger.gone_nodes = found.get("gone_nodes", {})
+        ledger.gone_nodes, ledger.reached = found.get("gone_nodes", {}), found.get("reached", {})
         ledger.member, ledger.record = found.get("member"), PolicyRecord(**found.get("record", {}))
         ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
         ledger.set_aside = found.get("set_aside", [])

@@ -423,7 +423,10 @@ class Scheduler:
             node = self.ledger.nodes.get(one.node)
             if node is not None and one.notice_at <= self.now_at and node.goes_at is None:
                 goes_at = max(one.end_at, self.now_at)
-                self._state.log("limit-reached", "limit", node=one.node, text=one.text, goes_at=goes_at)
+                budget: dict[str, Any] = {} if one.budget is None else {"budget": one.budget}
+                self._state.log(
+                    "limit-reached", "limit", node=one.node, text=one.text, goes_at=goes_at, **budget
+                )
                 self.nodes.set_status(one.node, DRAINING, "limit")
             if one.node in self.ledger.nodes and one.end_at <= self.now_at:
                 self.end_lease(one.node, "limit", one.text)
