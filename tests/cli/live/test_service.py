@@ -54,11 +54,14 @@ def test_a_unit_is_written_started_and_removed(
         "--user enable betimes.service",
         "--user restart betimes.service",
     ]
-    assert betimes("service", "status", "--user").out.startswith("active (running), process 41")
+    said = betimes("service", "status", "--user")
+    assert (said.code, said.out.startswith("active (running), process 41")) == (0, True)
 
     assert betimes("service", "uninstall", "--user").code == 0
     assert not unit.exists()
     assert "--user disable --now betimes.service" in calls.read_text()
+    for words in ((), ("--json",)):
+        assert betimes("service", "status", "--user", *words).code == 1
     said = betimes("service", "uninstall", "--user")
     assert (said.code, said.err.count("\n")) == (2, 1)
 

@@ -73,6 +73,11 @@ def test_jobs_nodes_promises_and_money_of_a_service(tmp_path: Path) -> None:
             assert sum(found[f"betimes_jobs[{each}]"] for each in ("queued", "running")) == 2
             assert found["betimes_nodes[up]"] + found["betimes_nodes[booting]"] == 2
             assert found["betimes_rent_usd_per_hour"] == 2
+            assert (found["betimes_ready"], found["betimes_database_errors_total[StoreFull]"]) == (1, 0)
+            async with httpx.AsyncClient() as probe:
+                for path in ("healthz", "readyz"):
+                    head = await probe.head(f"{service.url}/{path}")
+                    assert (head.status_code, head.content) == (200, b"")
             assert found["betimes_event_log_position"] >= 10
             assert found["betimes_turn_seconds_count"] >= found["betimes_commit_seconds_count"] > 0
             assert not [name for name in found if name.endswith("_created")]
@@ -167,5 +172,7 @@ def test_every_query_of_the_dashboard_names_a_metric_that_exists(tmp_path: Path)
     queries = [target["expr"] for panel in panels for target in panel["targets"]]
     asked = {re.sub("_bucket$", "", name) for query in queries for name in re.findall(r"betimes_\w+", query)}
     assert asked == known
+    rules = DASHBOARD.with_name("alerts.yml").read_text()
+    assert set(re.findall(r"betimes_\w+", rules)) <= known
     boxes = [tuple(panel["gridPos"].values()) for panel in panels]
     assert len(set(boxes)) == len(boxes)

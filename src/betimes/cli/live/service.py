@@ -154,8 +154,9 @@ def uninstall(system: System = None, as_json: Json = False) -> None:
 def status(system: System = None, as_json: Json = False) -> None:
     """Show whether systemd runs the service, since when, and how often it was started again.
 
-    With --json an object with systemd's own words.
+    The exit code is 0 while it runs, else 1. With --json an object with systemd's own words.
     """
+    from betimes.cli.live.following import Left
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say
 
@@ -163,7 +164,7 @@ def status(system: System = None, as_json: Json = False) -> None:
     path = _path(for_all)
     if not path.exists() and not as_json:
         say(f"Not installed: {path} is not there; `betimes service install` writes it.")
-        return
+        raise Left(1)
     names = (
         "ActiveState",
         "SubState",
@@ -175,8 +176,11 @@ def status(system: System = None, as_json: Json = False) -> None:
     )
     shown = _systemctl(for_all, "show", UNIT, f"--property={','.join(names)}") if path.exists() else ""
     found = {name: value for name, _, value in (line.partition("=") for line in shown.splitlines())}
+    is_up = found.get("ActiveState") in ("active", "activating", "reloading")
     if as_json:
         print_json({"unit": str(path), "system": for_all, "installed": path.exists(), **found})
+        if not is_up:
+            raise Left(1)
         return
     since = f" since {found['ActiveEnterTimestamp']}" if found.get("ActiveEnterTimestamp") else ""
     say(
@@ -186,6 +190,8 @@ def status(system: System = None, as_json: Json = False) -> None:
     if found.get("Result") not in ("", "success"):
         user = "" if for_all else " --user"
         say(f"It has failed ({found.get('Result')}); journalctl{user} -u betimes shows why.")
+    if not is_up:
+        raise Left(1)
 
 
 def _path(for_all: bool) -> Path:

@@ -18,6 +18,7 @@ from prometheus_client import (
 )
 
 from betimes import __version__
+from betimes.errors import StoreError
 from betimes.service.runtime.controller import Controller
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job
@@ -64,6 +65,9 @@ class Metrics:
         self.info = gauge(
             "build_info", "1; the version of Betimes and the policy in force.", "version", "policy"
         )
+        self.ready = gauge(
+            "ready", "1: work is taken and decided on; 0: not, for the reasons that /readyz gives."
+        )
         self.uptime = gauge("uptime_seconds", "Time since this service has started.")
         self.jobs = gauge("jobs", "Jobs that are not over, by status.", "status")
         self.queue = gauge("queue_length", "Jobs that are ready and wait for the policy only.")
@@ -100,8 +104,15 @@ class Metrics:
         self.runs = gauge("executor_runs", "Runs that an executor has in hand, by kind of node.", "executor")
         self.troubles = counter("executor_troubles", "Problems with a run that an executor has reported.")
         self.rent = gauge("rent_usd_per_hour", "Price of all machines that are rented now.")
+        self.budget = gauge(
+            "budget_spent_ratio",
+            "Cost of all rented machines in the present period, over its budget.",
+            "period",
+        )
         for status in OVER.values():
             self.over.labels(status.value)
+        for error in (StoreError, *StoreError.__subclasses__()):
+            self.store_errors.labels(error.__name__)
         for outcome in ("delivered", "failed"):
             self.notifications.labels(outcome)
         for outcome in ("early", "kept", "late"):
@@ -161,6 +172,12 @@ class Metrics:
         self.info.clear()
         self.info.labels(__version__, ledger.policy).set(1)
         self.uptime.set(time.monotonic() - self._began_s)
+        controller = self._controller
+        self.ready.set(controller.problem is None and not controller.stopping and not scheduler.stands_by)
+        now_at, budgets = controller.clock.now_s(), scheduler.settings.budgets.usd_by_period
+        for period, budget_usd in budgets.items():
+            spent_usd = scheduler.limits.spent_usd(period, now_at)
+            self.budget.labels(period).set(spent_usd / budget_usd if budget_usd else 1.0)
         self.position.set(self._controller.store.last_event_id())
         self.rent.set(sum(node.machine.usd_per_h or 0.0 for node in nodes if node.rented_at is not None))
         by_status = Count(node.status for node in nodes)

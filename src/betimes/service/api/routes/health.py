@@ -15,6 +15,7 @@ from betimes.service.views.models import Health
 router = APIRouter(tags=["health"])
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get(
     "/healthz",
     summary="Whether the process answers",
@@ -26,6 +27,7 @@ async def healthz() -> Alive:
     return Alive()
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz",
     summary="Whether work can be taken",
@@ -44,6 +46,7 @@ async def readyz(here: Here, response: Response) -> Health:
     return health
 
 
+@router.head("/metrics", include_in_schema=False)
 @router.get("/metrics", include_in_schema=False)
 async def metrics(here: Here, request: Request) -> Response:
     """The metrics, in Prometheus's text format. Raises as `see` does; Unknown where there are none."""
