@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -32,6 +33,7 @@ MOST_NODES = 1_000_000
 MOST_SEED = 2**63 - 1
 DEFAULT_GRACE_LIMIT_S = 3600.0
 POOL = "pool"
+SAME_S = 1e-3  # by so much, the gate of maintenance is rounded
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,21 @@ class Maintenance:
             raise ClusterError(
                 f"field to_s: expected a time after from_s ({self.from_s:g}), found {shown(self.to_s)}"
             )
+
+
+def first_opening(nodes: Iterable[Iterable[tuple[float, float]]], since: float, lasts_s: float) -> float:
+    """The first instant at which one of some nodes takes a job that takes at most `lasts_s`, room aside.
+
+    nodes: of each, from when until when it takes none. Where there are no nodes it is `since`.
+    """
+    found = list[float]()
+    for closings in nodes:
+        at = since
+        for begin, end in sorted(closings):
+            if at < end and (at >= begin or begin - at < lasts_s - SAME_S):
+                at = end
+        found.append(at)
+    return min(found, default=since)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Intervals around promises: quantiles of the error of earlier ones, and a margin that keeps their coverage true.
 
-A promise is a completion time (JCT) from a play-out. What is learned is log(JCT / anchor), the anchor being the JCT in
+A promise is a completion time (JCT) from a play-out. It counts from the instant before which the job certainly does not
+begin, so that no interval reaches before that. What is learned is log(JCT / anchor), the anchor being the JCT in
 a play-out in which the policy's beliefs come true, or else the only one there is. There are two sources of its
 quantiles: the errors of promises that were alike, with back-off (of the same command; of the user; of all), and, where
 enough has finished, three boosted quantile regressions on features known when the promise is made (conformalised
@@ -85,6 +86,7 @@ class Point(NamedTuple):
 
     anchor_s: the JCT to which all is relative. played: log(JCT in the play-out / anchor). wait_s: of it waiting.
     features: known now, none of them NaN (`UNKNOWN`), times relative to the anchor. most_s: the longest run time.
+    certain_s: for so long it certainly does not begin; none of the others includes that.
     """
 
     anchor_s: float
@@ -93,6 +95,7 @@ class Point(NamedTuple):
     features: Sequence[float]
     like: Likeness = Likeness("", "", "")
     most_s: float = math.inf
+    certain_s: float = 0.0
 
 
 class Guess(NamedTuple):
@@ -115,7 +118,7 @@ class Guess(NamedTuple):
 class _Issued:
     """A promise whose job has not finished; few: its interval is not one that counts."""
 
-    at_s: float
+    at_s: float  # from when on its times count: when it was made, or the job may begin
     anchor_s: float
     played: float
     kind: int
@@ -198,9 +201,12 @@ class Intervals:
         guesses = self._guesses(point, learned)
         used, few = self._used(point, guesses), guesses[0] is None
         made = self._around(point, used, few=few)
-        low_s, high_s = (made.low_s, made.high_s) if shown_s is None else shown_s
+        low_s, high_s = (
+            each - point.certain_s for each in ((made.low_s, made.high_s) if shown_s is None else shown_s)
+        )
+        from_s = at_s + point.certain_s
         self.issued[job_id] = _Issued(
-            at_s=at_s,
+            at_s=from_s,
             anchor_s=point.anchor_s,
             played=point.played,
             kind=_kind(point),
@@ -212,12 +218,12 @@ class Intervals:
             few=few and learned is None,
             features=np.array(point.features),
         )
-        heapq.heappush(self.bounds, (at_s + high_s, job_id))
+        heapq.heappush(self.bounds, (from_s + high_s, job_id))
         return made
 
     def note_later(self, job_id: str, at_s: float, point: Point) -> None:
         """A job is promised another end, as it has outrun the one that was issued."""
-        later = Later(at_s, point.anchor_s, point.played, point.like)
+        later = Later(at_s + point.certain_s, point.anchor_s, point.played, point.like)
         self.later.setdefault(job_id, []).append(later)
 
     def _guesses(self, point: Point, learned: Raw | None) -> tuple[Guess | None, Guess | None]:
@@ -258,7 +264,10 @@ class Intervals:
         waits = point.wait_s / (point.anchor_s * math.exp(point.played))  # the part of it that is waiting
         starts_s = low_s * waits, median_s * waits, high_s * waits
         most_s = starts_s[2] + point.most_s + ROUND_S  # a run ends at its limit, however late it starts
-        return Interval(min(low_s, most_s), min(median_s, most_s), min(high_s, most_s), few, starts_s)
+        low_s, median_s, high_s = (point.certain_s + min(each, most_s) for each in (low_s, median_s, high_s))
+        low, median, high = starts_s
+        starts_s = point.certain_s + low, point.certain_s + median, point.certain_s + high
+        return Interval(low_s, median_s, high_s, few, starts_s)
 
     def passed(self, at_s: float) -> None:
         """It is `at_s`: promises whose upper bound has passed have missed."""
@@ -276,7 +285,7 @@ class Intervals:
         for later in self.later.pop(job_id, ()):
             self._count(later.like, _log_ratio(at_s - later.at_s, later.anchor_s) - later.played)
         promise = self.issued.pop(job_id, None)
-        if promise is None:
+        if promise is None or at_s < promise.at_s:  # what was certain has changed: it says nothing of others
             return None
         jct_s = max(at_s - promise.at_s, 1.0)
         ratio = _log_ratio(jct_s, promise.anchor_s)

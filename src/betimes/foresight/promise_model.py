@@ -124,16 +124,24 @@ class PromiseModel:
         return self.intervals.issue(job_id, at_s, point, learned, shown_s)
 
     def point(
-        self, job: Described, at_s: float, played: Played, queue: Queue, run_s: Floats | None = None
+        self,
+        job: Described,
+        at_s: float,
+        played: Played,
+        queue: Queue,
+        run_s: Floats | None = None,
+        earliest_s: float = -math.inf,
     ) -> Point:
         """What a promise rests on; times among the features are logarithms, most relative to anchor or limit.
 
-        run_s: the job's believed run time (`RunTimes.quantiles`), where that is known already.
+        run_s: the job's believed run time (`RunTimes.quantiles`), where that is known already. earliest_s: before that
+        instant it certainly does not begin, and only what comes after it is learned.
         """
         if run_s is None:
             run_s = self.run_times.quantiles(job, at_s)
-        point_s, wait_s = max(played.finish_s - at_s, 1.0), max(played.start_s - at_s, 0.0)
-        anchor_s = point_s if math.isnan(played.believed_s) else max(played.believed_s - at_s, 1.0)
+        from_s = max(at_s, earliest_s)
+        point_s, wait_s = max(played.finish_s - from_s, 1.0), max(played.start_s - from_s, 0.0)
+        anchor_s = point_s if math.isnan(played.believed_s) else max(played.believed_s - from_s, 1.0)
         anchor = math.log(anchor_s)
         user = self.users.get(job.user) or _User()
         group = self.run_times.groups.get(job.groups()[0])
@@ -170,7 +178,7 @@ class PromiseModel:
             (at_s / 3600.0) % 24.0,
         ]
         like = Likeness(job.user, job.command, played.basis)
-        return Point(anchor_s, math.log(point_s) - anchor, wait_s, features, like)
+        return Point(anchor_s, math.log(point_s) - anchor, wait_s, features, like, certain_s=from_s - at_s)
 
     def refit(self) -> None:
         """Fit what is due, at once; to do it aside, see `Intervals.next_due`."""

@@ -30,8 +30,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.promises import Forecast, forecast
-from betimes.service.scheduling.reasons import after
-from betimes.service.spec.job_spec import JobSpec, full_run_s, parse_after, set_spec, trials_of
+from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec, trials_of
 from betimes.service.views.models import Quote, QuoteOption, Reason
 
 log = logging.getLogger(__name__)
@@ -303,12 +302,15 @@ class Promises:
             options = await asyncio.to_thread(find)
         taken = next((option for option in options if option.is_taken), None)
         start_at, finish_at = found.times(0) if taken is None else (taken.start_at, taken.finish_at)
+        run_s = scheduler.ledger.runtime_estimates.believed(user, spec).seconds
+        kept = scheduler.keeps_from_queueing(Job(0, spec, user, made_at, run_s, basis), made_at)
         is_whole = self._can_rehearse and (
-            bool(spec.after) or bool(spec.resources) or bool(spec.array and not spec.as_one)
+            kept is not None or bool(spec.resources) or bool(spec.array and not spec.as_one)
         )
         if is_whole:
             start_at, finish_at = await self._of_whole(spec, user)
-        run_s = scheduler.ledger.runtime_estimates.believed(user, spec).seconds
+        elif kept is not None:  # as at its submission, it is promised an end once it queues
+            start_at, finish_at = None, None
         trials = None
         if spec.as_one:
             trials = TrialSet(trials_of(spec), run_s, spec.max_units, spec.max_units)
@@ -317,17 +319,16 @@ class Promises:
         why = scheduler.admission.over_budget(spec, user)
         job = Job(0, spec, user, made_at, run_s, basis, status=Status.QUEUED, reason=why)
         is_rented = taken is not None and taken.instance_type is not None
-        reason = None if starts_at_once or is_rented or is_whole else scheduler.wait_reasons(found).why(job)
-        waited_for = (
-            number for number, _ in map(parse_after, spec.after) if scheduler.ended_as(number) is None
-        )
-        if is_whole and (first := next(waited_for, None)) is not None:
-            reason = after(first)
+        reason = kept
+        if kept is None and not (starts_at_once or is_rented or is_whole):
+            reason = scheduler.wait_reasons(found).why(job)
         errors, whole = scheduler.ledger.promise_errors, replace(job, trials=trials)
-        around = errors.around(whole, made_at, start_at, finish_at, scheduler.queue)
+        earliest_at = scheduler.earliest_at(whole, made_at)
+        around = errors.around(whole, made_at, start_at, finish_at, scheduler.queue, earliest_at)
         run_s, basis = errors.takes(whole, made_at)
         return Quote(
             made_at=made_at,
+            earliest_at=earliest_at,
             policy=scheduler.ledger.policy,
             start_at=start_at,
             finish_at=finish_at,

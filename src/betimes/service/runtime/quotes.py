@@ -37,7 +37,8 @@ def _note_broken(scheduler: Scheduler, forecast: Forecast) -> None:
     scheduler.promises.note_never(forecast, rents=scheduler.rents)
     for job, finish_at in list(scheduler.promises.overtaken(forecast)):
         start_at, _ = forecast.times(job.job_id)
-        found = errors.around(job, scheduler.now_at, start_at, finish_at, queue).fields
+        earliest_at = scheduler.earliest_at(job, scheduler.now_at)
+        found = errors.around(job, scheduler.now_at, start_at, finish_at, queue, earliest_at).fields
         if found:
             scheduler.promises.note_foreseen(job, finish_at, found["finish_low_at"])
 
@@ -52,8 +53,10 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
         ]
         reason = {**reason, "evidence": {**reason["evidence"], "options": shown}}
     taken = next((option for option in options if option.is_taken), None)
-    queue = scheduler.queue
-    around = scheduler.ledger.promise_errors.around(job, scheduler.now_at, start_at, finish_at, queue)
+    queue, earliest_at = scheduler.queue, scheduler.earliest_at(job, scheduler.now_at)
+    around = scheduler.ledger.promise_errors.around(
+        job, scheduler.now_at, start_at, finish_at, queue, earliest_at
+    )
     run_s, basis = scheduler.ledger.promise_errors.takes(job, scheduler.now_at)
     row: dict[str, Any] = {
         "job_id": job.job_id,
@@ -67,7 +70,7 @@ def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequ
         "basis": basis,
         "reason": reason,
     }
-    number = scheduler.quoted(row, queue, around.learned)
+    number = scheduler.quoted(row, queue, around.learned, earliest_at)
     return quote_view({**row, "quote_id": number})
 
 
@@ -76,7 +79,10 @@ def with_intervals(
 ) -> list[QuoteOption]:
     """A job's options with the intervals around their ends, as far as these are known."""
     errors, queue = scheduler.ledger.promise_errors, scheduler.queue
-    around = [errors.around(job, made_at, one.start_at, one.finish_at, queue).fields for one in options]
+    earliest_at = scheduler.earliest_at(job, made_at)
+    around = [
+        errors.around(job, made_at, one.start_at, one.finish_at, queue, earliest_at).fields for one in options
+    ]
     return [
         option.model_copy(update={name: ends[name] for name in ENDS if ends})
         for option, ends in zip(options, around, strict=True)
@@ -94,11 +100,13 @@ def find_options(
 ) -> Callable[[], list[QuoteOption]]:
     """The search for the options of a job submitted now: a slow function for any thread.
 
-    It finds none where the policy rents nothing, or where the job starts at once on an owned machine.
-    Raises Refused and Unknown for the job.
+    It finds none where the policy rents nothing, or where the job does not queue at once, or starts at once on an owned
+    machine. Raises Refused and Unknown for the job.
     """
     offers = scheduler.offers_for_jobs
-    if not offers or spec.as_one:
+    believed = scheduler.ledger.runtime_estimates.believed(user, spec)
+    new = Job(0, spec, user, made_at, *believed)
+    if not offers or spec.as_one or scheduler.keeps_from_queueing(new, made_at) is not None:
         return list
     epoch_at, policy = scheduler.ledger.epoch_at, scheduler.ledger.policy
     taken, _ = scheduler.foresee(made_at, spec, user)
@@ -110,8 +118,9 @@ def find_options(
             )
         except Refused:  # no owned or offered machine holds it
             continue
-    run_s = scheduler.ledger.runtime_estimates.believed(user, spec).seconds
-    owned_usd = cost_usd(spec, run_s, [node for node in scheduler.ledger.nodes.values() if node.is_shared])
+    owned_usd = cost_usd(
+        spec, believed.seconds, [node for node in scheduler.ledger.nodes.values() if node.is_shared]
+    )
     foresees = scheduler.engine.foresees
     why = (
         f"as the policy decides ({policy})"

@@ -59,7 +59,8 @@ class Rehearsal:
     """One play of a copy, in any thread.
 
     at_once: stopped runs have left at once; else after their grace period. jobs: all that are there at some time;
-    times: theirs, so far. arrived: the numbers of each arrival's jobs.
+    times: theirs, so far. arrived: the numbers of each arrival's jobs. earliest_at: before that, jobs that the changes
+    submit certainly do not begin.
     """
 
     def __init__(self, scheduler: Scheduler, now_at: float, at_once: bool) -> None:
@@ -69,6 +70,7 @@ class Rehearsal:
         self._world = VirtualWorld(scheduler.restart_s, at_once, scheduler.ledger.epoch_at)
         self.jobs = dict(self._scheduler.ledger.jobs)
         self.arrived: list[list[int]] = []
+        self.earliest_at: dict[int, float] = {}
         self.times = {job.job_id: Times(job.started_at, None) for job in self.jobs.values()}
         self._gone: list[tuple[Node, float]] = []
         self._resized: list[tuple[ResizeRun, bool]] = []
@@ -91,7 +93,10 @@ class Rehearsal:
         for job in scheduler.ledger.jobs.values():
             if job.run is not None and job.run.launched:
                 self._resume(job)
+        there = set(scheduler.ledger.jobs)
         results = self._turn(self.now_at, changes)
+        new = (job for number, job in scheduler.ledger.jobs.items() if number not in there)
+        self.earliest_at = {job.job_id: scheduler.earliest_at(job, self.now_at) for job in new}
         for _ in range(MOST_TURNS + TURNS_A_JOB * (len(scheduler.ledger.jobs) + len(coming))):
             boots_at, comes_at = scheduler.boots_at, coming[0].at if coming else math.inf
             at = min(world.next_at(), scheduler.next_timer_at(), boots_at, comes_at)

@@ -100,7 +100,7 @@ class Submissions:
 
     async def _options(self, specs: Sequence[JobSpec], user: str) -> list[QuoteOption]:
         """The options of a job submitted alone: wait, or rent a machine."""
-        if len(specs) != 1 or specs[0].array or specs[0].hold or specs[0].after:
+        if len(specs) != 1 or specs[0].array:
             return []
         try:
             return await self.promises.options(specs[0], user)

@@ -212,7 +212,12 @@ class WhatIf:
                 believed = scheduler.ledger.runtime_estimates.believed(self._user, spec)
                 job = Job(one.job_id, spec, self._user, found.made_at, *believed)
                 around = scheduler.ledger.promise_errors.around(
-                    job, found.made_at, one.start_at, one.finish_at, queue
+                    job,
+                    found.made_at,
+                    one.start_at,
+                    one.finish_at,
+                    queue,
+                    self._after.earliest_at.get(one.job_id, found.made_at),
                 )
                 one = one.model_copy(update={name: around.fields.get(name) for name in INTERVAL})  # noqa: PLW2901
             jobs.append(one)

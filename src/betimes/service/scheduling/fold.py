@@ -369,7 +369,9 @@ def _quoted(ledger: Ledger, event: Event, job: Job) -> None:
     job.quoted = {name: quote[name] for name in ("quote_id", "made_at", "finish_at")}
     queue = Queue(*event.data.get("queue", (0, 0, 0.0)))  # earlier versions did not note it
     learned = event.data.get("learned")
-    ledger.promise_errors.promised(job, quote, queue, None if learned is None else tuple(learned))
+    learned = None if learned is None else tuple(learned)
+    earliest_at = event.data.get("earliest_at", quote["made_at"])
+    ledger.promise_errors.promised(job, quote, queue, learned, earliest_at)
 
 
 def _promise_broken(_: Ledger, event: Event, job: Job) -> None:

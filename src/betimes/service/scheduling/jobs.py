@@ -71,18 +71,14 @@ class Jobs:
         state, index = self._state, self._state.job_index
         if job.status is not Status.BLOCKED or job.job_id in index.entering:
             return
-        for after in job.spec.after:
-            number, on = parse_after(after)
-            ended = state.ended_as(number)
-            if ended is None:
-                self._block(job, reasons.after(number))
-                return
-            if on == "ok" and ended != Status.FINISHED.value:
-                self.end(job, "cancelled", reasons.in_vain(number, ended), "policy")
-                return
-        if job.not_before_at > state.now_at:
-            if not job.attempt or job.not_before_at == job.spec.begin_at:  # else it waits for its retry
-                self._block(job, reasons.begin(job.not_before_at))
+        why = self.keeps_from_queueing(job, state.now_at)
+        if why is not None and why["code"] == "dependency-failed":
+            self.end(job, "cancelled", why, "policy")
+            return
+        if why is not None:
+            is_retry = job.attempt and why["code"] == "begin" and job.not_before_at != job.spec.begin_at
+            if not is_retry:
+                self._block(job, why)
             return
         if not index.has_room(job):
             self._block(job, reasons.array(job.array_id or 0, job.array_most))
@@ -91,10 +87,22 @@ class Jobs:
         if (name := index.lacking(job, there)) is not None:
             self._block(job, reasons.resource(name, there.get(name, 0), index.has_of(name)))
             return
-        if (short := self._budgets.spent.get(job.user)) is not None:
-            self._block(job, reasons.budget_spent(short))
-            return
         self._engine.enter(job)
+
+    def keeps_from_queueing(self, job: Job, now_at: float) -> dict[str, Any] | None:
+        """Why a job, which may not be submitted yet, cannot queue, array and resources aside; null: it can."""
+        for after in job.spec.after:
+            number, on = parse_after(after)
+            ended = self._state.ended_as(number)
+            if ended is None:
+                return reasons.after(number)
+            if on == "ok" and ended != Status.FINISHED.value:
+                return reasons.in_vain(number, ended)
+        begin_at = max(job.not_before_at, job.spec.begin_at or 0.0)
+        if begin_at > now_at:
+            return reasons.begin(begin_at)
+        short = self._budgets.spent.get(job.user)
+        return None if short is None else reasons.budget_spent(short)
 
     def keep_budgets(self) -> None:
         """Users whose budget is spent use no rented machines that jobs share: their jobs wait until it is renewed."""

@@ -204,12 +204,18 @@ class PromiseErrors:
         return None if grid is None or grid[-1] <= job.has_run_s(at) else grid
 
     def around(
-        self, job: Job, made_at: float, start_at: float | None, finish_at: float | None, queue: Queue
+        self,
+        job: Job,
+        made_at: float,
+        start_at: float | None,
+        finish_at: float | None,
+        queue: Queue,
+        earliest_at: float,
     ) -> Around:
-        """How sure an end promised now is."""
+        """How sure an end promised now is; earliest_at: before that the job certainly does not begin."""
         if finish_at is None:
             return Around({})
-        point = self._point(job, made_at, start_at, finish_at, queue)
+        point = self._point(job, made_at, start_at, finish_at, queue, earliest_at)
         learned = None if point.like.outran else self.model.intervals.learned(point.features)
         made = self.model.intervals.interval(point, learned)
         if made.few:
@@ -227,7 +233,13 @@ class PromiseErrors:
         return (job.runtime_estimate_s, job.basis) if grid is None else (float(grid[HALF]), "alike")
 
     def _point(
-        self, job: Job, made_at: float, start_at: float | None, finish_at: float, queue: Queue
+        self,
+        job: Job,
+        made_at: float,
+        start_at: float | None,
+        finish_at: float,
+        queue: Queue,
+        earliest_at: float,
     ) -> Point:
         begins_at, grid = made_at if start_at is None else start_at, self._alike(job, made_at)
         asked, age_s = described(job), job.has_run_s(made_at)
@@ -239,7 +251,7 @@ class PromiseErrors:
             believed_at = from_at + max(finish_at - from_at, 0.0) * longer
         played = Played(begins_at, finish_at, believed_at, job.basis)
         run_s = self.model.run_times.quantiles(asked, made_at, age_s)
-        point = self.model.point(asked, made_at, played, queue, run_s)
+        point = self.model.point(asked, made_at, played, queue, run_s, earliest_at)
         first = self.model.intervals.issued.get(str(job.job_id))
         outran = first is not None and first.like.basis != job.basis
         like = point.like._replace(outran=outran)
@@ -264,7 +276,9 @@ class PromiseErrors:
         if self._knows(job):
             self.model.stopped(str(job.job_id))
 
-    def promised(self, job: Job, quote: dict[str, Any], queue: Queue, learned: Raw | None) -> None:
+    def promised(
+        self, job: Job, quote: dict[str, Any], queue: Queue, learned: Raw | None, earliest_at: float
+    ) -> None:
         """A promise was made to a job, as table `quotes` has it: the first one is judged."""
         number, made_at, intervals = str(job.job_id), quote["made_at"], self.model.intervals
         first = intervals.issued.get(number)
@@ -276,7 +290,7 @@ class PromiseErrors:
         if quote.get("level") is not None:
             intervals.at_level(quote["level"])
             shown_s = quote["finish_low_at"] - made_at, quote["finish_high_at"] - made_at
-        point = self._point(job, made_at, quote["start_at"], quote["finish_at"], queue)
+        point = self._point(job, made_at, quote["start_at"], quote["finish_at"], queue, earliest_at)
         if first is not None:
             intervals.note_later(number, made_at, point)
         else:

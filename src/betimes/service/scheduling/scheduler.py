@@ -21,6 +21,7 @@ from betimes.service.machines.machine import HERE
 from betimes.service.scheduling.admission import Admission
 from betimes.service.scheduling.beliefs import LearntRuntimes
 from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
+from betimes.service.scheduling.earliest import EarliestStarts
 from betimes.service.scheduling.effects import Effect
 from betimes.service.scheduling.engine_factory import Settings, wanted_for, wanted_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
@@ -34,7 +35,7 @@ from betimes.service.scheduling.node import DRAINING
 from betimes.service.scheduling.nodes import JobRentals, MachineRentals, Nodes
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.promises import BrokenPromises, Forecast, cost_usd
-from betimes.service.scheduling.reasons import WaitReasons
+from betimes.service.scheduling.reasons import WaitReasons, by_user
 from betimes.service.scheduling.runs import ReportHandling, Runs
 from betimes.service.scheduling.state import Changes, FindStatus, Occupancy, SchedulerState, Step
 from betimes.service.scheduling.trials import TrialSets
@@ -75,6 +76,7 @@ class Scheduler:
         engine = self._engine = PolicyEngine(state, settings, is_compiled)
         runs = self._runs = Runs(state, engine)
         budgets = UserBudgets(state, engine)
+        self._earliest = EarliestStarts(state, engine, budgets)
         self.jobs = Jobs(state, engine, runs, budgets)
         sets = self._sets = TrialSets(state, engine, self.jobs, runs)
         self._learnt = LearntRuntimes(state, engine)
@@ -474,6 +476,14 @@ class Scheduler:
         grid = None if spec.as_one else self.ledger.promise_errors.expected(job, now_at)
         return self._engine.foresee(now_s, wanted, grid, may_rent=may_rent), believed.basis
 
+    def keeps_from_queueing(self, job: Job, now_at: float) -> dict[str, Any] | None:
+        """Why a job, if it were submitted, would not queue, array and resources aside; null: it would."""
+        return by_user(job.user) if job.spec.hold else self.jobs.keeps_from_queueing(job, now_at)
+
+    def earliest_at(self, job: Job, now_at: float) -> float:
+        """The instant before which a job, which may be one that is not submitted, certainly does not begin."""
+        return self._earliest.of(job, now_at)
+
     def foreseen_already(self, numbers: Sequence[int]) -> Foreseen | None:
         """The result of `foresee` for these jobs, as far as they queue, without a play-out; None: it needs one.
 
@@ -497,10 +507,12 @@ class Scheduler:
         shares = (some / most for some, most in zip(used, whole, strict=False) if most > 0)
         return Queue(len(self.ledger.jobs) - running, running, min(max(shares, default=0.0), 1.0))
 
-    def quoted(self, quote: dict[str, Any], queue: Queue, learned: Raw | None) -> int:
+    def quoted(self, quote: dict[str, Any], queue: Queue, learned: Raw | None, earliest_at: float) -> int:
         """Log a promise to a job, and what its interval was made of; returns the quote's number."""
         number = self.ledger.next_event
         made_of: dict[str, Any] = {"queue": queue} | ({} if learned is None else {"learned": learned})
+        if earliest_at > quote["made_at"]:
+            made_of["earliest_at"] = earliest_at
         self._state.log(
             "quoted",
             "policy",

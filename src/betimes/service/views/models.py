@@ -61,6 +61,9 @@ class Quote(View):
     quote_id: int | None = None  # null where nothing was stored
     job_id: int | None = None
     made_at: float
+    earliest_at: float | None = (
+        None  # before that it certainly does not begin; null: the promise of a job that is there
+    )
     policy: str
     start_at: float | None  # null: the policy never starts it as things stand
     finish_at: float | None  # as played out, before what past promises were off by

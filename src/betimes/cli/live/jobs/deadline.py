@@ -57,6 +57,7 @@ class Outlook(NamedTuple):
     """The answer to a deadline."""
 
     by_at: float
+    earliest_at: float  # before that it certainly does not begin
     stands: Chance  # the job as asked for
     options: list[Chance]  # where a machine may be rented
     wanted: float  # probability
@@ -147,28 +148,35 @@ def outlook(quote: Quote, deadline: Deadline) -> Outlook:
     Raises InputError for a deadline that is not after the promise.
     """
     by_at = deadline.as_of(quote.made_at)
-    options = [_chance(one, quote, by_at, one.what) for one in quote.options]
+    earliest_at = quote.made_at if quote.earliest_at is None else quote.earliest_at
+    options = [_chance(one, quote, by_at, earliest_at, one.what) for one in quote.options]
     reaching = [one for one in options if one.probability is not None and one.probability >= deadline.wanted]
     plan = min(
         reaching, key=lambda one: one.cost_usd or 0.0, default=None
     )  # owned machines may have no price
-    return Outlook(by_at, _chance(quote, quote, by_at, None), options, deadline.wanted, plan)
+    stands = _chance(quote, quote, by_at, earliest_at, None)
+    return Outlook(by_at, earliest_at, stands, options, deadline.wanted, plan)
 
 
-def _chance(of: Quote | QuoteOption, quote: Quote, by_at: float, what: str | None) -> Chance:
+def _chance(
+    of: Quote | QuoteOption, quote: Quote, by_at: float, earliest_at: float, what: str | None
+) -> Chance:
     ends = (of.finish_low_at, of.finish_median_at, of.finish_high_at)
     known = [at for at in ends if at is not None]
     found = None
-    if len(known) == len(ends) and quote.level is not None:
-        found = probability([at - quote.made_at for at in known], quote.level, by_at - quote.made_at)
+    if by_at <= earliest_at:
+        found = 0.0
+    elif len(known) == len(ends) and quote.level is not None:
+        from_at = max(quote.made_at, earliest_at)
+        found = probability([at - from_at for at in known], quote.level, by_at - from_at)
     return Chance(found, of.finish_at, of.cost_usd, what)
 
 
 def probability(ends_s: Sequence[float], level: float, by_s: float) -> float:
     """The probability of an end within `by_s`, given low, median and high: between low and high it is with `level`.
 
-    Logarithms of times are halves of two normal distributions around the median. Beyond the ends, where little has been
-    seen, the rest falls off more slowly: as a power of the time.
+    Times count from the instant at which it may begin. Their logarithms are halves of two normal distributions around
+    the median. Beyond the ends, where little has been seen, the rest falls off more slowly: as a power of the time.
     """
     from statistics import NormalDist
 
@@ -231,4 +239,6 @@ def as_planned(fields: Mapping[str, Any], found: Outlook) -> dict[str, Any]:
 
 def as_promised(found: Outlook, quote: Quote | None) -> Outlook:
     """The outlook of the job once it is submitted, by what it is promised then."""
-    return found if quote is None else found._replace(stands=_chance(quote, quote, found.by_at, None))
+    if quote is None:
+        return found
+    return found._replace(stands=_chance(quote, quote, found.by_at, found.earliest_at, None))

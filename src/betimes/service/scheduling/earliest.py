@@ -1,0 +1,77 @@
+"""The instant before which a job certainly does not begin, whatever was learned of others.
+
+What it says is the present state's: an edit, a release, or maintenance that is called off makes it another one.
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.cluster.cluster import first_opening
+from betimes.cluster.labels import suits
+from betimes.cluster.shapes import Room
+from betimes.service.engines.dedicated_machines import times_on
+from betimes.service.scheduling.admission import can_be_rented
+from betimes.service.scheduling.fleet_limits import UserBudgets
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.maintenance import lasts_s
+from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.state import SchedulerState
+from betimes.service.spec.job_spec import parse_after
+
+
+class EarliestStarts:
+    """Of jobs that are there, and of ones that are not submitted."""
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine, budgets: UserBudgets) -> None:
+        self._state, self._engine, self._budgets = state, engine, budgets
+
+    def of(self, job: Job, now_at: float) -> float:
+        """When the job may begin at the earliest; now, where it runs or nothing keeps it."""
+        earliest_at: dict[int, float] = {}
+        open_, jobs = [job], self._state.ledger.jobs
+        while open_:  # a loop: dependencies may be a chain of any length
+            last = open_[-1]
+            waits_for = [] if self._has_begun(last) else [parse_after(text)[0] for text in last.spec.after]
+            missing = [
+                n for n in waits_for if n in jobs and n not in earliest_at and not jobs[n].status.is_over
+            ]
+            if missing:
+                open_ += [jobs[n] for n in missing]
+                continue
+            open_.pop()
+            first_at = max((earliest_at[n] for n in waits_for if n in earliest_at), default=-math.inf)
+            earliest_at[last.job_id] = self._itself(last, max(now_at, first_at))
+        return earliest_at[job.job_id]
+
+    def _has_begun(self, job: Job) -> bool:
+        return job.status in (Status.RUNNING, Status.STOPPING) or job.run is not None
+
+    def _itself(self, job: Job, from_at: float) -> float:
+        if self._has_begun(job):
+            return from_at
+        short = self._budgets.spent.get(job.user)
+        spent_until_at = short.until_at if short is not None and job.rental is None else from_at
+        begin_at = max(
+            job.not_before_at, job.spec.begin_at or 0.0
+        )  # the latter, of one that is not submitted
+        return self._opening(job, max(from_at, begin_at, spent_until_at))
+
+    def _opening(self, job: Job, from_at: float) -> float:
+        """When a node that it could use takes it, by maintenance; machines that can be rented take it at any time."""
+        windows, spec = self._state.ledger.maintenance.values(), job.spec
+        if not windows:
+            return from_at
+        offers = (*(self._engine.offers_for_jobs or ()), *self._engine.shared_offers)
+        if spec.rent != "never" and can_be_rented(spec, offers):
+            return from_at
+        nodes = (
+            node
+            for node in self._state.ledger.nodes.values()
+            if node.takes_work
+            and suits(node.labels, spec.required)
+            and times_on(Room(node.capacity, node.family), spec.unit.amounts_on(node.family))
+        )
+        closings = ([(each.from_at, each.to_at) for each in windows if each.covers(node)] for node in nodes)
+        return first_opening(closings, from_at, lasts_s(self._engine, job))

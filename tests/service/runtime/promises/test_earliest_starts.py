@@ -1,0 +1,101 @@
+"""No number that is made of a promise lies before the instant at which the job may begin, whatever others have done."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from betimes.cli.live.jobs.deadline import Deadline, outlook
+from betimes.foresight.past_errors import LEAST
+from betimes.service.scheduling.promises import ENDS, STARTS
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import Quote
+from betimes.testing import InMemoryService
+
+HOUR_S = 3600.0
+QUICK: dict[str, Any] = {"command": ["quick"], "workdir": "/data", "estimate_s": HOUR_S}
+INSTANTS = ("start_at", "finish_at", *STARTS, *ENDS)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[InMemoryService]:
+    """Many jobs were over a second after they began, where an hour was promised."""
+    with InMemoryService() as found:
+        for _ in range(LEAST + 10):
+            found.submit(**QUICK, work_s=1.0)
+            found.finish()
+        yield found
+
+
+def check(found: Any, earliest_s: float) -> None:
+    """A quote, or a job of an answer to what-if."""
+    known = {name: at for name in INSTANTS if (at := getattr(found, name, None)) is not None}
+    assert {name: at for name, at in known.items() if at < earliest_s - 1e-6} == {}
+    assert known["finish_low_at"] <= known["finish_median_at"] <= known["finish_high_at"]
+
+
+def check_probability(quote: Quote, earliest_s: float) -> None:
+    for share in (0.01, 0.5, 1.0):
+        deadline = Deadline("", None, share * (earliest_s - quote.made_at) - 1e-6)
+        assert outlook(quote, deadline).stands.probability == 0.0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_lies_before_the_gates_of_a_job(service: InMemoryService, seed: int) -> None:
+    random_ = random.Random(seed)
+    now_s = gate_s = service.now_s
+    more = dict[str, Any]()
+    if random_.random() < 0.5:  # an hour does not fit before it
+        gate_s = now_s + random_.uniform(700.0, 8000.0)
+        service.add_maintenance(now_s + random_.choice([0.0, 600.0]), gate_s)
+    if random_.random() < 0.5:
+        first_s = now_s + random_.uniform(60.0, 8000.0)
+        others = [service.submit(**QUICK, work_s=1.0, begin_at=first_s).job_id]
+        for _ in range(random_.randrange(3)):
+            others.append(service.submit(**QUICK, work_s=1.0, after=[f"{others[-1]}"]).job_id)
+        more["after"] = [f"{others[-1]}"]
+        gate_s = max(gate_s, first_s)
+    if random_.random() < 0.5 or gate_s == now_s:
+        more["begin_at"] = now_s + random_.uniform(60.0, 8000.0)
+        gate_s = max(gate_s, more["begin_at"])
+    if random_.random() < 0.3:
+        more["array"] = "1-4%2"
+    spec = JobSpec(**QUICK, **more)
+    asked = service.quote(spec)
+    check(asked, gate_s)
+    assert asked.earliest_at == pytest.approx(gate_s)
+    check_probability(asked, gate_s)
+    for one in service.what_if(submit=[spec]).jobs:
+        if one.is_new:
+            check(one, gate_s)
+    if "array" not in more:
+        follows = spec.model_copy(update={"name": "then", "after": []})
+        for one in service.what_if(submit=[spec, follows]).jobs:
+            if one.is_new and one.name == "quick":
+                check(one, gate_s)
+    taken = service.submit(spec, work_s=1.0)
+    assert taken.quote is not None
+    check(taken.quote, gate_s)
+    assert taken.quote.cost_usd == asked.cost_usd
+    service.advance(0.999 * (gate_s - now_s))
+    broken = service.events(kinds=["promise-broken"])
+    assert {each.job_id for each in broken}.isdisjoint(taken.job_ids)
+    service.finish()
+
+
+def test_a_promise_behind_a_gate_teaches_what_comes_after_it(service: InMemoryService) -> None:
+    """A wait of two hours is no delay of two hours, nor is an end early that comes as the gate goes."""
+    began_s = service.now_s
+    plain = service.quote(**QUICK)
+    for _ in range(5):
+        service.submit(**QUICK, work_s=1.0, begin_at=service.now_s + 7200.0)
+        service.finish()
+    early = service.submit(**QUICK, work_s=1.0, begin_at=service.now_s + 7200.0)
+    service.edit(early.job_id, begin_at=0.0)
+    service.finish()
+    again = service.quote(**QUICK)
+    for name in ENDS:
+        assert getattr(again, name) - service.now_s == pytest.approx(getattr(plain, name) - began_s, abs=1.0)
