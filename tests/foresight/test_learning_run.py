@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from betimes import simulate, tune
+from betimes.cluster import Cluster, NodeGroup
+from betimes.cluster.cluster import Maintenance
 from betimes.errors import InputError
 from betimes.outcome import Result, load, save, summarise
 from betimes.twin import driving
@@ -132,3 +134,29 @@ def test_jobs_that_are_left_out_have_no_interval() -> None:
     result = simulate(workload, "fifo", units=4, predict=True, interval=0.8, sizes="estimate", on_wide="drop")
     assert result.intervals is not None
     assert np.flatnonzero(np.isnan(result.intervals.predicted_low_s)).tolist() == [7]
+
+
+@pytest.mark.parametrize("policy", ["nodes:easy", "fifo"])
+def test_no_interval_begins_before_the_end_of_a_maintenance_of_all_nodes(policy: str) -> None:
+    """Short jobs that ask for an hour make every promise shorter, but not the wait for the windows."""
+    rng = np.random.default_rng(0)
+    submit_s = np.sort(rng.uniform(0.0, 60_000.0, 150))
+    workload = Workload.from_columns(
+        submit_s=submit_s,
+        work_s=rng.uniform(1.0, 20.0, 150),
+        estimate_s=[600.0] * 150,
+        user=[1] * 150,
+        name="short",
+    )
+    windows = [(at, at + rng.uniform(500.0, 4000.0)) for at in rng.uniform(20_000.0, 60_000.0, 4)]
+    cluster = Cluster(
+        "two", (NodeGroup("n", 2, 0.0, 8.0, 0.0),), maintenance=tuple(Maintenance(*each) for each in windows)
+    )
+    result = simulate(workload, policy, cluster=cluster, sizes="estimate", predict=True, interval=0.8)
+    assert result.intervals is not None
+    gated = 0
+    for at_s, low_s in zip(submit_s, result.intervals.predicted_low_s, strict=True):
+        opens_s = max((end for begin, end in windows if begin <= at_s < end), default=at_s)
+        gated += opens_s > at_s
+        assert low_s >= opens_s - 1e-6
+    assert gated

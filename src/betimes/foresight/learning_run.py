@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.cluster.cluster import Cluster, first_opening
+from betimes.cluster.labels import suits
 from betimes.core.status import DONE
 from betimes.foresight.promise_model import Played, PromiseModel, Queue
 from betimes.foresight.run_times import GRID, HALF, Described
@@ -58,6 +60,7 @@ class LearningRun:
         self._running = np.zeros(count, dtype=bool)  # of which the model knows that they run
         self._count = 0  # of them
         self._queues: dict[int, Queue] = {}
+        self._closed = _Closed(run)
         self._state: object = None  # whose columns these are:
         self._progress: NDArray[Any] = np.zeros(0)
         self._pool: NDArray[Any] = np.zeros(0)
@@ -135,7 +138,8 @@ class LearningRun:
             if not at_s <= start_s <= finish_s:
                 start_s = at_s
             played = Played(start_s, finish_s, float(self.believed[row]))
-            point = self.model.point(self.described[row], at_s, played, queue, self.expected[row])
+            earliest_s = self._closed.until_s(row, at_s)
+            point = self.model.point(self.described[row], at_s, played, queue, self.expected[row], earliest_s)
             learned = self.model.intervals.learned(point.features)
             made = self.model.promise(str(row), at_s, point, learned)
             point_s = max(finish_s - at_s, 1.0)
@@ -158,6 +162,42 @@ class LearningRun:
         whole = np.full((len(result.jobs), self.intervals.shape[1]), np.nan)
         whole[kept] = self.intervals
         return replace(result, intervals=IntervalColumns(*whole.T), interval_frac=self.model.intervals.level)
+
+
+class _Closed:
+    """Until when maintenance keeps jobs from every node that they could use."""
+
+    def __init__(self, run: Simulation | NodesSimulation) -> None:
+        self._run, cluster = run, run.options.cluster
+        rents = isinstance(run, NodesSimulation) and run.rents
+        self._cluster = cluster if cluster is not None and cluster.maintenance and not rents else None
+        self._known = dict[tuple[Any, ...], set[tuple[tuple[float, float], ...]]]()  # of equal jobs
+        if self._cluster is not None:
+            of: list[list[tuple[float, float]]] = [[] for _ in range(len(self._cluster))]
+            for node, from_s, to_s in self._cluster.closings:
+                of[node].append((from_s, to_s))
+            self._of_node = [tuple(each) for each in of]
+
+    def until_s(self, row: int, at_s: float) -> float:
+        """When one of the nodes takes the job in a row, submitted at `at_s`, at the earliest."""
+        if self._cluster is None:
+            return at_s
+        run = self._run
+        believed = {"true": run.run_s, "estimate": run.jobs.estimate_s}.get(run.sizes.kind)
+        lasts_s = 0.0 if believed is None or math.isnan(believed[row]) else float(believed[row])
+        return first_opening(self._on_nodes_for(row, self._cluster), at_s, lasts_s)
+
+    def _on_nodes_for(self, row: int, cluster: Cluster) -> set[tuple[tuple[float, float], ...]]:
+        run = self._run
+        if not isinstance(run, NodesSimulation):
+            return set(self._of_node)
+        demand, required = run.tasks.demand[run.kept[row]], run.required.of(row)
+        key = (*demand.tolist(), required)
+        if key not in self._known:
+            suit = np.array([suits(group.labels, required) for group in cluster.groups])[cluster.types]
+            usable = np.flatnonzero(suit & (cluster.capacity >= demand).all(axis=1))
+            self._known[key] = {self._of_node[node] for node in usable.tolist()}
+        return self._known[key]
 
 
 def learning_run(run: Simulation | NodesSimulation, interval: float | None) -> LearningRun | None:

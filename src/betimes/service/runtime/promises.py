@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from betimes.errors import BetimesError
 from betimes.foresight.fitting import fit_aside
@@ -263,13 +264,20 @@ class Promises:
         scheduler = self.controller.scheduler
         return not (scheduler.stands_by or scheduler.rents or len(scheduler.ledger.jobs) > MOST_REHEARSED)
 
-    async def _of_whole(self, spec: JobSpec, user: str) -> Times:
-        """First start and last end of all jobs that a specification makes, after those that they wait for."""
+    async def _of_whole(
+        self, spec: JobSpec, user: str, kept: dict[str, Any] | None
+    ) -> tuple[Times, dict[str, Any] | None]:
+        """First start and last end of all jobs that a specification makes, after those that they wait for.
+
+        kept: why they would not queue, resources aside; it is answered whole.
+        """
+        rehearsal = self.rehearsal()
         with self.controller.clock.hold():
-            times, ((numbers,),) = await asyncio.to_thread(self.rehearsal().play, [SubmitJobs((spec,), user)])
+            times, ((numbers,),) = await asyncio.to_thread(rehearsal.play, [SubmitJobs((spec,), user)])
         starts_at, ends_at = zip(*(times[number] for number in numbers), strict=True)
         known = [at for at in starts_at if at is not None]
-        return Times(min(known, default=None), None if None in ends_at else max(ends_at))
+        found = Times(min(known, default=None), None if None in ends_at else max(ends_at))
+        return found, kept or rehearsal.reasons.get(numbers[0])
 
     async def _rehearsed(self, numbers: Sequence[int]) -> dict[int, Times]:
         """Start and finish of those of these jobs that finish."""
@@ -308,7 +316,7 @@ class Promises:
             kept is not None or bool(spec.resources) or bool(spec.array and not spec.as_one)
         )
         if is_whole:
-            start_at, finish_at = await self._of_whole(spec, user)
+            (start_at, finish_at), kept = await self._of_whole(spec, user, kept)
         elif kept is not None:  # as at its submission, it is promised an end once it queues
             start_at, finish_at = None, None
         trials = None

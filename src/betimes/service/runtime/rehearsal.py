@@ -31,6 +31,7 @@ from betimes.service.scheduling.effects import (
 from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.fleet_limits import charged_usd
 from betimes.service.scheduling.job import SPECULATED, Job
+from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import NODE, UP, Node
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.twin.pool.virtual_jobs import VirtualJob
@@ -59,8 +60,8 @@ class Rehearsal:
     """One play of a copy, in any thread.
 
     at_once: stopped runs have left at once; else after their grace period. jobs: all that are there at some time;
-    times: theirs, so far. arrived: the numbers of each arrival's jobs. earliest_at: before that, jobs that the changes
-    submit certainly do not begin.
+    times: theirs, so far. arrived: the numbers of each arrival's jobs. Of jobs that the changes submit, earliest_at is
+    the instant before which they certainly do not begin, and `reasons` why they do not queue at once.
     """
 
     def __init__(self, scheduler: Scheduler, now_at: float, at_once: bool) -> None:
@@ -71,6 +72,7 @@ class Rehearsal:
         self.jobs = dict(self._scheduler.ledger.jobs)
         self.arrived: list[list[int]] = []
         self.earliest_at: dict[int, float] = {}
+        self.reasons: dict[int, dict[str, Any] | None] = {}
         self.times = {job.job_id: Times(job.started_at, None) for job in self.jobs.values()}
         self._gone: list[tuple[Node, float]] = []
         self._resized: list[tuple[ResizeRun, bool]] = []
@@ -95,8 +97,9 @@ class Rehearsal:
                 self._resume(job)
         there = set(scheduler.ledger.jobs)
         results = self._turn(self.now_at, changes)
-        new = (job for number, job in scheduler.ledger.jobs.items() if number not in there)
+        new = [job for number, job in scheduler.ledger.jobs.items() if number not in there]
         self.earliest_at = {job.job_id: scheduler.earliest_at(job, self.now_at) for job in new}
+        self.reasons = {job.job_id: job.reason for job in new if job.status is Status.BLOCKED}
         for _ in range(MOST_TURNS + TURNS_A_JOB * (len(scheduler.ledger.jobs) + len(coming))):
             boots_at, comes_at = scheduler.boots_at, coming[0].at if coming else math.inf
             at = min(world.next_at(), scheduler.next_timer_at(), boots_at, comes_at)

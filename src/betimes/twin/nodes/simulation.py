@@ -140,7 +140,7 @@ class NodesSimulation:
         if options.users is not None:
             own.check_sharing(values)
             rules = sharing(rules)
-        required = requirements_of(jobs)
+        self.required = required = requirements_of(jobs)
         bits = required.bits
         self.preempts = any(each.policy.evict is not None for each in in_turn)
         trace = self._trace(speed, observed, required.masks)
