@@ -68,7 +68,7 @@ class Outlook(NamedTuple):
         return {
             "by_at": self.by_at,
             "probability": self.stands.probability,
-            "wanted_probability": self.wanted,
+            "wanted_probability": self.wanted if self.options else None,  # of a plan, where there is a choice
             "options": [one._asdict() for one in self.options],
             "plan": self.plan.what if self.plan is not None else None,
         }
