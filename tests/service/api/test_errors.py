@@ -57,6 +57,24 @@ def test_a_bad_job_is_refused_by_field_and_limit(
     assert words in error["message"]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "options"),
+    [
+        ("GET", "/jobs?user=%00", {}),
+        ("GET", "/jobs?label=a%3D%00", {}),
+        ("GET", "/events?by=a%00b", {}),
+        ("GET", "/events?kind=%00", {}),
+        ("GET", "/tokens?user=%00", {}),
+        ("POST", "/jobs/1/edit", {"json": {"name": "a\0b"}}),
+        ("PUT", "/policy", {"json": {"policy": "fi\0fo"}}),
+    ],
+)
+def test_a_nul_character_is_refused_wherever_a_text_is_taken(
+    method: str, path: str, options: dict[str, Any]
+) -> None:
+    assert "NUL" in failure(with_jobs(1), 422, method, f"/api/v1{path}", **options)["message"]
+
+
 def test_numbers_that_are_none_are_refused() -> None:
     for text in ("NaN", "Infinity", "-Infinity", "1e999"):
         body = f'{{"command": ["true"], "cpu": {text}}}'

@@ -8,6 +8,7 @@ answered; and they are checked as Python values, so that "2" is a number unless 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from betimes.service.api.models import Fault, JobBatch
 from betimes.service.spec.job_spec import JobSpec
 
 ARCHIVE = "application/zip"  # of an archive of a directory
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # in a text of JSON
 SLICE = 200  # jobs between two turns of the event loop: a few milliseconds
 
 
@@ -63,10 +65,14 @@ class SentJobs(Sent):
 
 def _checked(body: bytes, model: type[Any]) -> Any:
     try:
-        return model.model_validate_json(body, strict=True)
+        found = model.model_validate_json(body, strict=True)
     except ValidationError as error:
         what = "job" if model is JobSpec else "request of this kind"
         raise refusal(invalid(error, what, model.model_fields)) from None
+    if _NUL.search(body):
+        message = "a text of the body holds a NUL character (\\u0000), which cannot be kept; leave it out"
+        raise Rejected(422, "refused", message)
+    return found
 
 
 async def _batch(parsed: dict[str, Any], weigh: bool, limits: Limits) -> list[JobSpec]:

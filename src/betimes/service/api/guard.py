@@ -50,6 +50,7 @@ class Guard:
             try:
                 _check_sizes(scope)
                 self._check_addresses(Headers(scope=scope), scope["scheme"])
+                _check_nul(scope)
                 if b"&" in scope["query_string"]:
                     _check_repeats(QueryParams(scope["query_string"]))
             except Rejected as error:
@@ -94,6 +95,17 @@ def _check_sizes(scope: Scope) -> None:
     ):
         if size > most:
             raise Rejected(status, "too-large", f"{what} at most {most} bytes here, not {size}")
+
+
+def _check_nul(scope: Scope) -> None:
+    """Reject a NUL character in a parameter: no database can look for one."""
+    if b"%00" in scope["query_string"]:
+        for name, value in QueryParams(scope["query_string"]).multi_items():
+            if "\0" in value or "\0" in name:
+                shown_name = shown(name.replace("\0", ""))
+                raise Rejected(
+                    422, "refused", f"{shown_name}: holds a NUL character (%00); leave it out", shown_name
+                )
 
 
 def _check_repeats(given: QueryParams) -> None:

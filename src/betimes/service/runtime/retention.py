@@ -69,6 +69,10 @@ async def keep_up(
     spans = (retention.finished_s, retention.runs.age_s, retention.events.age_s)
     pause_s = min([LONGEST_PAUSE_S, *(span / 10 for span in spans if span is not None)])
     await asyncio.sleep(min(FIRST_PAUSE_S, pause_s))
+    try:
+        await asyncio.to_thread(store.check_log)  # a start has read the events since the last snapshot only
+    except StoreError as error:
+        log.error("%s", error)
     while True:
         try:
             await asyncio.to_thread(tidy, store, state, retention, clock.now_s(), default_run_s)

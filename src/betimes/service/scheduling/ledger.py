@@ -8,10 +8,10 @@ from copy import copy
 from dataclasses import asdict, replace
 from typing import Any
 
-from betimes.errors import StoreError
+from betimes.errors import StoreDamaged, StoreError
 from betimes.service.machines.budgets import DAY_S
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
-from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.events import KINDS, Event
 from betimes.service.scheduling.fold import CHANGES, PolicyRecord, count_paid_by_moved
 from betimes.service.scheduling.job import JOBS, Job, Preemption
 from betimes.service.scheduling.node import LOST, MAINTENANCE, NODE, Maintenance, Node
@@ -21,6 +21,7 @@ from betimes.service.scheduling.users import SHARES, Shares
 from betimes.service.spec.users import User
 
 FORMAT = 1  # of a snapshot
+_RESTORE = "the log was changed by a disk, a hand or another version; restore the database from a backup"
 
 
 class Ledger:
@@ -194,9 +195,23 @@ class Ledger:
     def follow(self, events: Iterable[Event]) -> None:
         """Let events of a log have happened."""
         for event in events:
-            job = self.apply(event)
+            job = self._read(event)
             if job is not None and job.status.is_over:
                 self.forget(job)
+
+    def _read(self, event: Event) -> Job | None:
+        """`apply` of an event that was kept: one that this version cannot read is refused, not guessed at."""
+        if event.kind not in KINDS:
+            raise StoreDamaged(f"event {event.event_id} is of no known kind ({event.kind!r:.60}); {_RESTORE}")
+        try:
+            return self.apply(event)
+        except StoreError:
+            raise
+        except Exception as error:
+            why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            raise StoreDamaged(
+                f"event {event.event_id} ({event.kind}) cannot be read ({why}); {_RESTORE}"
+            ) from error
 
     def forget(self, job: Job) -> None:
         """Drop a job that is over, except its status while others wait for it: the store keeps it."""

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from sqlalchemy import Delete, delete
@@ -19,7 +20,7 @@ from betimes.errors import StoreRefused
 from betimes.service.scheduling.events import Event
 from betimes.service.store.databases.schema import events
 from betimes.service.store.event_file import archive_path, archives, write_archive
-from betimes.service.store.reading import ARCHIVED_UPTO, Reader
+from betimes.service.store.reading import ARCHIVED_CHECKSUM, ARCHIVED_UPTO, Reader
 
 _PAGE = 5000  # events read at once
 _BATCH = 2000  # events removed in a transaction
@@ -32,7 +33,7 @@ class Archive:
         self,
         folder: Path,
         reader: Reader,
-        say: Callable[[str, str], None],
+        say: Callable[[dict[str, str]], None],
         remove: Callable[[Delete], int],
     ) -> None:
         self._folder, self._reader, self._say, self._remove = folder, reader, say, remove
@@ -46,11 +47,12 @@ class Archive:
         self._check(upto)
         first = done + 1
         path = archive_path(self._folder, first, upto)
+        checksum = self._reader.checksum_at(upto)
         write_archive(path, self._events(first, upto))
         for (start, last), other in archives(self._folder).items():
             if start == first and last != upto:  # of a call interrupted before `meta` was set
                 other.unlink()
-        self._say(ARCHIVED_UPTO, str(upto))
+        self._say({ARCHIVED_UPTO: str(upto), ARCHIVED_CHECKSUM: checksum or ""})
         self._remove_archived()
         return path
 
@@ -79,10 +81,4 @@ class Archive:
             )
 
     def _events(self, first: int, upto: int) -> Iterator[Event]:
-        after = first - 1
-        while after < upto:
-            page = self._reader.events(after, min(_PAGE, upto - after))
-            if not page:
-                return  # the file's check reports the gap
-            yield from page
-            after = page[-1].event_id
+        return takewhile(lambda event: event.event_id <= upto, self._reader.each_event(first - 1, _PAGE))

@@ -30,6 +30,16 @@ class Snapshot:
         return digest.hexdigest()
 
 
+def checksum_of(before: str, event: Event, data: str) -> str:
+    """Of an event as it is stored and of the one before, so that a row that was changed is found. data: its text.
+
+    before: the checksum of the event before; empty where that has none.
+    """
+    columns = (event.event_id, repr(event.at_s), event.kind, event.cause, event.job, event.node, data)
+    text = "\0".join((before, *map(str, columns)))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
 @dataclass(slots=True)
 class Batch:
     """The content of one transaction.

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Select, Text, case, cast, func, select, true
 
-from betimes.errors import StoreArchived
+from betimes.errors import StoreArchived, StoreDamaged
 from betimes.service.access.auth import KeptToken
 from betimes.service.scheduling.events import Event
-from betimes.service.store.batch import Row, Snapshot
+from betimes.service.store.batch import Row, Snapshot, checksum_of
 from betimes.service.store.databases import schema
 from betimes.service.store.databases.database import Database
 from betimes.service.store.queries import By, listing, runs_between, runs_of, usage
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from betimes.service.views.models import JobFilter
 
 ARCHIVED_UPTO = "store.archived_upto"  # in `meta`
+ARCHIVED_CHECKSUM = "store.archived_checksum"  # likewise, of that event
 _JOBS_AT_ONCE = 1000
 _EVENT_BYTES = 100  # of an event beside its data, and its place in indexes
 UPLOAD = re.compile('"upload":"([0-9a-f]{64})"')
 _EVENTS, _JOBS, _RUNS, _QUOTES = schema.events, schema.jobs, schema.runs, schema.quotes
+_OF_EVENT = tuple(_EVENTS.c[name] for name in ("event_id", "at_s", "kind", "cause", "job", "node"))
 _TOKENS, _META, _SNAPSHOTS = schema.tokens.c, schema.meta.c, schema.snapshots.c
 
 
@@ -57,7 +59,7 @@ class Reader:
         Raises StoreArchived where events after `after` are in a file; of one job, those that are kept are returned.
         """
         after = max(after, 0)
-        query = select(_EVENTS).where(
+        query = select(*_OF_EVENT, _EVENTS.c.data).where(
             _EVENTS.c.event_id > after,
             true() if job is None else _EVENTS.c.job == job,
             _EVENTS.c.kind.in_(sorted(kinds)) if kinds else true(),
@@ -81,10 +83,49 @@ class Reader:
             )
 
     def each_event(self, after: int = 0, page: int = 5000) -> Iterator[Event]:
-        """All events after event `after`, `page` of them at a time, as recovery reads them."""
-        while found := self.events(after, page):
-            yield from found
-            after = found[-1].event_id
+        """All events after event `after`, `page` of them at a time, as recovery reads them.
+
+        Raises StoreDamaged for one that is not as it was written, StoreArchived as `events` does.
+        """
+        before = self.checksum_at(after) if after > 0 else ""
+        query = select(*_OF_EVENT, cast(_EVENTS.c.data, Text), _EVENTS.c.checksum).order_by(
+            _EVENTS.c.event_id
+        )
+        while True:
+            with self._database.reading() as connection:
+                found = connection.execute(query.where(_EVENTS.c.event_id > after).limit(page)).all()
+            if not (found and found[0][0] == after + 1):
+                self._check_kept(after)
+            for *columns, data, checksum in found:
+                event = Event(*columns)
+                if checksum is None and before:
+                    raise self._damaged(event.event_id)
+                if (
+                    checksum is not None
+                    and before is not None
+                    and checksum_of(before, event, data) != checksum
+                ):
+                    raise self._damaged(event.event_id)
+                before = checksum or ""
+                yield Event(*columns, schema.from_json(data))
+            if len(found) < page:
+                return
+            after = found[-1][0]
+
+    def checksum_at(self, event_id: int) -> str | None:
+        """The checksum of an event, kept or the last one archived; empty: it has none. None: it is not known."""
+        with self._database.reading() as connection:
+            query = select(_EVENTS.c.checksum).where(_EVENTS.c.event_id == event_id)
+            found = connection.execute(query).first()
+        if found is not None:
+            return found[0] or ""
+        return self.meta(ARCHIVED_CHECKSUM) if event_id == self.archived_upto else None
+
+    def _damaged(self, event_id: int) -> StoreDamaged:
+        return StoreDamaged(
+            f"{self._database.name}: event {event_id}, or the one before, is not as it was written: a disk or a hand "
+            "has changed the database; restore it from a backup"
+        )
 
     def last_before(self, at: float) -> int:
         """The last event before an instant; ids have no gaps, and events are in the order of time."""

@@ -13,7 +13,7 @@ from uuid import uuid4
 from sqlalchemy import Delete, delete, make_url, select, true, tuple_, update
 from sqlalchemy.exc import ArgumentError
 
-from betimes.errors import StoreError, StoreRefused, StoreUnreachable
+from betimes.errors import StoreDamaged, StoreError, StoreRefused, StoreUnreachable
 from betimes.service.access.address import LOCK_FILE
 from betimes.service.access.auth import KeptToken
 from betimes.service.store.archiving import Archive
@@ -62,6 +62,8 @@ class Store(Reader):
         self._maintaining = threading.Lock()  # one archive or removal at a time, beside the transactions
         self._archive = Archive(folder, self, self._commit_meta, self._remove)
         self._last_event = super().last_event_id()
+        self._checksum = self.checksum_at(self._last_event) or ""  # of that event
+        self.damage: str | None = None  # of the log, as `check_log` has found it
         self._doubted: tuple[Batch, int] | None = None  # and the last event before it
         if any(self.meta(name) != value for name, value in meta.items()):
             with self._database.writing() as connection:
@@ -155,13 +157,14 @@ class Store(Reader):
             drop = self._other_snapshots(batch)
             try:
                 with self._database.writing() as connection:
-                    Writer(self._database, connection).write(batch)
+                    writer = Writer(self._database, connection, self._checksum)
+                    writer.write(batch)
                     if drop is not None:
                         connection.execute(drop)
             except StoreUnreachable:
                 self._doubted = batch, self._last_event  # a commit that was done may have lost its answer
                 raise
-            self._last_event = last_event
+            self._last_event, self._checksum = last_event, writer.checksum
             if batch.events:
                 self._note()
 
@@ -196,8 +199,17 @@ class Store(Reader):
             return
         self._database.faults.check_room()
         # Always other text: SQLite writes no page whose content is the same, and PostgreSQL compresses.
-        self._commit_meta("store.probe", secrets.token_hex(PROBE_BYTES // 2))
-        self._commit_meta("store.probe", "")
+        self._commit_meta({"store.probe": secrets.token_hex(PROBE_BYTES // 2)})
+        self._commit_meta({"store.probe": ""})
+
+    def check_log(self) -> None:
+        """Read every event that is kept, also those before the snapshot; raises StoreDamaged, and keeps its text."""
+        try:
+            for _ in self.each_event(self.archived_upto):
+                pass
+        except StoreDamaged as error:
+            self.damage = str(error)
+            raise
 
     def archive(self, upto_event: int) -> Path:
         """Move the events up to `upto_event` to a new file in `archive/`; returns the file.
@@ -241,9 +253,9 @@ class Store(Reader):
         except OSError as error:  # the commit stands; the next one notes it, too
             log.warning("the last event is not noted beside the database: %s", error)
 
-    def _commit_meta(self, name: str, value: str) -> None:
+    def _commit_meta(self, meta: dict[str, str]) -> None:
         with self._writing, self._database.writing() as connection:
-            Writer(self._database, connection).write(Batch(meta={name: value}))
+            Writer(self._database, connection).write(Batch(meta=meta))
 
     def _remove(self, rows: Delete) -> int:
         with self._writing, self._database.writing() as connection:
@@ -266,6 +278,7 @@ class Store(Reader):
         self._doubted = None
         if written:
             self._last_event = numbered(doubted, before)
+            self._checksum = self.checksum_at(self._last_event) or ""
         return written and batch == doubted
 
 

@@ -15,7 +15,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import Dialect
 
 from betimes.errors import StoreInUse, StoreRefused
-from betimes.service.store.batch import Batch, Row, Snapshot
+from betimes.service.scheduling.events import Event
+from betimes.service.store.batch import Batch, Row, Snapshot, checksum_of
 from betimes.service.store.databases import schema
 from betimes.service.store.databases.database import Database
 
@@ -42,11 +43,12 @@ def numbered(batch: Batch, last_event: int) -> int:
 class Writer:
     """Writes rows inside a transaction of `database`, whose connection it is given.
 
-    Raises StoreRefused, naming row and column, for bad values.
+    checksum: of the last event, which grows with each that is added; empty: that has none. Raises StoreRefused, naming
+    row and column, for bad values.
     """
 
-    def __init__(self, database: Database, connection: Connection) -> None:
-        self._database, self._dialect = database, connection.dialect
+    def __init__(self, database: Database, connection: Connection, checksum: str = "") -> None:
+        self._database, self._dialect, self.checksum = database, connection.dialect, checksum
         self._cursor = connection.connection.cursor()
 
     def write(self, batch: Batch) -> None:
@@ -96,7 +98,7 @@ class Writer:
 
     def _add_events(self, batch: Batch) -> None:
         names = tuple(schema.events.c.keys())
-        rows = [{name: getattr(event, name) for name in names} for event in batch.events]
+        rows = [self._event_row(event) for event in batch.events]
         try:
             self._execute(schema.events, _adding, names, rows)
         except StoreRefused:
@@ -108,6 +110,17 @@ class Writer:
                 f"{self._database.name}: another process writes to it (event {rows[0]['event_id']} or a later one is "
                 "there already); stop this service, and find that process"
             ) from error
+
+    def _event_row(self, event: Event) -> Row:
+        row: Row = {name: getattr(event, name) for name in _BEFORE_CHECKSUM}
+        try:
+            row["data"] = schema.Encoded(schema.DOCUMENT.check(event.data))
+            kept = Event(**{**row, "at_s": schema.NUMBER.check(event.at_s)})
+            self.checksum = row["checksum"] = checksum_of(self.checksum, kept, row["data"])
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            _refuse_bad_value(schema.events, [{**row, "data": event.data}])
+            raise
+        return row
 
     def _write_labels(self, jobs: list[Row]) -> None:
         """The labels again, one row each, so that jobs can be found by them."""
@@ -151,6 +164,7 @@ class Writer:
         return self._cursor.rowcount
 
 
+_BEFORE_CHECKSUM = tuple(column.name for column in schema.events.c if column.name != "checksum")
 _OLD = "old_"  # before the name of a key's parameter where an update looks for its row
 
 

@@ -32,7 +32,7 @@ from sqlalchemy.types import UserDefinedType
 
 from betimes.errors import StoreDamaged
 
-VERSION = "0008"  # of the tables
+VERSION = "0009"  # of the tables
 LIVE = (
     "held",
     "blocked",
@@ -134,6 +134,10 @@ class Bytes(Checked):
         return bytes(value)
 
 
+class Encoded(str):
+    """A document that is text already."""
+
+
 class Document(Checked):
     """A JSON value."""
 
@@ -143,7 +147,7 @@ class Document(Checked):
     @staticmethod
     def check(value: Any) -> str:
         """As text."""
-        return _to_json(value)
+        return value if isinstance(value, Encoded) else _to_json(value)
 
     def process_result_value(self, value: Any | None, dialect: Dialect) -> Any:
         """The document again; raises StoreDamaged."""
@@ -192,6 +196,7 @@ events = _table(
     _may("job", WHOLE),  # no foreign key: the log outlives the job's row
     _may("node", TEXT),
     _must("data", DOCUMENT),
+    _may("checksum", TEXT),  # of this row and the one before; null: of an event from before version 0009
 )
 
 jobs = _table(

@@ -36,13 +36,18 @@ def _to_0008(connection: Connection) -> None:
     connection.execute(DDL(f"UPDATE jobs SET ran_s = ({last})"))
 
 
+def _to_0009(connection: Connection) -> None:
+    """Events have a checksum, those that are added from now on."""
+    _add_column(connection, "events", "checksum", schema.TEXT)
+
+
 def _add_column(connection: Connection, table: str, name: str, kind: Checked) -> None:
     """Add a column, null in all rows. Its kind is named anew, as that of `schema` may change later."""
     column = CreateColumn(Column(name, kind)).compile(dialect=connection.dialect)
     connection.execute(DDL(f"ALTER TABLE {table} ADD COLUMN {column}"))
 
 
-UPGRADES: dict[str, Callable[[Connection], None]] = {"0006": _to_0007, "0007": _to_0008}
+UPGRADES: dict[str, Callable[[Connection], None]] = {"0006": _to_0007, "0007": _to_0008, "0008": _to_0009}
 """By version: what makes the tables of the next one, within a transaction; on SQLite as on PostgreSQL."""
 
 
