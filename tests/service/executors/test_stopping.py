@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from betimes.service.executors import local
 from betimes.service.executors.supervision import processes
 from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import RunId
@@ -249,6 +250,31 @@ def test_the_time_limit_warns_those_who_listen_then_stops_then_kills(at: Path, w
         "it reached its time limit of 2.5 s; it was killed, as its grace period of 0.5 s was not enough for it to end"
     )
     assert log_of(launch) == "warned\nasked\n"
+
+
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["limit", "stop"])
+def test_what_hangs_before_its_command_begins_has_its_limit_and_can_be_stopped(
+    at: Path, is_stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_PATIENCE_S", 0.1)
+    os.mkfifo(at / "nobody-reads")
+    limit_s = None if is_stopped else 0.5
+    launch = a_launch(at, "true", output=str(at / "nobody-reads"), time_limit_s=limit_s, warn_s=0.2)
+
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            await executor.start(launch)
+            if is_stopped:
+                await until(Path(launch.control).exists)
+                await executor.stop(RUN, 20.0)
+            ended = await heard.ended()
+            assert (ended.why, ended.exit_code) == ("stopped" if is_stopped else "time-limit", None)
+            assert is_stopped or ended.message == (
+                "it reached its time limit of 0.5 s; its command had not begun: its folder, or an output file, could "
+                "not be opened in that time"
+            )
+
+    play(scenario())
 
 
 def test_the_warning_does_not_end_those_who_do_not_listen(at: Path) -> None:

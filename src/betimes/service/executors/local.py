@@ -341,7 +341,12 @@ class LocalExecutor:
         run.spawned, run.bell = await self._aside(self._spawn, run.launch)
         if run.launch.may_restart:
             self._go(self._sync_launch(folder))
-        status = await is_known(run.bell)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                status = await is_known(run.bell)
+        except TimeoutError:  # its folder or its output may hang; its supervisor heeds requests meanwhile
+            run.settled.set()
+            status = await is_known(run.bell)
         if status != files.RUNS:
             run.close_bell()
         run.gave_way = status == files.BUSY

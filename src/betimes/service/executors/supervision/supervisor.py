@@ -99,7 +99,9 @@ class Supervisor:
         self.warn_at = self.limit_at = self.kill_at = self.look_at = _NEVER  # by the monotonic clock
         self.suspended_at: float | None = None  # likewise
         self.suspended_s = 0.0  # before that
-        self.started, self.started_s = time.monotonic(), time.time()
+        self.began = self.started = time.monotonic()  # this process has, and the command
+        self.started_s = time.time()
+        self.has_begun = False  # the command
         self.asked = b""  # a request that has not come in full
         self.complaint = ""  # the last one
 
@@ -160,19 +162,42 @@ class Supervisor:
             os.close(theirs)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         trouble = None
-        answer = os.read(reports, 1)
+        if self.launch["time_limit_s"] is not None:
+            self._limit(self.launch["time_limit_s"])
+        answer = self._hear(reports)
         if answer == READY:
             trouble = self._announce()
             if trouble is None:
                 os.write(open_gate, READY_LIMITED if self.memory.is_left_to_command else READY)
         os.close(open_gate)  # without a byte: the process only exits
-        answer += b"".join(iter(lambda: os.read(reports, 4096), b""))
+        while more := self._hear(reports):
+            answer += more
         os.close(reports)
         failure = answer.removeprefix(READY).decode("utf-8", "replace")
         trouble = trouble or failure or None
-        if trouble is None:
+        self.has_begun = trouble is None and answer == READY and not self.killed
+        if self.has_begun:
             self._ring()
         return trouble
+
+    def _hear(self, reports: int) -> bytes:
+        """What the command's process reports next; empty: it began, or ended, or was to be killed before.
+
+        It may hang for good - in a folder on a file server that is away, at an output that is a FIFO - so that
+        requests and the time limit hold meanwhile.
+        """
+        poller = select.poll()
+        for descriptor in (self.woken, self.control, reports):
+            poller.register(descriptor, select.POLLIN)
+        while True:
+            for descriptor, _ in poller.poll(self._wait_ms()):
+                if descriptor == reports:
+                    return os.read(reports, 4096)
+                self._attend(descriptor)
+            self._reap()
+            self._see_to_limits()
+            if self._is_over() and not self.ended:
+                return b""
 
     def _ring(self) -> None:
         """Let the service know that the command runs."""
@@ -192,8 +217,6 @@ class Supervisor:
         self.memory.take(self.pid)
         command_start_ticks = start_ticks(self.pid)
         self.started, self.started_s = time.monotonic(), time.time()
-        if self.launch["time_limit_s"] is not None:
-            self._limit(self.launch["time_limit_s"])
         self.look_at = self.started + self.memory.look_s
         about = {
             "identity": self.launch["identity"],
@@ -239,22 +262,31 @@ class Supervisor:
                 if descriptor == self.output:
                     if not self._read_output():
                         poller.unregister(self.output)
-                elif descriptor == self.control:
-                    self._obey()
                 elif descriptor == node:
                     self.has_lost_node = True
-                elif signal.SIGTERM in os.read(self.woken, 4096):  # perhaps the machine shuts down
-                    self._stop("stopped", self.launch["grace_s"])
+                else:
+                    self._attend(descriptor)
             self._reap()
-            now = time.monotonic()
-            if now >= self.look_at:
-                self.look_at = now + self.memory.look_s
-                self.is_out_of_memory = self.memory.is_exceeded(os.getpid())
-            if self.why is None and not self.ended and self.suspended_at is None:
-                if now >= self.limit_at:
-                    self._stop("time-limit", self.launch["grace_s"])
-                elif now >= self.warn_at:
-                    self._warn(now)
+            self._see_to_limits()
+
+    def _attend(self, descriptor: int) -> None:
+        """Read requests, or the signals that have come."""
+        if descriptor == self.control:
+            self._obey()
+        elif signal.SIGTERM in os.read(self.woken, 4096):  # perhaps the machine shuts down
+            self._stop("stopped", self.launch["grace_s"])
+
+    def _see_to_limits(self) -> None:
+        """Look at the memory if it is time to, and keep the time limit."""
+        now = time.monotonic()
+        if now >= self.look_at:
+            self.look_at = now + self.memory.look_s
+            self.is_out_of_memory = self.memory.is_exceeded(os.getpid())
+        if self.why is None and not self.ended and self.suspended_at is None:
+            if now >= self.limit_at:
+                self._stop("time-limit", self.launch["grace_s"])
+            elif now >= self.warn_at:
+                self._warn(now)
 
     def _is_over(self) -> bool:
         if self.is_out_of_memory:
@@ -332,10 +364,10 @@ class Supervisor:
                 self._complain(f"ignored {request!r}: {error}")
 
     def _limit(self, time_limit_s: float) -> None:
-        """Set the time limit, from the command's start; it is warned again if it was before."""
+        """Set the time limit, from the supervisor's start; it is warned again if it was before."""
         if self.launch["time_limit_s"] == time_limit_s and self.limit_at != _NEVER:
             return
-        self.launch["time_limit_s"], self.limit_at = time_limit_s, self.started + time_limit_s
+        self.launch["time_limit_s"], self.limit_at = time_limit_s, self.began + time_limit_s
         self.warn_at = self.limit_at - self.launch["warn_s"] if self.launch["warn_s"] else _NEVER
 
     def _suspend(self) -> None:
@@ -509,6 +541,10 @@ class Supervisor:
                 parts.append(f"it reached its time limit of {round(limit_s - self.suspended_s, 1):g} s{gone}")
             else:
                 parts.append(f"it reached its time limit of {limit_s:g} s")
+        if self.why == "time-limit" and not self.has_begun:
+            parts.append(
+                "its command had not begun: its folder, or an output file, could not be opened in that time"
+            )
         if self.why == "node-lost":
             parts.append("its node has left the cluster, and it was killed")
         if self.killed:
