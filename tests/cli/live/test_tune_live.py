@@ -60,9 +60,44 @@ def test_the_service_searches_and_the_front_is_shown(betimes: Call, service: Ser
     assert f"PCS-pred = {policy(2)}" in lines
     assert lines[-3:] == [
         "Of 07:59:00, 60 s ago; on the last 20 jobs.",
-        "In force: fifo",
         "`betimes policy set front:NUMBER` puts a point in force.",
+        "Point 1 (PCS-balanced) against fifo, which is in force: jct:avg 2 min, not 3.33 min; "
+        "it gives up pred_err:avg 20.00%, not 0.00%.",
     ]
+    assert any(line.strip().startswith("fifo (in force)") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("points", "last"),
+    [
+        (((300.0, 0.5), (220.0, 0.2), (200.0, 0.0)), "Nothing here is better than fifo, which is in force."),
+        (
+            ((150.0, 0.0), (120.0, 0.2), (200.1, 0.0)),
+            "Point 0 (PCS-JCT) against fifo, which is in force: jct:avg 2.50 min, not 3.33 min, "
+            "and gives up nothing of these.",
+        ),
+    ],
+)
+def test_the_last_line_says_whether_a_point_is_better_than_what_is_in_force(
+    betimes: Call, service: Service, points: tuple[tuple[float, float], ...], last: str
+) -> None:
+    found = front(points=points)
+    service.looks = [tuned(front=found, in_force=found.baselines[0])]
+    assert betimes("policy", "front").out.splitlines()[-1] == last
+
+
+def test_a_point_in_force_is_shown_with_its_reason_what_it_brings_and_what_it_gives_up(
+    betimes: Call, service: Service
+) -> None:
+    chosen = PROPOSAL.model_copy(update={"not_applied": None, "before": "fifo"})
+    service.in_force = service.in_force.model_copy(update={"policy": policy(1), "chosen": chosen})
+    lines = betimes("policy").out.splitlines()
+    assert "A point of the front of 07:50, 10 min ago: 6 h have passed since the last time." in lines
+    assert ["jct:avg", "2", "h", "60", "min"] in [line.split() for line in lines]
+    assert lines[-1] == "It gives up nothing of these."
+    worse = chosen.model_copy(update={"proposed": {**chosen.proposed, "pred_err:avg": 0.75}})
+    service.in_force = service.in_force.model_copy(update={"chosen": worse})
+    assert betimes("policy").out.splitlines()[-1] == "It gives up pred_err:avg 75.00%, not 50.00%."
 
 
 @pytest.mark.parametrize("width", [50, 60, 80])

@@ -95,6 +95,9 @@ def test_within_bounds_it_is_put_in_force_and_the_log_says_why(
     house = House(tmp_path, retune=retune("1h", apply=bounds), searches=Searches(found_at_once))
     view = served(house, steady(80))
     assert (view.policy, view.proposal) == (policy(point), None)
+    assert view.chosen is not None
+    assert (view.chosen.point, view.chosen.before, view.chosen.reason.code) == (point, "fifo", "interval")
+    assert view.chosen.in_force == {"jct:avg": 200.0, "pred_err:avg": 0.0}
     (tuned,) = house.told("tuned")
     _, applied = house.told("policy-set")
     assert applied.cause == f"event:{tuned.event_id}"

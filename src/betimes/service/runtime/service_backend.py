@@ -421,6 +421,7 @@ class ServiceBackend:
             since_at=ledger.policy_since_at,
             idle=Reason(**idle) if idle else None,
             proposal=self.tuner.proposal(),
+            chosen=self.tuner.in_use(),
         )
 
     async def set_policy(self, text: str, user: str) -> PolicyView:

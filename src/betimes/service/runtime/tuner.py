@@ -113,6 +113,10 @@ class LiveTuner:
         """The result of an unasked search, as long as it is news."""
         return self.tuned.proposal(self._in_force()) if self.tuned is not None else None
 
+    def in_use(self) -> Proposal | None:
+        """The point of the latest front that is in force, beside the policy before."""
+        return self.tuned.chosen(self._in_force()) if self.tuned is not None else None
+
     def chosen(self, text: str) -> tuple[str, dict[str, Any]]:
         """The policy that `front:3` means, and its origin for the log. Raises PolicyError."""
         if self.tuned is None:

@@ -74,11 +74,19 @@ class Tuned(BaseModel):
         """The proposed change; null: none, or another policy has been put in force since."""
         if self.proposed is None or in_force != self.policy:
             return None
-        point = self.front[self.proposed]
+        return self._beside(self.front[self.proposed])
+
+    def chosen(self, in_force: str) -> Proposal | None:
+        """The point in force, beside the policy that was when this was searched for; null: none of this front is."""
+        point = next((each for each in self.front.points if each.policy == in_force != self.policy), None)
+        return None if point is None else self._beside(point)
+
+    def _beside(self, point: Point) -> Proposal:
         return Proposal(
             point=point.number,
             names=list(point.names),
             policy=point.policy,
+            before=self.policy,
             at=self.at,
             reason=self.reason,
             units=self.front.units,

@@ -646,11 +646,12 @@ class TuneSpec(BaseModel):
 
 
 class Proposal(View):
-    """A point of a front that was searched for unasked, beside the policy in force, on the same recent workload."""
+    """A point of a front, beside the policy in force when it was searched for, on the same recent workload."""
 
     point: int
     names: list[str]
     policy: str
+    before: str = ""  # the policy in force then
     at: float
     reason: Reason  # why it was searched for
     units: dict[str, str]  # of each objective: s, frac, ratio
@@ -667,6 +668,7 @@ class PolicyView(View):
     since_at: float
     idle: Reason | None = None  # why its last decision started and stopped no job; null: it did
     proposal: Proposal | None = None  # what another search has found; null: nothing that is still news
+    chosen: Proposal | None = None  # the point of the latest front that is in force; null: none is
 
 
 class SelectionView(View):

@@ -89,37 +89,49 @@ def _print(found: PolicyView, as_json: bool) -> None:
         say(f"{found.policy} (on {where}), since {both(found.since_at, now())}")
         if found.idle is not None:
             say(f"Its last decision started no job: {sentence(found.idle.text, now())}")
+        if found.chosen is not None:
+            show_chosen(found.chosen)
         if found.proposal is not None:
             show_proposal(found.proposal)
 
 
 def show_proposal(found: Proposal) -> None:
     """Print the reason for the search, the changes, and the command that adopts the proposal."""
-    from betimes.cli.render.tables import Column, say, show
+    from betimes.cli.render.tables import say
     from betimes.cli.render.times import both, now
 
-    names = f" ({', '.join(found.names)})" if found.names else ""
     say("", f"Tuned again {both(found.at, now())}: {found.reason.text}.")
-    rows = [
-        (name, _text(unit, (found.in_force or {}).get(name)), _text(unit, found.proposed[name]))
-        for name, unit in found.units.items()
-    ]
-    columns = (
-        Column("Objective"),
-        Column("In force", right=True),
-        Column(f"Point {found.point}{names}", right=True),
-    )
-    show(columns, rows)
+    _compare(found, "In force")
     say(f"`betimes policy set front:{found.point}` puts it in force.")
     if found.not_applied is not None:
         say(f"Not done by itself: {found.not_applied}.")
 
 
-def _text(unit: str, value: float | None) -> str:
-    from betimes.units import humanise_s
+def show_chosen(found: Proposal) -> None:
+    """Print why the front was searched for whose point is in force, what that brings, and what it gives up."""
+    from betimes.cli.render.fronts import traded
+    from betimes.cli.render.tables import say
+    from betimes.cli.render.times import both, now
 
-    if value is None:
-        return "some job never ends"
-    if unit == "s":
-        return humanise_s(value)
-    return f"{value:.2%}" if unit == "frac" else f"{value:.3g}"
+    say("", f"A point of the front of {both(found.at, now())}: {found.reason.text}.")
+    _compare(found, f"{found.before}, before")
+    if found.in_force is not None:
+        _, worse = traded(found.units, found.in_force, found.proposed)
+        say(f"It gives up {'; '.join(worse) if worse else 'nothing of these'}.")
+
+
+def _compare(found: Proposal, before: str) -> None:
+    from betimes.cli.render.fronts import value_text
+    from betimes.cli.render.tables import Column, show
+
+    names = f" ({', '.join(found.names)})" if found.names else ""
+    rows = [
+        (name, value_text(unit, (found.in_force or {}).get(name)), value_text(unit, found.proposed[name]))
+        for name, unit in found.units.items()
+    ]
+    columns = (
+        Column("Objective"),
+        Column(before, right=True),
+        Column(f"Point {found.point}{names}", right=True),
+    )
+    show(columns, rows)

@@ -103,18 +103,18 @@ def tune_live(
 
 
 def show_front(found: TuningView, *, wide: bool = False) -> None:
-    """Print the front as a table, and the policy in force."""
-    from betimes.cli.render.fronts import show
+    """Print the front as a table, the policy in force marked, and last the point that is better than that, if any."""
+    from betimes.cli.render.fronts import show, verdict
     from betimes.cli.render.tables import say
     from betimes.cli.render.times import both, now
 
     if found.front is None:
         raise InputError("there is no front yet; `betimes tune --live` searches for one")
-    show(found.front, wide=wide)
+    show(found.front, None if found.in_force is None else found.in_force.policy, wide=wide)
     say(f"Of {both(found.at, now())}; on {found.front.workload}.")
-    if found.in_force is not None:
-        say(f"In force: {found.in_force.policy}")
     say("`betimes policy set front:NUMBER` puts a point in force.")
+    if found.in_force is not None:
+        say(verdict(found.front, found.in_force))
 
 
 def _followed(service: PlainClient, found: TuningView, display: Display) -> TuningView:
