@@ -29,7 +29,7 @@ def submit(service: InMemoryService, cpu: float, work_s: float) -> int:
 
 
 def test_what_is_rented_costs_less_than_a_machine_for_each_task() -> None:
-    with InMemoryService(CLUSTER, policy="eva:t=1") as service:
+    with InMemoryService(CLUSTER, policy="eva:t=1,rounds=fixed") as service:
         service.advance(1.0)
         jobs = [submit(service, 2.0, 2000.0) for _ in range(2)]
         service.advance(300.0)  # past the round
@@ -75,7 +75,7 @@ def test_owned_machines_save_nothing_since_they_are_filled_without_packing_too()
 
 
 def test_a_plan_is_shown_before_it_happens_and_then_does() -> None:
-    with InMemoryService(CLUSTER, policy="eva:t=1") as service:
+    with InMemoryService(CLUSTER, policy="eva:t=1,rounds=fixed") as service:
         service.advance(1.0)
         submit(service, 2.0, 550.0)
         submit(service, 2.0, 40000.0)
@@ -94,7 +94,7 @@ def test_a_plan_is_shown_before_it_happens_and_then_does() -> None:
 
 def test_a_move_is_logged_with_what_it_is_to_save_and_then_with_what_it_has_saved() -> None:
     """Job 2 has a c4 (0.18) to itself from 550 s on, goes to a c2 (0.10), and there is alone all the time."""
-    with InMemoryService(CLUSTER, policy="eva:t=1") as service:
+    with InMemoryService(CLUSTER, policy="eva:t=1,rounds=fixed") as service:
         service.advance(1.0)
         submit(service, 2.0, 550.0)
         submit(service, 2.0, 4000.0)

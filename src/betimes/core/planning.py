@@ -152,7 +152,7 @@ def new(k: int) -> int:
 
 
 class Planner(Protocol):
-    """Decides about jobs and machines every `period_s` seconds, at multiples of it."""
+    """Decides about jobs and machines every `period_s` seconds, at multiples of it, and perhaps with the first job."""
 
     @property
     def period_s(self) -> float:

@@ -103,7 +103,7 @@ def failing(_: object, __: Cluster) -> object:
 
 
 def test_a_users_planner_that_fails_is_left_out_and_named() -> None:
-    chosen = parse_nodes_policy("portfolio:members=eva+no-packing")
+    chosen = parse_nodes_policy("portfolio:members=eva+no-packing/rounds=fixed")
     good = chosen.policy.in_turn(chosen.values)[1]
     bad = replace(good, name="bad", policy=replace(good.policy, planner=failing))  # pyright: ignore
     policy = replace(chosen.policy, members=lambda _: [good, bad])

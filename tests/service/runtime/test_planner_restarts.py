@@ -49,7 +49,7 @@ def test_a_job_survives_a_restart_while_it_is_bound(killed_s: float, keep_old: s
     def service() -> AbstractAsyncContextManager[Assembly]:
         return assembled(
             (),
-            f"eva:t=1,keep_old={keep_old}",
+            f"eva:t=1,rounds=fixed,keep_old={keep_old}",
             tmp_path,
             clock=clock,
             store=store,

@@ -83,7 +83,7 @@ def play(
     folder: Path, planner: EachItsOwn, *tests: Callable[[House], Awaitable[None]], script: Sequence[Any] = ()
 ) -> House:
     """The service under this planner, once for each test: it ends and starts again between two."""
-    house = House(folder, "no-packing", clouds(*script, offered=BIG))
+    house = House(folder, "no-packing:rounds=fixed", clouds(*script, offered=BIG))
     house.settings = Settings(plans_aside=True)
 
     async def main() -> None:
@@ -154,7 +154,7 @@ def test_an_instruction_for_a_job_that_has_ended_is_refused_and_logged(tmp_path:
     rented, refused = of_kind(house, "instruction-refused")
     assert (refused.job, refused.at_s) == (1, 1040.0)
     assert refused.data == {
-        "planner": "no-packing",
+        "planner": "no-packing:rounds=fixed",
         "instruction": "bind",
         "problem": "bind: there is no such job any more",
         "from_at": 1000.0,
@@ -266,9 +266,9 @@ def test_a_planner_that_raises_leaves_the_last_plan_in_force(tmp_path: Path) -> 
     house = play(tmp_path, planner, test)
     (failed,) = of_kind(house, "not-planned")
     assert failed.at_s == 1300.0
-    assert failed.data["planner"] == "no-packing"
+    assert failed.data["planner"] == "no-packing:rounds=fixed"
     assert failed.data["problem"] == (
-        "planner no-packing: it has failed: ValueError: no idea; the last plan stays in force"
+        "planner no-packing:rounds=fixed: it has failed: ValueError: no idea; the last plan stays in force"
     )
 
 
@@ -405,7 +405,9 @@ def test_a_planner_that_fails_when_its_plan_is_asked_for(tmp_path: Path) -> None
     planner = EachItsOwn(plan_of=fails, fails_in_play_outs=True)
 
     async def test(house: House) -> None:
-        with pytest.raises(Conflict, match="no-packing: its planner has failed: ValueError: no idea"):
+        with pytest.raises(
+            Conflict, match="no-packing:rounds=fixed: its planner has failed: ValueError: no idea"
+        ):
             await house.backend.fleet_plan()
 
     play(tmp_path, planner, test)

@@ -96,7 +96,7 @@ def closed_form_usd(jobs: Workload, offers: tuple[Offer, ...]) -> Fraction:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_packing_costs_what_its_timeline_says(seed: int) -> None:
     cluster, jobs = read_cluster("ec2-2023-vcpu"), some_jobs(40, seed)
-    result = simulate_nodes(jobs, "no-packing", cluster=cluster)
+    result = simulate_nodes(jobs, "no-packing:rounds=fixed", cluster=cluster)
     assert summarise(result)["cost_usd"] == pytest.approx(
         float(closed_form_usd(jobs, cluster.offers)), abs=1e-9
     )
@@ -112,7 +112,7 @@ def by_family(jobs: Workload) -> Workload:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_packing_costs_what_its_timeline_says_where_demand_differs_by_family(seed: int) -> None:
     cluster, jobs = read_cluster("ec2-2023-vcpu"), by_family(some_jobs(40, seed))
-    found = summarise(simulate_nodes(jobs, "no-packing", cluster=cluster))["cost_usd"]
+    found = summarise(simulate_nodes(jobs, "no-packing:rounds=fixed", cluster=cluster))["cost_usd"]
     assert found == pytest.approx(float(closed_form_usd(jobs, cluster.offers)), abs=1e-9)
     assert found < float(closed_form_usd(some_jobs(40, seed), cluster.offers))
 
@@ -157,7 +157,7 @@ def evas(policy: str) -> Result:
 
 
 def test_no_packing_on_evas_trace_is_the_published_bill() -> None:
-    found = summarise(evas("no-packing"))
+    found = summarise(evas("no-packing:rounds=fixed"))
     assert found["cost_usd"] == pytest.approx(20_736.886176, abs=1e-6)
     assert (found["instances"], found["migrations"]) == (200, 0)
 
@@ -165,7 +165,7 @@ def test_no_packing_on_evas_trace_is_the_published_bill() -> None:
 def test_no_packing_on_evas_trace_with_demands_by_family_is_the_closed_form() -> None:
     """Each job on the cheapest type whose family's demand fits: 19 of 200 jobs need no GPU, and half the cores."""
     cluster, jobs = read_cluster("ec2-2023-vcpu"), by_family(evas_jobs())
-    found = summarise(simulate_nodes(jobs, "no-packing", cluster=cluster))
+    found = summarise(simulate_nodes(jobs, "no-packing:rounds=fixed", cluster=cluster))
     assert found["cost_usd"] == pytest.approx(float(closed_form_usd(jobs, cluster.offers)), abs=1e-9)
     assert found["cost_usd"] == pytest.approx(20_628.404565, abs=1e-6)
 

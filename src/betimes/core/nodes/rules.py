@@ -25,7 +25,8 @@ class NodesRules(Struct):
     most_preemptions: int  # protect a job from further ones
     trims: bool
     later_first: bool  # victims of the same score: the one submitted last first
-    planned: bool  # a planner decides all starts, and no pass does
+    planned: bool  # a planner decides all starts, and no pass does, except that it
+    fills: bool  # lets a job that fits on an empty machine start between rounds; the first comes with the first job
     tick_s: float  # > 0: passes and `provision` happen at multiples of it only
     waits: bool  # `wait` sets a job's deadline, after which a machine is rented for it alone
     foresees: bool  # a job that would wait in vain is known at once, and does not
@@ -52,6 +53,7 @@ class NodesRules(Struct):
     # `passes.reservations`, if `backfill` is CONSERVATIVE
     start_as_reserved: Callable[[NodesState, NodesRules], int]
     order_machines: Callable[[NodesState, NodesRules], int]  # `machines.provisioning`, if it has ticks
+    fill: Callable[[NodesState, NodesRules], int]  # `passes.empty_machines`, if it fills
     # `machines.wait_or_rent`, if it waits
     begin_to_wait: Callable[[NodesState, NodesRules, int], int]
     stop_waiting: Callable[[NodesState, NodesRules, int], int]

@@ -107,6 +107,9 @@ def _figures(workload: Workload, policy: str, cluster: Cluster, progress: Callab
     from betimes.foresight.nodes.simulate import simulate_nodes
     from betimes.outcome.summary import summarise
 
+    policy += (
+        f"{',' if ':' in policy else ':'}rounds=fixed"  # the published schedulers decide in rounds alone
+    )
     result = simulate_nodes(workload, policy, cluster=cluster, sizes="true", timeline=True, progress=progress)
     found, jobs = summarise(result), result.jobs
     return {

@@ -33,6 +33,7 @@ from betimes.core.nodes.columns import NodesState, NodesView
 from betimes.core.nodes.machines.provisioning import order_machines
 from betimes.core.nodes.machines.wait_or_rent import begin_to_wait, stop_waiting
 from betimes.core.nodes.passes.backfilling import reserve
+from betimes.core.nodes.passes.empty_machines import fill_empty
 from betimes.core.nodes.passes.preemption import NO_PLAN, preempt
 from betimes.core.nodes.passes.reservations import start_as_reserved
 from betimes.core.nodes.passes.schedule import share
@@ -99,6 +100,8 @@ class NodesPolicy:
     planner: Callable[[dict[str, Value | None], Cluster], Planner] | None = (
         None  # decides instead of the passes
     )
+    # Whether a job that fits on an empty machine starts there between its planner's rounds, by the parameters.
+    fills: Callable[[dict[str, Value | None]], bool] | None = None
     rents_nothing: bool = False  # its planner leaves machines on offer alone
     members: Callable[[dict[str, Value | None]], Sequence[Member]] | None = None  # policies that take turns
     unproven: Path | None = None  # the file that `loading.mark_proven` creates
@@ -153,6 +156,7 @@ class NodesPolicy:
             most_preemptions=self._whole(values, "P", 0),
             trims=values.get("trim", "true") == "true",
             planned=self.planner is not None,
+            fills=self._fills(values),
             tick_s=self._seconds(values, "tick") if self.provision is not None else 0.0,
             waits=self.wait is not None,
             foresees=values.get("waits") == "oracle",
@@ -249,9 +253,13 @@ class NodesPolicy:
             "start_as_reserved": start_as_reserved if backfill == "conservative" else nothing_to_do,
             "reserve": reserve if backfill == "easy" else no_room_made,
             "order_machines": order_machines if self.provision is not None else nothing_to_do,
+            "fill": fill_empty if self._fills(values) else nothing_to_do,
             "begin_to_wait": begin_to_wait if self.wait is not None else never_waits,
             "stop_waiting": stop_waiting if self.wait is not None else never_waits,
         }
+
+    def _fills(self, values: dict[str, Value | None]) -> bool:
+        return self.fills is not None and self.fills(values)
 
     def params(self, values: dict[str, Value | None]) -> Floats:
         """The parameters in the order declared, `View.params`; a choice is its index among the choices.

@@ -12,6 +12,13 @@ from betimes.policies.hooks import Parameter, Value
 from betimes.policies.nodes.hooks import NodesPolicy
 
 PERIOD = Parameter("period", "seconds between two rounds", 300.0, low=1.0, high=1e6, is_duration=True)
+ROUNDS = Parameter(
+    "rounds",
+    "at-once: the first comes with the first job, and a job that fits on an empty machine starts there between two; "
+    "fixed: all is decided at multiples of the period",
+    "at-once",
+    choices=("at-once", "fixed"),
+)
 PAIR = Parameter("t", "the throughput of a pair of tasks that has not been observed", 0.95, low=0.0, high=1.0)
 RULES = Parameter(
     "rules",
@@ -74,9 +81,15 @@ SWITCHES = (
     _switch("keep_old", "a task stays on its old machine until the new one is up"),
     _switch("rounded", "totals are compared in cents"),
 )
+_ROUNDS_AS_RULES = _switch("rounds", ROUNDS.help, *ROUNDS.choices)
 _FIELDS = {"fill": "fill_running", "keep_old": "keep_running"}  # of Rules, where the names differ
 
 Values = dict[str, Value | None]
+
+
+def _fills(values: Values) -> bool:
+    """The published Eva, and its release, decide in rounds alone."""
+    return (values.get("rounds") or ("at-once" if values["rules"] == "improved" else "fixed")) == "at-once"
 
 
 def _number(values: Values, name: str) -> float:
@@ -164,7 +177,8 @@ PACKING = (
         summary="Every task has a rented machine to itself, the cheapest that holds it.",
         question="What does it cost to share nothing?",
         paper="the baseline of Eva (EuroSys 2025)",
-        parameters=(PERIOD,),
+        parameters=(PERIOD, ROUNDS),
+        fills=_fills,
         planner=_rounds(_no_packing),
     ),
     NodesPolicy(
@@ -172,7 +186,8 @@ PACKING = (
         summary="Tasks that end at about the same time share a machine.",
         question="Which tasks free a machine together?",
         paper="Stratus (SoCC 2018), as Eva compares it",
-        parameters=(PERIOD,),
+        parameters=(PERIOD, ROUNDS),
+        fills=_fills,
         planner=_rounds(_stratus, every_round=True),
     ),
     NodesPolicy(
@@ -180,7 +195,8 @@ PACKING = (
         summary="A new task goes where it adds most to what a machine is worth; none ever moves.",
         question="How far does packing at arrival go?",
         paper="Synergy (OSDI 2022), as Eva compares it",
-        parameters=(PERIOD, PAIR),
+        parameters=(PERIOD, ROUNDS, PAIR),
+        fills=_fills,
         planner=_rounds(_synergy),
     ),
     NodesPolicy(
@@ -188,7 +204,8 @@ PACKING = (
         summary="Pairs of tasks that are known to disturb each other least share a machine.",
         question="Which pairs get on well?",
         paper="Owl (SoCC 2022), as Eva compares it",
-        parameters=(PERIOD,),
+        parameters=(PERIOD, ROUNDS),
+        fills=_fills,
         planner=_rounds(_owl),
     ),
     NodesPolicy(
@@ -196,7 +213,8 @@ PACKING = (
         summary="Machines whose tasks fit elsewhere, or on a cheaper one, are emptied.",
         question="What do operators' consolidators reach?",
         paper="Karpenter's consolidation",
-        parameters=(PERIOD,),
+        parameters=(PERIOD, ROUNDS),
+        fills=_fills,
         planner=_rounds(_consolidation),
     ),
     NodesPolicy(
@@ -204,7 +222,19 @@ PACKING = (
         summary="Rents and packs by reservation price and observed interference; moves tasks when that pays.",
         question="Which machines to rent, and which tasks share one?",
         paper="Eva (EuroSys 2025)",
-        parameters=(PERIOD, PAIR, RULES, ONLY, PLANNER, LIMIT, LEAST_SAVING, PROFILE, *SWITCHES),
+        parameters=(
+            PERIOD,
+            PAIR,
+            RULES,
+            ONLY,
+            PLANNER,
+            LIMIT,
+            LEAST_SAVING,
+            PROFILE,
+            *SWITCHES,
+            _ROUNDS_AS_RULES,
+        ),
+        fills=_fills,
         planner=_rounds(_eva),
     ),
 )

@@ -414,6 +414,8 @@ class LiveNodes:
             answers[ASKED] = rounds.turn.hold
         driver = self.driver.copy(trace, np.array([slots], dtype=np.int64), answers)
         driver.name_of = lambda slot: jobs.get(slot, NEW_JOB)
+        if rounds is not None and rounds.turn.next_s == math.inf:
+            rounds.turn.set_next(driver)
         if expected:
             entries.expect_ends(driver.state, expected_table(expected, jobs, slots))
         waits = as_array(driver.state.needs)["holder"] < 0
@@ -563,7 +565,7 @@ class LiveNodes:
         lines = self.driver.instant(until_s, trace, looks=looks)
         self._enter()
         if self.rounds is not None:
-            self.rounds.wake(self.state)
+            self.rounds.wake(self.driver, is_job=len(wanted) > 0)
         return Decisions(float(self.state.pool[0].now), tuple(instructions_in(lines, self.jobs)))
 
     def _enter(self) -> None:

@@ -158,10 +158,18 @@ class LiveRounds:
             self.turn.events = -1  # the planner is asked again
         self._measured[slot] = throughput, beside
 
-    def wake(self, state: NodesState) -> None:
-        """Something has come: ask at the first multiple of the period, if nothing is planned yet."""
+    def wake(self, driver: Driver, *, is_job: bool) -> None:
+        """Something has come, perhaps a job: ask at the first multiple of the period, if nothing is planned yet.
+
+        Where rounds begin with the first job, it is asked at once.
+        """
+        state = driver.state
         if self.turn.next_s == math.inf and (state.pool[0].active > 0 or state.cluster[0].rented > 0):
-            self.turn.next_s = ask_from(state, self.planner.period_s, float(state.pool[0].now))
+            now_s = float(state.pool[0].now)
+            if is_job:
+                self.turn.next_s = self.turn.first_from(driver, now_s)
+            else:
+                self.turn.next_s = ask_from(state, self.planner.period_s, now_s)
 
     def hold(self, driver: Driver) -> None:
         """Let the planner decide, or ask it, and set the timer of the next round."""

@@ -66,6 +66,7 @@ def fleet(scheduler: Scheduler, now_at: float, going: int = 0) -> FleetView:
         today_usd=scheduler.limits.spent_usd(DAY, now_at),
         month_usd=scheduler.limits.spent_usd(MONTH, now_at),
         going=going,
+        plans_at=scheduler.plans_at,
         no_more=scheduler.limits.why_no_more(),
         moves=[_move(scheduler, job, now_at) for job in ledger.jobs.values() if job.next_move or job.move],
     )
@@ -127,9 +128,7 @@ def ask_plan(scheduler: Scheduler) -> AskedPlan:
         )
     planner, question = engine.rounds.next_question(engine.driver)
     names = {each.machine: scheduler.node_name(each.machine) for each in question.snapshot.machines}
-    next_s = engine.rounds.turn.next_s
-    at = next_s + scheduler.ledger.epoch_at if next_s < math.inf else None
-    return AskedPlan(policy, at, planner, question, names, engine.jobs.offers)
+    return AskedPlan(policy, scheduler.plans_at, planner, question, names, engine.jobs.offers)
 
 
 def fleet_plan(asked: AskedPlan) -> FleetPlanView:

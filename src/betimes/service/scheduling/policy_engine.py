@@ -359,6 +359,18 @@ class PolicyEngine:
         """Offers that the policy in force may rent for several jobs; none: it rents nothing so."""
         return shared_offers(self._state.ledger.policy, self.settings.offers)
 
+    @property
+    def plans_at(self) -> float | None:
+        """When the planner in force is asked next; null: the policy does not plan in rounds, or there is nothing to."""
+        engine = None if self.stands_by else self.engine
+        if (
+            not isinstance(engine, LiveNodes)
+            or engine.rounds is None
+            or engine.rounds.turn.next_s == math.inf
+        ):
+            return None
+        return engine.rounds.turn.next_s + self._state.ledger.epoch_at
+
     def rents(self, name: str) -> bool:
         """Whether the engine has a machine of this name, rented and given back by the policy."""
         return self._number(name) is not None

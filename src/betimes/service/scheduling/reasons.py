@@ -295,6 +295,7 @@ NAMES = ("GPU", "core", "GiB of memory")
 BOOT_SAME_S = 2.0  # between a start and a node's being up: a forecast and a reason are not of one instant
 MOST_NAMED = 20  # jobs in a reason's evidence
 MOST_AWAY = 3  # drained and lost nodes in a reason
+_UNTIL_A_ROUND = ("no-room", "turn", "withheld", "no-nodes", "no-label", "no-family")
 _FOR_WANT_OF_NODES = ("no-room", "turn", "no-nodes", "no-label", "no-family")
 
 _Free = tuple[Amounts, Amounts]  # free amounts of a node, and the demand there
@@ -358,6 +359,9 @@ class WaitReasons:
             found = {**found, "text": f"{found['text']}; nothing more is rented, since {self._no_more}"}
         elif job.reason is not None and job.reason["code"] == "budget":
             found = {**found, "text": f"{found['text']}; no machine is rented for it: {job.reason['text']}"}
+        if found["code"] in _UNTIL_A_ROUND and (at := self._engine.plans_at) is not None:
+            text = f"{found['text']}; {self._state.ledger.policy} plans next at {instant(at)}"
+            found = {**found, "text": text, "evidence": {**found["evidence"], "plans_at": at}}
         if found["code"] in _FOR_WANT_OF_NODES and (away := self._away(job)):
             text = (
                 f"{found['text']}; {', '.join(f'node {name} is {status}' for name, status in away.items())}"

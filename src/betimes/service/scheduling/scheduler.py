@@ -171,6 +171,11 @@ class Scheduler:
         """Whether the policy in force may rent machines."""
         return bool(self.offers_for_jobs or self._engine.shared_offers)
 
+    @property
+    def plans_at(self) -> float | None:
+        """When the planner in force is asked next; null: the policy does not plan in rounds, or there is nothing to."""
+        return self._engine.plans_at
+
     def offers_for(self, spec: JobSpec) -> tuple[Offer, ...]:
         """The offers for a job under the policy in force."""
         alone = self.offers_for_jobs if spec.rent != "never" else None

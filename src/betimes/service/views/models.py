@@ -738,6 +738,9 @@ class FleetView(View):
     month_usd: float = 0.0
     going: int = 0  # machines that the cloud is still being asked to take back
     no_more: str | None = None  # why nothing more is rented now: a limit of the operator's
+    plans_at: float | None = (
+        None  # when the policy plans next; null: not in rounds, or there is nothing to plan
+    )
 
 
 class GiveBackSpec(BaseModel):

@@ -189,8 +189,10 @@ def instant(
         # A pass that has to be called again is not interrupted by what it has caused.
         cluster.pending = IN_PASS
     if rules.planned:
-        cluster.arrived = 0
-        return DONE
+        status = rules.fill(state, rules)
+        if status == DONE:
+            cluster.arrived = 0
+        return status
     if rules.tick_s > 0.0 and cluster.ticks == NOT_DUE:
         set_policy_timer(state, first_tick(rules.tick_s, state.pool[0].now), TICK)
         return DONE
@@ -243,6 +245,10 @@ def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: In
             return status
         row[0] += 1
     if due == ASKED:
+        status = rules.fill(state, rules)  # the planner is asked about what is left
+        if status != DONE:
+            set_policy_timer(state, now, ROUND)
+            return status
         state.cluster[0].pending = IN_ROUND
         return ASKED
     return DONE

@@ -210,4 +210,11 @@ class PlannerRounds:
         if state.pool[0].active > 0 or state.cluster[0].rented > 0:
             self.next_s = ask_from(state, self.planner.period_s, float(state.pool[0].now), later=True)
         elif row < len(trace.arrivals):
-            self.next_s = ask_from(state, self.planner.period_s, float(trace.arrivals[row].submit_s))
+            self.next_s = self.first_from(driver, float(trace.arrivals[row].submit_s))
+
+    def first_from(self, driver: Driver, at_s: float) -> float:
+        """Ask about the first job, which comes at an instant: then, or at the first multiple; returns when."""
+        if driver.rules.fills:
+            ask_at(driver.state, at_s, ROUND)
+            return at_s
+        return ask_from(driver.state, self.planner.period_s, at_s)

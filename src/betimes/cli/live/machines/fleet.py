@@ -197,10 +197,12 @@ def _print(found: FleetView, *, wide: bool) -> None:
     going = f"; {found.going} more being given back" if found.going else ""
     if found.no_more is not None:
         going += f"; nothing more is rented, since {found.no_more}"
+    at_now = now()
+    if found.plans_at is not None:
+        going += f"; {found.policy} plans next at {clock(found.plans_at, at_now)}"
     if not found.machines:
         say(f"Nothing is rented under policy {found.policy}; spent: {spent}{going}")
         return
-    at_now = now()
     show(
         _MACHINES,
         [
