@@ -84,6 +84,15 @@ def test_the_same_plans(policy: str, cluster: Cluster, count: int, tmp_path: Pat
     assert_alike(*jobs_of(count, 1), cluster, policy, tmp_path)
 
 
+@pytest.mark.parametrize("seed", [2, 4])
+def test_a_job_that_stays_as_its_next_machine_fails_to_boot_leaves_a_plan(seed: int) -> None:
+    """Other jobs are bound to the machine that it was to leave, and do not fit beside it."""
+    specs, submit_s = jobs_of(40, seed)
+    jobs = workload_of(specs, submit_s)
+    found = simulate_nodes(jobs, "eva:t=1,rounds=fixed", cluster=TROUBLED, sizes="estimate")
+    assert found.jobs.finished.all()
+
+
 @pytest.mark.parametrize(
     "policy", ["eva:t=1", *(pytest.param(each, marks=pytest.mark.slow) for each in ("stratus", "no-packing"))]
 )

@@ -78,7 +78,7 @@ class Rounds:
             pairs = zip(types, snapshot.speeds, strict=True)
             self._weigh(Catalogue(tuple(replace(each, speeds=speeds) for each, speeds in pairs)))
         on_owned, snapshot = owned_first(snapshot, self._rent_usd_per_h)
-        return [*self._packed(snapshot), *on_owned]  # packed first: binds name new machines by index
+        return [*self._packed(settled(snapshot)), *on_owned]  # packed first: binds name new machines by index
 
     def _rent_usd_per_h(self, job: JobSnapshot) -> float:
         """The cost of a machine for each task of a job, USD an hour of work; infinite if no type holds one."""
@@ -405,6 +405,27 @@ def owned_first(
         if places or (usd_per_h == math.inf and places_for(job, empty, family)):
             settled.add(job.job)
     return decisions, snapshot._replace(jobs=tuple(job for job in snapshot.jobs if job.job not in settled))
+
+
+def settled(snapshot: Snapshot) -> Snapshot:
+    """The snapshot without jobs that are bound to machines which do not hold them beside all others there.
+
+    A job stays where it is if the machine that it was to move to does not come: it keeps the room that others wait for.
+    """
+    room = {each.machine: each.capacity for each in snapshot.machines}
+    family = {each.machine: each.family for each in snapshot.machines}
+    waiting = set[int]()
+    for job in sorted(snapshot.jobs, key=lambda each: (bool(each.bound), each.seq)):
+        before = {place.machine: room[place.machine] for place in job.bound if place.machine in room}
+        occupy(room, family, job, job.bound or job.places)
+        if any(min(room[machine]) < 0 for machine in before):
+            room.update(before)
+            waiting.add(job.job)
+    return (
+        snapshot._replace(jobs=tuple(job for job in snapshot.jobs if job.job not in waiting))
+        if waiting
+        else snapshot
+    )
 
 
 def occupy(
