@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from betimes.cli.slurm_jobs import final_code
 from betimes.service.access.auth import KeptToken, hashed
 from betimes.service.scheduling.job_states import Status
-from betimes.service.views.models import Reason
+from betimes.service.views.models import Reason, RunView
 from tests.cli.conftest import Call, Said, Slurm
 from tests.service.serving import Background
 
@@ -303,7 +304,12 @@ def test_scontrol(slurm: Slurm, live: Background, betimes: Call, tmp_path: Path)
     told = slurm("scontrol", "show", "job", "1_5").out
     for part in (
         *("JobId=2 ArrayJobId=1 ArrayTaskId=5 JobName=align\n", "JobState=PENDING Reason=", "NumCPUs=2 "),
-        *("TimeLimit=1-02:00:00 ", "Account=physics", "Dependency=afterany:7\n", "Partition=short "),
+        *(
+            "TimeLimit=1-02:00:00 ",
+            "Account=physics",
+            "Dependency=afterany:7(unfulfilled)\n",
+            "Partition=short ",
+        ),
         f"WorkDir={tmp_path}\n   StdErr={tmp_path}/slurm-1_5.out StdIn=/dev/null StdOut={tmp_path}/slurm-1_5.out\n",
     ):
         assert part in told
@@ -350,3 +356,52 @@ def test_scontrol_refuses(slurm: Slurm, words: list[str], part: str) -> None:
     said = slurm("scontrol", *words)
     assert (said.code, said.err.count("\n")) == (1, 1)
     assert part in said.err
+
+
+def test_dependencies_of_all_kinds(slurm: Slurm, live: Background, betimes: Call) -> None:
+    slurm("sbatch", "--array=[4-5]", stdin=SCRIPT)
+    slurm("sbatch", "-d", "singleton,afternotok:1_4,after:1_5", stdin=SCRIPT)
+    slurm("sbatch", "--array=[4-5%1]", "--dependency=aftercorr:1", stdin=SCRIPT)
+    told = [betimes("job", number, "--json").json()["spec"] for number in ("3", "4")]
+    assert (told[0]["singleton"], told[0]["after"], told[1]["after"]) == (
+        True,
+        ["1:fail", "2:start"],
+        ["1:corr"],
+    )
+    for option, part in (
+        ("after:1+5", "a delay cannot be kept"),
+        ("foo:1", "of afterok, afterany, afternotok, after, aftercorr"),
+        ("afterok", "names no job"),
+    ):
+        assert part in slurm("sbatch", "-d", option, stdin=SCRIPT).err
+
+
+def test_scontrol_takes_slurms_words(slurm: Slurm, live: Background) -> None:
+    assert slurm("scontrol", "show", "hostname", "a[1-2],b07").out == "a1\na2\nb07\n"
+    assert slurm("scontrol", "show", "hostlist", "a1,a2,a3,b07,b08,c").out == "a[1-3],b[07-08],c\n"
+    assert slurm("scontrol", "show", "hostlistsorted", "b,a10,a9").out == "a[9-10],b\n"
+    assert slurm("scontrol", "-o", "show", "part").out.startswith("PartitionName=betimes ")
+    slurm("sbatch", "-t", "10", stdin=SCRIPT)
+    slurm("sbatch", stdin=SCRIPT)
+    limits: list[str] = []
+    for words in (
+        ["job=1", "TimeLimit=+10"],
+        ["job", "1", "timelimit=+1:00:00"],
+        ["JobId=1", "TimeLimit=-5"],
+    ):
+        assert slurm("scontrol", "update", *words) == Said(0, "", "")
+        limits.append(slurm("squeue", "-h", "-j", "1", "-o", "%l").out.strip())
+    assert limits == ["20:00", "1:20:00", "1:15:00"]
+    assert "has no time limit" in slurm("scontrol", "update", "job=2", "TimeLimit=+10").err
+    assert "is not a time" in slurm("scontrol", "update", "job=1", "TimeLimit=+soon").err
+
+
+def test_a_job_that_was_cancelled_as_it_ran_has_the_signal_of_its_end(slurm: Slurm, live: Background) -> None:
+    slurm("sbatch", "--array=0-1", stdin=SCRIPT)
+    live.do(live.it.backend.becomes, 1, Status.CANCELLED)
+    assert "ExitCode=0:0\n" in slurm("scontrol", "show", "job", "1_0").out
+    run = RunView(
+        number=1, units=1, places=[], started_at=1.0, ended_at=2.0, ran_s=1.0, outcome="cancelled", signal=15
+    )
+    assert final_code(live.it.backend.views[1], [run]) == "0:15"
+    assert final_code(live.it.backend.views[2], [run]) == "0:0"

@@ -160,6 +160,14 @@ def exit_code(runs: Sequence[Any]) -> str:
     return f"{last.exit_code or 0}:{last.signal or 0}"
 
 
+def final_code(job: Job, runs: Sequence[Any]) -> str:
+    """Code and signal of a job: of one that was cancelled as it ran, those of its end."""
+    if job.status == "failed":
+        return exit_code(runs)
+    was_ended = job.status == "cancelled" and runs and (runs[-1].exit_code or runs[-1].signal)
+    return exit_code(runs) if was_ended else "0:0"
+
+
 def state_of(job: Job) -> str:
     """The long name of its state."""
     code = job.reason.code if job.reason is not None and job.status in ("failed", "running") else ""

@@ -22,7 +22,7 @@ from betimes.cli.slurm_jobs import (
     by_number,
     cores,
     elapsed,
-    exit_code,
+    final_code,
     full_clock,
     instant,
     reason_of,
@@ -31,9 +31,10 @@ from betimes.cli.slurm_jobs import (
     time_limit,
     tres,
 )
+from betimes.cli.slurm_values import dependencies
 from betimes.errors import BetimesError, InputError
 from betimes.printing import printable
-from betimes.service.spec.sbatch import Given, read_program
+from betimes.service.spec.sbatch import Given, parse_time, read_program
 from betimes.service.spec.spelling import file_name
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _CHANGES = {
     "priority": "priority", "nice": "nice", "partition": "partition", "account": "account", "comment": "comment",
 }  # fmt: skip
 """Fields that `update` changes, and the option of sbatch that reads its value."""
+_JOB = ("jobid", "job")
 _FIELDS = ("name", "time_limit_s", "after", "begin_at", "priority", "labels")
 
 
@@ -90,25 +92,53 @@ def _steer(verb: str, words: Sequence[str]) -> None:
 
 def _update(words: Sequence[str]) -> None:
     """Change a job: `JobId=41 TimeLimit=2:00:00 Dependency=afterok:40`; the options of sbatch read the values."""
+    if len(words) > 1 and words[0].lower() in _JOB and "=" not in words[1]:  # `update job 41 TimeLimit=20`
+        words = [f"JobId={words[1]}", *words[2:]]
     given = {key.lower(): value for key, _, value in (word.partition("=") for word in words)}
-    text = given.pop("jobid", "")
+    text = next((given.pop(key) for key in _JOB if key in given), "")
     if not text or not given:
         raise InputError("update: write scontrol update JobId=41 TimeLimit=2:00:00")
     unknown = next((key for key in given if key not in _CHANGES), None)
     if unknown is not None:
         raise InputError(f"update: {unknown} cannot be changed; of {', '.join(_CHANGES)}")
+    more_s = _more_time(given)
     options = [Given(_CHANGES[key], value, None) for key, value in given.items()]
     fields = read_program(["true"], options).fields
     changes = {name: fields[name] for name in _FIELDS if name in fields}
     if given.get("dependency") == "":  # waits for none any more
         changes["after"] = []
+    if "singleton" in fields:
+        raise InputError("update: singleton cannot be added to a job; submit it with --dependency=singleton")
     if not {"name", "jobname"} & given.keys():
         del changes["name"]  # that of the program
     with service_here() as service:
         jobs = _jobs(service, text)
         if "after" in changes:
             changes["after"] = waited_for(service, changes["after"])
-        service.edit([job.job_id for job in jobs], where_possible=len(jobs) > 1, **changes)
+        if more_s is None:
+            service.edit([job.job_id for job in jobs], where_possible=len(jobs) > 1, **changes)
+            return
+        for job in jobs:
+            story: Any = service.job(job.job_id)
+            limit_s = story.spec.get("time_limit_s")
+            if limit_s is None:
+                raise InputError(f"update: job {job.job_id} has no time limit; write TimeLimit=2:00:00")
+            service.edit([job.job_id], **changes, time_limit_s=limit_s + more_s)
+
+
+def _more_time(given: dict[str, str]) -> float | None:
+    """By how much `TimeLimit=+10` or `-10` changes the limit, which is taken out, s; null: not in this way."""
+    text = given.get("timelimit", "")
+    if text[:1] not in ("+", "-"):
+        return None
+    try:
+        by_s = parse_time(text[1:])
+    except ValueError as error:
+        raise InputError(f"update: TimeLimit: {error}") from None
+    if by_s is None:
+        raise InputError(f"update: TimeLimit={text}: adds nothing; write +10, in minutes")
+    del given["timelimit"]
+    return by_s if text[0] == "+" else -by_s
 
 
 def _jobs(service: PlainClient, text: str) -> list[Any]:
@@ -119,30 +149,32 @@ def _jobs(service: PlainClient, text: str) -> list[Any]:
 
 
 def _show(words: Sequence[str], one_line: bool) -> None:
+    """Show entities; as with Slurm, what they are called may be cut short: `part`, `hostname`."""
     what, name = (*words, "", "")[:2]
     what, equals, value = what.lower().partition("=")
     name = value if equals else name
     kinds: dict[str, Callable[[PlainClient, str], list[Fields]]] = {
-        "job": _of_jobs, "jobs": _of_jobs, "jobid": _of_jobs, "node": _of_nodes, "nodes": _of_nodes,
-        "partition": _of_partition, "partitions": _of_partition,
+        "jobs": _of_jobs, "jobid": _of_jobs, "nodes": _of_nodes, "partitions": _of_partition,
     }  # fmt: skip
-    if what == "hostnames":
-        print("\n".join(hostnames(name or _nodelist())))
-    elif what == "hostlist":
-        print(name)
-    elif what == "config":
+    lists = {"hostnames": _names, "hostlist": _list, "hostlistsorted": _sorted_list}
+    kind = next((each for each in (*kinds, *lists, "config") if what and each.startswith(what)), None)
+    if kind in lists:
+        print("\n".join(lists[kind](name)))
+    elif kind == "config":
         with service_here() as service:
             service.health()
         for key, each in _CONFIG.items():
             print(f"{key:<23} = {each}")
-    elif what in kinds:
+    elif kind is not None:
         with service_here() as service:
-            entities = kinds[what](service, name)
+            entities = kinds[kind](service, name)
         for lines in entities:
             texts = [" ".join(f"{key}={printable(str(each))}" for key, each in line) for line in lines]
             print(" ".join(texts) if one_line else "\n   ".join(texts) + "\n")
     else:
-        raise InputError(f"show {what}: is not known; of job, node, partition, config, hostnames")
+        raise InputError(
+            f"show {what}: is not known; of job, node, partition, config, hostnames, hostlist, hostlistsorted"
+        )
 
 
 _CONFIG = {
@@ -178,6 +210,58 @@ def hostnames(text: str) -> list[str]:
     return found
 
 
+def _names(text: str) -> list[str]:
+    return hostnames(text or _nodelist())
+
+
+def _list(text: str) -> list[str]:
+    """`a1,a2,b` as `a[1-2],b`; of a file, named by its full path, its names. Raises InputError."""
+    if text.startswith("/"):
+        try:
+            text = ",".join(Path(text).read_text(encoding="utf-8").split())
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"{text}: cannot be read ({getattr(error, 'strerror', None) or error})"
+            ) from None
+    return [_as_list(_names(text))]
+
+
+def _sorted_list(text: str) -> list[str]:
+    def by_number(name: str) -> list[tuple[int, str]]:
+        return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+    return [_as_list(sorted(hostnames(_list(text)[0]), key=by_number))]
+
+
+def _as_list(names: Sequence[str]) -> str:
+    """Names side by side that differ in the number at their end alone, as one with the numbers in brackets."""
+    groups: list[
+        tuple[str, int, list[int]]
+    ] = []  # what stands before the number, its digits, and the numbers
+    for name in names:
+        match = re.fullmatch(r"(.*?)(\d{1,18})", name)
+        before, digits = (match[1], match[2]) if match is not None else (name, "")
+        width = len(digits) if digits.startswith("0") else 0
+        is_like = groups and digits and groups[-1][2] and groups[-1][0] == before
+        if is_like and groups[-1][1] in (width, len(digits)):
+            groups[-1][2].append(int(digits))
+        else:
+            groups.append((before, width, [int(digits)] if digits else []))
+    return ",".join(before + _numbers(width, numbers) for before, width, numbers in groups)
+
+
+def _numbers(width: int, numbers: Sequence[int]) -> str:
+    """`[1-3,5]`; of one number that alone."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1][1:] = [number]
+        else:
+            spans.append([number])
+    text = ",".join("-".join(f"{each:0{width}}" for each in span) for span in spans)
+    return f"[{text}]" if len(numbers) > 1 else text
+
+
 def _of_jobs(service: PlainClient, text: str) -> list[Fields]:
     if not text:
         from betimes.cli.live.jobs.ids import every_job
@@ -199,12 +283,12 @@ def _of_job(story: Any) -> Fields:
     places = [place["node"] for place in runs[-1].places] if runs else []
     env = spec.get("env", {})
     cpus = cores(story)
-    code = "0:0" if job.status != "failed" else exit_code(runs)
+    code = final_code(job, runs)
     array: list[tuple[str, Any]] = (
         [] if job.array_id is None else [("ArrayJobId", job.array_id), ("ArrayTaskId", job.array_index)]
     )
     estimate = job.estimate or {"start_at": None, "finish_at": None}
-    after = ",".join(_dependency(one) for one in spec.get("after", [])) or "(null)"
+    after = dependencies(job, spec) or "(null)"
     out, error = (_file(spec.get(name), spec, job, places) for name in ("output", "error"))
     return [
         [("JobId", job.job_id), *array, ("JobName", job.name)],
@@ -275,11 +359,6 @@ def _file(pattern: str | None, spec: Any, job: Any, places: Sequence[str]) -> st
     known = {"j": number, "J": number, "A": str(job.array_id or number), "a": str(job.array_index or 0),
              "u": job.user, "x": job.name, **({"N": places[0]} if places else {})}  # fmt: skip
     return str(Path(spec.get("workdir") or "/", file_name(pattern, known)))
-
-
-def _dependency(after: str) -> str:
-    job, _, end = after.partition(":")
-    return f"{'afterany' if end == 'any' else 'afterok'}:{job}"
 
 
 def _known(at: float | None) -> str:

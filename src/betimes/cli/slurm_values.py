@@ -19,7 +19,7 @@ from betimes.cli.slurm_jobs import (
     cores,
     elapsed,
     elapsed_s,
-    exit_code,
+    final_code,
     full_clock,
     instant,
     number_of,
@@ -27,7 +27,7 @@ from betimes.cli.slurm_jobs import (
     state_of,
     tres,
 )
-from betimes.service.spec.sbatch import RUN
+from betimes.service.spec.sbatch import AFTER, RUN
 from betimes.service.spec.spelling import file_name
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from betimes.cli.slurm_jobs import Listed
 
 LONG_STATES = {"mix": "mixed", "drng": "draining", "drain": "drained", "alloc": "allocated"}
-_KINDS = {"": "afterok", "ok": "afterok", "any": "afterany", "fail": "afternotok"}
 
 # --- of a job ---
 
@@ -88,10 +87,22 @@ def _command(job: Listed) -> str:
 
 
 def _dependency(job: Listed) -> str:
-    if state_of(job) != "PENDING":
+    return dependencies(job, job.spec) if state_of(job) == "PENDING" else ""
+
+
+def dependencies(job: Any, spec: Any) -> str:
+    """What a job waits for, as Slurm has it; empty: for none, or not any more."""
+    if state_of(job) != "PENDING" or (job.reason is not None and job.reason.code != "dependency"):
         return ""
-    parts = (after.partition(":") for after in job.spec.get("after", []))
-    return ",".join(f"{_KINDS.get(end, end)}:{number}(unfulfilled)" for number, _, end in parts)
+    kinds = {end.removeprefix(":") or "ok": kind for kind, end in AFTER.items()}
+    named = [after.partition(":") for after in spec.get("after", [])]
+    texts = [f"{kinds[end or 'ok']}:{number}(unfulfilled)" for number, _, end in named]
+    return ",".join([*texts, *(["singleton(unfulfilled)"] if spec.get("singleton") else [])])
+
+
+def _final_code(job: Listed) -> str:
+    had_runs = job.status == "failed" or (job.status == "cancelled" and job.started_at is not None)
+    return final_code(job, job.story.runs if had_runs else ())
 
 
 def _why(job: Listed) -> str:
@@ -180,8 +191,8 @@ OF_JOB: dict[str, Callable[[Listed], str]] = {
     ),
     "end": lambda job: instant(job.finished_at or _expected(job, "finish_at")),
     "ended": lambda job: instant(job.finished_at),
-    "exit_code": lambda job: exit_code(job.story.runs) if job.status == "failed" else "0:0",
-    "exit_number": lambda job: exit_code(job.story.runs).partition(":")[0] if job.status == "failed" else "0",
+    "exit_code": _final_code,
+    "exit_number": lambda job: _final_code(job).partition(":")[0],
     "features": lambda job: "&".join(
         key if value == "yes" else f"{key}={value}" for key, value in job.spec.get("require", {}).items()
     ),

@@ -120,6 +120,12 @@ def test_input_that_the_caller_has_too_is_not_dropped_without_a_word(live: Backg
     assert b"standard input is not kept with the job, as python" in done.stderr
 
 
+def test_what_is_piped_into_a_command_that_stands_for_this_one_is_kept(live: Background) -> None:
+    line = f"echo hello | timeout 60 {sys.executable} -m betimes submit -- cat"
+    subprocess.run(["sh", "-c", line], capture_output=True, check=True)
+    assert live.it.backend.specs[1].stdin == "hello\n"
+
+
 def test_a_loop_that_reads_a_list_keeps_it(live: Background) -> None:
     loop = f"while read line; do {sys.executable} -m betimes submit -- echo $line || exit; done"
     subprocess.run(["sh", "-c", loop], input=b"a\nb\n", capture_output=True, check=True)

@@ -19,7 +19,6 @@ from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.to_views import quote_view, submitted_view
 from betimes.service.scheduling.admission import made_up_note
 from betimes.service.scheduling.job import spec_text
-from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.reasons import compiling, in_vain
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec, split_after
@@ -181,10 +180,8 @@ class Submissions:
         """The failed dependency for which it was cancelled at once."""
         for text in spec.after:
             waited_for, on = split_after(text)
-            if isinstance(waited_for, int) and on == "ok":
-                ended = self.scheduler.ended_as(waited_for)
-                if ended is not None and ended != Status.FINISHED:
-                    return in_vain(waited_for, ended)
+            if isinstance(waited_for, int) and self.scheduler.is_met(waited_for, on) is False:
+                return in_vain(waited_for, self.scheduler.ended_as(waited_for) or "")
         return None
 
     def _notes(self, spec: JobSpec, user: str) -> dict[str, str]:

@@ -314,7 +314,14 @@ def _holds(spec: JobSpec, room: Room) -> bool:
 
 def _again(job: Job, run_s: float, **fields: Any) -> WhatIfSpec:
     """The job cancelled, and submitted again with other fields; run_s: believed then."""
-    alone = {"after": [], "hold": False, "steps": None, "step_s": None, "estimate_s": run_s}
+    alone = {
+        "after": [],
+        "singleton": False,
+        "hold": False,
+        "steps": None,
+        "step_s": None,
+        "estimate_s": run_s,
+    }
     return WhatIfSpec(cancel=[job.job_id], submit=[job.spec.model_copy(update={**alone, **fields})])
 
 

@@ -265,11 +265,31 @@ class Admission:
         )
         self._check_resources(spec)
         for after in spec.after:
-            number, _ = parse_after(after)
+            number, on = parse_after(after)
+            if on == "corr":
+                self._check_alike(number, spec)
             if number not in ledger.jobs and self._state.ended_as(number) is None:
                 raise Unknown(
                     f"after: there is no job {number}; a job waits for one that was submitted before it"
                 )
+
+    def _check_alike(self, number: int, spec: JobSpec) -> None:
+        """Raise Refused unless the array of this number has the same indices as this one, as far as is known."""
+        jobs = self._state.ledger.jobs
+        indices = parse_array(spec.array)[0] if spec.array is not None and not spec.as_one else []
+
+        def may_be(element: int, index: int) -> bool:
+            job = jobs.get(element)
+            if job is None:  # of one that is over no more is known here
+                return self._state.ended_as(element) is not None
+            return (job.array_id, job.array_index) == (number, index)
+
+        if not indices or not all(may_be(number + at, index) for at, index in enumerate(indices)):
+            raise Refused(
+                f"{number}:corr: element by element, an array waits for another one with the same indices; give such "
+                f"an array, or {number}:ok",
+                "after",
+            )
 
     def check_labels(self, specs: Sequence[JobSpec]) -> None:
         """Raise Refused for required labels under a policy that ignores them, or for too many different ones."""
@@ -324,8 +344,11 @@ class Admission:
         text = spec_text(alone)
         numbers: list[int] = []
         follows = self._follows(spec)
+        is_by_element = any(parse_after(each)[1] == "corr" for each in spec.after)
         for at, index in enumerate(indices or [None]):
             number = ledger.next_job
+            if is_by_element:
+                text = spec_text(_of_element(alone, at))
             data: dict[str, Any] = {
                 "spec": text,
                 "user": user,
@@ -335,7 +358,7 @@ class Admission:
             if spec.array:
                 data |= {"array_id": first, "array_index": index, "array_most": most}
             if follows is not None:
-                data["reason"] = reasons.after(follows)
+                data["reason"] = reasons.after(*follows)
             elif most and at >= most:
                 data["reason"] = reasons.array(first, most)
             job = self._state.log("submitted", f"user:{user}", number, **data)
@@ -362,7 +385,7 @@ class Admission:
         }
         follows = self._follows(spec)
         if follows is not None:
-            data["reason"] = reasons.after(follows)
+            data["reason"] = reasons.after(*follows)
         job = self._state.log("submitted", f"user:{user}", number, **data)
         each = {
             **common,
@@ -401,6 +424,15 @@ class Admission:
         short = self._budgets.short_of(user, usd) if self._engine.offers_for_jobs else None
         return None if short is None else reasons.over_budget(short, usd)
 
-    def _follows(self, spec: JobSpec) -> int | None:
-        """The first of the job's dependencies that is not over."""
-        return next((n for n, _ in map(parse_after, spec.after) if self._state.ended_as(n) is None), None)
+    def _follows(self, spec: JobSpec) -> tuple[int, str] | None:
+        """The first of the job's dependencies that is not met yet."""
+        return next(
+            (each for each in map(parse_after, spec.after) if self._state.is_met(*each) is None), None
+        )
+
+
+def _of_element(spec: JobSpec, at: int) -> JobSpec:
+    """An element of an array that waits for the element at the same place of another."""
+    each = [(*parse_after(text), text) for text in spec.after]
+    after = [f"{number + at}:ok" if on == "corr" else text for number, on, text in each]
+    return spec.model_copy(update={"after": after})

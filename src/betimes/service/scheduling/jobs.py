@@ -93,11 +93,15 @@ class Jobs:
         """Why a job, which may not be submitted yet, cannot queue, array and resources aside; null: it can."""
         for after in job.spec.after:
             number, on = parse_after(after)
-            ended = self._state.ended_as(number)
-            if ended is None:
-                return reasons.after(number)
-            if on == "ok" and ended != Status.FINISHED.value:
-                return reasons.in_vain(number, ended)
+            is_met = self._state.is_met(number, on)
+            if is_met is None:
+                return reasons.after(number, on)
+            if not is_met:
+                return reasons.in_vain(number, self._state.ended_as(number) or "")
+        if job.spec.singleton:
+            first = self._state.job_index.first_named(job.user, job.spec.title)
+            if first is not None and first != job.job_id:
+                return reasons.singleton(first, job.spec.title)
         begin_at = max(job.not_before_at, job.spec.begin_at or 0.0)
         if begin_at > now_at:
             return reasons.begin(begin_at)
@@ -240,7 +244,21 @@ class Jobs:
     def after(self, job: Job) -> None:
         """A job is over: those that waited for it may go on."""
         followers = self._state.job_index.followers(job.job_id)
-        self._admit_each(chain(followers, self._next_for_room_of(job)))
+        next_named = self._next_named(job.user, job.spec.title)
+        self._admit_each(chain(followers, next_named, self._next_for_room_of(job)))
+
+    def started(self, job: Job) -> None:
+        """A job has started: those that waited for that may go on."""
+        self._admit_each(iter(self._state.job_index.followers(job.job_id)))
+
+    def renamed(self, user: str, name: str) -> None:
+        """A user has given another name to a job of this one."""
+        self._admit_each(self._next_named(user, name))
+
+    def _next_named(self, user: str, name: str) -> Iterator[int]:
+        """The job that is now the first of its user and name."""
+        if (first := self._state.job_index.first_named(user, name)) is not None:
+            yield first
 
     def _end_one(self, job: Job, kind: str, reason: dict[str, Any] | None, cause: str) -> None:
         self._engine.withdraw(job)
@@ -570,8 +588,12 @@ class Edits:
             first, on = split_after(text)
             if isinstance(first, str):
                 raise Refused(f"{first[:60]!r} is a name; give the job's number", "after")
+            if on == "corr":
+                raise Refused(
+                    "corr: goes with the submission of an array; give the numbers of elements", "after"
+                )
             ended = self._state.ended_as(first)
-            if ended is not None and on == "ok" and ended != Status.FINISHED:
+            if self._state.is_met(first, on) is False:
                 raise Refused(
                     f"job {first} is {ended}, so that job {number} would wait in vain; write {first}:any to wait for "
                     "its end only",
@@ -588,12 +610,12 @@ class Edits:
                 waited_for += [parse_after(text)[0] for text in jobs[first].spec.after]
 
     def _log(self, job: Job, spec: JobSpec, changes: JobChanges, user: str) -> None:
-        state, number, given = self._state, job.job_id, changes.given
+        state, number, given, title = self._state, job.job_id, changes.given, job.spec.title
         seconds, basis = job.runtime_estimate_s, job.basis
         if changes.estimate_s is not None or (changes.time_limit_s is not None and basis in STATED):
             seconds, basis = state.ledger.runtime_estimates.believed(job.user, spec)
         leaves = job.account is not None and (
-            any(state.ended_as(parse_after(text)[0]) is None for text in spec.after if "after" in given)
+            any(state.is_met(*parse_after(text)) is None for text in spec.after if "after" in given)
             or ("begin_at" in given and (spec.begin_at or 0.0) > state.now_at)
         )
         if job.binding is not None and not set(given) <= set(RUNNING):
@@ -614,6 +636,8 @@ class Edits:
         )
         if leaves:
             self._jobs.make_way(job)
+        if job.spec.title != title:
+            self._jobs.renamed(job.user, title)
         run = job.run
         limit_s = job.run_limit_s if "time_limit_s" in given else None
         if limit_s is not None and run is not None and run.launched and run.stopping is None:

@@ -105,14 +105,22 @@ def begin(at: float) -> dict[str, Any]:
     return reason("begin", f"is to begin at {instant(at)} or later", at=at)
 
 
-def after(number: int) -> dict[str, Any]:
-    """A dependency that is not over."""
-    return reason("dependency", f"waits for job {number} to end", job=number)
+def after(number: int, on: str) -> dict[str, Any]:
+    """A dependency that is not met yet."""
+    what = {"start": "start", "fail": "fail"}.get(on, "end")
+    return reason("dependency", f"waits for job {number} to {what}", job=number)
+
+
+def singleton(number: int, name: str) -> dict[str, Any]:
+    """Another job of the same user and name came before."""
+    return reason("dependency", f"waits for job {number}, which is called {name} too, to end", job=number)
 
 
 def in_vain(number: int, ended: str) -> dict[str, Any]:
-    """A dependency that did not succeed: `ended` is failed or cancelled."""
-    has = "was cancelled" if ended == Status.CANCELLED else "has failed"
+    """A dependency that will never be met, as it ended in another way."""
+    has = {Status.CANCELLED: "was cancelled", Status.FINISHED: "has not failed"}.get(
+        Status(ended), "has failed"
+    )
     return reason("dependency-failed", f"depends on job {number}, which {has}", job=number, status=ended)
 
 

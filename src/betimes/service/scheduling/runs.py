@@ -289,6 +289,7 @@ class ReportHandling:
         self._state.note_run(job, limited_by=report.memory_limited_by)
         if job.progress_frac is None:  # else it gets on when it reports progress
             self._renewal.note_restart(job)
+        self._jobs.started(job)
 
     def ended(self, report: Ended) -> None:
         """Nothing of a run is left."""

@@ -112,6 +112,10 @@ class Scheduler:
         """The final status of a job; null: it is not over, or there is none of that number."""
         return self._state.ended_as(number)
 
+    def is_met(self, number: int, on: str) -> bool | None:
+        """Whether what is waited for of a job has come (`job_spec.ON`); null: not yet, and it may come."""
+        return self._state.is_met(number, on)
+
     @property
     def now_at(self) -> float:
         """The instant of the last `begin`."""

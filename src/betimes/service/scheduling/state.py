@@ -68,6 +68,8 @@ class Line:
     @property
     def first(self) -> float:
         """The first one; infinity: there is none."""
+        while self._heap and self._heap[0] not in self._jobs:
+            heapq.heappop(self._heap)
         return self._heap[0] if self._heap else math.inf
 
     def add(self, job: int) -> None:
@@ -76,9 +78,13 @@ class Line:
             self._jobs.add(job)
             heapq.heappush(self._heap, job)
 
+    def discard(self, job: int) -> None:
+        """Let a job wait no more, if it does."""
+        self._jobs.discard(job)
+
     def take(self) -> int | None:
         """The first one, which waits no more; null: there is none."""
-        if not self._heap:
+        if self.first == math.inf:
             return None
         job = heapq.heappop(self._heap)
         self._jobs.discard(job)
@@ -101,6 +107,7 @@ class JobIndex:
         self._on_node: defaultdict[str, set[int]] = defaultdict(set)
         self._nodes_of: dict[int, frozenset[str]] = {}  # of those in `_on_node`
         self._followers: defaultdict[int, set[int]] = defaultdict(set)  # by the job that they wait for
+        self._named: defaultdict[tuple[str, str], Line] = defaultdict(Line)  # jobs that are not over
         self._busy: defaultdict[int, set[int]] = defaultdict(set)  # by array: queued, running, or about to be
         self._waiting: defaultdict[int, list[int]] = defaultdict(
             list
@@ -122,6 +129,11 @@ class JobIndex:
         (self.leaving.add if leaves else self.leaving.discard)(number)
         nominated = job.binding is not None and "owed" in job.binding and not over
         (self.nominated.add if nominated else self.nominated.discard)(number)
+        if job.set_id is None:
+            if over:
+                self._leaves_namesakes(job)
+            else:
+                self._named[job.user, job.spec.title].add(number)
         if job.spec.require:
             (self.requiring.discard if over else self.requiring.add)(number)
         if job.spec.demand:
@@ -154,7 +166,8 @@ class JobIndex:
         self.note(job)
 
     def unfollow(self, job: Job) -> None:
-        """The job is about to wait for others."""
+        """The job is about to wait for others, and perhaps to have another name."""
+        self._leaves_namesakes(job)
         for after in job.spec.after:
             self._no_longer_follows(parse_after(after)[0], job.job_id)
 
@@ -163,6 +176,18 @@ class JobIndex:
             self._followers[first].discard(number)
             if not self._followers[first]:
                 del self._followers[first]
+
+    def _leaves_namesakes(self, job: Job) -> None:
+        named = self._named.get(key := (job.user, job.spec.title))
+        if named is not None:
+            named.discard(job.job_id)
+            if named.first == math.inf:
+                del self._named[key]
+
+    def first_named(self, user: str, name: str) -> int | None:
+        """The first of a user's jobs of a name that are not over; null: there is none."""
+        named = self._named.get((user, name))
+        return None if named is None else int(named.first)
 
     def on_node(self, name: str) -> list[int]:
         """Jobs that are granted or bound to a node, by number."""
@@ -532,6 +557,19 @@ class SchedulerState:
         if job is not None:
             return job.status.value if job.status.is_over else None
         return self.ledger.over.get(number) or self.find_status(number)
+
+    def is_met(self, number: int, on: str) -> bool | None:
+        """Whether what is waited for of a job has come (`job_spec.ON`); null: not yet, and it may come.
+
+        A retry of a job that has failed is a part of it.
+        """
+        ended = self.ended_as(number)
+        if ended is None:
+            job = self.ledger.jobs.get(number)
+            return True if on == "start" and job is not None and job.started_at is not None else None
+        if on in ("any", "start"):
+            return True
+        return (ended == Status.FINISHED) is not (on == "fail")
 
     def job_of(self, run: RunId) -> Job | None:
         """The job whose present run this is; null: a report of this run comes too late to matter."""

@@ -94,13 +94,18 @@ Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
 
 _RANGE = "[0-9]{1,9}(-[0-9]{1,9}(:[0-9]{1,9})?)?"
 _ARRAY = re.compile(r"(?P<indices>[0-9,:-]+)(?:%(?P<most>[0-9]{1,9}))?")
-_AFTER = re.compile(r"(?P<job>[^\0]{1,200}?)(?::(?P<on>ok|any))?", re.DOTALL)
+ON = ("ok", "any", "fail", "start", "corr")
+"""What of another job is waited for: that it has succeeded, has ended, or has not succeeded; that it has started or
+ended; of an array, that the element at the same place has succeeded."""
+_AFTER = re.compile(rf"(?P<job>[^\0]{{1,200}}?)(?::(?P<on>{'|'.join(ON)}))?", re.DOTALL)
 Array = Annotated[
     str,
     Field(max_length=MOST_CHARACTERS),
     in_schema(pattern=rf"^{_RANGE}(,{_RANGE})*(%0{{0,3}}[1-9][0-9]{{0,5}})?$"),
 ]
-After = Annotated[str, in_schema(minLength=1, maxLength=204, pattern=r"^[^\x00]{1,200}(:ok|:any)?$")]
+After = Annotated[
+    str, in_schema(minLength=1, maxLength=206, pattern=rf"^[^\x00]{{1,200}}(:({'|'.join(ON)}))?$")
+]
 Formula = Annotated[
     str,
     in_schema(maxLength=200, pattern=r"^(linear|(amdahl|power):(0|1|0?\.[0-9]{1,18}|[01]\.0{1,18}))$"),
@@ -262,7 +267,8 @@ class JobSpec(BaseModel):
     checkpoint_dir: Folder | None = None  # a folder of the job's own by default
     array: Array | None = None  # 1-100%10
     as_one: bool = False  # the array is one elastic job, each element of which is a trial on one unit
-    after: list[After] = Field(default_factory=list, max_length=MOST_AFTER)  # "41", "41:any", "prep:any"
+    after: list[After] = Field(default_factory=list, max_length=MOST_AFTER)  # "41", "41:any", "prep:fail"
+    singleton: bool = False  # start when all of its user's jobs of its name that came before are over
     begin_at: float | None = Field(
         default=None, ge=0, le=1e11, allow_inf_nan=False
     )  # not before; s since 1970
@@ -492,13 +498,13 @@ def _too_many(text: str) -> ValueError:
 
 
 def split_after(text: str) -> tuple[int | str, str]:
-    """`41`, `41:ok`, `prep:any`: the job to wait for, and whether it must succeed (`ok`) or only end (`any`).
+    """`41`, `41:fail`, `prep:any`: the job to wait for, and what of it is waited for (`ON`); alone, that it succeeds.
 
     A name is that of an earlier job in the same request. Raises ValueError for other texts.
     """
     found = _AFTER.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text[:60]!r}: write a job's number or name, as in 41, 41:any or prep:any")
+        raise ValueError(f"{text[:60]!r}: write a job's number or name, as in 41, 41:any or prep:fail")
     job = found["job"]
     return int(job) if _NUMBER.fullmatch(job) else job, found["on"] or "ok"
 
@@ -521,7 +527,14 @@ def set_spec(spec: JobSpec) -> JobSpec:
 def trial_spec(spec: JobSpec) -> JobSpec:
     """The job of each of its trials."""
     return spec.model_copy(
-        update={"array": None, "as_one": False, "after": [], "hold": False, "notify": None}
+        update={
+            "array": None,
+            "as_one": False,
+            "after": [],
+            "singleton": False,
+            "hold": False,
+            "notify": None,
+        }
     )
 
 

@@ -46,7 +46,10 @@ def resolved(spec: JobSpec, taken: Mapping[str, Sequence[int]]) -> JobSpec:
     after: list[str] = []
     for text in spec.after:
         job, on = split_after(text)
-        after += [f"{number}:{on}" for number in taken[job]] if isinstance(job, str) else [text]
+        if isinstance(job, str):
+            after += [f"{number}:{on}" for number in (taken[job][:1] if on == "corr" else taken[job])]
+        else:
+            after.append(text)
     return spec if after == spec.after else spec.model_copy(update={"after": after})
 
 

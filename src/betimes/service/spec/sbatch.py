@@ -57,6 +57,8 @@ _VARIABLES = """
 """
 """Variables of the environment that stand for options, behind SBATCH_ or SALLOC_, and the option if it is another."""
 MOST_SHOWN = 40
+AFTER = {"afterok": "", "afterany": ":any", "afternotok": ":fail", "after": ":start", "aftercorr": ":corr"}
+"""Kinds of dependency, and how `after` of a job has them."""
 RUN = (
     "sh",
     "-c",
@@ -353,9 +355,11 @@ class _Reader:
             if name in self.given:
                 fields["requeue"] = name == "requeue"
         fields |= self._resources() | self._licences() | self._labels() | self._signal()
-        after = self._read("dependency", self._after)
-        if after:
-            fields["after"] = after
+        after = self._read("dependency", self._after) or []
+        if "singleton" in after:
+            fields["singleton"] = True
+        if waited_for := [each for each in after if each != "singleton"]:
+            fields["after"] = waited_for
         if "hold" in self.given:
             fields["hold"] = True
         self._refuse()
@@ -466,6 +470,8 @@ class _Reader:
         return self._read("signal", read) or {}
 
     def _array(self, text: str) -> str:
+        if bracketed := re.fullmatch(r"\[(.*)\](%.*)?", text):  # as Slurm prints it, and takes it too
+            text = bracketed[1] + (bracketed[2] or "")
         if not re.fullmatch(_INDICES, text):
             raise ValueError(
                 f"{short(text)!r} is not an array; write indices as in 0-15, 1,3,5-9:2 or 0-99%10 (10 at once)"
@@ -473,22 +479,29 @@ class _Reader:
         return text
 
     def _after(self, text: str) -> list[str]:
-        """`afterok:1:2_3,afterany:4` as jobs to wait for: `1_[*]`, `2_[3]`, `4_[*]:any`. Raises ValueError.
+        """`afterok:1:2_3,afterany:4` as jobs to wait for: `1_[*]`, `2_[3]`, `4_[*]:any`; and `singleton`.
 
-        The number of an array means all of it: `cli.live.jobs.ids.waited_for` knows which are arrays.
+        The number of an array means all of it (`cli.live.jobs.ids.waited_for`). Raises ValueError.
         """
         if "?" in text:
             raise ValueError("`?` (one of several) cannot be kept; separate by a comma, for all of them")
         found: list[str] = []
         for part in filter(None, text.split(",")):
             kind, *jobs = part.split(":")
+            if part == "singleton":
+                found.append(part)
+                continue
             if not jobs and re.fullmatch(r"\d{1,18}(_\d{1,9})?", kind):
                 kind, jobs = "afterany", [kind]
-            end = {"afterok": "", "afterany": ":any"}.get(kind)
+            end = AFTER.get(kind)
             if end is None:
-                raise ValueError(f"{kind!r} cannot be kept; write afterok:JOB or afterany:JOB")
+                raise ValueError(
+                    f"{kind!r} cannot be kept; of {', '.join(AFTER)}, each with :JOB, and singleton"
+                )
             for job in jobs:
                 number = re.fullmatch(r"([1-9]\d{0,17})(?:_(\d{1,9}))?", job)
+                if number is None and re.fullmatch(r"\d+(_\d+)?\+\d+", job):
+                    raise ValueError(f"{short(job)!r}: a delay cannot be kept; leave it out, or see --begin")
                 if number is None:
                     raise ValueError(
                         f"{short(job)!r} is not the number of a job; write {kind}:41, or {kind}:41_3"

@@ -128,7 +128,14 @@ def submissions(store: Store, since_at: float, most: int) -> list[Submission]:
     found = list[Submission]()
     for one in _seen(store, most, since_at):
         run_s = max(LEAST_S, one.runtime_estimate_s if one.took_s is None else one.took_s)
-        alone = {"after": [], "hold": False, "steps": None, "step_s": None, "estimate_s": run_s}
+        alone = {
+            "after": [],
+            "singleton": False,
+            "hold": False,
+            "steps": None,
+            "step_s": None,
+            "estimate_s": run_s,
+        }
         spec = one.spec.model_copy(update=alone)
         found.append(Submission(one.row["submitted_at"], one.row["user"], spec))
     return found

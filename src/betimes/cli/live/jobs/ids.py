@@ -29,6 +29,7 @@ Ids = Annotated[
     ),
 ]
 _ELEMENTS = re.compile(r"(?P<array>[1-9][0-9]{0,17})_\[(?P<index>\*|[0-9]{1,9})\]")
+_ON = ("ok", "any", "fail", "start", "corr")  # `job_spec.ON`, without the models
 _RANGE = re.compile(r"(?P<first>[1-9][0-9]{0,17})(?:-(?P<last>[1-9][0-9]{0,17}))?")
 
 
@@ -65,10 +66,12 @@ def waited_for(service: PlainClient, words: Sequence[str]) -> list[str]:
     found: list[str] = []
     for word in words:
         job, colon, end = word.rpartition(":")
-        if end not in ("ok", "any"):
+        if end not in _ON:
             job, colon, end = word, "", ""
         elements = _ELEMENTS.fullmatch(job)
         numbers = resolve(service, [job]) if elements is None else _of_array(service, **elements.groupdict())
+        if end == "corr":  # of an array its number stands for all, each of which another one waits for
+            numbers = numbers[:1] if elements is None else [int(elements["array"])]
         found += [f"{number}{colon}{end}" for number in numbers]
     return found
 

@@ -120,8 +120,13 @@ OPTIONS: dict[str, Any] = {
         "once, a unit each.",
     ),
     "after": _option(
-        list[str], "--after", "JOB[:any]", "Start once that job has finished, or with :any, however it has ended: "
-        "a number, a range as in 41-45, or a name. In a file also the name of a job before it. Repeatable.",
+        list[str], "--after", "JOB[:any|fail|start|corr]", "Start once that job has finished; with :any, however it "
+        "has ended; with :fail, if it fails or is cancelled; with :start, once it has started; with :corr, each "
+        "element of an array after the same one of that array. A number, a range as in 41-45, or a name; in a file "
+        "also that of a job before it. Repeatable.",
+    ),
+    "singleton": _option(
+        bool, "--singleton", None, "Start once all of your jobs of the same name that came before are over."
     ),
     "begin": _option(
         str, "--begin", "TIME", "Not before: +2h, 16:00, tomorrow 9:00 or 2026-11-27T16:00, in local time."

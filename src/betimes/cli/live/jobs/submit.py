@@ -318,10 +318,23 @@ def _is_input_ours() -> bool:
     `while read line; do betimes submit ...; done < list` must not lose the rest of its list to the first job.
     """
     try:
-        ours, theirs = os.fstat(0), Path(f"/proc/{os.getppid()}/fd/0").stat()
+        ours, theirs = os.fstat(0), Path(f"/proc/{_caller()}/fd/0").stat()
     except OSError:
         return False  # closed; or a system without /proc
     return _is_data(ours) and (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino)
+
+
+def _caller() -> int:
+    """The process that has called this command, be it by way of one that stands for its program and reads nothing."""
+    pid = os.getppid()
+    while pid > 1:
+        name, _, rest = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").partition("(")[2].rpartition(")")
+        )
+        if name not in ("timeout", "time", "sudo", "flock"):
+            break
+        pid = int(rest.split()[1])
+    return pid
 
 
 def _is_data(of: os.stat_result) -> bool:
@@ -331,7 +344,7 @@ def _is_data(of: os.stat_result) -> bool:
 def _other_reader() -> str | None:
     """The caller, where it was given the same data; null: it is a shell, whose loops read that on purpose."""
     try:
-        name = Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
+        name = Path(f"/proc/{_caller()}/comm").read_text(encoding="utf-8").strip()
         return name if _is_data(os.fstat(0)) and name not in SHELLS else None
     except OSError:
         return None
