@@ -151,7 +151,9 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
         "command": command_line(story.spec.command),
         "sentences": [(event.at, sentence_of(event)) for event in story.events if sentence_of(event)],
         "picture": _promises(story.quotes, shown, now_at),
-        "dots": _dots(ends, now_at, level) if ends is not None and ends[0] < ends[2] else None,
+        "dots": _dots(ends, now_at, level, reads.earliest_at(shown.job_id))
+        if ends is not None and ends[0] < ends[2]
+        else None,
         "run": whole(wanted, "run", 1) if wanted else run,
         "back": local_path(request),
     }
@@ -204,8 +206,8 @@ def _down(axis: Axis, at: float) -> float:
     return round(100.0 - axis.x(at), 2)
 
 
-def _dots(ends: Ends, now_at: float, level: float) -> dict[str, Any]:
-    likely = [max(now_at, at) for at in equally_likely(ends, (1.0 - level) / 2.0)]
+def _dots(ends: Ends, now_at: float, level: float, earliest_at: float) -> dict[str, Any]:
+    likely = [max(earliest_at, at) for at in equally_likely(ends, (1.0 - level) / 2.0)]
     axis = Axis(min(now_at, likely[0]), likely[-1] + 0.05 * (likely[-1] - now_at))
     return {"axis": axis, "dots": dots(axis, likely), "by_at": likely[-2], "now": axis.x(now_at)}
 

@@ -163,9 +163,15 @@ class PageReads:
         scheduler, now_at, latest = self.backend.scheduler, self.now_at, self.backend.promises.latest
         start_at = None if latest is None else latest.times(number)[0]
         errors, queue = scheduler.ledger.promise_errors, scheduler.queue
-        known = errors.around(live, now_at, start_at, expected_at, queue).fields
+        earliest_at = scheduler.earliest_at(live, now_at)
+        known = errors.around(live, now_at, start_at, expected_at, queue, earliest_at).fields
         low_at, median_at, high_at = (known.get(name, expected_at) for name in ENDS)
         return max(now_at, low_at), max(now_at, median_at), max(now_at, high_at)
+
+    def earliest_at(self, number: int) -> float:
+        """Before that instant a live job certainly does not begin, and so does not end; now, where nothing keeps it."""
+        live = self.backend.scheduler.ledger.jobs.get(number)
+        return self.now_at if live is None else self.backend.scheduler.earliest_at(live, self.now_at)
 
     async def over(self, wanted: JobFilter) -> list[JobView]:
         """Jobs of any status, newest first. Raises StoreError."""
