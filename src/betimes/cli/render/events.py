@@ -211,6 +211,13 @@ def _reason(data: Data, _: float) -> str:
     return data["reason"]["text"] if data["reason"] else ""
 
 
+def _clock_set(data: Data, _: float) -> str:
+    from betimes.units import length
+
+    back = data["wall_s"] < 0
+    return f"the machine's clock went {'back' if back else 'forward'} {length(abs(data['wall_s']))}"
+
+
 def _set_aside(data: Data, _: float) -> str:
     if not data:
         return ""  # operators see more
@@ -322,6 +329,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "preempts": _displaces,
     "trouble": _trouble,
     "set-aside": _set_aside,
+    "clock-set": _clock_set,
     "ended": _ended,
     "work-lost": _goes_on,
     "requeued": _reason,

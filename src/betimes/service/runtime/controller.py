@@ -67,6 +67,7 @@ Results = list[tuple[Input, Any]]
 MOST_A_TURN = 500  # inputs that one turn takes: more would keep the first of them waiting
 EVENTS_A_SNAPSHOT = 20_000
 LEASE_S = 30.0
+LATE_S = 1.0  # by which a turn on the machine's clock may be later than the virtual events that are due in it
 MOST_FAILURES = 3  # of turns in a row, for an unknown reason
 
 log = logging.getLogger(__name__)
@@ -284,9 +285,16 @@ class Controller:
         return min([*due, self.source.next_at() if self.source is not None else math.inf])
 
     def _instant(self) -> float:
-        """The time of this turn: virtual events happen when they are due, however late the turn is."""
+        """The time of this turn: virtual events happen when they are due, however late the turn is.
+
+        But not what a clock has jumped over: a request of now would be recorded, and promised an end, as of then.
+        """
         now_at = self.clock.now_s()
-        return min(now_at, self.next_due_at()) if self.effects.worlds else now_at
+        if not self.effects.worlds:
+            return now_at
+        due_at = min(now_at, self.next_due_at())
+        is_late = due_at < now_at - LATE_S and not isinstance(self.clock, VirtualClock)
+        return now_at if is_late else due_at
 
     async def _turn_once(self) -> None:
         began_s = time.perf_counter()
@@ -524,8 +532,7 @@ class Controller:
                 else f"times may be {length(self.clock.ahead_s)} late until it catches up",
             )
             self.leases.extend(jump.stepped_s, self.clock.now_s())
-            if jump.stepped_s:
-                self.scheduler.sleep(jump.stepped_s)
+            self.scheduler.clock_set(jump.wall_s, jump.stepped_s)
 
     def _status_of(self, number: int) -> str | None:
         """The final status of a job, from the store."""

@@ -370,6 +370,7 @@ class Promises:
         replayed = source.to_promise(events) if source is not None else []
         again = (*outrun, *self._late(events), *replayed, *self._broken(events))
         numbers = list(dict.fromkeys(number for number in again if number is not None))
+        self.is_behind |= any(event.kind == "clock-set" for event in events)  # promises are void
         is_due = self.is_behind and self.controller.clock.now_s() >= self.again_at
         if is_due and not self.controller.scheduler.stands_by:
             self.is_behind = False

@@ -82,6 +82,8 @@ KINDS = {
     "signalled": "a user sends a signal to a run: to the tasks of its steps, to its command alone, or to all of it",
     "stopping": "a run is asked to stop: preempted, resized or cancelled, or its node goes",
     "preempts": "another job is preempted for this one; the cost stands in the other job's events",
+    "clock-set": "the machine's clock was set, or the machine was suspended: how far its clock jumped, and how far the "
+    "service's went with it. Delays of retries go on; promises that this changes by much are void",
     "set-aside": "an input, or a step of a turn, could not be carried out, with the traceback: the service goes on "
     "without it, and tries it again after the next start",
     "trouble": "the executor met a problem with a run; the message says which, and what follows",

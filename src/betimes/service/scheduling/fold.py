@@ -24,6 +24,7 @@ from betimes.service.spec.users import User
 if TYPE_CHECKING:
     from betimes.service.scheduling.ledger import Ledger
 
+NEWS_FRAC = 0.05  # of the time until a promised end: a jump of the clock by more makes the promise void
 MOST_SET_ASIDE = 50  # that the ledger knows; the log has all
 LEAST_RUN_S = 10.0
 """Jobs that run for less count as this long in a bounded slowdown."""
@@ -509,6 +510,22 @@ def _share_of(period: str, since_at: float, until_at: float, now_at: float) -> f
     return (until_at - begun_at) / (until_at - since_at) if until_at > begun_at else 0.0
 
 
+def _clock_set(ledger: Ledger, event: Event, _: Job | None) -> None:
+    """The service's clock goes on from `at_s` plus what it is put forward by."""
+    by_s = event.data["stepped_s"]
+    for job in ledger.jobs.values():
+        if delays_retry(job, event.at_s):
+            job.not_before_at += by_s
+        if job.promised_finish_at is not None and by_s > NEWS_FRAC * (job.promised_finish_at - event.at_s):
+            _void_promise(ledger, job)
+
+
+def delays_retry(job: Job, at: float) -> bool:
+    """Whether a job waits for the end of the delay before its next try, and not for an instant that its user named."""
+    is_delay = job.failures > 0 and job.not_before_at != job.spec.begin_at
+    return job.status is Status.BLOCKED and is_delay and job.not_before_at > at
+
+
 def _set_aside(ledger: Ledger, event: Event, _: Job | None) -> None:
     kept = [one for one in ledger.set_aside if one["job"] in ledger.jobs or one["at"] > event.at_s - DAY_S]
     kept = [one for one in kept if one["what"] != event.data["what"]]
@@ -625,6 +642,7 @@ CHANGES: dict[str, Change] = {
     "user-set": _user_set,
     "fair-share-set": _fair_share_set,
     "selected": _selected,
+    "clock-set": _clock_set,
     "set-aside": _set_aside,
     "idle": _idle,
 }

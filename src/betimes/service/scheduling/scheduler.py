@@ -345,6 +345,12 @@ class Scheduler:
         """Log that an input or a step of a turn could not be carried out; trace: of the error, how it came about."""
         self._state.log("set-aside", "recovery", job, what=what, error=error, traceback=trace)
 
+    def clock_set(self, wall_s: float, stepped_s: float) -> None:
+        """The machine's clock has jumped, and the service's is about to be put forward by `stepped_s`, 0 or more."""
+        self._state.note_clock(wall_s, stepped_s)
+        if stepped_s:
+            self.sleep(stepped_s)
+
     def sleep(self, for_s: float) -> None:
         """The service's machine sleeps for so long: its runs make no progress meanwhile."""
         here: list[int] = []

@@ -485,6 +485,13 @@ class SchedulerState:
                 self.note_changed(self.ledger.jobs[changed.set_id])
         return changed
 
+    def note_clock(self, wall_s: float, stepped_s: float) -> None:
+        """Log a jump of the machine's clock, before the service's is put forward by `stepped_s`."""
+        self.log("clock-set", "timer", wall_s=wall_s, stepped_s=stepped_s)
+        for job in self.ledger.jobs.values() if stepped_s else ():
+            self.note_changed(job)
+            self._index(job)
+
     def take_step(self, what: str, of: int | str, act: Callable[[], None]) -> None:
         """Take a step of a turn, unless it is left out; an error in it can be attributed to it by `doing`."""
         step, before = (what, of), self.doing

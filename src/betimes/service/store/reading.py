@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import dropwhile, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -93,7 +94,9 @@ class Reader:
         )
         while True:
             with self._database.reading() as connection:
-                found = connection.execute(query.where(_EVENTS.c.event_id > after).limit(page)).all()
+                found: Sequence[Any] = connection.execute(
+                    query.where(_EVENTS.c.event_id > after).limit(page)
+                ).all()
             if not (found and found[0][0] == after + 1):
                 self._check_kept(after)
             for *columns, data, checksum in found:
@@ -107,7 +110,7 @@ class Reader:
                 ):
                     raise self._damaged(event.event_id)
                 before = checksum or ""
-                yield Event(*columns, schema.from_json(data))
+                yield replace(event, data=schema.from_json(data))
             if len(found) < page:
                 return
             after = found[-1][0]
