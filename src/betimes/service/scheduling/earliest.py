@@ -5,8 +5,6 @@ What it says is the present state's: an edit, a release, or maintenance that is 
 
 from __future__ import annotations
 
-import math
-
 from betimes.cluster.cluster import first_opening
 from betimes.cluster.labels import suits
 from betimes.cluster.shapes import Room
@@ -30,26 +28,30 @@ class EarliestStarts:
     def of(self, job: Job, now_at: float) -> float:
         """When the job may begin at the earliest; now, where it runs or nothing keeps it."""
         earliest_at: dict[int, float] = {}
-        open_, jobs = [job], self._state.ledger.jobs
-        while open_:  # a loop: dependencies may be a chain of any length
-            last = open_[-1]
-            waits_for = [] if self._has_begun(last) else [parse_after(text)[0] for text in last.spec.after]
-            missing = [
-                n for n in waits_for if n in jobs and n not in earliest_at and not jobs[n].status.is_over
-            ]
-            if missing:
-                open_ += [jobs[n] for n in missing]
+        path, jobs = {job.job_id: job}, self._state.ledger.jobs
+        while path:  # a loop: dependencies may be a chain of any length
+            number, last = next(reversed(path.items()))
+            waits_for = [] if self._has_begun(last) else self._waits_for(last)
+            next_ = next((n for n in waits_for if n in jobs and n not in earliest_at and n not in path), None)
+            if next_ is not None:
+                path[next_] = jobs[next_]
                 continue
-            open_.pop()
-            first_at = max((earliest_at[n] for n in waits_for if n in earliest_at), default=-math.inf)
-            earliest_at[last.job_id] = self._itself(last, max(now_at, first_at))
+            del path[number]
+            first_at = max((earliest_at[n] for n in waits_for if n in earliest_at), default=now_at)
+            earliest_at[number] = self._itself(last, max(now_at, first_at))
         return earliest_at[job.job_id]
+
+    def _waits_for(self, job: Job) -> list[int]:
+        found = [parse_after(text)[0] for text in job.spec.after]
+        if job.spec.singleton and (first := self._state.job_index.first_named(job.user, job.spec.title)):
+            found.append(first)
+        return found
 
     def _has_begun(self, job: Job) -> bool:
         return job.status in (Status.RUNNING, Status.STOPPING) or job.run is not None
 
     def _itself(self, job: Job, from_at: float) -> float:
-        if self._has_begun(job):
+        if self._has_begun(job) or job.status.is_over:
             return from_at
         short = self._budgets.spent.get(job.user)
         spent_until_at = short.until_at if short is not None and job.rental is None else from_at

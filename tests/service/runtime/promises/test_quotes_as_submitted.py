@@ -51,6 +51,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "as_one": {"array": "1-7", "as_one": True},
     "after": {"after": [f"{LONG}"]},
     "begin_at": {"begin_at": 50_000.0},
+    "singleton": {"name": "long", "singleton": True},
     "hold": {"hold": True},
     "retries": {"retries": 2},
     "backoff_s": {"retries": 2, "backoff_s": 1.0},
