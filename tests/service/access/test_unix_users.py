@@ -6,6 +6,7 @@ import asyncio
 import os
 import pwd
 import socket
+import stat
 from pathlib import Path
 from typing import Any, cast
 
@@ -188,6 +189,19 @@ def test_a_socket_left_by_a_killed_service_is_replaced_and_nothing_else(tmp_path
     with pytest.raises(InputError, match="that is no socket"), local_socket(path):
         pass
     assert path.read_text() == "a file"
+
+
+@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o775, 0o757])
+def test_a_socket_is_where_no_other_can_replace_it(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(mode)
+    why, path = f"others may write the folder {tmp_path}/open, and", tmp_path / "open" / "socket"
+    with pytest.raises(InputError, match=why), local_socket(path):
+        pass
+    assert not (tmp_path / "open" / "socket").exists()
+    (tmp_path / "open").chmod(mode | stat.S_ISVTX)  # others cannot rename what is in it
+    with local_socket(tmp_path / "open" / "mine" / "socket"):
+        pass
 
 
 def test_a_socket_must_be_where_others_can_reach_it(uid: int) -> None:

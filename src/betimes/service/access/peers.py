@@ -35,7 +35,7 @@ def check_local(path: Path | None) -> Path:
     if path is None and os.geteuid() != 0:
         raise InputError(
             "--local-users: say where the socket is to be (--socket FILE), in a folder that the others can enter, as "
-            f"--socket /tmp/betimes-{os.geteuid()}; /run/betimes is root's"
+            f"--socket /tmp/betimes-{os.geteuid()}/socket; /run/betimes is root's"
         )
     path = MACHINE_SOCKET if path is None else path
     if len(os.fsencode(path)) > _PATH_BYTES:
@@ -49,8 +49,8 @@ def check_local(path: Path | None) -> Path:
 def local_socket(path: Path) -> Iterator[socket.socket]:
     """A Unix socket at this path to which all users can connect, in place of one left by a killed service.
 
-    Its folder is made if need be. Raises InputError for a path that holds something else, ServiceError where another
-    service listens, and where the socket cannot be made.
+    Its folder is made if need be. Raises InputError for a path that holds something else, or in a folder that others
+    may write, ServiceError where another service listens, and where the socket cannot be made.
     """
     made = socket.socket(socket.AF_UNIX)
     with made:
@@ -58,6 +58,7 @@ def local_socket(path: Path) -> Iterator[socket.socket]:
             if not path.parent.exists():
                 path.parent.mkdir()
                 path.parent.chmod(0o755)
+            _check_folders(path)
             if _is_left(path):
                 path.unlink()
             made.bind(str(path))
@@ -74,6 +75,21 @@ def local_socket(path: Path) -> Iterator[socket.socket]:
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(path.stat(), at):  # else another service's, by now
                     path.unlink()
+
+
+def _check_folders(path: Path) -> None:
+    """Raise InputError where others can put another socket there, and be taken for this service; OSError."""
+    folder = path.parent.resolve()
+    for each in (folder, *folder.parents):
+        found = each.stat()
+        # In one like /tmp others cannot replace a folder, but could put their socket there while no service listens.
+        is_guarded = each != folder and found.st_mode & stat.S_ISVTX
+        is_others = each == folder and found.st_uid not in (0, os.geteuid())
+        if is_others or (found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not is_guarded):
+            raise InputError(
+                f"--socket {path}: others may write the folder {each}, and could put a socket of theirs there; name a "
+                f"file in a folder that only you may write, as {folder / f'betimes-{os.geteuid()}' / 'socket'}"
+            )
 
 
 def _is_left(path: Path) -> bool:
