@@ -99,7 +99,7 @@ def slurm(live: Background, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
 
     def call(command: str, *words: str, stdin: str = "") -> Said:
         capsys.readouterr()
-        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         code = of_slurm.main(command, words)
         said = capsys.readouterr()
         return Said(code, said.out, said.err)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -131,7 +132,7 @@ def test_what_was_asked_for(slurm: Slurm, live: Background) -> None:
     assert slurm("squeue", "-l").out.splitlines()[1].split()[4:7] == ["STATE", "TIME", "TIME_LIMI"]
     told = slurm("sacct", "-n", "-P", "-o", "JobID,AllocCPUS,ReqMem,Timelimit,MaxRSS").out
     assert told == "1|2|1536M|1-02:00:00|\n2|1|0|UNLIMITED|\n"
-    assert slurm("seff", "1").out.startswith("Job 1")
+    assert slurm("seff", "1").out.startswith("Job ID: 1\n")
     assert "no job is given" in slurm("seff").err
     assert "TRES=cpu=2,mem=1536M,node=1,billing=2\n" in slurm("scontrol", "show", "job", "1").out
 
@@ -405,3 +406,30 @@ def test_a_job_that_was_cancelled_as_it_ran_has_the_signal_of_its_end(slurm: Slu
     )
     assert final_code(live.it.backend.views[1], [run]) == "0:15"
     assert final_code(live.it.backend.views[2], [run]) == "0:0"
+
+
+def test_a_script_is_bytes_for_its_interpreter(slurm: Slurm, tmp_path: Path, betimes: Call) -> None:
+    script = b"#!/bin/bash\n#SBATCH --time=1\n# f\xfcr den Lauf\necho done\n"
+    (tmp_path / "job.sh").write_bytes(script)
+    assert slurm("sbatch", "--parsable", "job.sh", "an argument") == Said(0, "1\n", "")
+    assert betimes("submit", "--id-only", "job.sh").out == "2\n"
+    for number in ("1", "2"):
+        spec = betimes("job", number, "--json").json()["spec"]
+        assert spec["time_limit_s"] == 60.0
+        env = {**os.environ, "BETIMES_RUN_DIR": str(tmp_path)}
+        done = subprocess.run(
+            spec["command"], input=spec["stdin"].encode(), env=env, capture_output=True, check=True
+        )
+        assert (done.stdout, (tmp_path / "slurm_script").read_bytes()) == (b"done\n", script)
+    assert "batch script job.sh 'an argument'" in betimes("job", "1").out
+
+
+def test_seff_prints_slurms_lines(slurm: Slurm, live: Background) -> None:
+    slurm("sbatch", "-c2", "--mem=200M", stdin=SCRIPT)
+    live.do(live.it.backend.becomes, 1, Status.FINISHED, started_at=1.0, finished_at=11.0)
+    lines = dict(line.split(": ", 1) for line in slurm("seff", "1").out.splitlines())
+    assert lines["State"] == "COMPLETED (exit code 0)"
+    assert lines["Cores per node"] == "2"
+    assert re.fullmatch(r"[0-9.]+% of [0-9:-]+ core-walltime", lines["CPU Efficiency"])
+    assert re.fullmatch(r"[0-9.]+% of 200.00 MB", lines["Memory Efficiency"])
+    assert slurm("seff", "99") == Said(1, "", "seff: error: Job not found: 99\n")

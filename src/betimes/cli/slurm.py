@@ -10,19 +10,26 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from betimes.cli.slurm_jobs import (
     ACTIVE,
+    PARTITION,
     VERSION,
+    by_number,
+    clock,
+    cores,
     exit_code,
+    final_code,
+    full_clock,
     number_of,
     say_start,
     service_here,
+    state_of,
 )
 from betimes.cli.verbs import Argument
 from betimes.errors import BetimesError, InputError
-from betimes.printing import report
+from betimes.printing import printable, report
 from betimes.service.spec.spelling import signal_name, signal_number
 
 if TYPE_CHECKING:
@@ -41,7 +48,7 @@ def sbatch(words: Sequence[str]) -> None:
     from betimes.cli.live.following import Left
     from betimes.cli.live.jobs.submit import INPUT, with_numbers
     from betimes.cli.live.jobs.wait import wait_for
-    from betimes.service.spec.sbatch import from_environment, read_script, split_command
+    from betimes.service.spec.sbatch import from_environment, read_script, script_text, split_command
 
     options, rest = split_command(words)
     options = [*from_environment("SBATCH_"), *options]
@@ -49,11 +56,9 @@ def sbatch(words: Sequence[str]) -> None:
     if rest:
         path, name = rest[0], None
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})"
-            ) from None
+            text = script_text(Path(path).read_bytes())
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     else:
         path, name, text = INPUT, "sbatch", ""
     if "wrap" in asked and rest:
@@ -61,7 +66,7 @@ def sbatch(words: Sequence[str]) -> None:
     if "wrap" in asked:
         name, text = "wrap", f"#!/bin/sh\n{asked['wrap']}\n"
     elif not rest:
-        text = sys.stdin.read()
+        text = script_text(sys.stdin.buffer.read())
     batch = read_script(text, path, options=options, arguments=rest[1:], name=name)
     for note in batch.notes:
         report("sbatch: note", note)
@@ -188,12 +193,53 @@ def accounts(words: Sequence[str]) -> None:
 
 
 def seff(words: Sequence[str]) -> None:
-    """Show what jobs used of what they asked for, as `betimes efficiency` does."""
-    from betimes.cli.live.usage import efficiency
-
+    """Show what jobs used of what they asked for, in the lines of Slurm's contributed program of that name."""
     if not words:
         raise InputError("no job is given; write seff 41")
-    efficiency(list(words))
+    with service_here() as service:
+        found = list(by_number(service, ",".join(word for word in words if not word.startswith("-"))))
+        if not found:
+            raise BetimesError(f"Job not found: {words[-1]}")
+        for at, job in enumerate(found):
+            print(*[""] * (at > 0), *_efficiency(service.job(job.job_id)), sep="\n", end="\n")
+
+
+def _efficiency(story: Any) -> list[str]:
+    """The lines of `seff`, of the last run."""
+    from betimes.cli.slurm_values import group_of
+
+    job, run = story.job, story.runs[-1] if story.runs else None
+    count, wall_s = cores(story), 0.0 if run is None else run.ran_s
+    cpu_s, core_s = (0.0 if run is None else run.cpu_s or 0.0), wall_s * cores(story)
+    used_gib = 0.0 if run is None else run.max_rss_gib or 0.0
+    asked_gib = story.spec.get("memory_gib", 0.0) * job.max_units
+
+    def share(part: float, whole: float) -> str:
+        return f"{100 * part / whole if whole else 0.0:.2f}%"
+
+    state = state_of(job)
+    has_ended = state not in ("PENDING", "RUNNING", "COMPLETING", "SUSPENDED")
+    code = f" (exit code {final_code(job, story.runs).partition(':')[0]})" if has_ended else ""
+    array = [] if job.array_id is None else [f"Array Job ID: {number_of(job)}"]
+    warning = "WARNING: Efficiency statistics can only be obtained after the job has ended"
+    return [
+        f"Job ID: {job.job_id}",
+        *array,
+        f"Cluster: {PARTITION}",
+        f"User/Group: {printable(job.user)}/{group_of(job.user) or 'N/A'}",
+        f"State: {state}{code}",
+        *([f"Cores: {count}"] if count == 1 else ["Nodes: 1", f"Cores per node: {count}"]),
+        f"CPU Utilized: {full_clock(clock(cpu_s))}",
+        f"CPU Efficiency: {share(cpu_s, core_s)} of {full_clock(clock(core_s))} core-walltime",
+        f"Job Wall-clock time: {full_clock(clock(wall_s))}",
+        f"Memory Utilized: {_megabytes(used_gib)}",
+        f"Memory Efficiency: {share(used_gib, asked_gib)} of {_megabytes(asked_gib)}",
+        *([] if has_ended else [warning]),
+    ]
+
+
+def _megabytes(gib: float) -> str:
+    return f"{gib:.2f} GB" if gib >= 1 else f"{gib * 1024:.2f} MB"
 
 
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {

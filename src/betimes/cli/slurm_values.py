@@ -27,7 +27,7 @@ from betimes.cli.slurm_jobs import (
     state_of,
     tres,
 )
-from betimes.service.spec.sbatch import AFTER, RUN
+from betimes.service.spec.sbatch import AFTER, script_of
 from betimes.service.spec.spelling import file_name
 
 if TYPE_CHECKING:
@@ -81,9 +81,8 @@ def _uid(job: Listed, what: str) -> str:
 
 def _command(job: Listed) -> str:
     command = job.spec["command"]
-    if tuple(command[1 : len(RUN)]) == RUN[1:]:
-        return shlex.join(command[len(RUN) :])
-    return shlex.join(command)
+    script = script_of(command)
+    return shlex.join(command if script is None else script)
 
 
 def _dependency(job: Listed) -> str:

@@ -65,6 +65,8 @@ RUN = (
     'script="$BETIMES_RUN_DIR/slurm_script" && cat >"$script" && chmod 700 "$script" && exec "$script" "$@" </dev/null',
 )
 """A script is the input of its job, and a file of each run: as with Slurm, later changes to it do not matter."""
+RUN_BYTES = (*RUN[:2], RUN[2].replace('cat >"$script"', 'base64 -d >"$script"'))
+"""The same of a script that is no text in UTF-8: its interpreter gets the bytes."""
 
 _KNOWN = frozenset(
     {*SHORT.values(), *SWITCHES, *MAY_HAVE_VALUE, *LABELS, *HARMLESS, *NOTED, "cpus-per-gpu", "export", "gpus-per-node",
@@ -169,8 +171,26 @@ def read_script(
         )
     fields.setdefault("name", title)
     shell = "bash" if "bash" in text.partition("\n")[0] else RUN[0]  # others lose functions such as `module`
-    command = [shell, *RUN[1:], title, *arguments]
-    return Batch({**fields, "command": command, "stdin": text}, [*notes, *more], named)
+    run, script = RUN, text
+    if not text.isascii() and (data := text.encode("utf-8", "surrogateescape")) != text.encode(
+        "utf-8", "replace"
+    ):
+        from base64 import encodebytes  # for few scripts only
+
+        run, script = RUN_BYTES, encodebytes(data).decode("ascii")
+    command = [shell, *run[1:], title, *arguments]
+    return Batch({**fields, "command": command, "stdin": script}, [*notes, *more], named)
+
+
+def script_text(data: bytes) -> str:
+    """The text of a script, whatever its encoding, for `read_script`."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def script_of(command: Sequence[str]) -> Sequence[str] | None:
+    """The script that a job's command starts, and its arguments; null: it starts none."""
+    is_script = tuple(command[1 : len(RUN)]) in (RUN[1:], RUN_BYTES[1:])
+    return command[len(RUN) :] if is_script else None
 
 
 def _has_our_srun(path: str) -> bool:
@@ -200,8 +220,8 @@ def read_program(command: Sequence[str], options: Sequence[Given]) -> Batch:
 
 def command_line(command: Sequence[str]) -> str:
     """A job's command as it could be typed; of a batch script the script and its arguments, without what starts it."""
-    if tuple(command[1 : len(RUN)]) == RUN[1:]:
-        return f"batch script {shlex.join(command[len(RUN) :])}"
+    if (script := script_of(command)) is not None:
+        return f"batch script {shlex.join(script)}"
     if (typed := in_terminal(command)) is not None:
         return f"{shlex.join(typed)} (in a terminal)"
     return shlex.join(command)

@@ -491,13 +491,14 @@ def _script(verb: str, command: list[str] | None, file: str | None) -> tuple[str
     Raises InputError.
     """
     if file is not None and not file.endswith(SUFFIXES):
+        from betimes.service.spec.sbatch import script_text
+
         try:
-            return Path(file).read_text(encoding="utf-8"), file
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+            return script_text(Path(file).read_bytes()), file
+        except OSError as error:
             raise InputError(
-                f"{file}: cannot be read ({reason}); name a file of jobs or a script, or put -- before a command: "
-                f"betimes {verb} -- {file}"
+                f"{file}: cannot be read ({error.strerror}); name a file of jobs or a script, or put -- before a "
+                f"command: betimes {verb} -- {file}"
             ) from None
     if file is None and command is None and _is_data(os.fstat(0)):
         text = sys.stdin.read()
@@ -518,7 +519,7 @@ def _of_script(text: str, path: str, arguments: list[str], job: Fields) -> Field
         arguments=arguments,
         name="sbatch" if path == INPUT else None,
     )
-    if len(text.encode()) > MOST_INPUT:
+    if len(batch.fields["stdin"].encode()) > MOST_INPUT:
         raise InputError(
             f"{path}: has more than {MOST_INPUT >> 10} KiB, which is not kept with a job; let a short script call it"
         )
