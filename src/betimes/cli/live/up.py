@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from betimes.cli.live.jobs.completing import complete_policy
 from betimes.cli.verbs import Json, Option, Several
-from betimes.errors import InputError, NotReachable
+from betimes.errors import InputError, NotReachable, ServiceError
 from betimes.service.access.address import default_state
 from betimes.service.startup.config import SETTINGS, Given, ServiceConfig, read_settings
 
@@ -267,6 +267,7 @@ async def _serve(chosen: ServiceConfig, settings: str, as_json: bool) -> None:
 
     from betimes.cli.live.replayed import told_as_it_goes
     from betimes.files import write_private
+    from betimes.service.executors.supervision.files import is_full
     from betimes.service.startup.bootstrap import running
     from betimes.service.startup.log import heed_failure
 
@@ -285,8 +286,16 @@ async def _serve(chosen: ServiceConfig, settings: str, as_json: bool) -> None:
             starting.cancel()
             await asyncio.wait((starting,))
             return
-        service = starting.result()
-        write_private(chosen.state / IN_FORCE, settings)
+        try:
+            service = starting.result()
+            write_private(chosen.state / IN_FORCE, settings)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            raise ServiceError(
+                f"{error.filename or chosen.state}: no room is left ({error.strerror}), so the service did not start; "
+                f"free some (df -h {chosen.state})"
+            ) from None
         stack.callback((chosen.state / IN_FORCE).unlink, missing_ok=True)
         # Modules and kernels stay, and each scan of them for garbage takes 80 ms.
         gc.collect()
