@@ -57,6 +57,7 @@ from betimes.service.views.models import (
     UploadLimits,
     UploadView,
     UsageView,
+    UserView,
     WhatIfSpec,
     WhatIfView,
 )
@@ -88,7 +89,7 @@ class FakeBackend:
         self.policy_here = PolicyView(policy="fifo", engine="pool", since_at=self.now)
         self.tuning_here = TuningView()
         self.kept_tokens: dict[str, KeptToken] = {}
-        self.users_here: dict[str, User] = {}
+        self.users_here: dict[str, UserView] = {}
         self.uploads: dict[str, bytes] = {}
         self.upload_limits = UploadLimits(most_bytes=4 << 20, most_files=1000)
         self.most_upload_bytes = 4 << 20
@@ -298,9 +299,12 @@ class FakeBackend:
         self.policy_here = PolicyView(policy=text, engine="pool", since_at=self.now)
         return self.policy_here
 
-    async def users(self) -> list[User]:
+    async def users(self) -> list[UserView]:
         self._may_fail()
         return list(self.users_here.values())
+
+    async def why_no_jobs(self, user: str, /) -> str | None:
+        return None
 
     async def note_token(
         self, what: Literal["token-made", "token-revoked"], spec: TokenSpec, by: str
@@ -312,16 +316,17 @@ class FakeBackend:
         named = [kept for kept in self.kept_tokens.values() if kept.name is not None]
         return [token_view(kept) for kept in named if user in (None, kept.user)]
 
-    async def add_user(self, user: User, by: str) -> User:
+    async def add_user(self, user: User, by: str) -> UserView:
         if user.name in self.users_here:
             raise Conflict(f"there is a user {user.name} already")
-        self.users_here[user.name] = user
-        return user
+        self.users_here[user.name] = UserView(**user.model_dump())
+        return self.users_here[user.name]
 
-    async def change_user(self, name: str, changes: UserChanges, by: str) -> User:
+    async def change_user(self, name: str, changes: UserChanges, by: str) -> UserView:
         if name not in self.users_here:
             raise Unknown(f"there is no user {name[:64]!r}")
-        self.users_here[name] = self.users_here[name].changed(changes)
+        changed = self.users_here[name].changed(changes)
+        self.users_here[name] = UserView(**changed.model_dump())
         return self.users_here[name]
 
     async def fleet(self) -> FleetView:

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         TuneSpec,
         Uploaded,
         UsageView,
-        User,
+        UserView,
         WhatIfSpec,
         WhatIfView,
     )
@@ -517,19 +517,19 @@ class Client:
         """Who asks, as the service knows it: name and role."""
         return self._ask(Call("GET", f"{API}/me", "Me"))
 
-    def users(self) -> list[User]:
+    def users(self) -> list[UserView]:
         """Every user of the service that was added, by name."""
-        return self._ask(Call("GET", f"{API}/users", "User", "users"))
+        return self._ask(Call("GET", f"{API}/users", "UserView", "users"))
 
-    def add_user(self, name: str, **fields: Any) -> User:
+    def add_user(self, name: str, **fields: Any) -> UserView:
         """Add a user by the fields of a User. Raises Refused; Conflict for a name that is taken."""
         body = json.dumps({"name": name, **fields}).encode()
-        return self._ask(Call("POST", f"{API}/users", "User", body=body, repeatable=False))
+        return self._ask(Call("POST", f"{API}/users", "UserView", body=body, repeatable=False))
 
-    def change_user(self, name: str, **changes: Any) -> User:
+    def change_user(self, name: str, **changes: Any) -> UserView:
         """Change fields of a user; of `limits`, those that are given, and None removes one. Raises Unknown, Refused."""
         body = json.dumps(changes).encode()
-        return self._ask(Call("PATCH", f"{API}/users/{quoted(name, safe='')}", "User", body=body))
+        return self._ask(Call("PATCH", f"{API}/users/{quoted(name, safe='')}", "UserView", body=body))
 
     def tokens(self, user: str | None = None) -> list[TokenView]:
         """The tokens of users, or of one, good or not."""

@@ -10,6 +10,7 @@ import pytest
 
 from betimes.cli.main import main
 from betimes.errors import NotAllowed, NotReachable, Unavailable
+from betimes.service.access.address import Address, Found
 from betimes.service.api.examples import MAINTENANCE, PORTFOLIO
 from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import JobView, NodeSpec, Reason, RunView
@@ -435,3 +436,17 @@ def test_portfolio(betimes: Call, service: Service) -> None:
     service.selections = PORTFOLIO.selections
     assert betimes("portfolio", "--json").json()["selections"][0]["score"] == 41.5
     assert service.asked == [("portfolio", 5), ("portfolio", 20), ("portfolio", 20)]
+
+
+def test_what_was_given_back_at_the_end_and_what_it_has_cost_is_said(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found, here = (
+        Found("http://x", "", tmp_path),
+        Address("http://x", 2**22 + 1),
+    )  # no process has this number
+    monkeypatch.setattr("betimes.service.access.address.find_service", lambda *_: found)
+    monkeypatch.setattr("betimes.service.access.address.read_address", lambda _: here)
+    first, *_ = betimes("down", "--release-all").out.splitlines()
+    assert first == "Given back: c4-0 ($0.03); together $0.03. All machines of today: $0.5."
+    assert ("give_back", (None, True)) in service.asked

@@ -23,6 +23,14 @@ def test_what_was_used(betimes: Call, service: Service) -> None:
 
 
 @pytest.mark.usefixtures("service")
+def test_less_than_an_hour_is_shown_in_minutes(betimes: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = USAGE.total.model_copy(update={"unit_h": 0.2, "core_h": 0.01, "gpu_h": 0.0})
+    monkeypatch.setattr(stand_in, "USAGE", USAGE.model_copy(update={"total": short}))
+    line = betimes("usage").out.splitlines()[-1].split()
+    assert line[:7] == ["all", "120", "12", "min", "36", "s", "0.0"]
+
+
+@pytest.mark.usefixtures("service")
 def test_what_users_had_of_late(betimes: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     (ada,) = USAGE.groups
     shared = ada.model_copy(update={"recent_frac": 0.704, "share_frac": 0.5})

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from betimes.service.access.auth import Caller, Tokens
+from betimes.service.access.unix_users import Owners
 from betimes.service.runtime.retention import keep_snapshot
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.users import User, UserLimits
+from betimes.service.views.models import UserView
 from tests.service.api.sharing import Shared, share
 
 pytestmark = pytest.mark.usefixtures("no_fits")
@@ -27,9 +29,11 @@ def test_users_are_added_and_changed_by_events(tmp_path: Path) -> None:
         await service.done("PATCH", "/users/bob", json={"disabled": True})
         users = service.backend.scheduler.ledger.users
         limits = UserLimits(max_queued_jobs=5, max_memory_gib=64.0)
-        assert users["ada"] == User(name="ada", role="operator", weight=2.0, limits=limits) == User(**changed)
+        assert users["ada"] == User(name="ada", role="operator", weight=2.0, limits=limits)
+        assert UserView(**changed).limits == limits
         assert users["bob"] == User(name="bob", role="viewer", disabled=True)
-        assert (await service.done("GET", "/users"))["users"] == [
+        listed = (await service.done("GET", "/users"))["users"]
+        assert [{name: one[name] for name in User.model_fields} for one in listed] == [
             user.model_dump(mode="json") for user in (users["ada"], users["bob"])
         ]
         events = (await service.done("GET", "/events", params={"kind": "user-set"}))["items"]
@@ -47,6 +51,22 @@ def test_users_are_added_and_changed_by_events(tmp_path: Path) -> None:
         assert snapshot is not None
         assert Ledger.recovered(snapshot.body, []).users == users
         assert Ledger.recovered(snapshot.body, []).copied().users == users
+
+    share(talk, tmp_path)
+
+
+def test_who_has_no_account_where_jobs_run_as_unix_users_is_known_at_once(tmp_path: Path) -> None:
+    async def talk(service: Shared) -> None:
+        launches = service.backend.controller.launches
+        launches.owners = Owners(tmp_path)
+        added = await service.done("POST", "/users", json={"name": "no-such-account"})
+        assert added["note"].startswith("this machine has no Unix user 'no-such-account', as whom")
+        token = await service.done("POST", "/tokens", json={"user": "no-such-account"})
+        assert token["note"] == added["note"]
+        watches = await service.done("POST", "/users", json={"name": "no-such-viewer", "role": "viewer"})
+        assert watches["note"] is None
+        launches.owners = Owners(tmp_path, all_as_service=True)
+        assert (await service.done("POST", "/users", json={"name": "nor-this"}))["note"] is None
 
     share(talk, tmp_path)
 

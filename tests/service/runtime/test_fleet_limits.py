@@ -303,6 +303,11 @@ def test_a_spent_budget_of_a_user_holds_until_it_is_raised(tmp_path: Path) -> No
         jobs = await house.submit(50_000.0, 50_000.0, cpu=2.0)
         await house.at(4000.0)
         assert [await house.job(job) for job in jobs] == [(Status.BLOCKED, 1)] * 2
+        (ann,) = await house.backend.users()
+        day, month = ann.spent
+        assert (day.spent_usd, day.budget_usd, day.is_spent) == (pytest.approx(0.2, abs=0.01), 0.2, True)
+        assert (month.spent_usd, month.budget_usd, month.is_spent) == (day.spent_usd, None, False)
+        assert (ann.held.running_jobs, ann.held.queued_jobs) == (0, 2)
 
     async def again(house: House) -> None:
         await house.at(5000.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.admission import rounding_note
+from betimes.service.runtime.admission import rounding_note, spread_note
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.scheduling.node import Node
 from tests.service.four_cores import on_four_cores, spec
@@ -53,3 +53,17 @@ def test_what_is_rounded_depends_on_nodes_and_policy(
 ) -> None:
     found = rounding_note(spec(**asked), nodes, policy)
     assert found is None if said is None else found is not None and said in found
+
+
+def test_a_command_that_a_pool_may_start_on_several_machines_is_said_to_be() -> None:
+    two = [Node(Machine(name, "ray", "n", 1.0, 8.0, 0.0)) for name in ("a", "b")]
+    said = spread_note(spec(min_units=2, max_units=2), two, "fifo")
+    assert said is not None
+    assert "its command is then started once on each; one unit of more --cpu is on one machine" in said
+    for asked, nodes, policy in (
+        ({"max_units": 1}, two, "fifo"),
+        ({"max_units": 2}, two[:1], "fifo"),
+        ({"max_units": 2}, 2 * FOUR_CORES, "fifo"),
+        ({"max_units": 2}, two, "easy"),
+    ):
+        assert spread_note(spec(min_units=asked["max_units"], **asked), nodes, policy) is None

@@ -112,9 +112,10 @@ def efficiency(ids: Ids, state: State = None, as_json: Json = False) -> None:
 def _row(name: str, figures: UsageFigures) -> list[str]:
     from betimes.units import length, usd
 
-    hours = (figures.unit_h, figures.core_h, figures.gpu_h)
+    held = (figures.unit_h, figures.core_h, figures.gpu_h)
+    hours = (length(each * 3600.0) if 0.0 < each < 1.0 else f"{each:,.1f}" for each in held)
     wait = "" if figures.mean_wait_s is None else length(figures.mean_wait_s)
-    return [name, f"{figures.jobs:,}", *(f"{each:,.1f}" for each in hours), usd(figures.cost_usd), wait]
+    return [name, f"{figures.jobs:,}", *hours, usd(figures.cost_usd), wait]
 
 
 def _print_csv(by: str, rows: list[tuple[str, UsageFigures]]) -> None:

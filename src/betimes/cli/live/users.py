@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from betimes.cli.render.tables import Column
 from betimes.cli.verbs import Argument, Json, Option, Output, State
 from betimes.errors import InputError, Refused
+from betimes.printing import report
 
 if TYPE_CHECKING:
     from betimes.client.plain import PlainClient
-    from betimes.service.spec.users import User
-    from betimes.service.views.models import TokenView
+    from betimes.service.views.models import TokenView, UserView
 
 Name = Annotated[str, Argument(metavar="NAME", help="The user's name.", show_default=False)]
 Role = Annotated[
@@ -61,7 +61,8 @@ _COLUMNS = (
     Column("Queued", rank=3, right=True),
     Column("Units", rank=2, right=True),
     Column("Memory", rank=4, right=True),
-    Column("$ a day", rank=4, right=True),
+    Column("Today", rank=4, right=True),
+    Column("This month", rank=5, right=True),
 )
 
 
@@ -75,7 +76,11 @@ _TOKEN_COLUMNS = (
 
 
 def list_users(output: Output = None, state: State = None, as_json: Json = False) -> None:
-    """List the users: role, weight of the fair share, and the most that each may have."""
+    """List the users: role, weight of the fair share, and what each has of the most that it may have.
+
+    The last columns are what rented machines have cost for the user's jobs in this day and month (UTC), of the budget:
+    the share that each run held of machines that jobs share, and all of machines rented for one job alone.
+    """
     from betimes.cli.live.connection import connect
 
     with connect(state) as service:
@@ -166,6 +171,7 @@ def make_token(
         print_json(found)
     else:
         print(found.token)
+        _warn(found.note)
 
 
 def list_tokens(
@@ -220,7 +226,7 @@ def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _do(state: str | None, as_json: bool, act: Callable[[PlainClient], User]) -> None:
+def _do(state: str | None, as_json: bool, act: Callable[[PlainClient], UserView]) -> None:
     from betimes.cli.live.connection import connect
 
     with connect(state) as service:
@@ -236,10 +242,10 @@ def _do(state: str | None, as_json: bool, act: Callable[[PlainClient], User]) ->
     _print([found], as_json, alone=True)
 
 
-def _print(found: Sequence[User], as_json: bool, *, wide: bool = False, alone: bool = False) -> None:
+def _print(found: Sequence[UserView], as_json: bool, *, wide: bool = False, alone: bool = False) -> None:
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say, show
-    from betimes.units import gib, usd
+    from betimes.units import gib
 
     if as_json:
         print_json(found[0] if alone else found)
@@ -251,19 +257,49 @@ def _print(found: Sequence[User], as_json: bool, *, wide: bool = False, alone: b
         return
     rows = []
     for user in found:
-        limits = user.limits
-        counts = (limits.max_running_jobs, limits.max_queued_jobs, limits.max_units)
+        limits, held = user.limits, user.held
+        counts = (
+            (held.running_jobs, limits.max_running_jobs),
+            (held.queued_jobs, limits.max_queued_jobs),
+            (held.units, limits.max_units),
+        )
         rows.append(
             [
                 user.name,
                 f"{user.role}, disabled" if user.disabled else user.role,
                 f"{user.weight:g}",
-                *("" if n is None else f"{n:,}" for n in counts),
-                "" if limits.max_memory_gib is None else gib(limits.max_memory_gib),
-                "" if limits.max_usd_per_day is None else usd(limits.max_usd_per_day),
+                *(_of(f"{has:,}", None if most is None else f"{most:,}") for has, most in counts),
+                _of(
+                    gib(held.memory_gib),
+                    None if limits.max_memory_gib is None else gib(limits.max_memory_gib),
+                ),
+                *(_spent(user, period) for period in ("day", "month")),
             ]
         )
     show(_COLUMNS, rows, wide=wide)
+    if alone:
+        _warn(found[0].note)
+
+
+def _of(has: str, most: str | None) -> str:
+    """`3 of 40`; without a limit `3`, or nothing where nothing is held."""
+    return ("" if has in ("0", "0 GiB", "$0.00") else has) if most is None else f"{has} of {most}"
+
+
+def _spent(user: UserView, period: str) -> str:
+    """`$1.20 of $5.00`, in the present day or month."""
+    from betimes.units import usd
+
+    found = next((each for each in user.spent if each.period == period), None)
+    if found is None:
+        return ""
+    return _of(usd(found.spent_usd), None if found.budget_usd is None else usd(found.budget_usd))
+
+
+def _warn(note: str | None) -> None:
+    """Say on standard error why the user's jobs would be refused."""
+    if note is not None:
+        report("betimes: note", f"jobs of this user would be refused: {note}")
 
 
 def _print_tokens(found: Sequence[TokenView], as_json: bool, *, wide: bool = False) -> None:

@@ -16,7 +16,7 @@ from betimes.service.api.models import (
 )
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.spec.users import User, UserLimits
+from betimes.service.spec.users import UserLimits
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
     AccuracyFigures,
@@ -31,6 +31,7 @@ from betimes.service.views.models import (
     FleetStep,
     FleetView,
     Health,
+    HeldView,
     Help,
     HelpsView,
     JobStory,
@@ -48,6 +49,7 @@ from betimes.service.views.models import (
     Reason,
     RunView,
     SelectionView,
+    SpentView,
     Submitted,
     TokenView,
     TuneSpec,
@@ -56,6 +58,7 @@ from betimes.service.views.models import (
     UsageFigures,
     UsageGroup,
     UsageView,
+    UserView,
     WhatIfJob,
     WhatIfSpec,
     WhatIfSums,
@@ -165,7 +168,10 @@ UPLOAD_LIMITS = UploadLimits(most_bytes=100 << 20, most_files=100_000)
 BATCH = SubmittedBatch(jobs=[SUBMITTED])
 JOB_LIST = JobList(jobs=[JOB])
 NODE_LIST = NodeList(nodes=[NODE])
-USER = User(name="ada", weight=2.0, limits=UserLimits(max_running_jobs=40, max_units=64))
+USER = UserView(
+    name="ada", weight=2.0, limits=UserLimits(max_running_jobs=40, max_units=64),
+    held=HeldView(running_jobs=3, units=12), spent=(SpentView(period="day", spent_usd=1.2, budget_usd=5.0),),
+)  # fmt: skip
 _TOKEN = TokenView(
     user="ada", name="laptop", made_at=_NOON, expires_at=_NOON + 7_776_000, used_at=None, revoked_at=None
 )  # fmt: skip

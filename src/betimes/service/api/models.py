@@ -20,7 +20,6 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import WHOLE, JobSpec, in_schema
 from betimes.service.spec.spelling import signal_name
-from betimes.service.spec.users import User
 from betimes.service.views.models import (
     By,
     JobFilter,
@@ -29,6 +28,7 @@ from betimes.service.views.models import (
     NodeView,
     Submitted,
     TokenView,
+    UserView,
     View,
 )
 
@@ -236,7 +236,7 @@ class NodeList(View):
 class UserList(View):
     """Users, by name."""
 
-    users: list[User]
+    users: list[UserView]
 
 
 class TokenList(View):

@@ -219,6 +219,17 @@ def _names(nodes: Iterable[Node], kind: Kind) -> list[str]:
 _NAMES = ("GPU", "core")
 
 
+def spread_note(spec: JobSpec, nodes: Collection[Node], policy: str) -> str | None:
+    """A note on how often a command is started whose units a pool may spread over machines; null: once."""
+    several = sum(node.is_there and node.machine.kind in REAL for node in nodes) > 1
+    if kind_of(policy)[0] != POOL or spec.max_units < 2 or not several or spec.as_one:
+        return None
+    return (
+        f"under policy {policy} its units may be on several machines, and its command is then started once on each; "
+        "one unit of more --cpu is on one machine"
+    )
+
+
 def rounding_note(spec: JobSpec, nodes: Collection[Node], policy: str) -> str | None:
     """A note on a unit's rounded size where the policy grants more than it needs; null: it does not."""
     kind, text = kind_of(policy)

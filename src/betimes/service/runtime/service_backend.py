@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from betimes.cluster.cluster import NodeGroup
 from betimes.cluster.labels import labels_of
-from betimes.errors import BetimesError, ClusterError, Conflict, Refused, Unavailable, Unknown
+from betimes.errors import BetimesError, ClusterError, Conflict, NotAllowed, Refused, Unavailable, Unknown
 from betimes.service.access.auth import RunTokens
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.executors.local import LocalExecutor
@@ -54,6 +54,7 @@ from betimes.service.runtime.to_views import (
     run_views,
     selections,
     token_view,
+    user_view,
 )
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.runtime.usage import efficiency_view, usage_view
@@ -102,6 +103,7 @@ from betimes.service.views.models import (
     UploadLimits,
     UploadView,
     UsageView,
+    UserView,
     WhatIfSpec,
     WhatIfView,
 )
@@ -432,9 +434,22 @@ class ServiceBackend:
         await self.tuner.set_policy(text, user)
         return await self.policy()
 
-    async def users(self) -> list[User]:
+    async def users(self) -> list[UserView]:
         """Every user that was added, by name."""
-        return [user for _, user in sorted(self.scheduler.ledger.users.items())]
+        return [await self._user(user) for _, user in sorted(self.scheduler.ledger.users.items())]
+
+    async def _user(self, user: User) -> UserView:
+        """A user, with what the user has of each limit and budget."""
+        note = await self.why_no_jobs(user.name) if user.role != "viewer" else None
+        return user_view(user, self.scheduler, self.controller.clock.now_s(), note)
+
+    async def why_no_jobs(self, user: str, /) -> str | None:
+        """Why jobs of a user would be refused, whatever they ask for; null: they would not."""
+        try:
+            await asyncio.to_thread(self.controller.launches.owners.check, user)
+        except NotAllowed as error:
+            return str(error)
+        return None
 
     def unix_user(self, user: str, /) -> str | None:
         """The Unix user as whom a user's jobs, and their hooks, run; null: the service's."""
@@ -456,16 +471,16 @@ class ServiceBackend:
         found = await asyncio.to_thread(self.controller.store.tokens, user)
         return [token_view(each) for each in found]
 
-    async def add_user(self, user: User, by: str) -> User:
+    async def add_user(self, user: User, by: str) -> UserView:
         """Add a user. Raises Conflict for a name that is taken; Refused for root with less than an operator's role."""
         await self._check_role(user.name, user.role)
-        return await self.controller.ask(AddUser(user, f"user:{by}"))
+        return await self._user(await self.controller.ask(AddUser(user, f"user:{by}")))
 
-    async def change_user(self, name: str, changes: UserChanges, by: str) -> User:
+    async def change_user(self, name: str, changes: UserChanges, by: str) -> UserView:
         """Change a user. Raises Unknown; Refused for a limit below what runs now, and as `add_user` does."""
         if changes.role is not None:
             await self._check_role(name, changes.role)
-        return await self.controller.ask(ChangeUser(name, changes, f"user:{by}"))
+        return await self._user(await self.controller.ask(ChangeUser(name, changes, f"user:{by}")))
 
     async def _check_role(self, name: str, role: str) -> None:
         owners = self.controller.launches.owners

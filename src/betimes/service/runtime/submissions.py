@@ -11,7 +11,13 @@ from typing import Any, Generic, TypeVar
 
 from betimes.errors import BetimesError, Conflict, Refused
 from betimes.service.machines.machine import REAL
-from betimes.service.runtime.admission import can_be_known, check_launchable, check_sent, rounding_note
+from betimes.service.runtime.admission import (
+    can_be_known,
+    check_launchable,
+    check_sent,
+    rounding_note,
+    spread_note,
+)
 from betimes.service.runtime.commands import SubmitJobs
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
@@ -191,6 +197,8 @@ class Submissions:
         texts = ledger.runtime_estimates.notes(user, spec)
         if (rounding := rounding_note(spec, nodes, ledger.policy)) is not None:
             texts.append(rounding)
+        if (spread := spread_note(spec, nodes, ledger.policy)) is not None:
+            texts.append(spread)
         notes = {
             "note": "; ".join(texts) or None,
             "not_run": made_up_note(

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from betimes.cluster.resources import PER_UNIT
 from betimes.service.access.auth import KeptToken
 from betimes.service.executors.log_files import lost_bytes
 from betimes.service.executors.supervision.files import LOG
+from betimes.service.scheduling.admission import WAITING
 from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.fleet_limits import is_reached
 from betimes.service.scheduling.fold import bounded_slowdown
 from betimes.service.scheduling.job import Preemption
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import Maintenance, Node
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.users import held_now
 from betimes.service.spec.job_spec import hook_host
+from betimes.service.spec.users import User
 from betimes.service.store.batch import Row
 from betimes.service.store.queries import ran_s
 from betimes.service.store.store import Store
 from betimes.service.views.models import (
     Estimate,
     EventView,
+    HeldView,
     JobView,
     MaintenanceView,
     NodeView,
@@ -35,10 +41,13 @@ from betimes.service.views.models import (
     Reason,
     RunView,
     SelectionView,
+    SpentView,
     Submitted,
     TokenView,
+    UserView,
 )
 
+PERIODS: tuple[Literal["day", "month"], ...] = ("day", "month")
 _RUN_VIEWED = set(RunView.model_fields)
 _VIEWED = set(JobView.model_fields) - {"reason", "estimate"}
 
@@ -63,6 +72,23 @@ def job_view(row: Mapping[str, Any], waiting: WaitReasons, now_at: float) -> Job
     elif live is not None and live.trials is not None and live.started_at is not None:
         fields["ran_s"] = now_at - live.started_at
     return JobView(**fields, reason=Reason(**reason) if reason else None, estimate=estimate)
+
+
+def user_view(user: User, scheduler: Scheduler, now_at: float, note: str | None) -> UserView:
+    """A user as of an instant; note: why the user's jobs would be refused."""
+    ledger, budgets = scheduler.ledger, scheduler.budgets
+    queued = sum(
+        job.user == user.name and job.set_id is None and job.status in WAITING for job in ledger.jobs.values()
+    )
+    held = HeldView(**held_now(ledger, user.name)._asdict(), queued_jobs=queued)
+    spent = list[SpentView]()
+    for period in PERIODS:
+        budget_usd = budgets.of(user.name, period)
+        is_held = is_reached(ledger, user.name, period, budget_usd, now_at)
+        spent_usd = budgets.spent_usd(user.name, period, max(0.0, now_at - scheduler.now_at))
+        known_usd = budget_usd if budget_usd < math.inf else None
+        spent.append(SpentView(period=period, spent_usd=spent_usd, budget_usd=known_usd, is_spent=is_held))
+    return UserView(**user.model_dump(), held=held, spent=tuple(spent), note=note)
 
 
 def token_view(kept: KeptToken) -> TokenView:

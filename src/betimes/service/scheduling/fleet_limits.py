@@ -36,7 +36,7 @@ def reached(user: str | None, period: str, budget_usd: float, now_at: float) -> 
     return {"user": user, "period": period, "budget_usd": budget_usd, "until_at": until_at}
 
 
-def is_held(ledger: Ledger, user: str | None, period: str, budget_usd: float, now_at: float) -> bool:
+def is_reached(ledger: Ledger, user: str | None, period: str, budget_usd: float, now_at: float) -> bool:
     """Whether a budget was at its end in the present period, and is no larger since.
 
     Spending that was foreseen falls when what spends is stopped: without this it would start again.
@@ -127,7 +127,7 @@ class UserBudgets:
         return None
 
     def _is_held(self, user: str, period: str, budget_usd: float) -> bool:
-        return is_held(self._state.ledger, user, period, budget_usd, self._state.now_at)
+        return is_reached(self._state.ledger, user, period, budget_usd, self._state.now_at)
 
     def held(self, users: Iterable[str]) -> Iterator[Short]:
         """The budgets of these users that were at their end in the present period."""
@@ -222,7 +222,7 @@ class LimitsOfFleet:
         to_come_usd += new_usd * (count + max(0, held - len(self._rented)))
         now_at = self._state.now_at
         for period, budget_usd in settings.budgets.usd_by_period.items():
-            holds = is_held(self._state.ledger, None, period, budget_usd, now_at)
+            holds = is_reached(self._state.ledger, None, period, budget_usd, now_at)
             if holds or self.spent_usd(period, now_at, NOTICE_S) + to_come_usd > budget_usd:
                 return f"the budget of ${budget_usd:g} a {period} is spent"
         return None

@@ -75,7 +75,7 @@ class Scheduler:
         state = self._state = SchedulerState(ledger, find_status, version)
         engine = self._engine = PolicyEngine(state, settings, is_compiled)
         runs = self._runs = Runs(state, engine)
-        budgets = UserBudgets(state, engine)
+        budgets = self.budgets = UserBudgets(state, engine)
         self._earliest = EarliestStarts(state, engine, budgets)
         self.jobs = Jobs(state, engine, runs, budgets)
         sets = self._sets = TrialSets(state, engine, self.jobs, runs)

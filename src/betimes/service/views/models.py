@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.family_demand import Amount
 from betimes.service.spec.job_spec import WHOLE, Family, JobSpec, Label, NodeLabels, Seconds, in_schema
-from betimes.service.spec.users import User  # noqa: F401 (clients look answers up here by name)
+from betimes.service.spec.users import User
 
 T = TypeVar("T")
 
@@ -429,6 +429,34 @@ class Me(View):
     role: str  # user, viewer, operator, ...
 
 
+class HeldView(View):
+    """What the jobs of a user have now."""
+
+    running_jobs: int = 0
+    queued_jobs: int = 0
+    units: int = 0
+    memory_gib: float = 0.0
+
+
+class SpentView(View):
+    """What rented machines have cost for a user's jobs in the present day or month (UTC), so far."""
+
+    period: Literal["day", "month"]
+    spent_usd: float
+    budget_usd: float | None  # the most that it may be; null: any amount
+    is_spent: bool = False  # it has come to its end, and holds until the period is over or it is raised
+
+
+class UserView(User):
+    """A user, and what that user has of each limit and budget."""
+
+    held: HeldView = HeldView()
+    spent: tuple[SpentView, ...] = ()
+    note: str | None = Field(
+        default=None, description="why this user's jobs would be refused, where they would"
+    )
+
+
 class TokenView(View):
     """A user's token, without its text."""
 
@@ -445,6 +473,7 @@ class NewToken(View):
 
     token: str
     kept: TokenView
+    note: str | None = None  # why this user's jobs would be refused, where they would
 
 
 class Lease(View):

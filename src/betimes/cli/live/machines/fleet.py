@@ -157,6 +157,10 @@ def down(
 def _release_all(service: PlainClient) -> None:
     import time
 
+    from betimes.cli.render.tables import say
+    from betimes.units import usd
+
+    rented = {one.name: one.cost_usd for one in service.fleet().machines}
     fleet, by_s = service.give_back(now=True), time.monotonic() + PATIENCE_S
     while fleet.machines or fleet.going:
         if time.monotonic() > by_s:
@@ -164,8 +168,13 @@ def _release_all(service: PlainClient) -> None:
                 f"{len(fleet.machines) + fleet.going} machines are not given back after {PATIENCE_S:g} s; the service "
                 "runs on and tries again (`betimes fleet`, and the service's log)"
             )
+        rented.update((one.name, one.cost_usd) for one in fleet.machines)
         time.sleep(LOOK_S)
         fleet = service.fleet()
+    if rented:
+        each = ", ".join(f"{name} ({usd(cost_usd)})" for name, cost_usd in rented.items())
+        together = usd(sum(rented.values()))
+        say(f"Given back: {each}; together {together}. All machines of today: {usd(fleet.today_usd)}.")
 
 
 def _stop(pid: int) -> None:
@@ -236,7 +245,7 @@ def _moved(one: FleetMove) -> str:
     planned = f"{usd(one.expected_saving_usd_per_h)} an hour for {usd(one.expected_cost_usd)}"
     if one.saving_usd_per_h is None:
         return f"Job {one.job} moves: expected to save {planned}"
-    came = f"{usd(one.saving_usd_per_h)} an hour for {usd(one.cost_usd or 0.0)}"
+    came = f"{usd(one.saving_usd_per_h)} an hour for {usd(one.cost_usd)}"
     return f"Job {one.job} has moved: it saves {came}; expected: {planned}"
 
 

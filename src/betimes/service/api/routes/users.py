@@ -14,7 +14,7 @@ from betimes.service.api.context import Here, Operator, Viewer
 from betimes.service.api.document import PREFIX, UserName, failing
 from betimes.service.api.models import TokenList, TokenQuery, UserList
 from betimes.service.spec.users import TokenSpec, User, UserChanges
-from betimes.service.views.models import Me, NewToken, TokenView
+from betimes.service.views.models import Me, NewToken, TokenView, UserView
 
 router = APIRouter(prefix=PREFIX, tags=["users"])
 
@@ -53,7 +53,7 @@ async def me(caller: Viewer) -> Me:
         **failing(400, 401, 403, 409, 413, 415, 422, 503),
     },
 )
-async def add_user(here: Here, caller: Operator, user: Annotated[User, Depends(Sent(User))]) -> User:
+async def add_user(here: Here, caller: Operator, user: Annotated[User, Depends(Sent(User))]) -> UserView:
     """Add one, who can do nothing yet without a token."""
     return await here.backend.add_user(user, caller.user)
 
@@ -69,7 +69,7 @@ async def add_user(here: Here, caller: Operator, user: Annotated[User, Depends(S
 )
 async def change_user(
     name: UserName, here: Here, caller: Operator, changes: Annotated[UserChanges, Depends(Sent(UserChanges))]
-) -> User:
+) -> UserView:
     """Change role, weight or limits, or disable the user: then no token of this user is accepted."""
     return await here.backend.change_user(name, changes, caller.user)
 
@@ -105,7 +105,7 @@ async def make_token(
     await here.backend.note_token("token-made", spec, caller.user)
     text = await asyncio.to_thread(here.tokens.issue, spec.user, spec.name, spec.expires_s)
     kept = [kept for kept in await _good(here, spec.user) if kept.name == spec.name]
-    return NewToken(token=text, kept=kept[-1])
+    return NewToken(token=text, kept=kept[-1], note=await here.backend.why_no_jobs(spec.user))
 
 
 @router.delete(
