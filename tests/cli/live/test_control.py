@@ -123,12 +123,20 @@ def test_who_declines_cancels_nothing(
 
 def test_no_such_job(betimes: Call, service: Service) -> None:
     service.known = []
-    said = betimes("cancel", "--name", "x")
-    assert (said.code, said.out) == (
-        0,
-        "No such jobs found. Only jobs that wait or run can be cancelled.\n",
+    none = "betimes: cancel: there are no jobs of name x that wait or run; nothing was cancelled; "
+    for more in ([], ["--json"]):
+        said = betimes("cancel", "--name", "x", *more)
+        assert (said.code, said.out) == (1, "")
+        assert said.err == f"{none}`betimes jobs --all` lists all\n"
+    assert (
+        betimes("cancel", "--all").out == "No such jobs found. Only jobs that wait or run can be cancelled.\n"
     )
-    assert json.loads(betimes("cancel", "--name", "x", "--json").out) == []
+    assert json.loads(betimes("cancel", "--all", "--json").out) == []
+
+
+def test_jobs_are_held_by_name_and_cancelled_by_number(betimes: Call, service: Service) -> None:
+    assert betimes("hold", "train").out == "Job 41, train: held\n"
+    assert betimes("cancel", "train").code == 2
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ Ids = Annotated[
     list[str] | None,
     Argument(
         metavar="ID...",
-        help="Numbers of jobs, or ranges of them as in 41-45. Of several, those that are already over, or where it "
-        "is not possible, are skipped.",
+        help="Numbers of jobs, ranges of them as in 41-45, or, but for cancel, names. Of several, those that are "
+        "already over, or where it is not possible, are skipped.",
         autocompletion=complete_job,
         show_default=False,
     ),
@@ -231,18 +231,27 @@ def _act(
     **more: str,
 ) -> None:
     from betimes.cli.live.connection import connect
-    from betimes.cli.live.jobs.ids import every_job, parse_ids
+    from betimes.cli.live.jobs.ids import every_job, parse_ids, resolve
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say
 
-    wanted, why = parse_ids(ids) if ids else [], verb.left_out
+    # What is ended cannot be undone, so that jobs of a name are ended by --name alone.
+    by_number = ids is not None and verb in (_CANCEL, _SIGNAL)
+    wanted, why = parse_ids(ids) if ids and by_number else [], verb.left_out
     with connect(state) as service:
+        if ids and not by_number:
+            wanted = resolve(service, ids)
         if chosen is not None:
             found = every_job(service, chosen)
             wanted = sorted(job.job_id for job in found)
             why += ", or are another user's" if len({job.user for job in found}) > 1 else ""
             if wanted and ask_first and sys.stdin.isatty():
                 _confirm(verb, wanted, chosen)
+        if chosen is not None and not wanted and {"name", "array_id"} & chosen.keys():
+            raise BetimesError(
+                f"{verb.name}: there are no jobs {_conditions(chosen)} {verb.those}; nothing was {verb.done}; "
+                "`betimes jobs --all` lists all"
+            )
         changed = _changed(service, verb, wanted, **more)
     left_out = len(wanted) - len(changed)
     if wanted and not changed:
