@@ -216,7 +216,7 @@ def test_a_planner_is_told_of_the_jobs_that_have_ended_since_it_was_asked_itself
 
     goes_on = choosing(monkeypatch, 1, 0, 0)
     monkeypatch.setattr(planner_rounds, "MOST_TOLD", most)
-    policy = "portfolio:members=no-packing+stratus,objective=cost,tick=300,period=3"
+    policy = "portfolio:members=no-packing/rounds=fixed+stratus/rounds=fixed,objective=cost,tick=300,period=3"
     play(tmp_path, policy, test, aside=True)
     assert first == [(0.0, []), (1200.0, missed)]
     assert second == [(300.0, [0]), (600.0, []), (900.0, [1])]
