@@ -78,7 +78,7 @@ def test_a_job_that_fits_on_no_family_is_refused(asked: dict[str, Any], said: st
 
 def test_what_a_policy_may_rent_counts() -> None:
     offers = (Offer(type="a.large", cpu=4, memory_gib=16, usd_per_h=0.2, boot_s=60.0),)
-    cluster = of_families("x", policy="no-packing", offers=offers)
+    cluster = of_families("x", policy="no-packing:rounds=fixed", offers=offers)
     cluster.submit(spec(10.0, demand={"a": {"cpu": 3}}))
     with pytest.raises(
         Refused, match=r"^demand: .* family y; they are of x; no offer of the cloud holds it either$"
@@ -108,8 +108,9 @@ def test_a_job_whose_family_has_gone_says_so_and_waits_for_another_machine() -> 
     cluster.ask("nodes.set_status", "z-1", "lost", "timer")
     cluster.turn()
     found = why(cluster, number)
-    assert (found["code"], found["evidence"]) == ("no-family", {"families": ["y"]})
-    assert found["text"] == "no node that is up is of family y; those that are up are of x"
+    assert (found["code"], found["evidence"]) == ("no-family", {"families": ["y"], "away": ["z-1"]})
+    text = "no node that is up is of family y; those that are up are of x; node z-1 is lost"
+    assert found["text"] == text
     cluster.ask("nodes.add", of_family("z-2", "y"), "operator")
     cluster.turn()
     cluster.go_on()

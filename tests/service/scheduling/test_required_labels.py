@@ -108,8 +108,8 @@ def test_a_job_whose_nodes_have_gone_says_so_and_waits_for_others() -> None:
     cluster.turn()
     found = why(cluster, first)
     assert found["code"] == "no-label"
-    assert found["text"] == "no node that is up has zone=b; those that are up have zone=a"
-    assert found["evidence"] == {"require": {"zone": "b"}}
+    assert found["text"] == "no node that is up has zone=b; those that are up have zone=a; node z-1 is lost"
+    assert found["evidence"] == {"require": {"zone": "b"}, "away": ["z-1"]}
     cluster.ask("nodes.add", replace(machine("z-9"), labels=B), "operator")
     cluster.turn()
     cluster.go_on()
