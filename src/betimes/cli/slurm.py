@@ -149,15 +149,16 @@ def _say_what_becomes(asked: Asked, found: Sequence[Listed], done: str) -> None:
     """What `scancel -v` prints: a line for each job, and for each number of none."""
     for job in found:
         number = number_of(job)
-        print(f"scancel: {done} job {number}", file=sys.stderr)
+        report("scancel", f"{done} job {number}")
         if job.status not in ACTIVE:
             text = "Job/step already completing or completed"
-            print(f"scancel: error: Kill job error on job id {number}: {text}", file=sys.stderr)
+            report("scancel: error", f"Kill job error on job id {number}: {text}")
     known = {str(number) for job in found for number in (job.job_id, job.array_id)}
     for word in (asked.value("jobs") or "").split(","):
         if word.isdecimal() and word not in known:
             text = f"Kill job error on job id {word}: Invalid job id specified"
-            print(f"scancel: {done} job {word}\nscancel: error: {text}", file=sys.stderr)
+            report("scancel", f"{done} job {word}")
+            report("scancel: error", text)
 
 
 def srun(words: Sequence[str]) -> None:
