@@ -29,7 +29,7 @@ def test_a_level_is_a_share(level: float) -> None:
 
 
 def learn(known: Intervals, ratios: list[float], user: str = "ann", command: str | None = None) -> None:
-    """Promises of 100 s, each kept or broken before the next one is made; every one of another command."""
+    """Promises of 100 s, each kept or broken before the next one is made; null: every one of another command."""
     for ratio in ratios:
         number = known.finished
         of = point(command=f"command {number}" if command is None else command)
@@ -41,9 +41,9 @@ def test_it_is_wide_until_enough_promises_that_were_alike_have_come_true() -> No
     known = Intervals(0.8)
     first = known.interval(point(), None)
     assert (first.low_s, first.high_s, first.few) == (pytest.approx(1.5), pytest.approx(300.5), True)
-    learn(known, [0.5] * (LEAST - 1))
+    learn(known, [0.5] * (LEAST - 1), command="x")
     assert known.interval(point(), None).few
-    learn(known, [0.5])
+    learn(known, [0.5], command="x")
     made = known.interval(point(), None)
     assert (made.low_s, made.median_s, made.high_s) == pytest.approx((49.5, 50.0, 50.5))
     assert not made.few
@@ -52,18 +52,24 @@ def test_it_is_wide_until_enough_promises_that_were_alike_have_come_true() -> No
 def test_the_ends_are_quantiles_of_the_errors() -> None:
     """Of 1.01, 1.02 ... 1.29 a tenth lies below 1.03 and above 1.27, by the rank of (n + 1) / 10."""
     known = Intervals(0.8)
-    learn(known, [1.01 + at / 100 for at in range(29)])
+    learn(known, [1.01 + at / 100 for at in range(29)], command="x")
     made = known.interval(point(), None)
     assert (made.low_s, made.high_s) == pytest.approx((102.5, 127.5))
 
 
-def test_a_user_with_a_history_gets_an_interval_of_that() -> None:
+def test_other_commands_widen_the_interval_and_do_not_move_it() -> None:
+    """What is said of a job outweighs what became of its user's other jobs, and these those of others."""
     known = Intervals(0.8)
     learn(known, [2.0] * LEAST, "ann")
     learn(known, [0.5] * LEAST, "bob")
-    for user, usual_s in (("ann", 200.0), ("bob", 50.0)):
-        made = known.interval(point()._replace(like=Likeness(user, "x", "estimate")), None)
-        assert (made.low_s, made.high_s) == pytest.approx((usual_s - 0.5, usual_s + 0.5))
+    for user, low_s, high_s in (("ann", 100.0, 200.0), ("bob", 50.0, 100.0)):
+        like = Likeness(user, "x", "estimate", stated=True)
+        made = known.interval(point()._replace(like=like), None)
+        assert (made.low_s, made.median_s, made.high_s) == pytest.approx((low_s - 0.5, 100.0, high_s + 0.5))
+        of_limit = known.interval(
+            point()._replace(like=Likeness(user, "x", "estimate")), None
+        )  # nothing is said
+        assert of_limit.median_s == pytest.approx(200.0 if user == "ann" else 50.0)
     other = known.interval(point()._replace(like=Likeness("eve", "x", "limit")), None)  # all there is
     assert (other.low_s, other.high_s) == pytest.approx((49.5, 200.5))
 

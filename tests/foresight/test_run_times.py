@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections import deque
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -33,13 +35,28 @@ def test_three_finished_jobs_of_a_group() -> None:
     assert grid == pytest.approx([100.0] * 4 + [200.0] * 6 + [400.0] * 5)
 
 
+def test_an_array_and_what_takes_no_time_say_nothing_of_other_commands() -> None:
+    """One element speaks for the array; runs of less than a second are none to compare others with."""
+    short = Described("ann", "true", 60.0, 1.0)
+    known, other = after(0.2, 0.3, job=short), Described("ann", "other.py", 60.0, 1.0)
+    assert known.quantiles(other, 0.0) == pytest.approx([60.0] * GRID)
+    for at in range(KEPT):
+        known.submitted(str(at), replace(TRAIN, is_repeat=at > 0))
+        known.ended(str(at), 30.0)
+    assert known.groups["ann"].logs == deque([math.log(30.0)])
+    for job, middle_s in ((TRAIN, 30.0), (short, 1.0)):
+        grid = known.expected(job, 60.0)
+        assert grid is not None
+        assert grid[HALF] == pytest.approx(middle_s)  # its own kin count
+
+
 def test_a_thin_group_leaves_weight_to_the_coarser_ones() -> None:
     """One own run of 100 s gets 1/3; of the rest, the user's two get 1/2 and all jobs the other half, 200 s first."""
     known = after(1000.0, job=Described("ann", "other.py", 60.0, 1.0))
     known.submitted("own", TRAIN)
     known.ended("own", 100.0)
     grid = known.quantiles(TRAIN, 0.0)
-    # At level two (the same request: none) only the own run counts again: 1/3 + 2/9; of 4/9, 0.526 x 100 s.
+    # At level two (its kin of any width) only the own run counts again: 1/3 + 2/9; of 4/9, 0.526 x 100 s.
     share = 1 / 3 + 2 / 9 + (4 / 9) / 1.9
     below = sum(value < 500.0 for value in grid)
     assert below == math.floor(share * (GRID + 1))
@@ -83,7 +100,7 @@ def test_siblings_that_still_run_are_censored() -> None:
 
 def test_only_the_latest_count() -> None:
     known = after(*[10.0] * 200, *[90.0] * KEPT)
-    assert known.alike(TRAIN) == KEPT
+    assert len(known.groups[TRAIN.groups()[0]].logs) == KEPT
     assert known.quantiles(TRAIN, 0.0)[GRID // 2] == pytest.approx(90.0)
 
 
@@ -94,7 +111,7 @@ def test_the_state_survives_json() -> None:
     again = RunTimes.from_state(json.loads(json.dumps(known.state())))
     assert again.quantiles(LIMITED, 90.0).tolist() == known.quantiles(LIMITED, 90.0).tolist()
     again.ended("x", 90.0)
-    assert again.alike(LIMITED) == 4
+    assert len(again.groups[LIMITED.groups()[0]].logs) == 4
 
 
 def test_expected_time_left() -> None:
@@ -106,7 +123,8 @@ def test_expected_time_left() -> None:
     assert left_s(table, 0, 60.0) == 60.0
 
 
-OTHER = Described("ann", "other.py", 150.0, 1.0)
+OTHER = Described("ann", "other.py", 150.0, 4.0)
+WIDER, LONGER = replace(LIMITED, width=8.0), replace(LIMITED, limit_s=900.0)
 
 
 @pytest.mark.parametrize(
@@ -115,11 +133,11 @@ OTHER = Described("ann", "other.py", 150.0, 1.0)
         (after(), LIMITED, 150.0, None),
         (after(30.0, job=LIMITED), LIMITED, 150.0, None),  # 7/16 of the weight
         (after(30.0, 40.0, job=LIMITED), LIMITED, 150.0, 40.0),
-        (after(30.0, 40.0, 40.0, job=OTHER), LIMITED, 150.0, None),  # the same request, another command: half
-        (after(30.0, 40.0, 40.0, 40.0, job=OTHER), LIMITED, 150.0, 40.0),
-        (after(30.0, 40.0, 40.0, job=TRAIN), TRAIN, 150.0, None),  # no request: its command alone counts
-        (after(30.0, 40.0, 40.0, 40.0, job=TRAIN), TRAIN, 150.0, 40.0),
-        (after(30.0, 30.0, 30.0, 30.0, job=TRAIN), OTHER, 150.0, None),
+        (after(30.0, 40.0, 40.0, job=WIDER), LIMITED, 150.0, None),  # another width: half
+        (after(30.0, 40.0, 40.0, 40.0, job=WIDER), LIMITED, 150.0, 40.0),
+        (after(30.0, 40.0, job=LONGER), LIMITED, 150.0, 40.0),  # whatever was asked for
+        (after(30.0, 40.0, job=TRAIN), TRAIN, 150.0, 40.0),
+        (after(*[30.0] * KEPT, job=LIMITED), OTHER, 150.0, None),  # the same request, but no kin
         (after(200.0, 200.0, job=LIMITED), LIMITED, 150.0, 150.0),  # at most its limit
         (after(0.1, 0.1, job=LIMITED), LIMITED, 150.0, 1.0),
         (after(0.1, 0.1, job=LIMITED), LIMITED, 0.2, 0.2),

@@ -215,7 +215,7 @@ class Intervals:
             used=used,
             low_s=low_s,
             high_s=high_s,
-            few=few and learned is None,
+            few=(few and learned is None) or not point.like.tells,
             features=np.array(point.features),
         )
         heapq.heappush(self.bounds, (from_s + high_s, job_id))
@@ -248,7 +248,8 @@ class Intervals:
     def _alike(self, like: Likeness) -> Raw | None:
         for each in like.classes():
             found = self.alike.get(each)
-            if found is not None and (raw := found.raw(self.level)) is not None:
+            is_told = like.stated and found is not None and found.each == MOST_OF_ANOTHER
+            if found is not None and (raw := found.raw(self.level, is_told=is_told)) is not None:
                 return raw
         return None
 
@@ -260,7 +261,7 @@ class Intervals:
         low_s, median_s, high_s = (
             point.anchor_s * math.exp(each) for each in (low, min(max(median, low), high), high)
         )
-        low_s, high_s = max(low_s - ROUND_S, 0.0), high_s + ROUND_S
+        low_s, high_s = max(low_s - ROUND_S, 0.5 * low_s), high_s + ROUND_S  # none ends as it is promised
         waits = point.wait_s / (point.anchor_s * math.exp(point.played))  # the part of it that is waiting
         starts_s = low_s * waits, median_s * waits, high_s * waits
         most_s = starts_s[2] + point.most_s + ROUND_S  # a run ends at its limit, however late it starts
@@ -279,16 +280,23 @@ class Intervals:
                 promise.missed = True
                 self._adapt(promise, missed=True)
 
-    def ended(self, job_id: str, at_s: float) -> float | None:
-        """The job has finished, at the latest now: log(JCT / JCT in the play-out), None: nothing was promised."""
+    def ended(self, job_id: str, at_s: float, *, tells: bool = True) -> float | None:
+        """The job has finished, at the latest now: log(JCT / JCT in the play-out), None: nothing was promised.
+
+        tells: whether that says something of jobs of other commands; if not, it counts for its own alone, and None.
+        """
         self.passed(at_s)
         for later in self.later.pop(job_id, ()):
-            self._count(later.like, _log_ratio(at_s - later.at_s, later.anchor_s) - later.played)
+            error = _log_ratio(at_s - later.at_s, later.anchor_s) - later.played
+            self._count(later.like._replace(tells=tells), error)
         promise = self.issued.pop(job_id, None)
         if promise is None or at_s < promise.at_s:  # what was certain has changed: it says nothing of others
             return None
         jct_s = max(at_s - promise.at_s, 1.0)
         ratio = _log_ratio(jct_s, promise.anchor_s)
+        self._count(promise.like._replace(tells=tells), ratio - promise.played)
+        if not tells:
+            return None
         if not promise.missed:
             self._adapt(promise, missed=jct_s < promise.low_s)
         elif jct_s <= promise.high_s:  # nobody knew of its end when the bound passed
@@ -296,7 +304,6 @@ class Intervals:
             self.rate += 0.0 if promise.few else RATE * self.level
         self._judge(promise, ratio)
         self.ratios.add(ratio - promise.played)
-        self._count(promise.like, ratio - promise.played)
         self.known.append((promise.features, ratio))
         self.finished += 1
         if self.finished == self.fit_at:
@@ -305,7 +312,7 @@ class Intervals:
 
     def _count(self, like: Likeness, error: float) -> None:
         """Keep an error for promises that are alike."""
-        for at, each in enumerate(like.classes()):
+        for at, each in enumerate(like.classes()[: None if like.tells else 1]):
             found = self.alike.pop(each, None) or Alike(MOST_OF_ANOTHER if at else MOST_ALIKE)
             found.add(f"{like.user}|{like.command}", error)
             self.alike[each] = found
@@ -341,7 +348,7 @@ class Intervals:
         late = [
             (promise.features, math.log((self.now_s - promise.at_s) / promise.anchor_s))
             for promise in self.issued.values()
-            if promise.missed
+            if promise.missed and promise.like.tells
         ]
         self.due.append(FitDue(self.finished, late))
         self.fit_at = self.finished + min(int(GROWTH * self.finished), MOST_BETWEEN)

@@ -219,12 +219,13 @@ def playouts_of(
 
 
 def described(jobs: Workload) -> list[Described]:
-    """What the trace tells of each job at its submission; its application, where there is one, is its command."""
-    command = jobs.extra.get("application")
-    commands = [""] * len(jobs) if command is None else [str(each) for each in command.tolist()]
+    """What the trace tells of each job at its submission: its kin are its user's jobs of the same requested time.
+
+    Its application is left out: of those that logs have, most are numbers that a user has once or twice.
+    """
     return [
-        Described(str(user), name, limit_s, float(width))
-        for user, name, limit_s, width in zip(
-            jobs.user.tolist(), commands, jobs.estimate_s.tolist(), jobs.max_units.tolist(), strict=True
+        Described(str(user), f"{limit_s:g}", limit_s, float(width))
+        for user, limit_s, width in zip(
+            jobs.user.tolist(), jobs.estimate_s.tolist(), jobs.max_units.tolist(), strict=True
         )
     ]

@@ -24,15 +24,19 @@ class Likeness(NamedTuple):
     """What tells which promises are alike: the job's user and command, and where its belief is from.
 
     outran: the job has outrun the belief that its first promise rests on. First promises say nothing of such a one.
+    stated: its user has said how long it takes, and too few of its kin have finished to know better.
+    tells: its error says something of jobs of other commands (`Described.tells`).
     """
 
     user: str
     command: str
     basis: str
     outran: bool = False
+    stated: bool = False
+    tells: bool = True
 
     def classes(self) -> tuple[tuple[str | None, ...], ...]:
-        """From the finest to that of all; null stands for any."""
+        """From that of its own command to that of all; null stands for any."""
         of_basis = (
             (self.user, self.command, self.basis),
             (self.user, None, self.basis),
@@ -95,14 +99,20 @@ class Alike:
     def _leave(self, latest: deque[float]) -> None:
         del self._sorted[bisect_left(self._sorted, latest.popleft())]
 
-    def raw(self, level: float) -> Raw | None:
-        """The quantiles, by rank, so that few values reach far; null: there are too few."""
-        count = len(self._sorted)
-        if count < LEAST:
+    def raw(self, level: float, *, is_told: bool = False) -> Raw | None:
+        """The quantiles, by rank, so that few values reach far; null: there are too few.
+
+        is_told: the play-out itself counts a little more than all of them.
+        """
+        known = self._sorted
+        if len(known) < LEAST:
             return None
+        if is_told:
+            known = sorted([*known, *[0.0] * (len(known) + 1)])
+        count = len(known)
         outside = max(math.floor((count + 1) * (1.0 - level) / 2.0 + 1e-9) - 1, 0)
         outside = min(outside, (count - 1) // 2)
-        return self._sorted[outside], self._sorted[count // 2], self._sorted[count - 1 - outside]
+        return known[outside], known[count // 2], known[count - 1 - outside]
 
     def values(self) -> list[tuple[str, float]]:
         """All of it, for `Alike` to be made again."""

@@ -84,9 +84,9 @@ class PromiseModel:
     def ended(self, job_id: str, run_s: float | None, at_s: float) -> None:
         """The job has finished at `at_s`; it took `run_s` at its full width, null: that says nothing of others."""
         job = self.run_times.active[job_id].job
-        user = self.users[job.user]
+        user, tells = self.users[job.user], job.tells(run_s)
         user.active -= 1
-        error = self.intervals.ended(job_id, at_s)
+        error = self.intervals.ended(job_id, at_s, tells=tells)
         if error is not None:
             user.errors.append(error)
             self.errors.append(error)
@@ -94,6 +94,8 @@ class PromiseModel:
             self.run_times.forget(job_id)
             return
         self.run_times.ended(job_id, run_s)
+        if not tells:
+            return
         log = math.log(max(run_s, 1.0))
         user.logs.append(log)
         if not math.isnan(job.limit_s):
@@ -177,7 +179,7 @@ class PromiseModel:
             queue.busy_frac,
             (at_s / 3600.0) % 24.0,
         ]
-        like = Likeness(job.user, job.command, played.basis)
+        like = Likeness(job.user, job.command, played.basis, tells=not job.is_repeat)
         return Point(anchor_s, math.log(point_s) - anchor, wait_s, features, like, certain_s=from_s - at_s)
 
     def refit(self) -> None:

@@ -1,8 +1,8 @@
 """Run times as distributions, learned from the jobs that have finished.
 
-A job is compared with those before it: the same user, command, requested time and width; the user with the same
-request; the user; all jobs. A thin group leaves a part of the weight to the next coarser one, and recent jobs count
-more. Jobs that still run are censored observations: a sibling that has run for an hour takes more than an hour
+A job is compared with those before it: its kin, of the same user and command, at the same width; its kin; the user's;
+all jobs. A thin group leaves a part of the weight to the next coarser one, and recent jobs count more. Jobs that
+still run are censored observations: a sibling that has run for an hour takes more than an hour
 (Kaplan and Meier's estimate). No clock, and no data of jobs that have not finished: `submitted`, `started` and `ended`
 are called as that happens, and the same calls give the same beliefs.
 """
@@ -24,6 +24,7 @@ GRID = 15
 HALF = GRID // 2  # of them
 AT: Floats = np.array([at / (GRID + 1) for at in range(1, GRID + 1)])
 
+KIN = 2  # of a job's groups are those of its kin
 MOST_GROUPS = 50_000  # those that were used last
 KEPT = 24  # latest run times of a group
 ALL_KEPT = 64  # and of all jobs
@@ -46,9 +47,10 @@ _FADED = [
 class Described:
     """What is known of a job when it is submitted.
 
-    command: what tells it from other jobs of its user: command line or script, or a name where one is given; "" where
-    not known. limit_s: the time that the user asked for, NaN: none. most_s: the longest that it can take, where that
-    is another time; infinity: any.
+    command: what it has in common with its kin, and tells it from other jobs of its user: command line or script, or a
+    name where one is given. The time asked for is no part of it, but in a log, which knows little else.
+    limit_s: the time that the user asked for, NaN: none. most_s: the longest that it can take, where that is another
+    time; infinity: any. is_repeat: another job of its array speaks for it to jobs of other commands.
     """
 
     user: str
@@ -56,6 +58,7 @@ class Described:
     limit_s: float
     width: float
     most_s: float | None = None
+    is_repeat: bool = False
 
     @property
     def longest_s(self) -> float:
@@ -66,12 +69,12 @@ class Described:
 
     def groups(self) -> tuple[str, ...]:
         """The keys of its groups, from the finest to the coarsest but one; the last is that of all jobs."""
-        limit = "-" if math.isnan(self.limit_s) else f"{self.limit_s:g}"
-        return (
-            f"{self.user}|{self.command}|{limit}|{self.width:g}",
-            f"{self.user}|{limit}",
-            self.user,
-        )
+        kin = f"{self.user}|{self.command}"
+        return f"{kin}|{self.width:g}", kin, self.user
+
+    def tells(self, run_s: float | None) -> bool:
+        """Whether its run says something of jobs of other commands; run_s: null where it was a set."""
+        return not self.is_repeat and (run_s is None or run_s >= SHORTEST_S)
 
 
 @dataclass
@@ -119,14 +122,14 @@ class RunTimes:
         """The job runs from `at_s` on."""
         active = self.active[job_id]
         active.started_s = at_s
-        for key in active.keys[:2]:
+        for key in active.keys[:KIN]:
             self.groups.setdefault(key, Group()).running[job_id] = at_s
 
     def stopped(self, job_id: str) -> None:
         """The job runs no more, and has not finished: it was preempted, cancelled or lost."""
         active = self.active[job_id]
         active.started_s = math.nan
-        for key in active.keys[:2]:
+        for key in active.keys[:KIN]:
             if key in self.groups:
                 self.groups[key].running.pop(job_id, None)
 
@@ -139,22 +142,19 @@ class RunTimes:
         """The job has finished, and took `run_s` at its full width."""
         self.stopped(job_id)
         active = self.active.pop(job_id)
-        log = math.log(max(run_s, SHORTEST_S))
-        for key in active.keys:
+        log, tells = math.log(max(run_s, SHORTEST_S)), active.job.tells(run_s)
+        for key in active.keys if tells else active.keys[:KIN]:
             group = self.groups.pop(key, None) or Group()
             group.logs.append(log)
             group.finished += 1
             self.groups[key] = group  # the last
         while len(self.groups) > MOST_GROUPS:
             del self.groups[next(iter(self.groups))]
+        if not tells:
+            return
         self.all_s.append(log)
         if not math.isnan(active.job.limit_s):
             self.all.append(log - math.log(max(active.job.limit_s, SHORTEST_S)))
-
-    def alike(self, job: Described) -> int:
-        """How many jobs of its finest group are known, up to `KEPT`."""
-        group = self.groups.get(job.groups()[0])
-        return len(group.logs) if group is not None else 0
 
     def quantiles(self, job: Described, now_s: float, age_s: float = 0.0) -> Floats:
         """(GRID,) believed run time at the levels `AT`, in seconds, of a job that has run for `age_s` already.
@@ -167,7 +167,7 @@ class RunTimes:
             group = self.groups.get(key)
             if group is None:
                 continue
-            if level < 2:
+            if level < KIN:
                 censored += [max(now_s - at_s, SHORTEST_S) for at_s in group.running.values()]
             if count := len(group.logs):
                 share = left * count / (count + TRUST)
@@ -194,18 +194,17 @@ class RunTimes:
     def expected(
         self, job: Described, believed_s: float, keys: tuple[str, ...] | None = None
     ) -> Floats | None:
-        """(GRID,) run time at the levels `AT` by jobs that are alike, s; null: too few outweigh what is believed.
+        """(GRID,) run time at the levels `AT` by its kin, s; null: there are too few to outweigh what is believed.
 
-        They are those of its finest group, and the user's with the same request. Any thread may ask: an answer is kept
-        with how many had finished before their run times were read. keys: those of its groups, where they are known.
+        Any thread may ask: an answer is kept with how many had finished before their run times were read.
+        keys: those of its groups, where they are known.
         """
-        finest, same_request, _ = job.groups() if keys is None else keys
-        alike = self.groups.get(finest)
-        others = None if math.isnan(job.limit_s) else self.groups.get(same_request)
-        groups = [group for group in (alike, others) if group is not None and group.logs]
+        same_width, kin = (job.groups() if keys is None else keys)[:KIN]
+        found = [self.groups.get(same_width), self.groups.get(kin)]
+        groups = [group for group in found if group is not None and group.logs]
         if not groups:
             return None
-        question = (finest if alike is not None else "", same_request, believed_s, job.longest_s)
+        question = (same_width if found[0] is not None else "", kin, believed_s, job.longest_s)
         finished = tuple([group.finished for group in groups])
         before, answer = self._expected.get(question, ((), None))
         if before != finished:

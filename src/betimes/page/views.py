@@ -129,7 +129,7 @@ def _bar(axis: Axis, now_at: float, row: QueueRow, ends: Ends | None) -> Bar | N
     start_at = job.started_at if is_running else expected_at
     if ends is None and not is_running:
         return None
-    promised_at = job.promised_finish_at if row.group is None else None
+    promised_at = job.stated_at if row.group is None else None
     return bar(axis, now_at, start_at, ends, promised_at, is_running)
 
 
@@ -174,7 +174,11 @@ async def helps(reads: PageReads, request: Request, session: Session) -> dict[st
 
 def _promises(quotes: Sequence[Quote], shown: JobView, now_at: float) -> dict[str, Any] | None:
     """Promised ends over the time at which they were made, and the truth."""
-    made = [(quote.made_at, quote.finish_at) for quote in quotes if quote.finish_at is not None]
+    made = [
+        (quote.made_at, quote.finish_at if quote.finish_median_at is None else quote.finish_median_at)
+        for quote in quotes
+        if quote.finish_at is not None
+    ]
     if not made:
         return None
     estimate = shown.estimate

@@ -22,10 +22,11 @@ def some_job(draw: random.Random, policy: str) -> JobSpec:
     """A job that truly takes as long as estimated, so that what is believed comes true."""
     units = draw.choice([1, 1, 2, 3])
     least = draw.randint(1, units) if policy in POOL else units
+    estimate_s = draw.uniform(5.0, 500.0)
     return JobSpec(
-        command=["x"],
+        command=["x", str(estimate_s)],  # none has kin, which would be expected to take as long
         workdir="/",
-        estimate_s=draw.uniform(5.0, 500.0),
+        estimate_s=estimate_s,
         min_units=least,
         max_units=units,
         grace_s=draw.choice([0.0, 7.0]) if policy in NODES else 0.0,  # a pool counts work from the grant on

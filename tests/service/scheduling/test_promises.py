@@ -6,13 +6,18 @@ import asyncio
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from betimes.cli.live.jobs.deadline import probability
+from betimes.cluster import Cluster
 from betimes.foresight.fitting import fit_aside
 from betimes.foresight.past_errors import LEAST
 from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.page_reads import PageReads
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import WhatIfSpec
+from betimes.service.views.models import Quote, WhatIfSpec
 from betimes.testing import InMemoryService
 
 
@@ -74,12 +79,16 @@ def test_sets_of_trials_and_jobs_of_a_file_have_one_too() -> None:
         assert quote.finish_at == service.now_s + 200.0
         assert quote.finish_high_at == pytest.approx(service.now_s + 400.0, abs=2.0)
     with InMemoryService() as service:
-        known, other = (JobSpec(command=[name], estimate_s=100.0, workdir="/data") for name in "xy")
+        known, longer, other = (
+            JobSpec(command=[name], estimate_s=estimate_s, workdir="/data")
+            for name, estimate_s in (("x", 100.0), ("x", 300.0), ("y", 100.0))
+        )
         for _ in range(LEAST):
             service.submit(known, work_s=50.0)
             service.finish()
-        first, second = service.what_if(WhatIfSpec(submit=[known, other])).jobs
-        assert first.finish_at == second.finish_at == pytest.approx(service.now_s + 50.0)  # the same request
+        first, same, second = service.what_if(WhatIfSpec(submit=[known, longer, other])).jobs
+        assert first.finish_at == same.finish_at == pytest.approx(service.now_s + 50.0)
+        assert second.finish_at == pytest.approx(service.now_s + 100.0)  # the same request, but no kin
         assert (first.finish_high_at, first.level) == (pytest.approx(service.now_s + 50.0, abs=2.0), 0.8)
         assert (second.finish_low_at, second.level) == (None, None)  # few jobs like it
 
@@ -95,6 +104,109 @@ def test_no_job_is_promised_to_run_beyond_its_time_limit() -> None:
         assert free.finish_high_at is not None
         assert free.finish_high_at > service.now_s + 400.0
         assert limited.finish_high_at == pytest.approx(service.now_s + 150.5)
+
+
+COMMANDS = st.sampled_from(["a", "b", "c", "d", "e"])
+TIMES_S = st.sampled_from([0.2, 0.9, 3.0, 60.0, 600.0, 3600.0])
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> dict[str, Any]:
+    """A job or an array of any command, with an estimate, a limit, both or neither, which may fail."""
+    found: dict[str, Any] = {
+        "command": [draw(COMMANDS)],
+        "work_s": draw(TIMES_S),
+        "exit_code": draw(st.sampled_from([0, 0, 1])),
+    }
+    for field in ("estimate_s", "time_limit_s"):
+        if draw(st.booleans()):
+            found[field] = draw(TIMES_S)
+    if draw(st.booleans()):
+        found["array"] = f"1-{draw(st.sampled_from([2, 9]))}"
+    return found
+
+
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(st.lists(jobs(), min_size=3, max_size=8), st.lists(TIMES_S, max_size=8), st.integers(1, 4))
+def test_no_promise_contradicts_itself(
+    history: list[dict[str, Any]], pauses_s: list[float], least: int
+) -> None:
+    """Whatever ran before, by two users: no end lies before start and printed run time, none is now before the start;
+    and an estimate of what has never run is believed.
+    """
+    with InMemoryService() as service, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("betimes.foresight.past_errors.LEAST", least)  # with few jobs, all sources count
+        for each, fields in enumerate(history):
+            service._user = "ada" if each % 2 else "bob"
+            service.submit(**fields)
+            service.advance(pauses_s[each]) if each < len(pauses_s) else service.finish()
+        for fields in (
+            *history[:3],
+            {"command": ["new"], "time_limit_s": 60.0},
+            {"command": ["new"], "estimate_s": 1800.0},
+        ):
+            asked = {
+                name: value for name, value in fields.items() if name not in ("work_s", "exit_code", "array")
+            }
+            quote = service.quote(**asked)
+            assert quote.start_at is not None
+            assert quote.finish_at is not None
+            starts_at = max(
+                quote.start_at if quote.start_median_at is None else quote.start_median_at, quote.made_at
+            )
+            assert quote.finish_at >= quote.start_at + quote.run_s - 1e-6
+            if quote.finish_median_at is None or quote.finish_low_at is None or quote.finish_high_at is None:
+                continue
+            assert quote.made_at < quote.finish_low_at <= quote.finish_median_at <= quote.finish_high_at
+            assert quote.finish_median_at >= starts_at + quote.run_s - 1e-6
+        quote = service.quote(command=["new"], estimate_s=1800.0)
+        assert (quote.run_s, quote.basis) == (1800.0, "estimate")
+
+
+def test_a_stated_estimate_outweighs_what_others_did() -> None:
+    """The same number makes no kin; an array is one job, and runs of no time say nothing."""
+    with InMemoryService(Cluster.pool(64)) as service:
+        for _ in range(6):
+            service.submit(name="job.sh", command=["sh"], time_limit_s=420.0, work_s=0.5)
+            service.finish()
+        quote = service.quote(command=["never_seen"], estimate_s=420.0)
+        assert (quote.finish_at, quote.run_s, quote.basis) == (service.now_s + 420.0, 420.0, "estimate")
+        for work_s in (0.1, 30.0):
+            service.submit(command=["sweep", str(work_s)], array="1-200", estimate_s=3600.0, work_s=work_s)
+            service.finish()
+        model = controller_of(service).scheduler.ledger.promise_errors.model
+        assert model.intervals.finished == 1
+        assert service.quote(command=["new"], estimate_s=3600.0).level is None
+        for at in range(2 * LEAST):
+            service.submit(command=[f"c{at}"], estimate_s=3600.0, work_s=20.0)
+            service.finish()
+        quote = service.quote(command=["new"], estimate_s=3600.0)
+        assert quote.finish_median_at == pytest.approx(service.now_s + 3600.0)
+        assert quote.finish_low_at == pytest.approx(service.now_s + 20.0, abs=2.0)
+        assert probability(ends(quote), 0.8, 900.0) < 0.5
+
+
+def ends(quote: Quote) -> list[float]:
+    """Low end, median and high end from the promise on, s."""
+    found = (quote.finish_low_at, quote.finish_median_at, quote.finish_high_at)
+    return [at - quote.made_at for at in found if at is not None]
+
+
+def test_progress_bounds_the_interval() -> None:
+    """Jobs of this command took between a tenth of their estimates and all; this one shows that it takes long."""
+    with InMemoryService() as service:
+        for at in range(2 * LEAST):
+            service.submit(command=["x"], estimate_s=1000.0, work_s=100.0 if at % 2 else 1000.0)
+            service.finish()
+        number = service.submit(command=["x"], estimate_s=1000.0, work_s=1000.0).job_id
+        for done in range(1, 11):
+            service.advance(10.0)
+            service.report_progress(number, done, 100)
+        reads = PageReads(service._parts.backend)
+        low_at, median_at, _ = reads.ends(service.job(number).job) or (0.0, 0.0, 0.0)
+        assert median_at == pytest.approx(service.now_s + 900.0, rel=0.2)
+        assert low_at >= service.now_s + 450.0
 
 
 def test_a_replay_of_the_log_and_a_snapshot_go_on_as_the_service_does() -> None:

@@ -273,7 +273,7 @@ def test_another_command_of_the_same_program_is_not_trusted_and_the_quote_says_s
         assert (quote.run_s, quote.basis) == (USUAL_S, "default")
         assert quote.note is not None
         assert quote.note.startswith("2 other jobs called python")
-        assert (again.run_s, again.basis, again.note) == (2.0, "last-two", None)
+        assert (again.run_s, again.basis, again.note) == (2.0, "alike", None)
         (taken,) = await backend.submit([long], "ann")
         assert taken.note == quote.note
 

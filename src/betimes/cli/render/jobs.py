@@ -181,8 +181,9 @@ def against_promise(job: JobView, at_now: float) -> str:
     text = f"Job {job.job_id}, {job_name(job)}: {job.status}"
     if job.finished_at is not None:
         text += f" at {clock(job.finished_at, at_now)}"
-        if job.promised_finish_at is not None and job.status == "finished":
-            text += f", {off_by(job.finished_at - job.promised_finish_at)}"
+        at = job.promised_finish_at if job.promised_median_at is None else job.promised_median_at
+        if at is not None and job.status == "finished":
+            text += f", {off_by(job.finished_at - at)}"
     if job.status != "finished" and job.reason is not None and job.reason.text != job.status:
         text += f": {sentence(job.reason.text, at_now)}"
     return text

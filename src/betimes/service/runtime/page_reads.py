@@ -152,7 +152,7 @@ class PageReads:
 
     def ends(self, job: JobView) -> Ends | None:
         """When a live job ends, as things stand now; three times the point where no interval is known; null: never."""
-        expected_at = job.estimate.finish_at if job.estimate is not None else job.promised_finish_at
+        expected_at = None if job.estimate is None else job.estimate.finish_at
         return None if expected_at is None else self.ends_of(job.job_id, expected_at)
 
     def ends_of(self, number: int, expected_at: float) -> Ends | None:

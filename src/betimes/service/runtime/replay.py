@@ -91,8 +91,9 @@ def machines_for(cluster: Cluster) -> list[Machine]:
 class Arrivals:
     """The jobs of a trace that its cluster can hold, in order, each made when it is submitted; (submit_s, job).
 
-    A job's true work is in its environment. In a pool jobs are elastic, and a unit is a core or a GPU of the pool's
-    nodes; on nodes they are rigid, with the trace's demand per unit. Without estimates the true run time is the
+    A job's true work is in its environment, its number in the trace a label. Its name is the time that it asks for, as
+    in a log jobs of one user and request are alike. In a pool jobs are elastic, and a unit is a core or a GPU of the
+    pool's nodes; on nodes they are rigid, with the trace's demand per unit. Without estimates the true run time is the
     estimate. Raises InputError if none fits.
     """
 
@@ -177,7 +178,8 @@ class Arrivals:
             curve = Curve(speedup=dict(enumerate(speeds, 1)))
         return JobSpec(
             command=["replayed"],
-            name=str(workload.job_id[row]),
+            name=f"{self._told_s[row]:g} s",
+            labels={"trace-job": str(workload.job_id[row])},
             workload=None if self._kinds is None else str(self._kinds[row]) or None,
             workdir="/",
             gpu=gpu,

@@ -288,13 +288,9 @@ class ServiceBackend:
         waiting = self.scheduler.wait_reasons(found)
         view = job_view(row, waiting, self.controller.clock.now_s())
         trials = await self._trials(number, waiting) if _is_set(row) else []
-        off_s = None
-        if (
-            view.status is Status.FINISHED
-            and view.finished_at is not None
-            and view.promised_finish_at is not None
-        ):
-            off_s = view.finished_at - view.promised_finish_at
+        off_s, promised_at = None, view.stated_at
+        if view.status is Status.FINISHED and view.finished_at is not None and promised_at is not None:
+            off_s = view.finished_at - promised_at
         return JobStory(
             job=view,
             spec=JobSpec(**row["spec"]),

@@ -20,6 +20,7 @@ from betimes.service.scheduling.fold import bounded_slowdown
 from betimes.service.scheduling.job import Preemption
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import Maintenance, Node
+from betimes.service.scheduling.promises import STARTS
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.users import held_now
@@ -67,6 +68,14 @@ def job_view(row: Mapping[str, Any], waiting: WaitReasons, now_at: float) -> Job
             finish_at = None  # nobody has said when it goes on
         basis = waiting.basis_of(live)
         estimate = Estimate(as_of_at=found.as_of_at, start_at=start_at, finish_at=finish_at, basis=basis)
+    elif live is not None and live.quoted is not None and (live.quoted["finish_at"] or now_at) > now_at:
+        promise = live.quoted  # it waits for others before the policy, and so a forecast, knows it
+        estimate = Estimate(
+            as_of_at=promise["made_at"],
+            start_at=promise.get("start_at"),
+            finish_at=promise["finish_at"],
+            basis=waiting.basis_of(live),
+        )
     if live is not None and live.run is not None:
         fields["ran_s"] = live.run.ran_s(now_at) if live.run.started_at is not None else None
     elif live is not None and live.trials is not None and live.started_at is not None:
@@ -123,9 +132,14 @@ def quote_view(row: Mapping[str, Any]) -> Quote:
 
 
 def submitted_view(ids: list[int], quotes: list[Quote]) -> Submitted:
-    """Accepted jobs: the promise of an array is that of its last element to finish, of those that may queue."""
+    """Accepted jobs: an array is promised its first start and its last end, of the elements that may queue."""
     known = [quote for quote in quotes if quote.finish_at is not None]
     last = max(known, key=lambda quote: quote.finish_at or 0.0, default=quotes[0] if quotes else None)
+    first = min(known, key=lambda quote: quote.start_at or 0.0, default=None)
+    if last is not None and first is not None:
+        last = last.model_copy(
+            update={name: getattr(first, name) for name in ("start_at", *STARTS, "reason")}
+        )
     if last is not None and 0 < len(known) < len(ids):
         last = last.model_copy(update={"elements": len(known)})
     return Submitted(job_id=ids[0], job_ids=ids, quote=last)

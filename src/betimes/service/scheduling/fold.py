@@ -367,7 +367,7 @@ def _quoted(ledger: Ledger, event: Event, job: Job) -> None:
             job.promised_within = {name: quote[name] for name in INTERVAL}
     if job.judged is None:
         job.judged = judged(job, quote)
-    job.quoted = {name: quote[name] for name in ("quote_id", "made_at", "finish_at")}
+    job.quoted = {name: quote[name] for name in ("quote_id", "made_at", "start_at", "finish_at")}
     queue = Queue(*event.data.get("queue", (0, 0, 0.0)))  # earlier versions did not note it
     learned = event.data.get("learned")
     learned = None if learned is None else tuple(learned)

@@ -307,7 +307,9 @@ class Job:
     alone_on: tuple[str, ...] = ()  # the types of these machines; empty: of old, unknown
     promised_finish_at: float | None = None
     promised_within: dict[str, float] | None = None  # its interval: `promises.INTERVAL`; null: none
-    quoted: dict[str, Any] | None = None  # its latest promise: number, instant and end; null: it has none
+    quoted: dict[str, Any] | None = (
+        None  # its latest promise: number, instant, start and end; null: it has none
+    )
     judged: dict[str, Any] | None = None  # the promise that is judged: `promises.judged`; null: none
     broken_until_at: float | None = (
         None  # until when the last broken one could be kept; null: none was broken

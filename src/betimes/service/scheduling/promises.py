@@ -163,6 +163,7 @@ INTERVAL = (*ENDS, "level")
 """A promise's interval in the rows of table `quotes`."""
 STARTS = ("start_low_at", "start_median_at", "start_high_at")
 """And that of its start."""
+SURE_OF_PROGRESS = 0.5  # of the time that a job has left by its progress: that much at least, at its level
 LEVEL = 0.8  # until a service sets its own
 
 
@@ -216,16 +217,25 @@ class PromiseErrors:
         if finish_at is None:
             return Around({})
         point = self._point(job, made_at, start_at, finish_at, queue, earliest_at)
-        learned = None if point.like.outran else self.model.intervals.learned(point.features)
+        like, intervals = point.like, self.model.intervals
+        learned = None if like.outran or like.stated else intervals.learned(point.features)
         made = self.model.intervals.interval(point, learned)
         if made.few:
             return Around({}, learned)
-        ends = made_at + made.low_s, made_at + made.median_s, made_at + made.high_s
-        found: dict[str, float] = dict(zip(INTERVAL, (*ends, self.model.intervals.level), strict=True))
+        low_at, median_at, high_at = made_at + made.low_s, made_at + made.median_s, made_at + made.high_s
+        found = dict[str, float]()
         if start_at is not None:
             starts = (max(start_at, made_at) if point.wait_s == 0.0 else made_at + s for s in made.starts_s)
             found |= zip(STARTS, starts if start_at >= made_at else (start_at,) * 3, strict=True)
-        return Around(found, learned)
+            left_s = finish_at - max(start_at, made_at)  # longer than at its full width, or on a faster node
+            if job.progress_frac:
+                low_at = max(low_at, made_at + SURE_OF_PROGRESS * left_s)
+            run_s = min(self.takes(job, made_at)[0] - job.has_run_s(made_at), left_s)
+            median_at = max(median_at, low_at, max(found["start_median_at"], made_at) + run_s)
+        ends = low_at, median_at, max(median_at, high_at)
+        return Around(
+            {**dict(zip(INTERVAL, (*ends, self.model.intervals.level), strict=True)), **found}, learned
+        )
 
     def takes(self, job: Job, at: float) -> tuple[float, str]:
         """The run time on max_units that a promise rests on, s, and where it is from."""
@@ -254,7 +264,7 @@ class PromiseErrors:
         point = self.model.point(asked, made_at, played, queue, run_s, earliest_at)
         first = self.model.intervals.issued.get(str(job.job_id))
         outran = first is not None and first.like.basis != job.basis
-        like = point.like._replace(outran=outran)
+        like = point.like._replace(outran=outran, stated=grid is None and job.basis == "estimate")
         return point._replace(most_s=max(asked.longest_s - age_s, 0.0), like=like)
 
     def submitted(self, job: Job) -> None:
@@ -336,9 +346,8 @@ def described(job: Job) -> Described:
     limit_s = math.nan if spec.time_limit_s is None else spec.time_limit_s
     is_one = job.trials is None and spec.array is None and not math.isnan(limit_s)
     asked_s = limit_s if math.isnan(spec.runtime_estimate_s) else spec.runtime_estimate_s
-    return Described(
-        job.user, spec.history_key, asked_s, float(spec.max_units), limit_s if is_one else math.inf
-    )
+    most_s, is_repeat = limit_s if is_one else math.inf, job.array_id not in (None, job.job_id)
+    return Described(job.user, spec.history_key, asked_s, float(spec.max_units), most_s, is_repeat)
 
 
 SLACK_S = 1.0  # added to times of which a ratio is made: a second more or less is no error

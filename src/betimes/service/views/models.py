@@ -185,6 +185,11 @@ class JobView(View):
     promised_level: float | None = None  # probability of an end between low and high
     labels: dict[str, str] = {}
 
+    @property
+    def stated_at(self) -> float | None:
+        """The end that was promised at first, as it is shown: the median where there is an interval."""
+        return self.promised_finish_at if self.promised_median_at is None else self.promised_median_at
+
 
 By = Literal["user", "name", "policy", "horizon"]
 

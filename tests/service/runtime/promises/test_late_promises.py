@@ -18,6 +18,10 @@ def test_a_throttled_array_is_promised_an_end_as_a_whole(tmp_path: Path) -> None
             (taken,) = await backend.submit([spec(array="1-6%2")], "ann")
             assert taken.quote is not None
             assert (taken.quote.elements, taken.quote.finish_at) == (None, 3 * RUN_S)
+            assert taken.quote.start_at == 0.0  # its first start, and its last end
+            shown = (await backend.job(taken.job_ids[-1])).job
+            assert shown.estimate is not None  # as the page has it, though no forecast knows it yet
+            assert shown.estimate.finish_at == 3 * RUN_S
             (whole,) = await backend.submit([spec(array="1-2%2")], "ann")
             assert whole.quote is not None
             assert whole.quote.elements is None
