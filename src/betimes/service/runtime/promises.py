@@ -179,7 +179,7 @@ class Promises:
         """
         numbers = [number for newcomers in taken for number in newcomers.numbers]
         already = self.controller.scheduler.foreseen_already(numbers)
-        if already is None and self.usual_s > MOST_WITHIN_TURN_S:
+        if len(numbers) > MOST_A_TURN or (already is None and self.usual_s > MOST_WITHIN_TURN_S):
             self.controller.background.go(self._in_background())
             return
         scheduler = self.controller.scheduler
@@ -245,7 +245,11 @@ class Promises:
         found = await self.forecast()
         if blocked := self.blocked(numbers):
             found = found.beside(await self._rehearsed(blocked))
-        return await self.controller.ask(PromiseJobs(tuple(numbers), found, tuple(options)))
+        made: list[Quote] = []
+        for at in range(0, max(1, len(numbers)), MOST_A_TURN):  # between which others are answered
+            some = tuple(numbers[at : at + MOST_A_TURN])
+            made += await self.controller.ask(PromiseJobs(some, found, tuple(options)))
+        return made
 
     def blocked(self, numbers: Sequence[int]) -> list[int]:
         """Those of these jobs that wait for others before they may queue, and can be promised an end nevertheless.

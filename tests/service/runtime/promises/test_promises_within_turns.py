@@ -13,7 +13,7 @@ from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.runtime.promises import MOST_WITHIN_TURN_S
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.store.batch import Batch
-from tests.service.four_cores import RUN_S, on_four_cores, spec
+from tests.service.four_cores import RUN_S, on_four_cores, over, spec
 
 
 @pytest.mark.parametrize(("usual_s", "commits"), [(0.0, 1), (MOST_WITHIN_TURN_S, 1), (math.inf, 2)])
@@ -132,5 +132,25 @@ def test_a_job_that_keeps_what_it_takes_at_once_is_promised_its_end_without_a_pl
             [third] = await backend.submit([spec()], "ann")
             assert third.quote is not None
             assert (third.quote.start_at, third.quote.finish_at) == (RUN_S, 2 * RUN_S)
+
+    on_four_cores(tmp_path, ask)
+
+
+def test_the_promises_of_a_large_array_are_made_in_slices(tmp_path: Path) -> None:
+    async def ask(backend: ServiceBackend) -> None:
+        store, most = backend.controller.store, list[int]()
+        commit = store.commit
+
+        def counted(batch: Batch) -> None:
+            most.append(len(batch.quotes))
+            commit(batch)
+
+        store.commit = counted  # type: ignore[method-assign]
+        with backend.controller.clock.hold():  # type: ignore[union-attr]
+            (taken,) = await backend.submit([spec(array="1-1200")], "ann")
+            assert taken.quote is not None
+            assert sorted(most)[-3:] == [200, 500, 500]
+            await backend.cancel(taken.job_ids, "ann")
+        await over(backend)
 
     on_four_cores(tmp_path, ask)
