@@ -63,7 +63,7 @@ from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import DRAINED, DRAINING, UP
-from betimes.service.scheduling.promises import Forecast
+from betimes.service.scheduling.promises import INTERVAL, Forecast
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.users import Standing
@@ -286,7 +286,7 @@ class ServiceBackend:
         )
         displaced = await asyncio.to_thread(displaced_by, events, store)
         waiting = self.scheduler.wait_reasons(found)
-        view = job_view(row, waiting, self.controller.clock.now_s())
+        view = self._how_sure(job_view(row, waiting, self.controller.clock.now_s()))
         trials = await self._trials(number, waiting) if _is_set(row) else []
         off_s, promised_at = None, view.stated_at
         if view.status is Status.FINISHED and view.finished_at is not None and promised_at is not None:
@@ -303,6 +303,21 @@ class ServiceBackend:
             quote_error_s=off_s,
             no_quote=None if quotes else _no_quote(view),
         )
+
+    def _how_sure(self, job: JobView) -> JobView:
+        """With the interval of its end by what is known now; no promise is made or judged by that."""
+        live, found, now_at = (
+            self.scheduler.ledger.jobs.get(job.job_id),
+            job.estimate,
+            self.controller.clock.now_s(),
+        )
+        if live is None or found is None or found.finish_at is None:
+            return job
+        errors, earliest_at = self.scheduler.ledger.promise_errors, self.scheduler.earliest_at(live, now_at)
+        queue = self.scheduler.queue
+        around = errors.around(live, now_at, found.start_at, found.finish_at, queue, earliest_at).fields
+        ends = {name: around.get(name) for name in INTERVAL}
+        return job.model_copy(update={"estimate": found.model_copy(update=ends)})
 
     async def _trials(self, number: int, waiting: WaitReasons) -> list[JobView]:
         """The trials of a set, the first ones first; their numbers follow its own."""

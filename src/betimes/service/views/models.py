@@ -38,6 +38,12 @@ class Estimate(View):
     start_at: float | None
     finish_at: float | None
     basis: str  # what the run time is taken from: estimate, limit, progress, last-two, alike, default, doubled, grace
+    finish_low_at: float | None = (
+        None  # null, as the next three: in lists, and where few jobs like it have finished
+    )
+    finish_median_at: float | None = None
+    finish_high_at: float | None = None
+    level: float | None = None  # probability of an end between low and high
 
 
 class QuoteOption(View):

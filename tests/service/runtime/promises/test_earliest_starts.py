@@ -99,3 +99,23 @@ def test_a_promise_behind_a_gate_teaches_what_comes_after_it(service: InMemorySe
     again = service.quote(**QUICK)
     for name in ENDS:
         assert getattr(again, name) - service.now_s == pytest.approx(getattr(plain, name) - began_s, abs=1.0)
+
+
+def test_the_shown_interval_is_renewed_as_a_job_runs_and_no_promise_is_judged_by_that() -> None:
+    with InMemoryService() as service:
+        for at in range(LEAST + 10):
+            service.submit(**QUICK, work_s=10.0 + 3.0 * at)
+            service.finish()
+        number = service.submit(**QUICK, work_s=500.0).job_id
+        before = service.job(number)
+        first = before.job.estimate
+        assert first is not None
+        assert first.finish_low_at is not None
+        assert first.finish_low_at == before.quotes[0].finish_low_at
+        service.advance(first.finish_low_at + 5.0 - service.now_s)
+        after = service.job(number)
+        later = after.job.estimate
+        assert later is not None
+        assert later.finish_low_at is not None
+        assert later.finish_low_at >= service.now_s > first.finish_low_at
+        assert (after.quotes, after.job.promised_low_at) == (before.quotes, before.job.promised_low_at)

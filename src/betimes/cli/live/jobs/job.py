@@ -152,7 +152,7 @@ def _where_it_stands(one: JobView, at_now: float) -> str:
 
 
 def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]]:
-    from betimes.cli.render.jobs import BASES, promised
+    from betimes.cli.render.jobs import BASES, between, promised
     from betimes.cli.render.times import both, sentence
 
     pairs = []
@@ -162,8 +162,10 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
         basis = BASES.get(one.estimate.basis, one.estimate.basis)
         if one.started_at is None:
             pairs.append(("starts", both(one.estimate.start_at, at_now)))
-        end_at = one.estimate.finish_at
-        pairs.append(("done", "not known" if end_at is None else f"{both(end_at, at_now)} ({basis})"))
+        low_at, high_at = one.estimate.finish_low_at, one.estimate.finish_high_at
+        end_at = one.estimate.finish_median_at or one.estimate.finish_at
+        within = f" {between(low_at, high_at, at_now)}" if low_at is not None else ""
+        pairs.append(("done", "not known" if end_at is None else f"{both(end_at, at_now)}{within} ({basis})"))
     if one.promised_finish_at is not None:
         pairs.append(("promised", promised(one, at_now)))
     elif story.no_quote is not None:
