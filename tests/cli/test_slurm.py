@@ -145,9 +145,9 @@ def test_what_is_for_others_alone_is_left_out(
     live.do(live.it.backend.becomes, 1, Status.FAILED)
     live.it.tokens.store.add_token(KeptToken(hashed("eve's"), "eve", "user"))
     monkeypatch.setenv("BETIMES_TOKEN", "eve's")
-    assert slurm("squeue", "-h", "-o", "%i %u %C %m %l %L") == Said(0, "2 ada N/A N/A N/A N/A\n", "")
+    assert slurm("squeue", "-h", "-o", "%i %u %C %m %l %L") == Said(0, "2 ada 1 N/A N/A N/A\n", "")
     told = slurm("sacct", "-a", "-n", "-P", "-o", "JobID,AllocCPUS,MaxRSS,ExitCode,Timelimit")
-    assert told == Said(0, "1|N/A|N/A|N/A|N/A\n2|N/A|N/A|0:0|N/A\n", "")
+    assert told == Said(0, "1|2|N/A|N/A|N/A\n2|1|N/A|0:0|N/A\n", "")
     assert slurm("sacct", "-a", "-n", "-P", "-o", "JobID,ExitCode").out == "1|N/A\n2|0:0\n"
     assert "ada" not in slurm("scontrol", "show", "job").out
 
@@ -314,7 +314,7 @@ def test_scontrol(slurm: Slurm, live: Background, betimes: Call, tmp_path: Path)
         f"WorkDir={tmp_path}\n   StdErr={tmp_path}/slurm-1_5.out StdIn=/dev/null StdOut={tmp_path}/slurm-1_5.out\n",
     ):
         assert part in told
-    assert len(slurm("scontrol", "-o", "show", "jobs").out.splitlines()) == 2
+    assert len(slurm("scontrol", "-o", "--hide", "-v", "--local", "show", "jobs").out.splitlines()) == 2
     assert slurm("scontrol", "hold", "1").code == 0
     assert slurm("squeue", "-h", "-r", "-o", "%i %t").out == "1_3 PD\n1_5 PD\n"
     assert {live.it.backend.views[job].status for job in (1, 2)} == {Status.HELD}

@@ -138,8 +138,8 @@ class FakeBackend:
             self.specs[number] = spec
             self.views[number] = JobView(
                 job_id=number, name=spec.title, user=user, status=Status.QUEUED, qos=spec.qos, units=0,
-                min_units=spec.min_units, max_units=spec.max_units, submitted_at=self.now, labels=spec.labels,
-                array_id=None if index is None else first, array_index=index,
+                min_units=spec.min_units, max_units=spec.max_units, cpu=spec.cpu, submitted_at=self.now,
+                labels=spec.labels, array_id=None if index is None else first, array_index=index,
             )  # fmt: skip
             self.happens("submitted", number)
         return Submitted(job_id=first, job_ids=numbers, quote=self._quote(numbers[-1]))

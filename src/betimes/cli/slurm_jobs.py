@@ -223,9 +223,9 @@ def time_limit(story: Any) -> str:
     return "UNLIMITED" if limit_s is None else clock(limit_s)
 
 
-def cores(story: Any) -> int:
+def cores(job: Job) -> int:
     """The cores that a job asks for."""
-    return round(story.spec.get("cpu", 1.0) * story.job.max_units)
+    return round(job.cpu * job.max_units)
 
 
 def amount(gib: float, unit: str = "") -> str:
@@ -238,7 +238,7 @@ def amount(gib: float, unit: str = "") -> str:
 
 def tres(story: Any) -> str:
     """What it asks for, as in `cpu=2,mem=1536M,node=1,gres/gpu=1`."""
-    count, spec = cores(story), story.spec
+    count, spec = cores(story.job), story.spec
     memory, gpu = (
         spec.get("memory_gib", 0.0) * story.job.max_units,
         spec.get("gpu", 0.0) * story.job.max_units,

@@ -13,7 +13,6 @@ from betimes.cli.slurm_jobs import (
     VERSION,
     cores,
     elapsed_s,
-    exit_code,
     reason_of,
     state_of,
     tres,
@@ -118,7 +117,7 @@ def _code(code: str, state: str) -> dict[str, Any]:
 def _codes(job: Listed) -> dict[str, Any]:
     state = state_of(job)
     try:
-        code = exit_code(job.story.runs) if job.status == "failed" else "0:0"
+        code = _text(job, "exit_code")
     except NotAllowed:
         code = "1:0"
     return {"derived_exit_code": _code("0:0", state), "exit_code": _code(code, state)}
@@ -167,7 +166,7 @@ def _queued(job: Listed) -> dict[str, Any]:
         "wckey": _text(job, "wckey"),
     }
     try:
-        spec, count = job.spec, cores(job.story)
+        spec, count = job.spec, cores(job)
         known |= {
             "accrue_time": _number(spec.get("begin_at") or job.submitted_at),
             "allocating_node": _text(job, "alloc_node"),
@@ -279,7 +278,7 @@ def _accounted(job: Listed) -> dict[str, Any]:
         "working_directory": "",
     }
     with suppress(NotAllowed):  # the rest is for its user and operators
-        spec, count, used_s = job.spec, cores(job.story), most(job, "cpu_s")
+        spec, count, used_s = job.spec, cores(job), most(job, "cpu_s")
         asked = _resources(job, count)
         times |= {
             "eligible": 0 if job.status == "held" else round(spec.get("begin_at") or job.submitted_at),

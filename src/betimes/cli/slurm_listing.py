@@ -281,7 +281,7 @@ def _filters(service: PlainClient, asked: Asked) -> list[Callable[[Listed], bool
     if (nodes := _hosts(asked.value("nodelist"))) is not None:
         found.append(lambda job: not nodes.isdisjoint(_readable(lambda: job.nodes)))
     for option, count in (
-        ("ncpus", lambda job: cores(job.story)),
+        ("ncpus", cores),
         ("nnodes", lambda job: max(1, len(job.nodes))),
     ):
         if (text := asked.value(option)) is not None:

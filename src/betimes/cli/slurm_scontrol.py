@@ -53,6 +53,12 @@ _JOB = ("jobid", "job")
 _FIELDS = ("name", "time_limit_s", "after", "begin_at", "priority", "labels")
 
 
+_CHANGE_NOTHING = """
+    -d -dd --details -Q --quiet -a --all -v -vv --verbose -F --future --hide --local --federation --sibling
+"""
+"""Options of Slurm's that are taken and change nothing."""
+
+
 def scontrol(words: Sequence[str]) -> None:
     """Carry out one subcommand. Raises InputError, also for one that cannot be kept."""
     switches = [word for word in words if word.startswith("-")]
@@ -60,7 +66,7 @@ def scontrol(words: Sequence[str]) -> None:
     for word in switches:
         if word in ("-o", "--oneliner"):
             one_line = True
-        elif word not in ("-d", "-dd", "--details", "-Q", "--quiet", "-a", "--all"):
+        elif word not in _CHANGE_NOTHING.split():
             raise InputError(f"{word}: scontrol of Betimes does not know this option; leave it out")
     verb, *rest = [word for word in words if not word.startswith("-")] or [""]
     if verb in ("hold", "uhold", "release", "requeue", "suspend", "resume"):
@@ -282,7 +288,7 @@ def _of_job(story: Any) -> Fields:
     state = state_of(job)
     places = [place["node"] for place in runs[-1].places] if runs else []
     env = spec.get("env", {})
-    cpus = cores(story)
+    cpus = cores(job)
     code = final_code(job, runs)
     array: list[tuple[str, Any]] = (
         [] if job.array_id is None else [("ArrayJobId", job.array_id), ("ArrayTaskId", job.array_index)]

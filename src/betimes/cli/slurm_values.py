@@ -27,7 +27,6 @@ from betimes.cli.slurm_jobs import (
     state_of,
     tres,
 )
-from betimes.service.spec.sbatch import AFTER, script_of
 from betimes.service.spec.spelling import file_name
 
 if TYPE_CHECKING:
@@ -80,6 +79,8 @@ def _uid(job: Listed, what: str) -> str:
 
 
 def _command(job: Listed) -> str:
+    from betimes.service.spec.sbatch import script_of  # whose patterns take time
+
     command = job.spec["command"]
     script = script_of(command)
     return shlex.join(command if script is None else script)
@@ -93,6 +94,8 @@ def dependencies(job: Any, spec: Any) -> str:
     """What a job waits for, as Slurm has it; empty: for none, or not any more."""
     if state_of(job) != "PENDING" or (job.reason is not None and job.reason.code != "dependency"):
         return ""
+    from betimes.service.spec.sbatch import AFTER
+
     kinds = {end.removeprefix(":") or "ok": kind for kind, end in AFTER.items()}
     named = [after.partition(":") for after in spec.get("after", [])]
     texts = [f"{kinds[end or 'ok']}:{number}(unfulfilled)" for number, _, end in named]
@@ -178,9 +181,9 @@ OF_JOB: dict[str, Callable[[Listed], str]] = {
     "cluster": lambda _: PARTITION,
     "command": _command,
     "comment": _label("comment"),
-    "cores": lambda job: str(cores(job.story)),
-    "cpu_time": lambda job: full_clock(clock(elapsed_s(job) * cores(job.story))),
-    "cpu_time_s": lambda job: str(elapsed_s(job) * cores(job.story)),
+    "cores": lambda job: str(cores(job)),
+    "cpu_time": lambda job: full_clock(clock(elapsed_s(job) * cores(job))),
+    "cpu_time_s": lambda job: str(elapsed_s(job) * cores(job)),
     "cpus_per_task": _asked("CPUS_PER_TASK"),
     "dependency": _dependency,
     "elapsed": lambda job: full_clock(elapsed(job)),
@@ -217,8 +220,8 @@ OF_JOB: dict[str, Callable[[Listed], str]] = {
     "partition": lambda job: job.labels.get("partition", PARTITION),
     "pending_s": lambda job: str(planned_s(job)),
     "planned": lambda job: full_clock(clock(planned_s(job))),
-    "planned_cpu": lambda job: full_clock(clock(planned_s(job) * cores(job.story))),
-    "planned_cpu_s": lambda job: str(planned_s(job) * cores(job.story)),
+    "planned_cpu": lambda job: full_clock(clock(planned_s(job) * cores(job))),
+    "planned_cpu_s": lambda job: str(planned_s(job) * cores(job)),
     "priority": lambda job: "0" if job.status == "held" else str(job.spec.get("priority", 0)),
     "qos": lambda job: job.labels.get("qos", job.qos),
     "reason": reason_of,

@@ -247,6 +247,7 @@ class Notifier:
 def _body(event: Event, row: Row) -> dict[str, Any]:
     """The document: the event, the job as it is now, and a sentence."""
     fields = {name: row[name] for name in JobView.model_fields if name in row and name != "reason"}
+    fields["cpu"] = row["spec"].get("cpu", 1.0)
     reason = Reason(**row["reason"]) if row["reason"] else None
     return {
         "event": event.kind,

@@ -57,6 +57,7 @@ def job_view(row: Mapping[str, Any], waiting: WaitReasons, now_at: float) -> Job
     """A job of the store as of an instant, with why it waits and when it is expected to be done."""
     live, found = waiting.live_job(row["job_id"]), waiting.forecast
     fields = {name: value for name, value in row.items() if name in _VIEWED}
+    fields["cpu"] = row["spec"].get("cpu", 1.0)
     reason, estimate = row["reason"], None
     if live is not None and (live.status is Status.QUEUED or waiting.is_for_the_policy(live)):
         reason = waiting.why(live)

@@ -172,6 +172,7 @@ class JobView(View):
     units: int  # held now
     min_units: int
     max_units: int
+    cpu: float = 1.0  # cores of a unit
     submitted_at: float
     started_at: float | None = None
     finished_at: float | None = None
