@@ -79,7 +79,8 @@ def test_jobs_nodes_promises_and_money_of_a_service(tmp_path: Path) -> None:
                     head = await probe.head(f"{service.url}/{path}")
                     assert (head.status_code, head.content) == (200, b"")
             assert found["betimes_event_log_position"] >= 10
-            assert found["betimes_turn_seconds_count"] >= found["betimes_commit_seconds_count"] > 0
+            # All commits but that of what a new service begins with belong to turns.
+            assert found["betimes_turn_seconds_count"] >= found["betimes_commit_seconds_count"] - 1 > 0
             assert not [name for name in found if name.endswith("_created")]
 
     asyncio.run(main())
@@ -143,6 +144,7 @@ def test_errors_of_the_database_are_counted(tmp_path: Path, monkeypatch: pytest.
         service: Assembly
         async with in_memory(tmp_path) as service:
             metrics = Metrics(service.controller)
+            await service.backend.submit([JobSpec(command=["x"])], "ann")
             store, fails = service.store, [True]
 
             def commit(batch: Batch, whole: Any = store.commit) -> None:

@@ -20,6 +20,7 @@ from betimes.errors import (
     ServiceError,
     StoreError,
     StoreInUse,
+    StoreLocked,
     StoreRefused,
     Unavailable,
 )
@@ -172,8 +173,7 @@ class Controller:
             if node.watched and node.is_there:
                 self.leases.beat(name, self.clock.now_s())
         try:
-            if not self.store.last_event_id():  # a turn that fails is taken back to what the store has
-                await self._commit(self.turn_of([]).batch)
+            await self._store_start()
             if self.scheduler.has_entering:  # the service was stopped before its policy was compiled
                 await self._turn_once()
             while not self.stopping or self.inbox:
@@ -186,6 +186,23 @@ class Controller:
                 one.answer(Unavailable("the service is stopping; try again in a moment"))
             self.inbox.inputs = []
             await self.background.cancel()
+
+    async def _store_start(self) -> None:
+        """Commit what a new service begins with; a turn that fails is taken back to what the store has."""
+        while not self.stopping and not self.store.last_event_id():
+            try:
+                await self._commit(self.turn_of([]).batch)
+            except StoreLocked as error:
+                self._note_problem(error)
+                await asyncio.sleep(RETRY_S)
+            else:
+                self.problem = None
+
+    def _note_problem(self, error: StoreError) -> None:
+        """What `/readyz` shows until a commit succeeds."""
+        self.problem = str(error)
+        if self.metrics is not None:
+            self.metrics.store_errors.labels(type(error).__name__).inc()
 
     async def stop(self) -> None:
         """Take no more inputs, store the rest, and let executors go; runs go on."""
@@ -465,9 +482,7 @@ class Controller:
         elif fault is not None:
             self.set_aside.add(fault)
         elif isinstance(why, StoreError) and not isinstance(why, StoreRefused):
-            self.problem = str(why)
-            if self.metrics is not None:
-                self.metrics.store_errors.labels(type(why).__name__).inc()
+            self._note_problem(why)
         elif len(taken) > 1:
             self.alone = len(taken)
         else:
