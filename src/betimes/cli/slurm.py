@@ -210,8 +210,8 @@ def _efficiency(story: Any) -> list[str]:
     from betimes.cli.slurm_values import group_of
 
     job, run = story.job, story.runs[-1] if story.runs else None
-    count, wall_s = cores(story), 0.0 if run is None else run.ran_s
-    cpu_s, core_s = (0.0 if run is None else run.cpu_s or 0.0), wall_s * cores(story)
+    count, wall_s = cores(story.job), 0.0 if run is None else run.ran_s
+    cpu_s, core_s = (0.0 if run is None else run.cpu_s or 0.0), wall_s * cores(story.job)
     used_gib = 0.0 if run is None else run.max_rss_gib or 0.0
     asked_gib = story.spec.get("memory_gib", 0.0) * job.max_units
 
