@@ -53,7 +53,7 @@ def spec(work_s: float = 10.0, code: int = 0, **asked: Any) -> JobSpec:
     asked["env"] = {WORK: str(work_s), EXIT_CODE: str(code), **asked["env"]}
     asked.setdefault("grace_s", 3.0)
     asked.setdefault("estimate_s", work_s / asked.get("max_units", 1))
-    return JobSpec(command=["job"], name="job", **asked)
+    return JobSpec(command=["job"], **{"name": "job", **asked})
 
 
 class Cluster:
@@ -106,7 +106,7 @@ class Cluster:
             "finish_at": self.now_at + 1.0,
             "basis": "estimate",
         }
-        self.scheduler.quoted(quote, self.scheduler.queue, None)
+        self.scheduler.quoted(quote, self.scheduler.queue, None, self.now_at)
 
     def submit(self, *specs: JobSpec, user: str = "ann") -> list[int]:
         numbers = [number for one in specs for number in self.scheduler.admission.submit(one, user)]

@@ -151,16 +151,17 @@ def test_one_that_was_preempted_waits_for_those_that_took_its_place() -> None:
 def test_what_is_said_comes_true_when_beliefs_are(policy: str, seed: int) -> None:
     draw = random.Random(seed)
     cluster = Cluster(policy, nodes=2)
-    for _ in range(4):
+    for at_once in range(4):
         cluster.submit(
             *[
                 spec(
                     float(draw.randint(5, 60)),
+                    name=f"job-{at_once}-{number}",  # none has kin, which would be expected to take as long
                     cpu=draw.choice((0.5, 1.0, 2.0)),
                     qos=draw.choice(("trial", "best-effort")),
                     grace_s=0.0,  # which a pool policy does not count with
                 )
-                for _ in range(4)
+                for number in range(4)
             ]
         )
         cluster.go_on(float(draw.randint(1, 10)))

@@ -93,7 +93,7 @@ def test_an_event_that_somebody_else_wrote_stops_this_service(folder: Path) -> N
     store = Store.open(default_url(folder), folder)
     store.commit(submission(1))
     other = sqlite3.connect(folder / "betimes.db", isolation_level=None)
-    other.execute("INSERT INTO events VALUES (2, 0.0, 'x', 'y', NULL, NULL, '{}')")
+    other.execute("INSERT INTO events VALUES (2, 0.0, 'x', 'y', NULL, NULL, '{}', NULL)")
     other.close()
     with pytest.raises(StoreInUse, match=r"another process writes to it \(event 2 "):
         store.commit(Batch(events=[event(2)]))

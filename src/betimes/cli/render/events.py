@@ -195,8 +195,9 @@ def _broken(data: Data, at_now: float) -> str:
     from betimes.cli.render.times import clock
 
     promise = data["promise"]
-    text = f"promised {clock(promise['finish_at'], at_now)}"
-    if promise["finish_high_at"] is not None:
+    if promise["finish_high_at"] is None:
+        text = f"promised {clock(promise['finish_at'], at_now)}"
+    else:
         ends = between(promise["finish_low_at"], promise["finish_high_at"], at_now)
         text = f"promised {clock(promise['finish_median_at'], at_now)} {ends}"
     why = f"; {data['because']}" if "because" in data else ""
