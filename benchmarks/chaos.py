@@ -290,7 +290,7 @@ class Chaos:
         os.setegid(owner.gid)
         os.seteuid(owner.uid)  # by which the service knows who connects
         try:
-            with Client(f"unix:{self.notes / SOCKET}", patience_s=0.5) as client:
+            with Client(f"unix:{self.notes.parent / SOCKET}", patience_s=0.5) as client:
                 yield client
         finally:
             os.seteuid(0)
@@ -697,7 +697,12 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(
         signal.SIGTERM, lambda number, _: sys.exit(128 + number)
     )  # the disk and the service go, too
-    with small_disk() as (own, is_small), tempfile.TemporaryDirectory(prefix="betimes-chaos-notes-") as notes:
+    with (
+        small_disk() as (own, is_small),
+        tempfile.TemporaryDirectory(prefix="betimes-chaos-notes-") as folder,
+    ):
+        notes = Path(folder, "notes")
+        notes.mkdir()
         Path(notes, "journal").touch()
         state = given.state or own / "state"
         fills = given.fill if given.state else is_small
@@ -705,19 +710,20 @@ def main(arguments: list[str] | None = None) -> int:
         options = given.options or ([] if given.state else ["--policy", "nodes:fifo"])  # many runs at once
         owners = [account_of(name) for name in given.owners.split(",") if name]
         if owners:
-            options += ["--local-users", "any", "--socket", str(Path(notes, SOCKET))]
+            options += ["--local-users", "any", "--socket", str(Path(folder, SOCKET))]
             own.chmod(0o711)
-            Path(notes).chmod(0o777)
+            Path(folder).chmod(0o711)  # where the socket is, owners may not write
+            notes.chmod(0o777)
             Path(notes, "journal").chmod(0o666)
         at = Installation(state, options)
-        chaos = Chaos(at, Path(notes), disk, given.restart_database, given.seed, owners)
+        chaos = Chaos(at, notes, disk, given.restart_database, given.seed, owners)
         print(f"seed {given.seed}, {given.seconds:g} s of faults on {state}", flush=True)
         try:
             found = run(chaos, given.seconds)
         except BetimesError as error:
             print(f"chaos: {error}", file=sys.stderr)
             return 1
-        runs = len((Path(notes) / "journal").read_text().split("start ")) - 1
+        runs = len((notes / "journal").read_text().split("start ")) - 1
         print(
             f"{chaos.accepted} jobs, {len(chaos.sorts)} of them in the log at the end, {runs} runs, "
             f"{len(chaos.cancelled)} cancellations asked for"

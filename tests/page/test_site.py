@@ -8,15 +8,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from betimes.cluster import Offer
 from betimes.errors import StoreUnreachable
 from betimes.page import session
+from betimes.page.site import create_page
+from betimes.service.api.app import create_app
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
@@ -62,6 +66,35 @@ def test_a_stranger_signs_in_by_token_and_the_cookie_is_closed_to_scripts(on_pag
         pages.stranger.cookies.set(name, session_id)  # a copy of it is worth nothing any more
         assert (await pages.stranger.get("/")).status_code == 401
         assert (await pages.at("/")).status_code == 200
+
+    on_pages(story)
+
+
+def test_a_session_outlasts_the_service(tmp_path: Path, on_pages: OnPages) -> None:
+    kept = tmp_path / "sessions.json"
+
+    def restarted(pages: Paged) -> httpx.AsyncClient:
+        page = partial(create_page, pages.service.backend, sessions=kept)
+        transport = httpx.ASGITransport(create_app(pages.service.backend, pages.tokens, page=page))
+        return httpx.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1", cookies=pages.stranger.cookies
+        )
+
+    async def story(pages: Paged) -> None:
+        async with restarted(pages) as before:
+            await before.post("/sign-in", data={"token": pages.token})
+            pages.stranger.cookies = before.cookies
+        ((_, session_id),) = pages.stranger.cookies.items()
+        assert session_id not in kept.read_text()
+        assert kept.stat().st_mode & 0o777 == 0o600
+        async with restarted(pages) as after:
+            assert (await after.get("/")).status_code == 200
+            await after.post("/sign-out")
+        async with restarted(pages) as later:
+            assert (await later.get("/")).status_code == 401
+        kept.write_text("[")
+        async with restarted(pages) as damaged:
+            assert (await damaged.get("/")).status_code == 401
 
     on_pages(story)
 

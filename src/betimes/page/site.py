@@ -71,11 +71,11 @@ class _Drawn:
 
 
 class Site:
-    """The pages of one service."""
+    """The pages of one service. sessions: the file in which they are kept; null: in memory."""
 
-    def __init__(self, reads: PageReads, context: Context) -> None:
+    def __init__(self, reads: PageReads, context: Context, sessions: Path | None = None) -> None:
         self.reads, self.context = reads, context
-        self.links, self.sessions = Codes(LINK_S), Sessions(context.tokens)
+        self.links, self.sessions = Codes(LINK_S), Sessions(context.tokens, sessions)
         self._sampled, self._sampled_s = "", -SAMPLE_S
         self._drawn: dict[tuple[str, str, bool, Session], _Drawn] = {}
         self.app = Starlette(
@@ -350,6 +350,6 @@ def _base(request: Request) -> str:
     return "../" * (request.scope["path"].count("/") - 1) or "./"
 
 
-def create_page(backend: ServiceBackend, context: Context) -> ASGIApp:
-    """The pages of a service, as an application."""
-    return Site(PageReads(backend), context).app
+def create_page(backend: ServiceBackend, context: Context, sessions: Path | None = None) -> ASGIApp:
+    """The pages of a service, as an application. sessions: the file in which they outlast a restart."""
+    return Site(PageReads(backend), context, sessions).app

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,7 @@ SEED = 1  # of a generated trace
 DEFAULT_SPEED = "3600"
 DEFAULT = "default"  # where a setting was set: nowhere
 IN_FORCE = "settings.json"  # in the state directory: the settings of the service that runs
+SESSIONS = "sessions.json"  # there, too: who is signed in to the page
 
 
 REPEATED = {"retune", "retune_objective", "retune_apply", "budget", "resource"}
@@ -127,6 +129,7 @@ def up(
     import asyncio
     import json
     import logging
+    from dataclasses import replace
 
     from betimes.service.startup.log import log_to_stderr
 
@@ -143,8 +146,8 @@ def up(
         accepts_loss=accept_loss,
         speed=_speed_of(speed),
         promises=promises,
-        page=_page,
     )
+    chosen = replace(chosen, page=partial(_page, chosen.state))
     if replay is not None:
         chosen = _replayed(chosen, replay, units, jobs)
     asyncio.run(_serve(chosen, json.dumps(_settings_of(given)), as_json))
@@ -214,10 +217,10 @@ def _in_force(state: Path) -> dict[str, dict[str, Any]]:
     raise NotReachable(f"no service runs with its state in {state}; start one with `betimes up`")
 
 
-def _page(backend: ServiceBackend, context: Context) -> ASGIApp:
+def _page(state: Path, backend: ServiceBackend, context: Context) -> ASGIApp:
     from betimes.page.site import create_page
 
-    return create_page(backend, context)
+    return create_page(backend, context, state / SESSIONS)
 
 
 def _replayed(chosen: ServiceConfig, trace: str, units: int | None, jobs: int | None) -> ServiceConfig:

@@ -131,6 +131,9 @@ def _document(app: FastAPI) -> dict[str, Any]:
     for operation in (each for path in found["paths"].values() for each in path.values()):
         also = (408, 414, 431) if "requestBody" in operation else (414, 431)
         operation["responses"] |= {str(status): _failure(status) for status in also}
+        for parameter in operation.get("parameters", ()):
+            if parameter["in"] == "query":
+                _refuse_nul(parameter["schema"])
     _, schemas = models_json_schema(
         [(model, "validation") for model in sorted(asked, key=str)],
         ref_template="#/components/schemas/{model}",
@@ -140,6 +143,14 @@ def _document(app: FastAPI) -> dict[str, Any]:
         known.setdefault(name, schema)
     _refuse_other_names(known)
     return found
+
+
+def _refuse_nul(schema: dict[str, Any]) -> None:
+    """Refuse the character that the guard of all requests refuses in a parameter."""
+    if schema.get("type") == "string" and not schema.keys() & {"pattern", "enum", "const"}:
+        schema["pattern"] = r"^[^\u0000]*$"
+    for each in (*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())):
+        _refuse_nul(each)
 
 
 def _refuse_other_names(schema: Any) -> None:

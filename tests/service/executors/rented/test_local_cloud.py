@@ -146,7 +146,9 @@ for step in progress(range(start, 100_000), 100_000, start=start):
     on = mine.read_text() if mine.exists() else job
     others = [file for file in here.glob("on-*") if file != mine and file.read_text() == on]
     time.sleep(0.3 if others else 0.1)
-    kept.write_text(f"{step + 1}")
+    draft = kept.with_suffix(".new")
+    draft.write_text(f"{step + 1}")
+    draft.replace(kept)  # whole, whenever it is stopped
 """
 """A job whose steps take three times as long while another one is on its machine, as the test notes it in files."""
 
