@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from betimes.cli.slurm_jobs import final_code
+from betimes.cli.slurm_jobs import REASONS, final_code
 from betimes.service.access.auth import KeptToken, hashed
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.reasons import CODES
 from betimes.service.views.models import Reason, RunView
 from tests.cli.conftest import Call, Said, Slurm
 from tests.service.serving import Background
@@ -406,6 +407,33 @@ def test_a_job_that_was_cancelled_as_it_ran_has_the_signal_of_its_end(slurm: Slu
     )
     assert final_code(live.it.backend.views[1], [run]) == "0:15"
     assert final_code(live.it.backend.views[2], [run]) == "0:0"
+
+
+SLURMS_REASONS = """
+    None Priority Dependency Resources BeginTime JobHeldUser DependencyNeverSatisfied JobArrayTaskLimit Licenses
+    ReqNodeNotAvail AssociationResourceLimit AssocGrpBillingMinutes NodeDown SystemFailure JobLaunchFailure
+    NonZeroExitCode RaisedSignal TimeLimit OutOfMemory
+"""
+
+
+def test_every_reason_has_a_word_of_slurm(slurm: Slurm, live: Background) -> None:
+    assert set(REASONS) == set(CODES)
+    assert set(REASONS.values()) == set(SLURMS_REASONS.split())
+    slurm("sbatch", stdin=SCRIPT)
+    for code in (*CODES, "of-a-newer-service"):
+        live.do(live.it.backend.becomes, 1, Status.QUEUED, reason=Reason(code=code, text="for people"))
+        assert slurm("squeue", "-h", "-o", "%r").out == f"{REASONS.get(code, 'Resources')}\n"
+
+
+def test_the_start_is_that_of_the_present_run(slurm: Slurm, live: Background) -> None:
+    slurm("sbatch", stdin=SCRIPT)
+    live.do(live.it.backend.becomes, 1, Status.RUNNING, started_at=1e9, attempt=2)
+    second = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(live.it.backend.now))
+    assert slurm("squeue", "-h", "-o", "%S").out == f"{second}\n"
+    assert slurm("sacct", "-aPn", "-j", "1", "-o", "Start,Restarts").out == f"{second}|1\n"
+    assert f"StartTime={second} " in slurm("scontrol", "show", "job", "1").out
+    live.do(live.it.backend.becomes, 1, Status.QUEUED)
+    assert slurm("squeue", "-h", "-o", "%S").out == "N/A\n"
 
 
 def test_a_script_is_bytes_for_its_interpreter(slurm: Slurm, tmp_path: Path, betimes: Call) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from betimes.errors import BetimesError, InputError
+from betimes.errors import BetimesError, InputError, NotAllowed
 from betimes.printing import report
 
 if TYPE_CHECKING:
@@ -31,12 +32,21 @@ _STATES = {
 }
 _WHY = {"time-limit": "TIMEOUT", "out-of-memory": "OUT_OF_MEMORY", "node-lost": "NODE_FAIL",
         "suspended": "SUSPENDED"}  # fmt: skip
-_REASONS = {
-    "maintenance": "ReqNodeNotAvail", "held": "JobHeldUser", "begin": "BeginTime", "dependency": "Dependency",
-    "dependency-failed": "DependencyNeverSatisfied",
-    "array-limit": "JobArrayTaskLimit", "turn": "Priority", "reserved": "Priority", "exit-code": "NonZeroExitCode",
-    "signal": "RaisedSignal", "time-limit": "TimeLimit", "out-of-memory": "OutOfMemory", "node-lost": "NodeDown",
+REASONS = {
+    "compiling": "None", "held": "JobHeldUser", "begin": "BeginTime", "dependency": "Dependency",
+    "dependency-failed": "DependencyNeverSatisfied", "array-limit": "JobArrayTaskLimit", "resource": "Licenses",
+    "retry-delay": "BeginTime", "maintenance": "ReqNodeNotAvail", "user-limit": "AssociationResourceLimit",
+    "no-room": "Resources", "turn": "Priority", "cut": "Resources", "claimed": "Priority", "withheld": "Priority",
+    "booting": "Resources", "speculated": "Priority", "budget": "AssocGrpBillingMinutes", "lease-ended": "NodeDown",
+    "not-rented": "Resources", "queue-empty": "None", "reserved": "Priority", "nominated": "Resources",
+    "leaving": "Resources", "no-nodes": "ReqNodeNotAvail", "no-label": "ReqNodeNotAvail",
+    "no-family": "ReqNodeNotAvail", "preempted": "Priority", "resized": "Resources", "suspended": "None",
+    "requeued": "None", "set": "Resources", "trials": "NonZeroExitCode", "cancelled": "None", "node-lost": "NodeDown",
+    "reclaimed": "NodeDown", "lost": "SystemFailure", "stopped": "SystemFailure", "exit-code": "NonZeroExitCode",
+    "signal": "RaisedSignal", "time-limit": "TimeLimit", "out-of-memory": "OutOfMemory",
+    "start-failed": "JobLaunchFailure",
 }  # fmt: skip
+"""Slurm's word for each code of a reason (`service.scheduling.reasons.CODES`)."""
 SHORT = {
     "PENDING": "PD", "RUNNING": "R", "COMPLETING": "CG", "COMPLETED": "CD", "FAILED": "F", "CANCELLED": "CA",
     "SUSPENDED": "S", "TIMEOUT": "TO", "OUT_OF_MEMORY": "OOM", "NODE_FAIL": "NF",
@@ -84,6 +94,15 @@ class Listed:
     def spec(self) -> Any:
         """What was submitted. Raises NotAllowed."""
         return self.story.spec
+
+    @cached_property
+    def started_at(self) -> float | None:
+        """When its present or last run has started; of a job of others that was requeued, when the first has."""
+        runs: Sequence[Any] = ()
+        if self.view.attempt > 1 and self.view.status not in WAITING:
+            with suppress(NotAllowed):
+                runs = self.story.runs
+        return start_of(self.view, runs)
 
     @property
     def nodes(self) -> list[str]:
@@ -176,10 +195,15 @@ def state_of(job: Job) -> str:
 
 def reason_of(job: Job) -> str:
     """Why it waits or has failed, as a word of Slurm."""
-    if job.reason is None:
-        return "None"
-    waits = "Resources" if job.status in ("queued", "blocked") else job.reason.code
-    return _REASONS.get(job.reason.code, waits)
+    unknown = "Resources" if job.status in ("queued", "blocked") else "None"  # to this version of the command
+    return "None" if job.reason is None else REASONS.get(job.reason.code, unknown)
+
+
+def start_of(job: Job, runs: Sequence[Any]) -> float | None:
+    """When its present run has started, or the last one of a job that is over; null while it waits, s since 1970."""
+    if job.status in WAITING or job.started_at is None:
+        return None
+    return runs[-1].started_at if runs else job.started_at
 
 
 def number_of(job: Listed) -> str:

@@ -415,7 +415,7 @@ def _truncate(job: Listed, first_s: float, last_s: float) -> None:
     """Let it start and end within the time that is told of."""
     if job.started_at is not None:
         ended_s = job.finished_at
-        job.view["started_at"] = max(job.started_at, first_s)
+        job.started_at = max(job.started_at, first_s)
         job.view["finished_at"] = min(last_s, ended_s) if ended_s is not None else last_s
 
 

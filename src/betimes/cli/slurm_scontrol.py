@@ -27,6 +27,7 @@ from betimes.cli.slurm_jobs import (
     instant,
     reason_of,
     service_here,
+    start_of,
     state_of,
     time_limit,
     tres,
@@ -308,7 +309,7 @@ def _of_job(story: Any) -> Fields:
         [("JobState", state), ("Reason", reason_of(job)), ("Dependency", after)],
         [
             ("Requeue", int(spec.get("requeue", True))),
-            ("Restarts", max(0, len(runs) - 1)),
+            ("Restarts", max(0, job.attempt - 1)),
             ("BatchFlag", int("SLURM_SUBMIT_DIR" in env)),
             ("Reboot", 0),
             ("ExitCode", code),
@@ -323,7 +324,7 @@ def _of_job(story: Any) -> Fields:
             ("EligibleTime", instant(spec.get("begin_at") or job.submitted_at)),
         ],
         [
-            ("StartTime", _known(job.started_at or estimate["start_at"])),
+            ("StartTime", _known(start_of(job, runs) or estimate["start_at"])),
             ("EndTime", _known(job.finished_at or estimate["finish_at"])),
             ("Deadline", "N/A"),
         ],

@@ -132,7 +132,7 @@ def expected_start(job: Listed) -> float | None:
 
 def planned_s(job: Listed) -> int:
     """How long it waited, or has."""
-    return max(0, round((job.started_at or job.finished_at or time.time()) - job.submitted_at))
+    return max(0, round((job.view.started_at or job.finished_at or time.time()) - job.submitted_at))
 
 
 def most(job: Listed, what: str) -> Any:
