@@ -300,12 +300,25 @@ class RentedChaos(Chaos):
         billed, month = sum(costs.values()), self._client.fleet().month_usd
         if abs(billed - month) > 1e-6:
             found.falsely_ended.append(f"the log has {billed:.6f} USD, and `betimes fleet` {month:.6f}")
+        self._judge_usage(found, billed)
         print(
             f"{len(costs)} machines in the log, {billed / USD_PER_S:.0f} s paid; besides {len(unseen)} that a service "
             f"was killed over before it had noted them, {sum(to - at for at, to in unseen.values()):.0f} s; looked at "
             f"every {self.machines.late_s:.1f} s or more often"
         )
         return found
+
+    def _judge_usage(self, found: Counts, billed: float) -> None:
+        """What users pay, and what nobody does, is the bill to the cent."""
+        usage = self._client.usage(by="user")
+        users = sum(group.figures.rented_usd or 0.0 for group in usage.groups)
+        nobodys, total = usage.unused_usd or 0.0, usage.total.rented_usd or 0.0
+        if max(abs(users + nobodys - billed), abs(total - billed)) > 0.005:
+            found.falsely_ended.append(
+                f"the log has {billed:.6f} USD, and `betimes usage` {users:.6f} of users and {nobodys:.6f} of nobody, "
+                f"{total:.6f} in all"
+            )
+        print(f"users pay {users:.4f} USD, nobody {nobodys:.4f} USD")
 
     def _judge_bill(self, found: Counts, instances: Instances) -> None:
         """The log's bill is the account's to the cent: its last word on each machine counts."""
@@ -320,6 +333,7 @@ class RentedChaos(Chaos):
             wrong.append(
                 f"the log has {billed:.6f} USD, `betimes fleet` {month:.6f}, and the account {truly:.6f}"
             )
+        self._judge_usage(found, month)
         print(f"{len(costs)} machines in the log, {billed:.4f} USD; in the account {truly:.4f} USD")
 
 

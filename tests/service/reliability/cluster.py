@@ -125,7 +125,7 @@ class Cluster:
         """Decide, and carry everything out, until nothing is left to do at this instant."""
         self.scheduler.turn()
         while True:
-            events, effects, rows, runs = self.scheduler.take()
+            events, effects, rows, runs, _ = self.scheduler.take()
             logged = [replace(event, data=json.loads(json.dumps(event.data))) for event in events]
             self.log += logged
             for ledger in self.folded:

@@ -168,3 +168,5 @@ def test_no_job_is_lost_no_machine_left_and_the_bill_is_the_providers(tmp_path: 
     assert sum(spent_usd.values()) == pytest.approx(ec2.bill_usd(PRICES), abs=0.005)
     month_usd = house.controller.scheduler.limits.spent_usd(MONTH, house.clock.now_s())
     assert month_usd == pytest.approx(ec2.bill_usd(PRICES), abs=0.005)
+    charged_usd = sum(row["usd"] for row in house.store.charged(0.0, 1e12, None))
+    assert charged_usd == pytest.approx(ec2.bill_usd(PRICES), abs=0.005)

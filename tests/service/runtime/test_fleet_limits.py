@@ -321,6 +321,42 @@ def test_a_spent_budget_of_a_user_holds_until_it_is_raised(tmp_path: Path) -> No
     assert len(house.store.events(kinds=["limit-reached"])) == 1
 
 
+@pytest.mark.parametrize("policy", ["odb", "njw"])
+def test_usage_divides_the_bill_among_users_and_nobody_in_the_numbers_of_budgets(
+    tmp_path: Path, policy: str
+) -> None:
+    """While machines are there, after a restart, and when all have gone; shared ones, and those for one job alone."""
+
+    async def check(house: House) -> None:
+        usage, fleet_now = await house.backend.usage(None, 0.0, "user"), await house.backend.fleet()
+        users = {one.name: one.figures.rented_usd or 0.0 for one in usage.groups}
+        assert usage.unused_usd is not None
+        assert usage.total.rented_usd == usage.total.cost_usd == pytest.approx(fleet_now.month_usd)
+        assert sum(users.values()) + usage.unused_usd == pytest.approx(fleet_now.month_usd)
+        budgets = UserBudgets(house.controller.scheduler._state, house.controller.scheduler._engine)
+        assert users == {user: pytest.approx(budgets.spent_usd(user, "month")) for user in users}
+        names = await house.backend.usage(None, 0.0, "name")
+        assert sum(one.figures.rented_usd or 0.0 for one in names.groups) == pytest.approx(sum(users.values()))
+
+    async def test(house: House) -> None:
+        await house.backend.submit([spec(600.0, cpu=4.0, memory_gib=1.0), spec(2000.0, cpu=2.0)], "ann")
+        await house.backend.submit([spec(900.0, cpu=2.0, memory_gib=9.0)], "bob")
+        for second in (300.0, 700.0):
+            await house.at(second)
+            await check(house)
+
+    async def again(house: House) -> None:
+        await check(house)
+        await house.at(6000.0)
+        await check(house)
+        assert (await house.backend.fleet()).machines == []
+
+    house = play(tmp_path, policy, Settings(), test, again)
+    billed = sum(event.data["cost_usd"] for event in house.store.events(kinds=["node-gone"]))
+    assert billed > 0.5
+    assert sum(row["usd"] for row in house.store.charged(0.0, 1e9, None)) == pytest.approx(billed)
+
+
 @given(
     policy=sampled_from(["odb", "njw", "no-packing:period=60"]),
     budgets=lists(

@@ -23,6 +23,7 @@ _COLUMNS = (
     Column("Cost", right=True),
     Column("Mean\nwait", right=True),
 )
+_RENTED = Column("Of that\nrented", right=True)
 _OF_USERS = (Column("Of\nlate", right=True), Column("Share", right=True))
 
 
@@ -54,14 +55,15 @@ def usage(
 ) -> None:
     """Show what jobs used: hours of their units, and of the cores and GPUs of these, money, and how long they waited.
 
-    Of runs that began earlier, or go on, the part within the period counts. Money is at the prices of the present
-    machines, as in promises; the wait is that of the jobs that started in the period. Of users who share, also the part
+    Of runs that began earlier, or go on, the part within the period counts. Rented machines cost what their leases cost,
+    and jobs that share one pay their shares, as with budgets; work on other machines is at their present prices. The wait is that of the jobs that started in the period. Of users who share, also the part
     that each has had of late, by the half-life of --fair-share, and the share by weight.
     """
     from betimes.cli.duration_options import parse_option
     from betimes.cli.live.connection import connect
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say, show
+    from betimes.units import usd
 
     since_s = None if since is None else parse_option("--since", since)
     until_s = 0.0 if until is None else parse_option("--until", until)
@@ -79,16 +81,22 @@ def usage(
     if as_csv:
         _print_csv(by or "group", rows if by else [("all", found.total)])
         return
-    if not found.total.jobs:
+    if not (found.total.jobs or found.total.rented_usd):
         say("No job ran in this time.")
         return
     shared = any(group.recent_frac is not None for group in found.groups)
-    cells = [*(_row(*each) for each in rows), _row("all", found.total)]
+    rents = found.total.rented_usd is not None
+    rest = [_unused(found.unused_usd)] if by and found.unused_usd is not None else []
+    cells = [*(_row(*each) for each in rows), *rest, _row("all", found.total)]
+    if rents:
+        rented = [*(figures.rented_usd for _, figures in rows), *[found.unused_usd] * len(rest)]
+        for row, each in zip(cells, [*rented, found.total.rented_usd], strict=True):
+            row.append(usd(each))
     if shared:
-        for row, group in zip(cells, [*found.groups, None], strict=True):
+        for row, group in zip(cells, [*found.groups, *[None] * len(rest), None], strict=True):
             parts = (group.recent_frac, group.share_frac) if group is not None else (None, None)
             row += ["" if part is None else f"{part:.0%}" for part in parts]
-    columns = (*_COLUMNS, *_OF_USERS) if shared else _COLUMNS
+    columns = (*_COLUMNS, *[_RENTED] * rents, *(_OF_USERS if shared else ()))
     show(columns, cells, wide=output is not None)
 
 
@@ -118,11 +126,18 @@ def _row(name: str, figures: UsageFigures) -> list[str]:
     return [name, f"{figures.jobs:,}", *hours, usd(figures.cost_usd), wait]
 
 
+def _unused(unused_usd: float) -> list[str]:
+    """Rented machines while no job held them."""
+    from betimes.units import usd
+
+    return ["(boot, idle, rest of a paid step)", "", "", "", "", usd(unused_usd), ""]
+
+
 def _print_csv(by: str, rows: list[tuple[str, UsageFigures]]) -> None:
     import csv
 
     table = csv.writer(sys.stdout, lineterminator="\n")
-    names = ("jobs", "unit_h", "core_h", "gpu_h", "cost_usd", "mean_wait_s")
+    names = ("jobs", "unit_h", "core_h", "gpu_h", "cost_usd", "mean_wait_s", "rented_usd")
     table.writerow([by, *names])
     for name, figures in rows:
         table.writerow([printable(name), *(getattr(figures, each) for each in names)])

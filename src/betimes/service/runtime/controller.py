@@ -410,8 +410,8 @@ class Controller:
 
     def turn_of(self, results: Results) -> Turn:
         """The turn's batch and effects."""
-        events, effects, rows, runs = self.scheduler.take()
-        batch = Batch(events=events, jobs=rows, runs=runs)
+        events, effects, rows, runs, charges = self.scheduler.take()
+        batch = Batch(events=events, jobs=rows, runs=runs, charges=charges)
         batch.nodes = list(_rows_of_nodes(events, self.scheduler.ledger.nodes).values())
         batch.quotes = [e.data["quote"] for e in events if e.kind == "quoted"]
         for one, result in results:

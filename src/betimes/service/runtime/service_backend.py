@@ -57,7 +57,7 @@ from betimes.service.runtime.to_views import (
     user_view,
 )
 from betimes.service.runtime.tuner import LiveTuner
-from betimes.service.runtime.usage import efficiency_view, usage_view
+from betimes.service.runtime.usage import efficiency_view, rented, usage_view
 from betimes.service.runtime.what_if import LATE_S, MOST_ARRIVALS, Helps, WhatIf, changes_for, check_late
 from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import Event
@@ -584,6 +584,7 @@ class ServiceBackend:
         since_at, until_at = self._period(since_s, until_s)
         ledger = self.scheduler.ledger
         nodes, standing = [*ledger.nodes.values()], dict[str, Standing]()
+        live = self.scheduler.limits.charges()
         if by == "user":
             now_s = self.controller.clock.now_s() - ledger.epoch_at
             standing = ledger.shares.standing(ledger.users, {job.user for job in ledger.jobs.values()}, now_s)
@@ -593,7 +594,7 @@ class ServiceBackend:
             total = store.usage(since_at, until_at, None)
             grouped = store.usage(since_at, until_at, by) if by is not None else []
             asked = {"since_at": since_at, "until_at": until_at, "by": by}
-            return usage_view(total, grouped, nodes, asked, standing)
+            return usage_view(total, grouped, nodes, asked, standing, rented(store, live, asked))
 
         return await asyncio.to_thread(read)
 

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from betimes.service.scheduling.charges import Charge
 from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.promises import cost_usd
 from betimes.service.scheduling.users import Standing
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.store.queries import ran_s
+from betimes.service.store.queries import By, ran_s
+from betimes.service.store.reading import Reader
 from betimes.service.views.models import EfficiencyView, UsageFigures, UsageGroup, UsageView
 from betimes.units import S_PER_H
 
@@ -29,7 +31,8 @@ class _Sums:
     unit_s: float = 0.0
     core_s: float = 0.0
     gpu_s: float = 0.0
-    usd: float | None = None
+    owned_usd: float | None = None
+    rented_usd: float | None = None
     started: int = 0
     wait_s: float = 0.0
 
@@ -41,17 +44,61 @@ class _Sums:
         self.started += row["started"]
         self.wait_s += row["wait_s"]
         if usd_per_unit_h is not None:
-            self.usd = (self.usd or 0.0) + row["unit_s"] / S_PER_H * usd_per_unit_h
+            self.owned_usd = (self.owned_usd or 0.0) + row["owned_s"] / S_PER_H * usd_per_unit_h
+
+    def charge(self, usd: float) -> None:
+        """Add to the cost of rented machines."""
+        self.rented_usd = (self.rented_usd or 0.0) + usd
 
     def figures(self) -> UsageFigures:
+        costs = [usd for usd in (self.owned_usd, self.rented_usd) if usd is not None]
         return UsageFigures(
             jobs=self.jobs,
             unit_h=self.unit_s / S_PER_H,
             core_h=self.core_s / S_PER_H,
             gpu_h=self.gpu_s / S_PER_H,
-            cost_usd=self.usd,
+            cost_usd=sum(costs) if costs else None,
+            rented_usd=self.rented_usd,
             mean_wait_s=self.wait_s / self.started if self.started else None,
         )
+
+
+@dataclass
+class Rented:
+    """Charges for rented machines within a period: each of `usd` is in one; so much of them is a job's, or a group's."""
+
+    usd: list[float]
+    by_jobs: list[float]
+    by_group: list[tuple[str, float]]
+
+
+def rented(store: Reader, live: Iterable[Charge], asked: Mapping[str, Any]) -> Rented:
+    """The charges of the store, and of machines and runs that are still there."""
+    since_at, until_at, by = asked["since_at"], asked["until_at"], asked["by"]
+    found = Rented(
+        [row["usd"] for row in store.charged(since_at, until_at, None)],
+        [row["usd"] for row in store.charged(since_at, until_at, "user")],
+        [(row["group"], row["usd"]) for row in store.charged(since_at, until_at, by)] if by else [],
+    )
+    held = [(charge, usd) for charge in live if (usd := charge.usd_in(since_at, until_at))]
+    jobs = store.jobs_of([charge.job for charge, _ in held if charge.job is not None]) if by else {}
+    for charge, usd in held:
+        found.usd.append(usd)
+        if charge.job is not None:
+            found.by_jobs.append(usd)
+            found.by_group += [(name, usd) for name in _groups(jobs.get(charge.job), by)]
+    return found
+
+
+def _groups(job: Row | None, by: By | None) -> list[str]:
+    """The names of a job's groups, as in `store.queries`."""
+    if job is None or by is None:
+        return []
+    if by == "label":
+        return [f"{key}={value}" for key, value in job["labels"].items()]
+    if by == "account":
+        return [job["labels"][by]] if by in job["labels"] else []
+    return [job[by]]
 
 
 def usage_view(
@@ -60,11 +107,13 @@ def usage_view(
     nodes: Sequence[Node],
     asked: Mapping[str, Any],
     standing: Mapping[str, Standing],
+    rented: Rented,
 ) -> UsageView:
-    """The sums of rows of `store.queries.usage`; money at the prices of present nodes, as in promises.
+    """The sums of rows of `store.queries.usage`; work on owned nodes at their present prices, as in promises.
 
     standing: of users, where the groups are users who share.
     """
+    owned = [node for node in nodes if node.rented_at is None]
     priced: dict[tuple[float, float, float], float | None] = {}
 
     def price(row: Row) -> float | None:
@@ -72,7 +121,7 @@ def usage_view(
         if shape not in priced:
             cpu, gpu, memory_gib = shape
             spec = JobSpec.model_construct(cpu=cpu, gpu=gpu, memory_gib=memory_gib, max_units=1, demand={})
-            priced[shape] = cost_usd(spec, S_PER_H, nodes)
+            priced[shape] = cost_usd(spec, S_PER_H, owned)
         return priced[shape]
 
     whole, groups = _Sums(), dict[str, _Sums]()
@@ -80,10 +129,15 @@ def usage_view(
         whole.add(row, price(row))
     for row in grouped:
         groups.setdefault(row["group"], _Sums()).add(row, price(row))
+    for usd in rented.usd:
+        whole.charge(usd)
+    for name, usd in rented.by_group:
+        groups.setdefault(name, _Sums()).charge(usd)
     ordered = sorted(groups.items(), key=lambda each: (-each[1].unit_s, each[0]))
     return UsageView(
         **asked,
         total=whole.figures(),
+        unused_usd=None if whole.rented_usd is None else whole.rented_usd - sum(rented.by_jobs),
         groups=[
             UsageGroup(
                 name=name, figures=sums.figures(), **(standing[name]._asdict() if name in standing else {})

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from betimes.cluster import Offer
 from betimes.cluster.billing import Prices, lease_usd
 from betimes.service.machines.budgets import DAY, MONTH, period_name, period_since, period_until
+from betimes.service.scheduling.charges import Charge
 from betimes.service.scheduling.fold import budget_key
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.node import Node, charges_until
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
 
@@ -69,7 +70,7 @@ class UserBudgets:
     """Compares what users spend on rented machines with what they may spend.
 
     A machine that is rented for one job alone is paid for by that job's user. Of one that jobs share each run pays its
-    share while it is there (`Run.shared_usd`); what nobody holds of it counts for no user.
+    share while it is there (`charges`); what nobody holds of it counts for no user.
     """
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
@@ -104,16 +105,16 @@ class UserBudgets:
         spent = ledger.spent_usd.get(user, {}).get(period_name(period, now_at), 0.0)
         alone: dict[int, float] = {}
         for node in ledger.nodes.values():
-            if node.for_user == user and node.for_job is not None:
-                usd = charged_usd(node, offers, until_at)
-                spent += usd - charged_usd(node, offers, since_at)
-                alone[node.for_job] = alone.get(node.for_job, 0.0) + usd
-        for job in ledger.jobs.values():
-            if job.user != user:
+            held = node.account.holdings.values()
+            if node.for_user != user and not any(each.user == user for each in held):
                 continue
-            if job.run is not None:
-                spent += job.run.shared_usd(job.spec.unit, ledger.nodes, since_at, until_at)
-            if to_come and job.rental is not None:
+            for charge in charges(node, offers, until_at):
+                if charge.user == user:
+                    spent += charge.usd_in(since_at)
+                if node.for_job is not None:
+                    alone[node.for_job] = alone.get(node.for_job, 0.0) + charge.usd
+        for job in ledger.jobs.values() if to_come else ():
+            if job.user == user and job.rental is not None:
                 spent += max(0.0, job.rental.expected_usd - alone.get(job.job_id, 0.0))
         return spent
 
@@ -188,15 +189,16 @@ class LimitsOfFleet:
         nodes = self._state.ledger.nodes
         return {name: node for name, node in nodes.items() if node.rented_at is not None}
 
+    def charges(self, until_at: float | None = None) -> list[Charge]:
+        """What is to be charged for the fleet if it is kept until an instant, beside what has been; null: now."""
+        offers, until_at = self._engine.settings.offers, self._state.now_at if until_at is None else until_at
+        return [each for node in self._rented.values() for each in charges(node, offers, until_at)]
+
     def spent_usd(self, period: str, now_at: float, ahead_s: float = 0.0) -> float:
         """The cost of all rented machines in the day or month of an instant, if all is kept for so much longer."""
-        offers = self._engine.settings.offers
         since_at = period_since(period, now_at)
-        held = (
-            charged_usd(node, offers, now_at + ahead_s) - charged_usd(node, offers, since_at)
-            for node in self._rented.values()
-        )
-        return self._state.ledger.gone_usd.get(f"{period} {since_at:.0f}", 0.0) + sum(held)
+        charged = self._state.ledger.gone_usd.get(f"{period} {since_at:.0f}", 0.0)
+        return charged + sum(each.usd_in(since_at) for each in self.charges(now_at + ahead_s))
 
     def why_no_more(self, offer: Offer | None = None, count: int = 1, held: int | None = None) -> str | None:
         """Why machines may not be rented now; null: they may.
@@ -271,6 +273,11 @@ class LimitsOfFleet:
                 is_noticed = rented[one.node].goes_at is not None
                 due.append(one.end_at if is_noticed else one.notice_at)
         return min(due, default=math.inf)
+
+
+def charges(node: Node, offers: Sequence[Offer], until_at: float) -> list[Charge]:
+    """What is to be charged for a rented machine that is kept until an instant, beside what has been."""
+    return charges_until(node, charged_usd(node, offers, until_at), until_at)
 
 
 def charged_usd(

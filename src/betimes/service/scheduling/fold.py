@@ -5,7 +5,7 @@ Events hold the policy's decisions, so that recovering never asks it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,10 +13,11 @@ from betimes.cluster.interference import workload_of
 from betimes.foresight.promise_model import Queue
 from betimes.service.machines.budgets import DAY, DAY_S, MONTH, period_name, period_since
 from betimes.service.machines.machine import RENTED
+from betimes.service.scheduling.charges import Charge
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.job import Job, MoveRecord, Rental, Run, TrialSet, paid_until
+from betimes.service.scheduling.job import Job, MoveRecord, Rental, Run, TrialSet, paid_until, share_held
 from betimes.service.scheduling.job_states import Status, Transition, next_status
-from betimes.service.scheduling.node import MAINTENANCE, NODE, UP
+from betimes.service.scheduling.node import MAINTENANCE, NODE, UP, charges_until
 from betimes.service.scheduling.promises import INTERVAL, judged
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User
@@ -234,6 +235,7 @@ def _started(ledger: Ledger, event: Event, job: Job) -> None:
 def _note_start(ledger: Ledger, job: Job, at: float) -> None:
     if job.run is not None:
         job.run.started_at = at
+        _hold(ledger, job, at)
     if job.started_at is None:
         job.started_at = at
         ledger.promise_errors.started(job, at)
@@ -265,10 +267,14 @@ def _slept(_: Ledger, event: Event, job: Job) -> None:
         job.run.asleep_s += event.data["for_s"]
 
 
-def _resized(_: Ledger, event: Event, job: Job) -> None:
+def _resized(ledger: Ledger, event: Event, job: Job) -> None:
     if job.run is not None:
+        before = job.run.places
         job.run.units = event.data["units"]
         job.run.places = [(str(node), int(units)) for node, units in event.data["places"]]
+        there = {name for name, _ in job.run.places}
+        _leave(ledger, job, event, event.at_s, [each for each in before if each[0] not in there])
+        _hold(ledger, job, event.at_s)
 
 
 def _ended(ledger: Ledger, event: Event, job: Job) -> None:
@@ -280,10 +286,8 @@ def _ended(ledger: Ledger, event: Event, job: Job) -> None:
     run_s = 0.0 if job.run is None else job.run.ran_s(job.left_at or event.at_s)
     run_s = float(data.get("run_s", run_s))
     job.last_ran_s, job.ran_s = run_s, job.ran_s + run_s
-    if job.run is not None and job.run.started_at is not None:
-        usd = job.run.shared_usd(job.spec.unit, ledger.nodes, job.run.started_at, event.at_s)
-        if usd:
-            _count_spent(ledger, job.user, job.run.started_at, event.at_s, usd, event.at_s)
+    if job.run is not None:
+        _leave(ledger, job, event, job.left_at or event.at_s, job.run.places)
     if job.run is not None and (whole := set_of(ledger.jobs, job)) is not None:
         whole.trials.running -= 1
     if job.next_move is not None:
@@ -416,6 +420,8 @@ def _node_added(ledger: Ledger, event: Event, _: Job | None) -> None:
         node.earlier_prices = before.earlier_prices
         if before.machine.usd_per_h not in (None, node.machine.usd_per_h):
             node.earlier_prices += ((event.at_s, before.machine.usd_per_h),)
+    if before is not None:
+        node.account = before.account
     ledger.nodes[name] = node
 
 
@@ -458,16 +464,21 @@ def _maintenance_over(ledger: Ledger, event: Event, _: Job | None) -> None:
 
 
 def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
-    del ledger.nodes[str(event.node)]
+    name = str(event.node)
+    node = ledger.nodes.pop(name)
     ledger.record.machine_s += event.data.get("charged_s", 0.0)
-    if event.data.get("cost_usd"):
-        _count_cost(ledger, event, event.data["cost_usd"])
+    usd = event.data.get("cost_usd", 0.0)
+    if usd or node.account.holdings or node.account.charged_usd:
+        for charge in charges_until(node, usd, event.data.get("ended_at", event.at_s)):
+            _count(ledger, event, charge)
     if event.data["machine"]["kind"] in RENTED or event.data["why"] != "given-back":
         _note_gone(ledger, event)
 
 
 def _node_billed(ledger: Ledger, event: Event, _: Job | None) -> None:
-    _count_cost(ledger, event, event.data["more_usd"])
+    node, until_at = NODE.validate_python(event.data), event.data.get("ended_at", event.at_s)
+    for charge in charges_until(node, event.data["more_usd"], until_at):
+        _count(ledger, event, charge)
     _note_gone(ledger, event)
 
 
@@ -478,36 +489,54 @@ def _note_gone(ledger: Ledger, event: Event) -> None:
             del ledger.gone_nodes[name]
 
 
-def _count_cost(ledger: Ledger, event: Event, usd: float) -> None:
-    """Add to the present day and month, and to what a user has spent, by the time of a machine that is gone in them."""
-    since_at, ended_at = event.data["rented_at"], event.data.get("ended_at", event.at_s)
+def _hold(ledger: Ledger, job: Job, at: float) -> None:
+    """The job's run holds its part of the rented machines that it shares, and no more of others."""
+    if job.run is None or job.run.started_at is None:
+        return
+    unit, places = job.spec.unit, job.run.places
+    for name, units in places:
+        node = ledger.nodes.get(name)
+        if node is not None and node.rented_at is not None and node.is_shared:
+            node.account.hold(node.prices, job.job_id, job.user, units * share_held(unit, node), at)
+
+
+def _leave(ledger: Ledger, job: Job, event: Event, at: float, places: Iterable[tuple[str, int]]) -> None:
+    """The job's run holds nothing any more of the machines of these places."""
+    for name, _ in places:
+        node = ledger.nodes.get(name)
+        charge = None if node is None else node.account.leave(node.prices, name, job.job_id, at)
+        if charge is not None:
+            _count(ledger, event, charge)
+
+
+def open_accounts(ledger: Ledger) -> None:
+    """Runs hold their parts of rented machines, also by a snapshot of an earlier version, which does not say so."""
+    running = [job for job in ledger.jobs.values() if job.run is not None and job.run.started_at is not None]
+    for job in sorted(running, key=lambda job: (job.run and job.run.started_at) or 0.0):
+        if job.run is not None and not any(
+            name in ledger.nodes and job.job_id in ledger.nodes[name].account.holdings
+            for name, _ in job.run.places
+        ):
+            _hold(ledger, job, job.run.started_at or 0.0)
+
+
+def _count(ledger: Ledger, event: Event, charge: Charge) -> None:
+    """Add a charge to the present day and month, and to what its user has spent in them."""
+    ledger.charges.append(charge)
     counted = dict[str, float]()
     for period in (DAY, MONTH):
-        key = f"{period} {period_since(period, event.at_s):.0f}"
-        counted[key] = ledger.gone_usd.get(key, 0.0) + usd * _share_of(period, since_at, ended_at, event.at_s)
+        since_at = period_since(period, event.at_s)
+        key, usd = f"{period} {since_at:.0f}", charge.usd_in(since_at)
+        counted[key] = ledger.gone_usd.get(key, 0.0) + usd
     ledger.gone_usd = counted
-    if event.data.get("for_user") is not None:
-        _count_spent(ledger, event.data["for_user"], since_at, ended_at, usd, event.at_s)
-
-
-def _count_spent(
-    ledger: Ledger, user: str, since_at: float, until_at: float, usd: float, now_at: float
-) -> None:
-    """Add a cost to what a user has spent in the present day and month, by its time in them."""
-    spent, today = ledger.spent_usd.setdefault(user, {}), period_name(DAY, now_at)
+    if charge.user is None:
+        return
+    spent, today = ledger.spent_usd.setdefault(charge.user, {}), period_name(DAY, event.at_s)
     for name in [name for name in spent if len(name) == len(today) and name != today]:
         del spent[name]
     for period in (DAY, MONTH):
-        name = period_name(period, now_at)
-        spent[name] = spent.get(name, 0.0) + usd * _share_of(period, since_at, until_at, now_at)
-
-
-def _share_of(period: str, since_at: float, until_at: float, now_at: float) -> float:
-    """The part of a stretch of time that is in the present day or month."""
-    begun_at = period_since(period, now_at)
-    if since_at >= begun_at:
-        return 1.0
-    return (until_at - begun_at) / (until_at - since_at) if until_at > begun_at else 0.0
+        name = period_name(period, event.at_s)
+        spent[name] = spent.get(name, 0.0) + charge.usd_in(period_since(period, event.at_s))
 
 
 def _clock_set(ledger: Ledger, event: Event, _: Job | None) -> None:

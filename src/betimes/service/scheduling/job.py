@@ -217,23 +217,6 @@ class Run:
     left_s: float | None = None  # that it was believed to have left then; null: unknown
     asleep_s: float = 0.0  # for which its machine slept, or by which the clock was put forward
 
-    def shared_usd(
-        self, unit: UnitDemand, nodes: Mapping[str, Node], since_at: float, until_at: float
-    ) -> float:
-        """Its share of the cost of rented machines that jobs share, from its start or from `since_at` on."""
-        if self.started_at is None:
-            return 0.0
-        since_at = max(since_at, self.started_at)
-        if since_at >= until_at:
-            return 0.0
-        shared = ((nodes[name], units) for name, units in self.places if name in nodes)
-        return sum(
-            units * share_held(unit, node) * (to_at - from_at) * usd_per_h / S_PER_H
-            for node, units in shared
-            if node.rented_at is not None and node.is_shared
-            for from_at, to_at, usd_per_h in node.prices.pieces(since_at, until_at)
-        )
-
     @property
     def stood_s(self) -> float:
         """Seconds for which it stood still before it was last suspended."""

@@ -11,8 +11,9 @@ from typing import Any
 from betimes.errors import StoreDamaged, StoreError
 from betimes.service.machines.budgets import DAY_S
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
+from betimes.service.scheduling.charges import Charge
 from betimes.service.scheduling.events import KINDS, Event
-from betimes.service.scheduling.fold import CHANGES, PolicyRecord, count_paid_by_moved
+from betimes.service.scheduling.fold import CHANGES, PolicyRecord, count_paid_by_moved, open_accounts
 from betimes.service.scheduling.job import JOBS, Job, Preemption
 from betimes.service.scheduling.node import LOST, MAINTENANCE, NODE, Maintenance, Node
 from betimes.service.scheduling.promises import PromiseErrors
@@ -41,7 +42,7 @@ class Ledger:
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
         self.gone_usd: dict[
             str, float
-        ] = {}  # machines gone, by the present day and month, as `day 1767225600`
+        ] = {}  # all charges, by the present day and month, as `day 1767225600`
         self.gone_nodes: dict[
             str, dict[str, Any]
         ] = {}  # machines gone within a day, and what was counted for them: the cloud's bill may follow
@@ -51,6 +52,7 @@ class Ledger:
         self.reached: dict[
             str, dict[str, Any]
         ] = {}  # budgets at their end, which holds until `until_at`, by whose it is and its period
+        self.charges: list[Charge] = []  # of the last event, for rented machines
         self.over: dict[
             int, str
         ] = {}  # the status of jobs that are over and that others may wait for, by number
@@ -76,6 +78,7 @@ class Ledger:
                 "restore the database from a copy"
             )
         self.next_event += 1
+        self.charges = []
         self.last_at = max(self.last_at, event.at_s)
         self.promise_errors.passed(event.at_s)
         change = CHANGES.get(event.kind)
@@ -111,7 +114,10 @@ class Ledger:
                 "jobs": JOBS.dump_python(
                     list(self.jobs.values()), mode="json", by_alias=True, exclude_defaults=True
                 ),
-                "nodes": [node.to_json() for node in self.nodes.values()],
+                "nodes": [
+                    node.to_json() | ({"account": asdict(node.account)} if node.account.settled_at else {})
+                    for node in self.nodes.values()
+                ],
                 **(
                     {"users": [user.model_dump(mode="json") for user in self.users.values()]}
                     if self.users
@@ -155,6 +161,7 @@ class Ledger:
         ledger.moved = {job.job_id for job in ledger.jobs.values() if job.move is not None}
         nodes = map(NODE.validate_python, found["nodes"])
         ledger.nodes = {node.machine.name: node for node in nodes}
+        open_accounts(ledger)
         ledger.users = {one["name"]: User(**one) for one in found.get("users", ())}
         windows = map(MAINTENANCE.validate_python, found.get("maintenance", ()))
         ledger.maintenance = {window.number: window for window in windows}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, TypeAdapter
@@ -13,6 +13,7 @@ from betimes.cluster.labels import Labels
 from betimes.cluster.resources import Amounts, capacity_amounts
 from betimes.cluster.shapes import Shape
 from betimes.service.machines.machine import Machine
+from betimes.service.scheduling.charges import Charge, LeaseAccount
 
 BOOTING, UP, DRAINING, DRAINED, LOST, GONE = "booting", "up", "draining", "drained", "lost", "gone"
 
@@ -67,6 +68,7 @@ class Node:
         None  # since when it drains, has drained, or is lost; null: it does not, and is not
     )
     earlier_prices: tuple[tuple[float, float], ...] = ()  # since it was rented: until when, and USD an hour
+    account: LeaseAccount = field(default_factory=LeaseAccount)  # of a rented one that jobs share
 
     @property
     def is_there(self) -> bool:
@@ -132,7 +134,7 @@ class Node:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for a snapshot or an event."""
+        """All of it but the account of its lease, for a snapshot or an event."""
         machine = asdict(self.machine)
         if labels := dict(machine.pop("labels")):
             machine["labels"] = labels
@@ -149,6 +151,16 @@ class Node:
         known["earlier_prices"] = self.earlier_prices or None
         found |= {name: value for name, value in known.items() if value is not None}
         return found | ({"by_policy": True} if self.by_policy else {})
+
+
+def charges_until(node: Node, lease_usd: float, until_at: float) -> list[Charge]:
+    """What is still to be charged for a rented machine that has cost this by an instant: to runs there, and nobody."""
+    name, since_at = node.machine.name, node.rented_at or 0.0
+    if node.up_at is not None and node.up_at < until_at:
+        since_at = node.up_at  # most offers charge from then on: the days of a lease have what they cost
+    if not node.is_shared:
+        return [Charge(name, node.for_job, node.for_user, since_at, until_at, lease_usd)]
+    return list(node.account.copied().close(node.prices, name, since_at, until_at, lease_usd))
 
 
 NODE, MAINTENANCE = TypeAdapter(Node), TypeAdapter(Maintenance)

@@ -440,6 +440,7 @@ class Changes(NamedTuple):
     effects: list[Effect]
     jobs: list[dict[str, Any]]  # changed rows
     runs: list[dict[str, Any]]  # likewise
+    charges: list[dict[str, Any]]  # new rows
 
 
 class SchedulerState:
@@ -461,6 +462,7 @@ class SchedulerState:
         self.find_status = find_status
         self._changed: dict[int, Job] = {}
         self._run_rows: list[dict[str, Any]] = []
+        self._charge_rows: list[dict[str, Any]] = []
         for job in ledger.jobs.values():
             self._index(job)
 
@@ -476,6 +478,8 @@ class SchedulerState:
         event = Event(self.ledger.next_event, self.now_at, kind, cause, job, node, data)
         changed = self.ledger.apply(event)
         self.events.append(event)
+        rows = (charge.row(event.event_id, number) for number, charge in enumerate(self.ledger.charges))
+        self._charge_rows += rows
         if kind not in NO_NEW_SCHEDULE:
             self.version += 1
         if changed is not None:
@@ -523,12 +527,15 @@ class SchedulerState:
         if run is None:
             return
         began_at = run.started_at or run.decided_at
+        nodes = self.ledger.nodes
+        rented = sum(n for name, n in run.places if name in nodes and nodes[name].rented_at is not None)
         known: dict[str, Any] = {} if limited_by is None else {"memory_limited_by": limited_by}
         self._run_rows.append(
             {
                 "job_id": job.job_id,
                 "number": run.number,
                 "units": run.units,
+                "owned_units": max(0, run.units - rented),
                 "places": [list(place) for place in run.places],
                 "started_at": began_at,
                 "ended_at": ended_at,
@@ -587,10 +594,10 @@ class SchedulerState:
 
     def take(self) -> tuple[Changes, list[int]]:
         """The changes since the last call, and the jobs that are over, which the ledger forgets."""
-        events, run_rows = self.events, self._run_rows
+        events, run_rows, charge_rows = self.events, self._run_rows, self._charge_rows
         rows = [job.row() for job in self._changed.values()]
         effects, over = self.take_effects()
-        return Changes(events, effects, rows, run_rows), over
+        return Changes(events, effects, rows, run_rows, charge_rows), over
 
     def take_effects(self) -> tuple[list[Effect], list[int]]:
         """The effects since the last call, and the jobs that are over, which the ledger forgets."""
@@ -598,7 +605,8 @@ class SchedulerState:
         for job in over:
             if job.job_id in self.ledger.jobs:
                 self.ledger.forget(job)
-        self.events, self.effects, self._changed, self._run_rows = [], [], {}, []
+        self.events, self.effects, self._changed = [], [], {}
+        self._run_rows, self._charge_rows = [], []
         return effects, [job.job_id for job in over]
 
     def _index(self, job: Job) -> None:

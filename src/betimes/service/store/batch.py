@@ -53,6 +53,7 @@ class Batch:
     runs: list[Row] = field(default_factory=list[Row])  # by job_id and number
     nodes: list[Row] = field(default_factory=list[Row])  # by name
     quotes: list[Row] = field(default_factory=list[Row])  # new ones only
+    charges: list[Row] = field(default_factory=list[Row])  # new ones only
     answers: list[Answer] = field(default_factory=list[Answer])  # new ones only
     snapshot: Snapshot | None = None
     meta: dict[str, str] = field(default_factory=dict[str, str])

@@ -22,10 +22,11 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
     union_all,
 )
 
-from betimes.service.store.databases.schema import LIVE, OVER, job_labels, jobs, runs
+from betimes.service.store.databases.schema import LIVE, OVER, charges, job_labels, jobs, runs
 
 if TYPE_CHECKING:
     from betimes.service.views.models import JobFilter
@@ -128,7 +129,7 @@ def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) ->
     """Use of runs within a period, by group and by the demand of a unit of their jobs.
 
     Columns: `group`, `cpu`, `gpu`, `memory_gib` of a unit; `jobs`, `unit_s`; of jobs that started in the period
-    `started` and `wait_s` in total. Of labels, a job counts in the group of each (`team=vision`); an account is the
+    `started` and `wait_s` in total; `owned_s` is the part of `unit_s` that was not on rented machines. Of labels, a job counts in the group of each (`team=vision`); an account is the
     label that `sbatch --account` gives, and jobs without one are in no group.
     """
     began_at, ended_at = runs.c.started_at, func.coalesce(runs.c.ended_at, until_at)
@@ -139,15 +140,7 @@ def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) ->
     stood_s += func.coalesce(ended_at - runs.c.suspended_at, 0.0, type_=Double)
     moving = case((held_s > stood_s, 1.0 - stood_s / held_s), else_=0.0)  # the part for which it ran
     begins = and_(runs.c.number == 1, began_at >= since_at)
-    group: ColumnElement[Any] = literal("")
-    source = runs.join(jobs, jobs.c.job_id == runs.c.job_id)
-    if by in ("label", "account"):
-        group, labelled = job_labels.c.key + "=" + job_labels.c.value, job_labels.c.job_id == jobs.c.job_id
-        if by == "account":
-            group, labelled = job_labels.c.value, and_(labelled, job_labels.c.key == by)
-        source = source.join(job_labels, labelled)
-    elif by is not None:
-        group = jobs.c.user if by == "user" else jobs.c.name
+    group, source = _grouped(runs.join(jobs, jobs.c.job_id == runs.c.job_id), by)
     amounts = [
         _amount(name, usual, is_postgres) for name, usual in (("cpu", 1.0), ("gpu", 0.0), ("memory_gib", 0.0))
     ]
@@ -156,6 +149,7 @@ def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) ->
         *(amount.label(name) for amount, name in zip(amounts, ("cpu", "gpu", "memory_gib"), strict=True)),
         runs.c.job_id,
         ((to_at - from_at) * moving * runs.c.units).label("unit_s"),
+        ((to_at - from_at) * moving * func.coalesce(runs.c.owned_units, runs.c.units)).label("owned_s"),
         case((begins, 1), else_=0).label("begins"),
         case((begins, began_at - jobs.c.submitted_at), else_=0.0).label("wait_s"),
     )
@@ -174,10 +168,45 @@ def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) ->
         *keys,
         func.count(distinct(rows.c.job_id)).label("jobs"),
         func.sum(rows.c.unit_s, type_=Double).label("unit_s"),
+        func.sum(rows.c.owned_s, type_=Double).label("owned_s"),
         func.sum(rows.c.begins).label("started"),
         func.sum(rows.c.wait_s, type_=Double).label("wait_s"),
     )
     return sums.group_by(*keys)
+
+
+def charged(since_at: float, until_at: float, by: By | None) -> Select[Any]:
+    """Charges for rented machines within a period, by time (`Charge.usd_in`): `group` and `usd`.
+
+    Without `by` all of them, those that no job has to pay as well; else those of jobs, grouped as in `usage`.
+    """
+    began_at, ended_at = charges.c.since_at, charges.c.until_at
+    from_at = case((began_at < since_at, since_at), else_=began_at)
+    to_at = case((ended_at > until_at, until_at), else_=ended_at)
+    whole = ended_at <= began_at
+    usd = case((whole, charges.c.usd), else_=charges.c.usd * (to_at - from_at) / (ended_at - began_at))
+    source: Any = charges
+    group: ColumnElement[Any] = literal("")
+    if by == "user":
+        group = charges.c.user
+    elif by is not None:
+        group, source = _grouped(charges.join(jobs, jobs.c.job_id == charges.c.job_id), by)
+    within = and_(began_at <= until_at, ended_at >= since_at)
+    mine = true() if by is None else charges.c.job_id.is_not(None)
+    rows = select(group.label("group"), usd.label("usd")).select_from(source).where(within, mine).subquery()
+    total: Any = func.sum(rows.c.usd, type_=Double).label("usd")
+    return select(rows.c.group, total).group_by(rows.c.group)
+
+
+def _grouped(source: Any, by: By | None) -> tuple[ColumnElement[Any], Any]:
+    """The name of a row's group, and the rows with what that needs; source: rows joined with their jobs."""
+    if by in ("label", "account"):
+        group: ColumnElement[Any] = job_labels.c.key + "=" + job_labels.c.value
+        labelled = job_labels.c.job_id == jobs.c.job_id
+        if by == "account":
+            group, labelled = job_labels.c.value, and_(labelled, job_labels.c.key == by)
+        return group, source.join(job_labels, labelled)
+    return literal("") if by is None else jobs.c.user if by == "user" else jobs.c.name, source
 
 
 def ran_s(row: Mapping[str, Any]) -> float:

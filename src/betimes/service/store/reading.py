@@ -18,7 +18,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.store.batch import Row, Snapshot, checksum_of
 from betimes.service.store.databases import schema
 from betimes.service.store.databases.database import Database
-from betimes.service.store.queries import By, listing, runs_between, runs_of, usage
+from betimes.service.store.queries import By, charged, listing, runs_between, runs_of, usage
 
 if TYPE_CHECKING:
     from betimes.service.views.models import JobFilter
@@ -200,6 +200,10 @@ class Reader:
     def usage(self, since_at: float, until_at: float, by: By | None) -> list[Row]:
         """Sums over runs (`usage.usage`); a scan of the period's runs."""
         return self._rows(usage(since_at, until_at, by, is_postgres=self._database.is_remote))
+
+    def charged(self, since_at: float, until_at: float, by: By | None) -> list[Row]:
+        """Sums of charges for rented machines (`queries.charged`)."""
+        return self._rows(charged(since_at, until_at, by))
 
     def runs_of(self, number: int) -> list[Row]:
         """The runs of a job, or of an array, with the specification of each one's job."""

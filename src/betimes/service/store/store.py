@@ -239,6 +239,7 @@ class Store(Reader):
         with self._maintaining:
             while count := self._remove(delete(schema.jobs).where(jobs.job_id.in_(over))):
                 removed += count
+            self._remove(delete(schema.charges).where(schema.charges.c.until_at < over_before_at))
             while self._remove(delete(schema.answers).where(tuple_(*key).in_(old))):
                 pass
         return removed

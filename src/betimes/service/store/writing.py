@@ -61,6 +61,7 @@ class Writer:
         self.upsert(schema.runs, batch.runs)
         self.upsert(schema.nodes, batch.nodes)
         self._add(schema.quotes, batch.quotes)
+        self._add(schema.charges, batch.charges)
         at_s = batch.events[-1].at_s if batch.events else None
         answers = [
             {"user": user, "key": key, "at_s": at_s, "body": body} for user, key, body in batch.answers

@@ -204,14 +204,19 @@ By = Literal["user", "name", "policy", "horizon"]
 class UsageFigures(View):
     """What jobs used, in hours of their units, and of cores and GPUs of these; null: not known.
 
-    Money is at the prices of present nodes, as in promises. The wait is that of the jobs that started.
+    The wait is that of the jobs that started.
     """
 
     jobs: int
     unit_h: float
     core_h: float
     gpu_h: float
-    cost_usd: float | None
+    cost_usd: float | None = Field(
+        description="what rented machines cost, and the work on others at the prices of present nodes"
+    )
+    rented_usd: float | None = Field(
+        default=None, description="of it, the cost of rented machines, by their leases, as budgets count it"
+    )
     mean_wait_s: float | None
 
 
@@ -237,6 +242,11 @@ class UsageView(View):
     until_at: float
     by: Literal["user", "name", "label", "account"] | None = None
     total: UsageFigures
+    unused_usd: float | None = Field(
+        default=None,
+        description="of the cost of rented machines, in the total alone: their boot, the time in which no job held "
+        "them, and the rest of what was paid for; null: none were rented",
+    )
     groups: list[UsageGroup] = []
 
 

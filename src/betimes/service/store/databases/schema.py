@@ -32,7 +32,7 @@ from sqlalchemy.types import UserDefinedType
 
 from betimes.errors import StoreDamaged
 
-VERSION = "0009"  # of the tables
+VERSION = "0010"  # of the tables
 LIVE = (
     "held",
     "blocked",
@@ -258,6 +258,7 @@ runs = _table(
     _may("log_lost_bytes", WHOLE),
     _may("stood_s", NUMBER),  # for which it stood still, until it was last suspended; null: 0
     _may("suspended_at", NUMBER),  # since when it stands still
+    _may("owned_units", WHOLE),  # of its units, those that are not on rented machines; null: all
     sqlite_with_rowid=False,
 )
 
@@ -293,6 +294,19 @@ nodes = _table(
     _must("gpu", NUMBER),
     _may("usd_per_h", NUMBER),
     _may("last_seen_at", NUMBER),
+)
+
+charges = _table(
+    "charges",  # for rented machines: `scheduling.charges`
+    _key("event_id", WHOLE),  # with which it became known
+    _key("number", WHOLE),
+    _must("node", TEXT),
+    _may("job_id", WHOLE),  # null: no job held that part; no foreign key: a bill may come after the job's row has gone
+    _may("user", TEXT),
+    _must("since_at", NUMBER),
+    _must("until_at", NUMBER),
+    _must("usd", NUMBER),
+    sqlite_with_rowid=False,
 )
 
 answers = _table(
@@ -342,4 +356,5 @@ _index("ix_jobs_finished", jobs.c.finished_at, jobs.c.job_id, only=jobs.c.finish
 _index("ix_job_labels_job", job_labels.c.job_id)
 _index("ix_quotes_job", quotes.c.job_id)
 _index("ix_events_job", events.c.job, events.c.event_id, only=events.c.job.is_not(None))
+_index("ix_charges_until", charges.c.until_at)
 _index("ix_answers_at", answers.c.at_s)

@@ -41,13 +41,19 @@ def _to_0009(connection: Connection) -> None:
     _add_column(connection, "events", "checksum", schema.TEXT)
 
 
+def _to_0010(connection: Connection) -> None:
+    """Rented machines are charged for, from now on; runs have their units that are not on rented machines."""
+    schema.charges.create(connection)
+    _add_column(connection, "runs", "owned_units", schema.WHOLE)
+
+
 def _add_column(connection: Connection, table: str, name: str, kind: Checked) -> None:
     """Add a column, null in all rows. Its kind is named anew, as that of `schema` may change later."""
     column = CreateColumn(Column(name, kind)).compile(dialect=connection.dialect)
     connection.execute(DDL(f"ALTER TABLE {table} ADD COLUMN {column}"))
 
 
-UPGRADES: dict[str, Callable[[Connection], None]] = {"0006": _to_0007, "0007": _to_0008, "0008": _to_0009}
+UPGRADES: dict[str, Callable[[Connection], None]] = {"0006": _to_0007, "0007": _to_0008, "0008": _to_0009, "0009": _to_0010}
 """By version: what makes the tables of the next one, within a transaction; on SQLite as on PostgreSQL."""
 
 
