@@ -11,13 +11,14 @@ from tests.cli.stand_in import USAGE, Service
 
 def test_what_was_used(betimes: Call, service: Service) -> None:
     said = betimes("usage", "--since", "7d", "--by", "user")
-    assert [line.split() for line in said.out.splitlines()[-2:]] == [
-        ["ada", "120", "310.5", "1,242.0", "310.5", "$186.30", "9", "min"],
-        ["all", "120", "310.5", "1,242.0", "310.5", "$186.30", "9", "min"],
+    assert [line.split() for line in said.out.splitlines()[-3:]] == [
+        ["ada", "120", "310.5", "1,242.0", "310.5", "$186.30", "9", "min", "$12.40"],
+        ["(boot,", "idle,", "rest", "of", "a", "paid", "step)", "$1.60", "$1.60"],
+        ["all", "120", "310.5", "1,242.0", "310.5", "$187.90", "9", "min", "$14.00"],
     ]
     assert service.asked[-1] == ("usage", (604_800.0, 0.0, "user"))
     assert betimes("usage", "--csv").out == (
-        "group,jobs,unit_h,core_h,gpu_h,cost_usd,mean_wait_s\nall,120,310.5,1242.0,310.5,186.3,540.0\n"
+        "group,jobs,unit_h,core_h,gpu_h,cost_usd,mean_wait_s,rented_usd\nall,120,310.5,1242.0,310.5,187.9,540.0,14.0\n"
     )
     assert betimes("usage", "--json").json()["total"]["core_h"] == 1242.0
 
@@ -34,7 +35,9 @@ def test_less_than_an_hour_is_shown_in_minutes(betimes: Call, monkeypatch: pytes
 def test_what_users_had_of_late(betimes: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     (ada,) = USAGE.groups
     shared = ada.model_copy(update={"recent_frac": 0.704, "share_frac": 0.5})
-    monkeypatch.setattr(stand_in, "USAGE", USAGE.model_copy(update={"groups": [shared]}))
+    owned = USAGE.total.model_copy(update={"rented_usd": None})
+    found = USAGE.model_copy(update={"groups": [shared], "total": owned, "unused_usd": None})
+    monkeypatch.setattr(stand_in, "USAGE", found)
     said = betimes("usage", "--by", "user")
     assert [line.split()[8:] for line in said.out.splitlines()[-2:]] == [["70%", "50%"], []]
     assert betimes("usage", "--by", "user", "--json").json()["groups"][0]["recent_frac"] == 0.704

@@ -21,9 +21,11 @@ def test_two_jobs_that_fill_a_machine_in_different_ways_pay_for_it_once() -> Non
     account.hold(prices, 2, "bob", 1.0, 0.5 * HOUR_S)
     ann = account.leave(prices, "big-0", 1, HOUR_S)
     bob, rest = account.copied().close(prices, "big-0", 0.0, 2 * HOUR_S, 4.5)
-    assert ann == Charge("big-0", 1, "ann", 0.0, HOUR_S, pytest.approx(1.5))
-    assert bob == Charge("big-0", 2, "bob", 0.5 * HOUR_S, 2 * HOUR_S, pytest.approx(2.5))
-    assert rest == Charge("big-0", None, None, 0.0, 2 * HOUR_S, pytest.approx(0.5))
+    assert ann is not None
+    assert ann[:5] == ("big-0", 1, "ann", 0.0, HOUR_S)
+    assert bob[:5] == ("big-0", 2, "bob", 0.5 * HOUR_S, 2 * HOUR_S)
+    assert rest[:5] == ("big-0", None, None, 0.0, 2 * HOUR_S)
+    assert [ann.usd, bob.usd, rest.usd] == pytest.approx([1.5, 2.5, 0.5])
     assert account.leave(prices, "big-0", 3, HOUR_S) is None
 
 
@@ -38,13 +40,19 @@ def test_a_run_that_is_given_another_part_pays_for_each_as_long_as_it_had_it() -
 
 def test_a_charge_counts_in_each_period_by_its_time_there() -> None:
     charge = Charge("big-0", 1, "ann", 10.0, 30.0, 4.0)
-    assert [charge.usd_in(20.0), charge.usd_in(0.0, 15.0), charge.usd_in(0.0), charge.usd_in(30.0)] == [2, 1, 4, 0]
+    assert [charge.usd_in(20.0), charge.usd_in(0.0, 15.0), charge.usd_in(0.0), charge.usd_in(30.0)] == [
+        2,
+        1,
+        4,
+        0,
+    ]
     at_once = charge._replace(until_at=10.0)
     assert (at_once.usd_in(0.0), at_once.usd_in(11.0)) == (4.0, 0.0)
 
 
 STEPS = lists(
-    tuples(integers(1, 4), sampled_from(["hold", "leave"]), floats(0.01, 1.0), floats(-50.0, 4000.0)), max_size=30
+    tuples(integers(1, 4), sampled_from(["hold", "leave"]), floats(0.01, 1.0), floats(-50.0, 4000.0)),
+    max_size=30,
 )
 
 

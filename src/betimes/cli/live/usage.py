@@ -55,9 +55,10 @@ def usage(
 ) -> None:
     """Show what jobs used: hours of their units, and of the cores and GPUs of these, money, and how long they waited.
 
-    Of runs that began earlier, or go on, the part within the period counts. Rented machines cost what their leases cost,
-    and jobs that share one pay their shares, as with budgets; work on other machines is at their present prices. The wait is that of the jobs that started in the period. Of users who share, also the part
-    that each has had of late, by the half-life of --fair-share, and the share by weight.
+    Of runs that began earlier, or go on, the part within the period counts. Rented machines cost what their leases do;
+    a job that shares one pays its share, as with budgets, and what no job held has its line. Work on other
+    machines is at their present prices. The wait is that of the jobs that started in the period. Of users who share,
+    also the part that each has had of late, by the half-life of --fair-share, and the share by weight.
     """
     from betimes.cli.duration_options import parse_option
     from betimes.cli.live.connection import connect

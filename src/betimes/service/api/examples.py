@@ -86,12 +86,15 @@ ACCURACY = AccuracyView(
     since_at=_NOON - 604_800, until_at=_NOON, level=0.8, first=_FIGURES, latest=_FIGURES, estimate=_FIGURES,
     ratio=_FIGURES, by="user", groups=[AccuracyGroup(name="ada", figures=_FIGURES)],
 )  # fmt: skip
-_USED = UsageFigures(jobs=120, unit_h=310.5, core_h=1242, gpu_h=310.5, cost_usd=186.3, mean_wait_s=540)
+_USED = UsageFigures(
+    jobs=120, unit_h=310.5, core_h=1242, gpu_h=310.5, cost_usd=186.3, rented_usd=12.4, mean_wait_s=540
+)
 USAGE = UsageView(
     since_at=_NOON - 604_800,
     until_at=_NOON,
     by="user",
-    total=_USED,
+    total=_USED.model_copy(update={"cost_usd": 187.9, "rented_usd": 14.0}),
+    unused_usd=1.6,
     groups=[UsageGroup(name="ada", figures=_USED)],
 )
 EFFICIENCY = EfficiencyView(

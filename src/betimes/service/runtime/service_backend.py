@@ -584,7 +584,7 @@ class ServiceBackend:
         since_at, until_at = self._period(since_s, until_s)
         ledger = self.scheduler.ledger
         nodes, standing = [*ledger.nodes.values()], dict[str, Standing]()
-        live = self.scheduler.limits.charges()
+        live = self.scheduler.limits.charges(max(self.scheduler.now_at, self.controller.clock.now_s()))
         if by == "user":
             now_s = self.controller.clock.now_s() - ledger.epoch_at
             standing = ledger.shares.standing(ledger.users, {job.user for job in ledger.jobs.values()}, now_s)

@@ -65,7 +65,7 @@ class _Sums:
 
 @dataclass
 class Rented:
-    """Charges for rented machines within a period: each of `usd` is in one; so much of them is a job's, or a group's."""
+    """Sums of charges for rented machines within a period: of all, of those of jobs, and by group."""
 
     usd: list[float]
     by_jobs: list[float]

@@ -96,7 +96,8 @@ class LeaseAccount:
         whole = max(1.0, sum(held.frac for held in self.holdings.values()))
         if self.holdings:
             hours = (
-                (to_at - from_at) / S_PER_H * usd for from_at, to_at, usd in prices.pieces(self.settled_at, at)
+                (to_at - from_at) / S_PER_H * usd
+                for from_at, to_at, usd in prices.pieces(self.settled_at, at)
             )
             usd = sum(hours)
             for held in self.holdings.values():

@@ -189,9 +189,9 @@ class LimitsOfFleet:
         nodes = self._state.ledger.nodes
         return {name: node for name, node in nodes.items() if node.rented_at is not None}
 
-    def charges(self, until_at: float | None = None) -> list[Charge]:
-        """What is to be charged for the fleet if it is kept until an instant, beside what has been; null: now."""
-        offers, until_at = self._engine.settings.offers, self._state.now_at if until_at is None else until_at
+    def charges(self, until_at: float) -> list[Charge]:
+        """What is to be charged for the fleet if it is kept until an instant, beside what has been."""
+        offers = self._engine.settings.offers
         return [each for node in self._rented.values() for each in charges(node, offers, until_at)]
 
     def spent_usd(self, period: str, now_at: float, ahead_s: float = 0.0) -> float:

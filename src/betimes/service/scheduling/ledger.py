@@ -40,9 +40,7 @@ class Ledger:
         self.maintenance: dict[int, Maintenance] = {}  # windows that are not over
         self.next_maintenance = 1
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
-        self.gone_usd: dict[
-            str, float
-        ] = {}  # all charges, by the present day and month, as `day 1767225600`
+        self.gone_usd: dict[str, float] = {}  # all charges, by the present day and month, as `day 1767225600`
         self.gone_nodes: dict[
             str, dict[str, Any]
         ] = {}  # machines gone within a day, and what was counted for them: the cloud's bill may follow

@@ -129,8 +129,9 @@ def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) ->
     """Use of runs within a period, by group and by the demand of a unit of their jobs.
 
     Columns: `group`, `cpu`, `gpu`, `memory_gib` of a unit; `jobs`, `unit_s`; of jobs that started in the period
-    `started` and `wait_s` in total; `owned_s` is the part of `unit_s` that was not on rented machines. Of labels, a job counts in the group of each (`team=vision`); an account is the
-    label that `sbatch --account` gives, and jobs without one are in no group.
+    `started` and `wait_s` in total; `owned_s` is the part of `unit_s` that was not on rented machines. Of labels, a
+    job counts in the group of each (`team=vision`); an account is the label that `sbatch --account` gives, and jobs
+    without one are in no group.
     """
     began_at, ended_at = runs.c.started_at, func.coalesce(runs.c.ended_at, until_at)
     from_at = case((began_at < since_at, since_at), else_=began_at)
@@ -195,7 +196,8 @@ def charged(since_at: float, until_at: float, by: By | None) -> Select[Any]:
     mine = true() if by is None else charges.c.job_id.is_not(None)
     rows = select(group.label("group"), usd.label("usd")).select_from(source).where(within, mine).subquery()
     total: Any = func.sum(rows.c.usd, type_=Double).label("usd")
-    return select(rows.c.group, total).group_by(rows.c.group)
+    sums: Any = select(rows.c.group, total)
+    return sums.group_by(rows.c.group)
 
 
 def _grouped(source: Any, by: By | None) -> tuple[ColumnElement[Any], Any]:

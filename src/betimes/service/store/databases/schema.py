@@ -301,7 +301,9 @@ charges = _table(
     _key("event_id", WHOLE),  # with which it became known
     _key("number", WHOLE),
     _must("node", TEXT),
-    _may("job_id", WHOLE),  # null: no job held that part; no foreign key: a bill may come after the job's row has gone
+    _may(
+        "job_id", WHOLE
+    ),  # null: no job held that part; no foreign key: a bill may come after the job's row has gone
     _may("user", TEXT),
     _must("since_at", NUMBER),
     _must("until_at", NUMBER),

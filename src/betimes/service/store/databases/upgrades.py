@@ -53,7 +53,12 @@ def _add_column(connection: Connection, table: str, name: str, kind: Checked) ->
     connection.execute(DDL(f"ALTER TABLE {table} ADD COLUMN {column}"))
 
 
-UPGRADES: dict[str, Callable[[Connection], None]] = {"0006": _to_0007, "0007": _to_0008, "0008": _to_0009, "0009": _to_0010}
+UPGRADES: dict[str, Callable[[Connection], None]] = {
+    "0006": _to_0007,
+    "0007": _to_0008,
+    "0008": _to_0009,
+    "0009": _to_0010,
+}
 """By version: what makes the tables of the next one, within a transaction; on SQLite as on PostgreSQL."""
 
 
