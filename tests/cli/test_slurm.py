@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -344,13 +345,25 @@ def test_scontrol(slurm: Slurm, live: Background, betimes: Call, tmp_path: Path)
     [
         (["show", "job", "99"], "Invalid job id specified: 99"),
         (["hold"], "no job is given"),
-        (["show", "licenses"], "show licenses: is not known"),
+        (["show", "licenses"], "show licenses: how many are taken is not listed; `betimes job 41`"),
+        (["show", "step", "41.0"], "show steps: steps are not listed; write show job"),
+        (["show", "nosuch"], "show nosuch: is not known; of job, node"),
+        (["show", "res", "weekend"], "Reservation weekend not found"),
+        (["show", "node", "--json"], "--json: is kept for jobs only"),
+        (["--json", "show", "job", "99"], "Invalid job id specified: 99"),
+        (["-u", "ann", "hold", "1"], "--uid: cannot be kept; whose jobs may be changed is said by the token"),
+        (["-M", "other", "show", "job"], "--clusters=other: there is one service"),
+        (["show", "hostnames", "a[1-999999999]"], "names more than 1,000,000 nodes"),
+        (["show", "hostnames", "a[1-9999]b[1-9999]c"], "names more than 1,000,000 nodes"),
+        (["show", "hostnames", "a[3-1]"], "Invalid hostlist: a[3-1]"),
+        (["show", "hostnames", "a[1--2]"], "Invalid hostlist: a[1--2]"),
+        (["show", "hostlist", "a[1"], "Invalid hostlist: a[1"),
         (["reboot"], "reboot: is not known"),
         (["suspend"], "no job is given"),
         (["update", "JobId=1"], "update: write scontrol update JobId=41 TimeLimit=2:00:00"),
         (["update", "JobId=1", "NumNodes=2"], "update: numnodes cannot be changed; of timelimit, "),
         (["update", "JobId=1", "TimeLimit=2h"], "--time: '2h' is not a time"),
-        (["--foo", "show", "job"], "--foo: scontrol of Betimes does not know this option"),
+        (["--foo", "show", "job"], "--foo: scontrol of Slurm has no such option; leave it out"),
         (["show", "node", "elsewhere"], "Node elsewhere not found"),
     ],
 )
@@ -371,7 +384,7 @@ def test_dependencies_of_all_kinds(slurm: Slurm, live: Background, betimes: Call
         ["1:corr"],
     )
     for option, part in (
-        ("after:1+5", "a delay cannot be kept"),
+        ("after:1+5", "a delay of 5 min cannot be kept; write after:1, and begin the script with: sleep 5m"),
         ("foo:1", "of afterok, afterany, afternotok, after, aftercorr"),
         ("afterok", "names no job"),
     ):
@@ -396,6 +409,31 @@ def test_scontrol_takes_slurms_words(slurm: Slurm, live: Background) -> None:
     assert limits == ["20:00", "1:20:00", "1:15:00"]
     assert "has no time limit" in slurm("scontrol", "update", "job=2", "TimeLimit=+10").err
     assert "is not a time" in slurm("scontrol", "update", "job=1", "TimeLimit=+soon").err
+
+
+def test_scontrol_takes_slurms_options_and_kinds(slurm: Slurm, live: Background, betimes: Call) -> None:
+    slurm("sbatch", stdin=SCRIPT)
+    slurm("sbatch", "-d", "afterany:1", stdin=SCRIPT)
+    assert slurm("scontrol", "-M", "betimes", "-dd", "update", "job=1", "Dependency=singleton") == Said(
+        0, "", ""
+    )
+    assert betimes("job", "1", "--json").json()["spec"]["singleton"] is True
+    assert slurm("scontrol", "update", "job=2", "Dependency=singleton,afterok:1").code == 0
+    spec = betimes("job", "2", "--json").json()["spec"]
+    assert (spec["singleton"], spec["after"]) == (True, ["1"])
+    slurm("scontrol", "update", "job=2", "Dependency=")
+    spec = betimes("job", "2", "--json").json()["spec"]
+    assert (spec["singleton"], spec["after"]) == (False, [])
+    for words, numbers in (([], [1, 2]), (["2"], [2])):
+        shown = json.loads(slurm("scontrol", "show", "job", *words, "--json").out)
+        assert [job["job_id"] for job in shown["jobs"]] == numbers
+    assert slurm("scontrol", "show", "reservations").out == "No reservations in the system\n"
+    betimes("maintenance", "add", "--from", "+1h", "--to", "+3h", "--reason", "new disks")
+    told = slurm("scontrol", "-o", "show", "res").out
+    assert told.startswith("ReservationName=1 StartTime=")
+    assert "Duration=03:00:00 Nodes=ALL Flags=MAINT,ALL_NODES Comment=new disks " in told
+    assert slurm("scontrol", "version").out.startswith("slurm ")
+    assert len(slurm("scontrol", "show", "hostnames", "a[1-65536]").out.splitlines()) == 65_536
 
 
 def test_a_job_that_was_cancelled_as_it_ran_has_the_signal_of_its_end(slurm: Slurm, live: Background) -> None:

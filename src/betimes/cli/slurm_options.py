@@ -30,6 +30,7 @@ REFUSED = {
     "timelimit-min": "write --format=JobID,TimelimitRaw and choose among the lines",
     "flags": "how a job was chosen is not told; leave it out",
     "only-job-state": "write --format=%i,%T",
+    "uid": "whose jobs may be changed is said by the token in BETIMES_TOKEN; leave it out",
 }
 """What would be broken, and what to do instead."""
 
@@ -37,13 +38,15 @@ REFUSED = {
 class Grammar(NamedTuple):
     """Options as words: `all/a` is a switch, `format=/o` has a value, `json?` may have one; `!`: it is refused.
 
-    variables: those of the environment behind `prefix`, and the option if that is another.
+    variables: those of the environment behind `prefix`, and the option if that is another. takes_jobs, takes_words:
+    what other words are.
     """
 
     options: str
     prefix: str = ""
     variables: str = ""
     takes_jobs: bool = False
+    takes_words: bool = False
 
 
 GRAMMARS = {
@@ -88,6 +91,15 @@ GRAMMARS = {
         """,
         takes_jobs=True,
     ),
+    "scontrol": Grammar(
+        """
+        all/a clusters=/M details/d federation future/F hide json? local oneliner/o quiet/Q sibling uid=!/u verbose/v
+        yaml?!
+        """,
+        "SCONTROL_",
+        "ALL FEDERATION FUTURE LOCAL SIBLING",
+        takes_words=True,
+    ),
 }
 _OPTION = re.compile(r"(?P<name>[\w-]+)(?P<kind>[=?]?)(?P<refused>!?)(?:/(?P<letter>\w))?")
 
@@ -105,7 +117,7 @@ class Asked:
         self.command = command
         self.switches: set[str] = set()
         self.values: dict[str, str] = {}
-        jobs: list[str] = []
+        self.rest: list[str] = []
         left = [*words]
         while left:
             word = left.pop(0)
@@ -119,8 +131,8 @@ class Asked:
                     left.insert(0, f"-{rest}")
                     rest = ""
                 equals, value = rest and "=", rest.removeprefix("=")
-            elif grammar.takes_jobs:
-                jobs.append(word)
+            elif grammar.takes_jobs or grammar.takes_words:
+                self.rest.append(word)
                 continue
             else:
                 raise InputError(f"{word[:40]!r} is no option; write {command} --NAME=VALUE")
@@ -137,8 +149,8 @@ class Asked:
             elif not kind and equals:
                 raise InputError(f"--{name} takes no value; write --{name}")
             self._take(name, value, has_value=kind == "=" or bool(value))
-        if jobs:
-            self._take("jobs", ",".join(jobs), has_value=True)
+        if self.rest and grammar.takes_jobs:
+            self._take("jobs", ",".join(self.rest), has_value=True)
         self._take_variables(grammar, known, environ)
         if self.values.get("clusters", "all") not in ("all", "betimes"):
             raise InputError(f"--clusters={self.values['clusters']}: there is one service; leave it out")

@@ -10,7 +10,9 @@ import re
 import shlex
 import signal
 import socket
+import time
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ from betimes.cli.slurm_jobs import (
     RECENT_S,
     VERSION,
     by_number,
+    clock,
     cores,
     elapsed,
     final_code,
@@ -32,6 +35,7 @@ from betimes.cli.slurm_jobs import (
     time_limit,
     tres,
 )
+from betimes.cli.slurm_options import Asked
 from betimes.cli.slurm_values import dependencies
 from betimes.errors import BetimesError, InputError
 from betimes.printing import printable
@@ -39,7 +43,7 @@ from betimes.service.spec.sbatch import Given, parse_time, read_program
 from betimes.service.spec.spelling import file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from betimes.client.plain import PlainClient
 
@@ -54,22 +58,12 @@ _JOB = ("jobid", "job")
 _FIELDS = ("name", "time_limit_s", "after", "begin_at", "priority", "labels")
 
 
-_CHANGE_NOTHING = """
-    -d -dd --details -Q --quiet -a --all -v -vv --verbose -F --future --hide --local --federation --sibling
-"""
-"""Options of Slurm's that are taken and change nothing."""
-
-
 def scontrol(words: Sequence[str]) -> None:
     """Carry out one subcommand. Raises InputError, also for one that cannot be kept."""
-    switches = [word for word in words if word.startswith("-")]
-    one_line = False
-    for word in switches:
-        if word in ("-o", "--oneliner"):
-            one_line = True
-        elif word not in _CHANGE_NOTHING.split():
-            raise InputError(f"{word}: scontrol of Betimes does not know this option; leave it out")
-    verb, *rest = [word for word in words if not word.startswith("-")] or [""]
+    asked = Asked("scontrol", words)
+    verb, *rest = asked.rest or [""]
+    if asked.has("json") and verb != "show":
+        raise InputError(f"--json: {verb} prints nothing; leave it out")
     if verb in ("hold", "uhold", "release", "requeue", "suspend", "resume"):
         _steer(verb.removeprefix("u"), rest)
     elif verb == "update":
@@ -79,11 +73,12 @@ def scontrol(words: Sequence[str]) -> None:
             service.health()
         print(f"Slurmctld(primary) at {socket.gethostname()} is UP")
     elif verb == "show":
-        _show(rest, one_line)
+        _show(rest, asked)
+    elif verb == "version":
+        print(f"slurm {VERSION}")
     else:
-        raise InputError(
-            f"{verb or 'nothing'}: is not known; of show, hold, release, requeue, suspend, resume, update, ping"
-        )
+        known = "show, hold, release, requeue, suspend, resume, update, ping, version"
+        raise InputError(f"{printable(verb) or 'nothing'}: is not known; of {known}")
 
 
 def _steer(verb: str, words: Sequence[str]) -> None:
@@ -112,15 +107,13 @@ def _update(words: Sequence[str]) -> None:
     options = [Given(_CHANGES[key], value, None) for key, value in given.items()]
     fields = read_program(["true"], options).fields
     changes = {name: fields[name] for name in _FIELDS if name in fields}
-    if given.get("dependency") == "":  # waits for none any more
-        changes["after"] = []
-    if "singleton" in fields:
-        raise InputError("update: singleton cannot be added to a job; submit it with --dependency=singleton")
+    if "dependency" in given:  # those given, in the place of those that it has
+        changes |= {"after": fields.get("after", []), "singleton": fields.get("singleton", False)}
     if not {"name", "jobname"} & given.keys():
         del changes["name"]  # that of the program
     with service_here() as service:
         jobs = _jobs(service, text)
-        if "after" in changes:
+        if changes.get("after"):
             changes["after"] = waited_for(service, changes["after"])
         if more_s is None:
             service.edit([job.job_id for job in jobs], where_possible=len(jobs) > 1, **changes)
@@ -155,33 +148,74 @@ def _jobs(service: PlainClient, text: str) -> list[Any]:
     return jobs
 
 
-def _show(words: Sequence[str], one_line: bool) -> None:
+def _show(words: Sequence[str], asked: Asked) -> None:
     """Show entities; as with Slurm, what they are called may be cut short: `part`, `hostname`."""
     what, name = (*words, "", "")[:2]
     what, equals, value = what.lower().partition("=")
     name = value if equals else name
     kinds: dict[str, Callable[[PlainClient, str], list[Fields]]] = {
         "jobs": _of_jobs, "jobid": _of_jobs, "nodes": _of_nodes, "partitions": _of_partition,
+        "reservations": _of_reservations,
     }  # fmt: skip
     lists = {"hostnames": _names, "hostlist": _list, "hostlistsorted": _sorted_list}
-    kind = next((each for each in (*kinds, *lists, "config") if what and each.startswith(what)), None)
+    kind = next(
+        (each for each in (*kinds, *lists, "config", *_NOT_SHOWN) if what and each.startswith(what)), None
+    )
+    if asked.has("json"):
+        if kind not in ("jobs", "jobid"):
+            raise InputError(f"--json: is kept for jobs only; write scontrol show {printable(what)}")
+        return _as_json(name)
     if kind in lists:
-        print("\n".join(lists[kind](name)))
+        for line in lists[kind](name):
+            print(line)
     elif kind == "config":
         with service_here() as service:
             service.health()
         for key, each in _CONFIG.items():
             print(f"{key:<23} = {each}")
-    elif kind is not None:
+    elif kind in kinds:
         with service_here() as service:
             entities = kinds[kind](service, name)
         for lines in entities:
             texts = [" ".join(f"{key}={printable(str(each))}" for key, each in line) for line in lines]
-            print(" ".join(texts) if one_line else "\n   ".join(texts) + "\n")
+            print(" ".join(texts) if asked.has("oneliner") else "\n   ".join(texts) + "\n")
+    elif kind is not None:
+        raise InputError(f"show {kind}: {_NOT_SHOWN[kind]}")
     else:
-        raise InputError(
-            f"show {what}: is not known; of job, node, partition, config, hostnames, hostlist, hostlistsorted"
-        )
+        known = "job, node, partition, reservation, config, hostnames, hostlist, hostlistsorted"
+        raise InputError(f"show {printable(what)}: is not known; of {known}")
+    return None
+
+
+_NO_SUCH = "there is nothing of this kind here"
+_NOT_SHOWN = {
+    "aliases": f"{_NO_SUCH}; write show node",
+    "assoc_mgr": "there are no associations; `betimes users list` shows users and their limits",
+    "bbstat": _NO_SUCH,
+    "burstbuffer": _NO_SUCH,
+    "daemons": "there is one service; write ping",
+    "dwstat": _NO_SUCH,
+    "federation": _NO_SUCH,
+    "frontend": _NO_SUCH,
+    "licenses": "how many are taken is not listed; `betimes job 41` shows which jobs have what it waits for",
+    "slurmd": "there is no daemon on the nodes; write show node",
+    "steps": "steps are not listed; write show job",
+    "topology": _NO_SUCH,
+    "users": "write `betimes users list`",
+}
+"""What Slurm shows and Betimes does not, with what to do instead."""
+
+
+def _as_json(text: str) -> None:
+    """Jobs in the shape of `squeue --json`, which is Slurm's for them too."""
+    from betimes.cli.slurm_json import document
+    from betimes.cli.slurm_listing import chosen
+
+    with service_here() as service:
+        if text:
+            _jobs(service, text)
+        wanted = Asked("squeue", ["--jobs", text] if text else [])
+        print(document("squeue", list(chosen(service, wanted, recent=not text))))
 
 
 _CONFIG = {
@@ -202,19 +236,30 @@ def _nodelist() -> str:
     return found
 
 
+MOST_NAMES = 1_000_000  # where Slurm takes no more than 65,536 in a range
+
+
 def hostnames(text: str) -> list[str]:
-    """`gpu[1-2,07],b` as gpu1, gpu2, gpu07, b."""
-    found: list[str] = []
-    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text):
-        match = re.fullmatch(r"([^\[]*)\[([\d,-]+)\](.*)", part)
-        if match is None:
-            found.append(part)
-            continue
-        for span in match[2].split(","):
-            first, _, last = span.partition("-")
-            for number in range(int(first), int(last or first) + 1):
-                found += hostnames(f"{match[1]}{number:0{len(first)}}{match[3]}")
+    """`gpu[1-2,07],b` as gpu1, gpu2, gpu07, b. Raises InputError."""
+    found = list(islice(_hostnames(text), MOST_NAMES + 1))
+    if len(found) > MOST_NAMES:
+        raise InputError(f"{text[:40]}: names more than {MOST_NAMES:,} nodes; write a smaller range")
     return found
+
+
+def _hostnames(text: str) -> Iterator[str]:
+    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\]?)+", text):
+        before, bracket, rest = part.partition("[")
+        if not bracket:
+            yield part
+            continue
+        inner, closing, after = rest.partition("]")
+        for span in inner.split(","):
+            match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", span)
+            if match is None or not closing or int(match[2] or match[1]) < int(match[1]):
+                raise InputError(f"Invalid hostlist: {text[:60]}")
+            for number in range(int(match[1]), int(match[2] or match[1]) + 1):
+                yield from _hostnames(f"{before}{number:0{len(match[1])}}{after}")
 
 
 def _names(text: str) -> list[str]:
@@ -422,4 +467,31 @@ def _of_partition(service: PlainClient, name: str) -> list[Fields]:
                 ("TotalNodes", len(nodes)),
             ],
         ]
+    ]
+
+
+def _of_reservations(service: PlainClient, name: str) -> list[Fields]:
+    """Windows of maintenance, by their numbers: Slurm has reservations for them."""
+    windows = [window for window in service.maintenance() if name in ("", str(window.number))]
+    if name and not windows:
+        raise BetimesError(f"Reservation {name} not found")
+    if not windows:
+        print("No reservations in the system")
+    now_at = time.time()
+    return [
+        [
+            [
+                ("ReservationName", window.number),
+                ("StartTime", instant(window.from_at)),
+                ("EndTime", instant(window.to_at)),
+                ("Duration", full_clock(clock(window.to_at - window.from_at))),
+            ],
+            [
+                ("Nodes", ",".join(window.nodes) or "ALL"),
+                ("Flags", "MAINT" if window.nodes else "MAINT,ALL_NODES"),
+                ("Comment", window.reason or "(null)"),
+            ],
+            [("Users", window.user), ("State", "ACTIVE" if window.from_at <= now_at else "INACTIVE")],
+        ]
+        for window in windows
     ]

@@ -92,3 +92,19 @@ def test_a_singleton_starts_when_those_of_its_name_before_it_are_over() -> None:
         }
         assert [starts[number] for number in (first, chain[0], other, each)] == [0.0] * 4
         assert (starts[chain[1]], starts[each + 1], starts[each + 2]) == (100.0, 10.0, 20.0)
+
+
+def test_a_job_that_waits_becomes_a_singleton_and_one_no_more() -> None:
+    with InMemoryService() as service:
+        first, second, third = (after(service, name="chain", work_s=100.0, **ALL) for _ in range(3))
+        busy = after(service, name="busy", work_s=1.0, **ALL)
+        service.edit(third, singleton=True, after=[f"{busy}:any"])
+        service.edit(second, singleton=True)
+        reason = service.job(second).job.reason
+        assert reason is not None
+        assert reason.text == f"waits for job {first}, which is called chain too, to end"
+        service.edit(third, singleton=False, after=[])
+        assert service.job(third).job.status == "queued"
+        service.finish()
+        starts = [service.job(number).job.started_at for number in (first, second, third, busy)]
+        assert starts == [0.0, 50.25, 25.25, 25.0]  # without it the second starts at 25.0

@@ -617,6 +617,7 @@ class Edits:
         leaves = job.account is not None and (
             any(state.is_met(*parse_after(text)) is None for text in spec.after if "after" in given)
             or ("begin_at" in given and (spec.begin_at or 0.0) > state.now_at)
+            or (spec.singleton and (state.job_index.first_named(job.user, spec.title) or number) < number)
         )
         if job.binding is not None and not set(given) <= set(RUNNING):
             state.log("unbound", "policy", number)

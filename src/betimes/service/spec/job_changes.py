@@ -49,6 +49,7 @@ class JobChanges(BaseModel):
     after: list[After] | None = Field(
         default=None, max_length=MOST_AFTER
     )  # empty: it waits for none any more
+    singleton: bool | None = None  # it waits for its user's jobs of its name that came before; false: no more
     begin_at: float | None = Field(default=None, ge=0, le=1e11, allow_inf_nan=False)  # 0: at any time
 
     @property

@@ -520,8 +520,10 @@ class _Reader:
                 )
             for job in jobs:
                 number = re.fullmatch(r"([1-9]\d{0,17})(?:_(\d{1,9}))?", job)
-                if number is None and re.fullmatch(r"\d+(_\d+)?\+\d+", job):
-                    raise ValueError(f"{short(job)!r}: a delay cannot be kept; leave it out, or see --begin")
+                first, plus, delay = job.partition("+")
+                if number is None and plus and re.fullmatch(r"\d{1,18}(_\d{1,9})?\+\d{1,9}", job):
+                    instead = f"write {kind}:{first}, and begin the script with: sleep {delay}m"
+                    raise ValueError(f"{short(job)!r}: a delay of {delay} min cannot be kept; {instead}")
                 if number is None:
                     raise ValueError(
                         f"{short(job)!r} is not the number of a job; write {kind}:41, or {kind}:41_3"

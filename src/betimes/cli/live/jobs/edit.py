@@ -30,6 +30,7 @@ EDITABLE = (
     "memory",
     "gpu",
     "after",
+    "singleton",
     "begin",
 )
 Changes = Annotated[dict[str, Any], Several({name: OPTIONS[name] for name in EDITABLE})]
@@ -49,7 +50,7 @@ def edit(ids: Ids, changes: Changes, state: State = None, as_json: Json = False)
 
     fields = given_fields({name: value for name, value in changes.items() if value != ["none"]})
     if changes.get("after") == ["none"]:
-        fields["after"] = []
+        fields |= {"after": [], "singleton": False}
     if not fields:
         raise InputError("edit: no change is given; `betimes edit --help` lists what can be changed")
     with connect(state) as service:
