@@ -27,10 +27,11 @@ from betimes.core.planning import (
 )
 from betimes.errors import Conflict
 from betimes.service.engines.messages import Inputs
-from betimes.service.machines.fake_cloud import Reclaim
+from betimes.service.machines.fake_cloud import Reclaim, Slow
 from betimes.service.runtime.commands import CancelJobs, SetPolicy
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status
+from betimes.service.views.models import WhatIfSpec
 from betimes.twin.nodes.planner_rounds import answer
 from tests.service.machines.kinds import kind
 from tests.service.reliability.cluster import spec
@@ -114,6 +115,27 @@ async def answered(house: House, planner: EachItsOwn) -> None:
     await house.service.settle()
 
 
+async def all_end_beside_another(house: House) -> None:
+    """No job that waits under a planner ends "never" in the answer to a what-if."""
+    answer = await house.backend.what_if(WhatIfSpec(submit=[spec(60.0, cpu=1.0)]), "ann")
+    assert all(None not in (one.finish_at, one.is_new or one.finish_before_at) for one in answer.jobs), answer
+
+
+def test_what_if_counts_on_machines_that_the_cloud_has_not_answered_about(tmp_path: Path) -> None:
+    planner = EachItsOwn()
+
+    async def test(house: House) -> None:
+        (first,) = await house.submit(900.0)
+        await answered(house, planner)
+        assert of_kind(house, "ordered")
+        assert not of_kind(house, "node-added")[1:]  # but for the owned one
+        await all_end_beside_another(house)
+        await house.at(400.0)
+        assert (await house.job(first))[0] == Status.RUNNING
+
+    play(tmp_path, planner, test, script=[Slow(1000.0, 1100.0, 50.0)])
+
+
 def test_a_submission_is_taken_while_the_planner_is_at_it(tmp_path: Path) -> None:
     planner = EachItsOwn()
 
@@ -124,7 +146,9 @@ def test_a_submission_is_taken_while_the_planner_is_at_it(tmp_path: Path) -> Non
         assert not planner.goes_on.is_set()
         assert (await house.job(second))[0] == Status.QUEUED
         assert not of_kind(house, "ordered")
+        await all_end_beside_another(house)
         await answered(house, planner)
+        await all_end_beside_another(house)
         assert len(of_kind(house, "ordered")) == 1
         await house.at(100.0)
         assert (await house.job(first))[0] == Status.RUNNING

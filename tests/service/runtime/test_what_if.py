@@ -114,6 +114,39 @@ def test_a_rented_machine_brings_what_was_answered(policy: str) -> None:
         comes_true(service, answer)
 
 
+RENTING = ("eva:t=1", "no-packing", "stratus", "ljw", "sww")
+
+
+@pytest.mark.parametrize("policy", RENTING)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_under_a_policy_that_rents_the_answer_comes_true_whatever_boots_and_goes(
+    policy: str, seed: int
+) -> None:
+    """Asked with machines that are ordered, boot, are up, idle and gone: no job with a promise ends "never"."""
+    draw = random.Random(f"{policy} {seed}")
+    offers = (
+        Offer(type="small", cpu=2, memory_gib=8, usd_per_h=1.0, boot_s=40.0, setup_s=10.0, capacity=2),
+        Offer(type="big", cpu=8, memory_gib=32, usd_per_h=3.6, boot_s=90.0),
+    )
+    with InMemoryService(
+        Cluster("cloud", (NodeGroup("own", 1, 0, 3, 16),), offers=offers), policy=policy
+    ) as service:
+        for _ in range(5):
+            for _ in range(draw.randint(1, 3)):
+                service.submit(some_job(draw, policy))
+                service.advance(draw.choice([0.0, draw.uniform(0.0, 200.0)]))
+            promised = [job.job_id for job in service.jobs() if job.finished_at is None]
+            held = JobSpec(command=["later"], workdir="/", hold=True)
+            answer = service.what_if(submit=[held])
+            found = {one.job_id: one for one in answer.jobs if not one.is_new}
+            assert sorted(found) == sorted(promised)
+            assert all(one.finish_at == one.finish_before_at is not None for one in found.values()), found
+        new = some_job(draw, policy)
+        answer = service.what_if(submit=[new])
+        service.submit(new)
+        comes_true(service, answer)
+
+
 def test_objectives_and_cost_before_and_after() -> None:
     """One node of one core at $1 an hour, two jobs of 100 s; then a rented core, up after 40 s, billed from 30 s on."""
     offer = Offer(type="big", cpu=1, memory_gib=8, usd_per_h=3.6, boot_s=30.0, setup_s=10.0)
@@ -172,7 +205,7 @@ def test_what_cannot_be_rented_is_refused() -> None:
     with InMemoryService(cluster) as service:
         with pytest.raises(Unknown, match="the cloud offers no moon; it offers: big"):
             service.what_if(rent=["moon"])
-        with pytest.raises(Conflict, match="no big can be rented: 1 are, and the cloud has no more"):
+        with pytest.raises(Conflict, match="no capacity: 1 big asked for, 0 of 1 free"):
             service.what_if(rent=["big", "big"])
 
 

@@ -202,6 +202,12 @@ class LiveRounds:
             self._asked = None
         self.turn.give_up(question)
 
+    def answer_at_once(self) -> None:
+        """Planners answer within their rounds from now on; an open question is asked again in the next one."""
+        if self.pending is not None:
+            self.give_up(self.pending)
+        self.is_aside = False
+
     def carry_out(self, driver: Driver, plan: Plan) -> None:
         """Carry out the answer to the pending question as far as still possible. The rest is refused."""
         self.pending, self.is_overdue = None, False

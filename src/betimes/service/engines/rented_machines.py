@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.machines.rented import DRAINING, GOING
+from betimes.core.nodes.machines.rented import BOOTING, DRAINING, GOING, SETTING_UP
 from betimes.core.nodes.machines.reported import (
     report_gone,
     report_refused,
@@ -16,6 +16,7 @@ from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
 from betimes.core.status import NEED_NODES
 from betimes.kernels import entry
 from betimes.service.engines.jobs_on_nodes import JobsOnNodes
+from betimes.service.engines.messages import RentMachine
 
 _resume = entry(resume_machine, NodesState, int, float, float)
 _report_up = entry(report_up, NodesState, int)
@@ -39,6 +40,15 @@ class RentedMachines:
             driver.heed(NEED_NODES)
         self._jobs.changed = True
         return number
+
+    def booting(self) -> list[RentMachine]:
+        """The machines that are not up yet, as the policy ordered them."""
+        machines = self._jobs.driver.state.machines
+        return [
+            RentMachine(number, int(machines[number].generation), int(machines[number].offer))
+            for number in range(len(machines))
+            if machines[number].offer >= 0 and machines[number].state in (BOOTING, SETTING_UP)
+        ]
 
     def report_up(self, number: int, now_s: float) -> None:
         """A machine is up; `happen` lets the policy look."""

@@ -254,7 +254,7 @@ class Promises:
     def blocked(self, numbers: Sequence[int]) -> list[int]:
         """Those of these jobs that wait for others before they may queue, and can be promised an end nevertheless.
 
-        None where that would take long, or where the policy rents machines, which cannot be foreseen beside them.
+        None where that would take long, or where the policy rents machines for jobs: those wait for their turn.
         """
         jobs = self.controller.scheduler.ledger.jobs
         if not self._can_rehearse:

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from betimes.errors import Conflict
+from betimes.cluster import Offer
 from betimes.foresight.run_times import HALF
 from betimes.service.executors.protocol import FORCE_AFTER_S, Launch
 from betimes.service.executors.virtual import VirtualWorld
-from betimes.service.runtime.commands import Command, SetNodeStatus
+from betimes.service.machines.fake_cloud import FakeCloud
+from betimes.service.machines.machine import Machine
+from betimes.service.runtime.commands import Command
 from betimes.service.runtime.inbox import in_order
+from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.effects import (
     DropRun,
     Effect,
+    GiveBack,
     OrderMachine,
     RentMachines,
     ResizeRun,
@@ -32,7 +36,8 @@ from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.fleet_limits import charged_usd
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.node import NODE, UP, Node
+from betimes.service.scheduling.node import BOOTING, NODE, Node
+from betimes.service.scheduling.policy_engine import LATE_S
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.twin.pool.virtual_jobs import VirtualJob
 from betimes.units import S_PER_H
@@ -69,6 +74,7 @@ class Rehearsal:
         self._scheduler = scheduler.copied(replace(scheduler.settings, plans_aside=False))
         self.now_at, self._at_once, self._left = now_at, at_once, scheduler.work_left()
         self._world = VirtualWorld(scheduler.restart_s, at_once, scheduler.ledger.epoch_at)
+        self._rentals = _rentals(self._scheduler, now_at) if scheduler.settings.offers else None
         self.jobs = dict(self._scheduler.ledger.jobs)
         self.arrived: list[list[int]] = []
         self.earliest_at: dict[int, float] = {}
@@ -95,23 +101,26 @@ class Rehearsal:
         for job in scheduler.ledger.jobs.values():
             if job.run is not None and job.run.launched:
                 self._resume(job)
+        if self._rentals is not None:  # what the cloud has not answered yet is asked again
+            scheduler.machines.resume()
+            scheduler.rentals.resume()
         there = set(scheduler.ledger.jobs)
         results = self._turn(self.now_at, changes)
         new = [job for number, job in scheduler.ledger.jobs.items() if number not in there]
         self.earliest_at = {job.job_id: scheduler.earliest_at(job, self.now_at) for job in new}
         self.reasons = {job.job_id: job.reason for job in new if job.status is Status.BLOCKED}
         for _ in range(MOST_TURNS + TURNS_A_JOB * (len(scheduler.ledger.jobs) + len(coming))):
-            boots_at, comes_at = scheduler.boots_at, coming[0].at if coming else math.inf
-            at = min(world.next_at(), scheduler.next_timer_at(), boots_at, comes_at)
+            comes_at = coming[0].at if coming else math.inf
+            rentals_at = self._rentals.next_at() if self._rentals is not None else math.inf
+            at = min(world.next_at(), scheduler.next_timer_at(), rentals_at, comes_at)
             if self._resized:
                 at = scheduler.now_at
             if at == math.inf or not (scheduler.ledger.jobs or coming) or not goes_on():
                 break
-            booted = scheduler.booted_by(at) if at == boots_at else []
-            commands: list[Command[Any]] = [SetNodeStatus(name, UP, "cloud") for name in booted]
+            commands: list[Command[Any]] = []
             while coming and coming[0].at <= at:
                 commands.append(coming.popleft().command)
-            self.arrived += self._turn(at, commands)[len(booted) :]
+            self.arrived += self._turn(at, commands)
         return self.times, results
 
     def cost_usd(self) -> float | None:
@@ -141,10 +150,12 @@ class Rehearsal:
         scheduler.begin(ends_at - slack_s if is_end else at)
         for report in sorted(self._world.advance(ends_at if is_end else at), key=in_order):
             scheduler.reports.take(report)
+        if self._rentals is not None and self._rentals.next_at() <= scheduler.now_at:
+            self._rentals.advance(scheduler)
         resized, self._resized = self._resized, []
         for effect, done in resized:
             scheduler.reports.resized(effect.run, effect.units, effect.places, done)
-        results = [command.carry_out(scheduler, None) for command in commands]
+        results = [command.carry_out(scheduler, self._rentals) for command in commands]
         scheduler.turn()
         self._note()
         for effect in scheduler.take_effects():
@@ -181,13 +192,20 @@ class Rehearsal:
             if effect.why == SPECULATED:
                 world.discard(effect.run)
             world.stop(effect.run, effect.grace_s, now_at)
-        elif isinstance(effect, RentMachines | OrderMachine):
-            raise Conflict(
-                f"policy {self._scheduler.ledger.policy} would rent machines, which cannot be foreseen beside changes; "
-                "leave out --policy, or name one that does not rent"
-            )
+        elif isinstance(effect, RentMachines | OrderMachine | GiveBack):
+            self._rent(effect)
         elif isinstance(effect, ResizeRun):
             self._resized.append((effect, world.resize(effect.run, effect.units, now_at)))
+
+    def _rent(self, effect: RentMachines | OrderMachine | GiveBack) -> None:
+        assert self._rentals is not None, "only what is offered is rented and given back"
+        match effect:
+            case RentMachines(job, type_, count):
+                self._rentals.order(self._scheduler, job, type_, count)
+            case OrderMachine(type_, move):
+                self._rentals.order_shared(self._scheduler, type_, move)
+            case GiveBack(node):
+                self._rentals.give_back(node, self._scheduler.now_at)
 
     def _resume(self, job: Job) -> None:
         """A run of before goes on, for as long as it is believed to."""
@@ -215,6 +233,31 @@ class Rehearsal:
             self._world.jobs[job.job_id] = VirtualJob(work_s, speeds, self._world.restart_s)
         pace = self._scheduler.pace(job)
         self._world.start(_launch(RunId(job.job_id, job.run.number), job.run.units, pace), at)
+
+
+def _rentals(scheduler: Scheduler, now_at: float) -> Rentals:
+    """A made-up cloud with the machines that are held: each boots in its expected time, and none is taken away."""
+    settings = scheduler.settings
+    offers = {offer.type: _without_chance(offer) for offer in settings.offers}
+    boots = {name for name, node in scheduler.ledger.nodes.items() if node.status == BOOTING}
+
+    def open_cloud(held: Iterable[tuple[Machine, float]], made: Mapping[str, int]) -> FakeCloud:
+        cloud = FakeCloud(offers.values(), quota=settings.quota)
+        asked = list[tuple[Machine, float]]()
+        for machine, asked_at in held:
+            offer = offers[machine.type]
+            late_at = now_at + LATE_S - offer.boot_s - offer.setup_s  # one that is late is up any moment
+            asked.append((machine, max(asked_at, late_at) if machine.name in boots else asked_at))
+        cloud.resume(asked, made)
+        return cloud
+
+    found = Rentals(open_cloud)
+    found.resume(scheduler.ledger)
+    return found
+
+
+def _without_chance(offer: Offer) -> Offer:
+    return replace(offer, usd_per_h=offer.charged_usd_per_h, spot=None, boot_sigma=0.0, boot_failure_frac=0.0)
 
 
 def _launch(run: RunId, units: int, speed: float) -> Launch:

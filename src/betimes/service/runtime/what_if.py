@@ -20,7 +20,6 @@ from betimes.cluster.shapes import Room
 from betimes.errors import BetimesError, Conflict, Refused, Unknown
 from betimes.service.engines.dedicated_machines import rooms_of, shapes_of, times_on
 from betimes.service.engines.speedups import speed
-from betimes.service.machines.machine import Machine
 from betimes.service.runtime.commands import (
     AddMaintenance,
     CancelJobs,
@@ -75,27 +74,14 @@ class RentMachine(Command[None]):
 
     type: str
 
-    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+    def carry_out(self, scheduler: Scheduler, rentals: Rentals | None, /) -> None:
         """Raises Unknown for a type that is not offered, Conflict for one of which no more can be rented."""
-        offers, quota = scheduler.settings.offers, scheduler.settings.quota
-        if not offers:
+        if rentals is None:
             raise Conflict("this service rents from no cloud; start it with `betimes up --cloud FILE.toml`")
-        offer = next((each for each in offers if each.type == self.type), None)
-        if offer is None:
-            known = ", ".join(sorted(each.type for each in offers))
-            raise Unknown(f"the cloud offers no {self.type}; it offers: {known}")
-        rented = [node.machine for node in scheduler.ledger.nodes.values() if node.rented_at is not None]
-        alike = sum(machine.type == self.type for machine in rented)
-        if quota is not None and len(rented) >= quota:
-            raise Conflict(
-                f"no {self.type} can be rented: {len(rented)} machines are, as many as the quota allows"
-            )
-        if offer.capacity is not None and alike >= offer.capacity:
-            raise Conflict(f"no {self.type} can be rented: {alike} are, and the cloud has no more")
-        name, price = f"{self.type}.what-if-rented-{alike + 1}", offer.charged_usd_per_h
-        amounts = offer.cpu, offer.memory_gib, offer.gpu, price
-        machine = Machine(name, "fake-cloud", self.type, *amounts, labels=offer.labels, family=offer.family)
-        scheduler.nodes.rent(machine, "operator")
+        offered = sorted(each.type for each in rentals.offers)
+        if self.type not in offered:
+            raise Unknown(f"the cloud offers no {self.type}; it offers: {', '.join(offered)}")
+        rentals.rent(scheduler, self.type, 1, "operator")
 
 
 @dataclass(frozen=True)

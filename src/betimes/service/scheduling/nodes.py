@@ -345,6 +345,11 @@ class MachineRentals:
         self._state.log("ordered", "policy", type=type_)
         self._state.effects.append(OrderMachine(type_, move))
 
+    def resume(self) -> None:
+        """Ask again for the machines that the cloud has not answered about."""
+        for move in self._engine.unanswered():
+            self._state.effects.append(OrderMachine(self._engine.offer(move.offer).type, move))
+
     def give_back(self, move: ReleaseMachine) -> None:
         """Give a machine back, as the policy has decided."""
         name = self._engine.machine_name(move)

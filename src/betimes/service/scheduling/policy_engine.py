@@ -392,6 +392,13 @@ class PolicyEngine:
             number = resume_machine(engine, node, self.settings.offers, state.now_s, state.ledger.epoch_at)
             built.machines[number] = node.machine.name, engine.machines.generation(number)
 
+    def unanswered(self) -> list[RentMachine]:
+        """The orders of machines that the cloud has neither given out nor refused."""
+        engine, built = self.engine, self._built
+        if not isinstance(engine, LiveNodes) or built is None:
+            return []
+        return [move for move in engine.machines.booting() if move.machine not in built.machines]
+
     def refuse_machine(self, move: RentMachine) -> None:
         """An ordered machine is not available."""
         engine, built = self.engine, self._built
@@ -671,6 +678,12 @@ class PolicyEngine:
                 copies = {key: deepcopy(each, memo) for key, each in arrays.items()}
                 memo[id(value)] = value.replaced(**copies)
         self._built = deepcopy(other._built, memo)
+        if (
+            isinstance(self.engine, LiveNodes)
+            and self.engine.rounds is not None
+            and not self.settings.plans_aside
+        ):
+            self.engine.rounds.answer_at_once()
 
     def _request_for(self, job: Job) -> JobRequest:
         wanted = wanted_of(job)

@@ -208,10 +208,6 @@ class Scheduler:
         """When the next booting node should be up; infinity: none boots."""
         return min(self._engine.boots(self.now_at).values(), default=math.inf)
 
-    def booted_by(self, at: float) -> list[str]:
-        """The booting nodes that should be up by an instant."""
-        return [name for name, up_at in self._engine.boots(self.now_at).items() if up_at <= at]
-
     def speeds(self, job: Job) -> list[float]:
         """A job's speed on 0, 1, ... units in the engine's unit of work: on nodes 1, as its width is fixed."""
         widest = job.spec.max_units
