@@ -178,6 +178,7 @@ def test_a_job_is_changed(betimes: Call, service: Service) -> None:
         "memory_gib": 4.0,
         "labels": {"team": "a"},
         "after": [],
+        "singleton": False,
         "name": "other",
         "begin_at": changes.begin_at,
     }
