@@ -3,6 +3,10 @@
 A stopping run occupies its nodes until it exits. Play-outs do not model that: to a policy for a pool a preempted job
 has left, and a cancelled one goes on until its end is reported. Here a promise that rests on such nodes is put off
 until the latest exit.
+
+A run that goes on past its estimate, or its promised end, is foreseen to end some per cent of its time later at the
+earliest: an end that is due now would be over as it is said. A job that outruns its estimate is promised another end
+only if that is later than promised by as much; the estimate that is shown beside its promise is renewed as always.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,13 +34,11 @@ from betimes.service.runtime.rehearsal import Rehearsal, Times
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.promises import Forecast, forecast
+from betimes.service.scheduling.promises import SAME_S, Forecast, forecast
 from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec, trials_of
 from betimes.service.views.models import Quote, QuoteOption, Reason
 
 log = logging.getLogger(__name__)
-
-_SAME_S = 1e-3  # instants of one play-out that are no further apart are one
 
 
 @dataclass(frozen=True)
@@ -68,16 +70,16 @@ class Leaving:
         if not late:
             return found
         ends = {
-            round(finish_at / _SAME_S): late[job]
+            round(finish_at / SAME_S): late[job]
             for job in sorted(late, key=lambda job: late[job])
             if (finish_at := found.times(job)[1]) is not None
         }
         for job, start_at, finish_at in found.in_order_of_starts():  # awaited jobs come first
-            delay_s = ends.get(round(start_at / _SAME_S), 0.0)
+            delay_s = ends.get(round(start_at / SAME_S), 0.0)
             if delay_s > late.get(job, 0.0) and job not in self.gone_at:
                 late[job] = delay_s
                 if math.isfinite(finish_at):
-                    end = round(finish_at / _SAME_S)
+                    end = round(finish_at / SAME_S)
                     ends[end] = max(ends.get(end, 0.0), delay_s)
         return found.delayed(late)
 
@@ -107,6 +109,27 @@ def leaving(jobs: Iterable[Job], now_at: float) -> Leaving:
         if waited:
             room_at[job.job_id] = max(waited)
     return Leaving(gone_at, room_at)
+
+
+def overdue(jobs: Iterable[Job], now_at: float) -> dict[int, float]:
+    """The earliest end of each job that goes on past its estimate or promise: news later, or at its time limit."""
+    ends: dict[int, float] = {}
+    for job in jobs:
+        if job.run is None or job.run.stopping:
+            continue
+        promised_at = math.inf if job.promised_finish_at is None else job.promised_finish_at
+        if job.basis != "doubled" and promised_at > now_at + SAME_S:
+            continue
+        ran_s = job.has_run_s(now_at) if job.progress_frac is None else 0.0  # steps say more than its age
+        limit_s = math.inf if job.run_limit_s is None else job.run_limit_s - job.run.ran_s(now_at)
+        if limit_s > 0.0:  # past it the end is near
+            ends[job.job_id] = now_at + min(news_s(ran_s), limit_s)
+    return ends
+
+
+def news_s(promised_s: float) -> float:
+    """By how much a promise of so many seconds must move to be worth another one, s."""
+    return max(LEAST_MOVED_S, MOVED_FRAC * promised_s)
 
 
 def _gone_at(job: Job, now_at: float) -> float:
@@ -214,6 +237,8 @@ class Promises:
         scheduler = self.controller.scheduler
         gone = leaving(scheduler.leaving_and_next, as_of_at) if scheduler.has_leaving else Leaving()
         holds_until_at = min(gone.holds_until_at, scheduler.boots_at)
+        late = overdue(map(scheduler.ledger.jobs.__getitem__, scheduler.holding), as_of_at)
+        gone = replace(gone, gone_at={**late, **gone.gone_at})
         return _Begun(play, scheduler.version, as_of_at, gone, scheduler.holding, holds_until_at)
 
     def _timed(self, play: Play) -> Foreseen:
@@ -367,12 +392,12 @@ class Promises:
         if not self.fitting and self._intervals.next_due(self.unfit) is not None:
             self.fitting = True
             self.controller.background.go(self._fit())
-        outrun = [
+        outrun = {
             event.job for event in events if event.kind == "estimate-changed" and event.data.get("outran")
-        ]
+        }
         source = self.controller.source
         replayed = source.to_promise(events) if source is not None else []
-        again = (*outrun, *self._late(events), *replayed, *self._broken(events))
+        again = (*self._late(events), *replayed, *self._broken(events))
         numbers = list(dict.fromkeys(number for number in again if number is not None))
         self.is_behind |= any(event.kind == "clock-set" for event in events)  # promises are void
         is_due = self.is_behind and self.controller.clock.now_s() >= self.again_at
@@ -390,11 +415,11 @@ class Promises:
         anew = not self.controller.scheduler.stands_by and any(
             job.quoted is not None and job.quoted["quote_id"] < changed for job in jobs.values()
         )
-        if numbers or anew:
+        if numbers or outrun or anew:
             held = ExitStack()
             held.enter_context(self.controller.clock.hold())  # a promise must not know what comes next
             self.late += 1
-            self.controller.background.go(self._make_holding(numbers, held, anew=anew))
+            self.controller.background.go(self._make_holding(numbers, held, outrun, anew=anew))
 
     def _late(self, events: Sequence[Event]) -> list[int]:
         """Jobs that queue now, were submitted before, and have no promise, or none any more."""
@@ -411,19 +436,27 @@ class Promises:
             if job.submitted_at < event.at_s and job.promised_finish_at is None
         ]
 
-    def _moved(self, found: Forecast) -> list[int]:
-        """Jobs whose latest promise says something else than a forecast."""
+    def _moved(self, found: Forecast, late: Set[int | None] | None) -> list[int]:
+        """Jobs whose latest promise says something else than a forecast, or that have none.
+
+        late: those of these that are later than promised; null: of all.
+        """
         jobs = self.controller.scheduler.ledger.jobs
         moved = list[int]()
         for number, finish_at in zip(found.job, found.finish_at.tolist(), strict=True):
             job = jobs.get(number)
-            if job is None or job.quoted is None or job.is_suspended:
+            if job is None or job.is_suspended or (late is not None and number not in late):
+                continue
+            if job.quoted is None:
+                moved.append(number)
                 continue
             made_at, before_at = job.quoted["made_at"], job.quoted["finish_at"]
             if before_at is None or math.isnan(finish_at):
                 if (before_at is None) != math.isnan(finish_at):
                     moved.append(number)
-            elif abs(finish_at - before_at) > max(LEAST_MOVED_S, MOVED_FRAC * (before_at - made_at)):
+                continue
+            by_s = finish_at - before_at
+            if (abs(by_s) if late is None else by_s) > news_s(before_at - made_at) + SAME_S:
                 moved.append(number)
         return moved
 
@@ -475,12 +508,18 @@ class Promises:
         with suppress(BetimesError):  # a request gets the error
             await self.forecast()
 
-    async def _make_holding(self, numbers: Sequence[int], held: ExitStack, *, anew: bool = False) -> None:
-        """anew: and to those whose ends have moved; promises that cannot be kept are broken then."""
+    async def _make_holding(
+        self, numbers: Sequence[int], held: ExitStack, outrun: Set[int | None], *, anew: bool
+    ) -> None:
+        """Promise these jobs an end, and those that outran their beliefs if it comes later by that.
+
+        anew: and all others whose ends have moved; promises that cannot be kept are broken then.
+        """
         with held:
             try:
-                if anew:
-                    numbers = list(dict.fromkeys((*numbers, *self._moved(await self.forecast()))))
+                if outrun or anew:
+                    moved = self._moved(await self.forecast(), None if anew else outrun)
+                    numbers = list(dict.fromkeys((*numbers, *moved)))
                 for first in range(0, len(numbers), MOST_A_TURN) or (0,):  # without any, promises are judged
                     await self.make(numbers[first : first + MOST_A_TURN])
                 self.pause_s = 0.0

@@ -18,10 +18,10 @@ from betimes.testing import InMemoryService
 
 @pytest.fixture
 def service() -> Iterator[InMemoryService]:
-    """One in which the jobs so far, of eight commands, have taken between their estimate and a tenth more."""
+    """One in which the jobs so far, of twelve commands, have taken between their estimate and a tenth more."""
     with InMemoryService() as service:
         for number in range(24):
-            submit(service, 100.0 + number % 11, command=[f"x{number % 8}"])
+            submit(service, 100.0 + number % 11, command=[f"x{number % 12}"])
             service.finish()
         yield service
 
