@@ -365,3 +365,37 @@ def test_a_budget_is_kept_over_a_restart_and_named(tmp_path: Path) -> None:
 def test_a_budget_that_is_not_money_is_refused(texts: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         parse_budgets(texts)
+
+
+@pytest.mark.parametrize(
+    ("policy", "work_s"),
+    [
+        ("ljw:t=100,lengths=speculate", 60.0),  # ends within its speculative run
+        ("ljw:t=100,lengths=speculate", 500.0),  # goes on on the owned node, once that is free
+        ("compound:t=100,b=600,lengths=speculate,waits=none", 500.0),  # is rented for again at 760
+        ("compound:t=100,b=600,lengths=speculate", 500.0),  # at once
+        ("compound:t=100,b=900,lengths=speculate", 500.0),
+        ("njw", 500.0),
+        ("ajw-t:b=2m", 500.0),
+        ("ljw:t=600", 500.0),
+    ],
+)
+def test_what_is_quoted_is_what_is_paid_speculative_runs_included(
+    tmp_path: Path, policy: str, work_s: float
+) -> None:
+    async def pays(house: House) -> None:
+        await house.submit(1000.0, cpu=1.0)
+        job = spec(work_s, cpu=1.0)
+        asked = await house.backend.quote(job, "ann")
+        (taken,) = await house.backend.submit([job], "ann")
+        assert taken.quote is not None
+        (chosen,) = [option for option in taken.quote.options if option.is_taken]
+        assert asked.cost_usd == taken.quote.cost_usd == chosen.cost_usd
+        await house.at(3000.0)
+        assert (await house.job(taken.job_id))[0] is Status.FINISHED
+        assert house.controller.rentals is not None
+        paid_usd = house.controller.rentals.cost_usd(house.clock.now_s())
+        assert paid_usd > 0.0
+        assert asked.cost_usd == pytest.approx(paid_usd)
+
+    play(tmp_path, policy, pays)

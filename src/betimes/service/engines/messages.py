@@ -246,6 +246,18 @@ class Inputs:
     look: bool = False  # the policy is to look even without events
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseAhead:
+    """Machines that are to be rented for one job alone, s; several boot together. is_last: the job ends on them."""
+
+    offer: int
+    count: int
+    requested_s: float
+    booted_s: float
+    ended_s: float
+    is_last: bool
+
+
 @dataclass(frozen=True)
 class Foreseen:
     """When jobs start and finish if nothing more is submitted, s; NaN: never, as things stand."""
@@ -253,13 +265,7 @@ class Foreseen:
     job: list[int]
     start_s: Floats
     finish_s: Floats
-    offer: list[int] | None = (
-        None  # of the machines that are rented for each alone, -1: none; null: none can be
-    )
-
-    def offer_of(self, job: int) -> int:
-        """The offer of the machines rented for a job alone, -1: none are."""
-        return -1 if self.offer is None or job not in self.job else self.offer[self.job.index(job)]
+    leases: Sequence[LeaseAhead] = ()  # of the job that was added, in the order of their ends
 
     def of(self, job: int) -> tuple[float, float]:
         """Start and finish of a job; NaN for one that is not there."""

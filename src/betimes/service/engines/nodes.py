@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from betimes.cluster import Offer
 from betimes.cluster.labels import mask
 from betimes.cluster.shapes import Shape, Shapes
 from betimes.core.closings import closings_of
-from betimes.core.nodes.columns import BLOCK, NodesState
+from betimes.core.nodes.columns import BLOCK, Lease, NodesState
 from betimes.core.nodes.growth import new_nodes_state
 from betimes.core.nodes.machines.dedicated import machines_for, offer_for
 from betimes.core.nodes.machines.rented import FAILED, TAKEN_AWAY
@@ -28,7 +28,7 @@ from betimes.core.nodes.machines.reported import add_owned, put_off, remove_owne
 from betimes.core.nodes.passes.schedule import change_rules
 from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
 from betimes.core.pool.columns import UNLIMITED
-from betimes.core.status import ASKED, FORESEE, NEED_NODES, NEED_SLOTS, SELECT
+from betimes.core.status import ASKED, FORESEE, NEED_NODES, NEED_SEGMENTS, NEED_SLOTS, SELECT
 from betimes.core.work import believed_left
 from betimes.foresight.run_times import HALF
 from betimes.kernels import as_array, blank, entry
@@ -55,6 +55,7 @@ from betimes.service.engines.messages import (
     Foreseen,
     Inputs,
     JobRequest,
+    LeaseAhead,
     Opening,
     Play,
     Restored,
@@ -72,6 +73,7 @@ from betimes.twin.nodes.trace_loop import in_rows, new_trace, run_rows
 FIRST_SLOTS = 64
 FIRST_PLACEMENTS = 256
 FIRST_LOG = 2048  # lines
+FIRST_LEASES = 64  # of a play-out
 FIRST_PLAN = 64  # steps of a plan of reservations
 EARLY_OR_LATE_S = 1e-6
 MOST_INSTANTS = 200_000  # of a play-out under a policy that rents machines
@@ -409,11 +411,23 @@ class LiveNodes:
             trace.arrivals[slots].run_s = more.runtime_estimate_s if grid is None else grid[HALF]
             if rounds is not None:
                 rounds.know(slots, more)
-        answers: Answers = {FORESEE: self._foresee_wait}
+        ended: list[Any] = []  # leases
+
+        def take_leases(driver: Driver) -> None:
+            cluster = driver.state.cluster[0]
+            ended.extend(as_array(driver.state.leases)[: cluster.leases].copy())
+            cluster.leases = 0
+            if len(driver.state.leases) <= 2 * cluster.rented:
+                room = FIRST_LEASES + 4 * int(cluster.rented)
+                driver.state = driver.state.replaced(leases=blank(Lease, room))
+
+        answers: Answers = {FORESEE: self._foresee_wait, NEED_SEGMENTS: take_leases}
         if rounds is not None:
             answers[ASKED] = rounds.turn.hold
         driver = self.driver.copy(trace, np.array([slots], dtype=np.int64), answers)
         driver.name_of = lambda slot: jobs.get(slot, NEW_JOB)
+        if more is not None and self.rents:
+            take_leases(driver)  # which makes room for some
         if rounds is not None and rounds.turn.next_s == math.inf:
             rounds.turn.set_next(driver)
         if expected:
@@ -439,8 +453,23 @@ class LiveNodes:
             found = {**jobs, **({slots: more.job} if more is not None else {})}
             rows = np.array(list(found), dtype=np.int64)
             start_s, finish_s = in_rows(trace, "start_s", math.nan), in_rows(trace, "finish_s", math.nan)
-            offer = in_rows(trace, "offer", -1)[rows].tolist() if self.rents else None
-            return Foreseen(list(found.values()), start_s[rows], finish_s[rows], offer)
+            if more is None or not self.rents:
+                return Foreseen(list(found.values()), start_s[rows], finish_s[rows])
+            take_leases(driver)
+            own = [each for each in ended if each["job"] == slots]
+            last = len(own) - 1 if in_rows(trace, "offer", -1)[slots] >= 0 else -1
+            leases = [
+                LeaseAhead(
+                    int(each["offer"]),
+                    int(each["count"]),
+                    float(each["requested_s"]),
+                    float(each["booted_s"]),
+                    float(each["ended_s"]),
+                    is_last=at == last,
+                )
+                for at, each in enumerate(own)
+            ]
+            return Foreseen(list(found.values()), start_s[rows], finish_s[rows], leases)
 
         return play
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from betimes.cluster import Offer
+from betimes.cluster.billing import Prices, lease_usd
 from betimes.errors import Refused
-from betimes.service.engines.messages import Foreseen, Play
+from betimes.service.engines.messages import Foreseen, LeaseAhead, Play
 from betimes.service.runtime.to_views import quote_view
-from betimes.service.scheduling.admission import rented_usd
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.promises import ENDS, Forecast, cost_usd
@@ -131,19 +131,19 @@ def find_options(
     def find() -> list[QuoteOption]:
         chosen = taken()
         start_s, chosen_finish_s = chosen.of(0)
-        rents = chosen.offer_of(0) >= 0
+        rents = len(chosen.leases) > 0
         if not rents and start_s + epoch_at - made_at < AT_ONCE_S:
             return []
         outcomes: dict[What, Foreseen] = {what: play() for what, play in plays}
         at_once = "rent now" in outcomes and chosen_finish_s - outcomes["rent now"].of(0)[1] < AT_ONCE_S
         rents_now = rents and (foresees or at_once)
-        if rents and not rents_now:  # it waits as long as the policy sets, and a machine is rented then
-            outcomes["wait"] = chosen
+        if rents:  # now, or after it has waited as long as the policy sets
+            outcomes["rent now" if rents_now else "wait"] = chosen
         found: list[QuoteOption] = []
         for what, foreseen in outcomes.items():
             start_s, finish_s = foreseen.of(0)
-            number = foreseen.offer_of(0)
-            if not math.isfinite(finish_s) or (what == "rent now" and number < 0):
+            leases = foreseen.leases
+            if not math.isfinite(finish_s) or (what == "rent now" and not leases):
                 continue
             is_taken = rents_now == (what == "rent now")
             found.append(
@@ -151,8 +151,8 @@ def find_options(
                     what=what,
                     start_at=start_s + epoch_at,
                     finish_at=finish_s + epoch_at,
-                    cost_usd=_rented_usd(spec, offers[number], foreseen) if number >= 0 else owned_usd,
-                    instance_type=offers[number].type if number >= 0 else None,
+                    cost_usd=_cost_usd(leases, offers, owned_usd),
+                    instance_type=offers[leases[-1].offer].type if leases else None,
                     is_taken=is_taken,
                     why=why if is_taken else None,
                 )
@@ -162,6 +162,14 @@ def find_options(
     return find
 
 
-def _rented_usd(spec: JobSpec, offer: Offer, foreseen: Foreseen) -> float:
-    start_s, finish_s = foreseen.of(0)
-    return rented_usd(spec, offer, finish_s - start_s)
+def _cost_usd(leases: Sequence[LeaseAhead], offers: Sequence[Offer], owned_usd: float | None) -> float | None:
+    """Cost of all runs of a job, speculative ones included; null: no price is known. owned_usd: of a last run there."""
+    if not leases:
+        return owned_usd
+    found = 0.0 if leases[-1].is_last else owned_usd or 0.0
+    for lease in leases:
+        offer = offers[lease.offer]
+        since_s = offer.billing.since_s(lease.requested_s, lease.booted_s)
+        prices = Prices(offer.charged_usd_per_h)
+        found += float(lease.count * lease_usd(offer.billing, prices, since_s, lease.ended_s))
+    return found
