@@ -280,7 +280,7 @@ async def timeline(reads: PageReads, request: Request, session: Session) -> dict
 def _closed(ledger: Ledger, axis: Axis) -> dict[str, list[tuple[float, float, str]]]:
     """Where on an axis nodes take no jobs for maintenance, by node: from, how wide, and what to say."""
     found: dict[str, list[tuple[float, float, str]]] = {}
-    for window in ledger.maintenance.values():
+    for window in ledger.maintenance:
         x, to = axis.x(window.from_at), axis.x(window.to_at)
         for name, node in ledger.nodes.items():
             if to > x and window.covers(node):

@@ -19,9 +19,10 @@ from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import Report, RunId
 from betimes.service.scheduling.job import Places
 from betimes.service.scheduling.jobs import Action
-from betimes.service.scheduling.node import DRAINING, LOST, Maintenance, Node
+from betimes.service.scheduling.node import DRAINING, LOST, Node
 from betimes.service.scheduling.promises import Forecast
 from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.windows import Maintenance
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.pipelines import by_number, check_names, resolved
@@ -359,7 +360,7 @@ class GiveBackMachines(Command[None]):
             scheduler.settings.fleet = replace(scheduler.settings.fleet, most_machines=0)
         for name in rented if self.name is None else [self.name]:
             if self.now:
-                scheduler.end_lease(name, f"user:{self.user}", f"{self.user} has asked for that")
+                scheduler.leases.end(name, f"user:{self.user}", f"{self.user} has asked for that")
             else:
                 scheduler.nodes.set_status(name, DRAINING, f"user:{self.user}")
 

@@ -401,10 +401,8 @@ class ServiceBackend:
 
     async def maintenance(self) -> list[MaintenanceView]:
         """The windows of maintenance that are not over, the next first."""
-        windows = self.scheduler.ledger.maintenance.values()
-        return [
-            maintenance_view(each, self.scheduler) for each in sorted(windows, key=lambda each: each.from_at)
-        ]
+        windows = sorted(self.scheduler.ledger.maintenance, key=lambda each: each.from_at)
+        return [maintenance_view(each, self.scheduler) for each in windows]
 
     async def add_maintenance(self, spec: MaintenanceSpec, user: str) -> MaintenanceView:
         """Announce maintenance. Raises Refused, Unknown."""

@@ -19,11 +19,12 @@ from betimes.service.scheduling.fleet_limits import is_reached
 from betimes.service.scheduling.fold import bounded_slowdown
 from betimes.service.scheduling.job import Preemption
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.node import Maintenance, Node
+from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.promises import STARTS
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.users import held_now
+from betimes.service.scheduling.windows import Maintenance
 from betimes.service.spec.job_spec import hook_host
 from betimes.service.spec.users import User
 from betimes.service.store.batch import Row
@@ -169,10 +170,7 @@ def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
     """A node with its free resources."""
     free = scheduler.occupancy.free_on(name) if node.is_there else (0, 0, 0)
     gpu, cpu, memory = (amount / per for amount, per in zip(free, PER_UNIT, strict=True))
-    machine, windows = node.machine, scheduler.ledger.maintenance.values()
-    next_one = min(
-        (each for each in windows if each.covers(node)), key=lambda each: each.from_at, default=None
-    )
+    machine, next_one = node.machine, next(iter(scheduler.ledger.maintenance.on(node)), None)
     return NodeView(
         name=name,
         kind=machine.kind,

@@ -34,6 +34,7 @@ from betimes.service.scheduling.effects import AskPlanner, SelectMember
 from betimes.service.scheduling.job import Job, MoveRecord
 from betimes.service.scheduling.ledger import PolicyRecord
 from betimes.service.scheduling.nodes import JobRentals, MachineRentals
+from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.runs import Runs
@@ -179,8 +180,10 @@ class Selection:
     )  # the event's data; jobs: since when each waits
 
 
-class MemberSelection:
+class MemberSelection(Part):
     """Asks for selections of the portfolio in force, one at a time, and puts what they choose in force."""
+
+    name = "portfolio"
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
         self._state, self._engine = state, engine
@@ -192,7 +195,7 @@ class MemberSelection:
         """The member that decides; null: none has been chosen yet, and the first does."""
         return self._state.ledger.member
 
-    def ask(self) -> None:
+    def after_decision(self) -> None:
         """Ask for a selection if one is due and the one before is finished."""
         snapshot, policy = self._engine.take_selection(), self._state.ledger.policy
         if snapshot is None:
@@ -250,8 +253,10 @@ class MemberSelection:
         self._state.log("not-selected", "policy", problem=f"{text}; {stays} in force", from_at=at_at)
 
 
-class PlannerAnswers:
+class PlannerAnswers(Part):
     """Has the planner in force asked, one question at a time, and hands its answers to the engine."""
+
+    name = "planner"
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
         self._state, self._engine = state, engine
@@ -283,8 +288,8 @@ class PlannerAnswers:
                 self._engine.hear_plan(plan)
         self._answered = []
 
-    def ask(self) -> None:
-        """Once the engine has decided: have the planner asked if that is due, and log what was refused."""
+    def after_decision(self) -> None:
+        """Have the planner asked if that is due, and log what was refused."""
         rounds = self._engine.rounds
         if rounds is None:
             return

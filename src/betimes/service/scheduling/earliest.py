@@ -13,7 +13,6 @@ from betimes.service.scheduling.admission import can_be_rented
 from betimes.service.scheduling.fleet_limits import UserBudgets
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.maintenance import lasts_s
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_spec import parse_after
@@ -62,7 +61,7 @@ class EarliestStarts:
 
     def _opening(self, job: Job, from_at: float) -> float:
         """When a node that it could use takes it, by maintenance; machines that can be rented take it at any time."""
-        windows, spec = self._state.ledger.maintenance.values(), job.spec
+        windows, spec = self._state.ledger.maintenance, job.spec
         if not windows:
             return from_at
         offers = (*(self._engine.offers_for_jobs or ()), *self._engine.shared_offers)
@@ -75,5 +74,5 @@ class EarliestStarts:
             and suits(node.labels, spec.required)
             and times_on(Room(node.capacity, node.family), spec.unit.amounts_on(node.family))
         )
-        closings = ([(each.from_at, each.to_at) for each in windows if each.covers(node)] for node in nodes)
-        return first_opening(closings, from_at, lasts_s(self._engine, job))
+        closings = ([(each.from_at, each.to_at) for each in windows.on(node)] for node in nodes)
+        return first_opening(closings, from_at, self._engine.lasts_s(job))

@@ -17,7 +17,7 @@ from betimes.service.scheduling.charges import Charge
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, MoveRecord, Rental, Run, TrialSet, paid_until, share_held
 from betimes.service.scheduling.job_states import Status, Transition, next_status
-from betimes.service.scheduling.node import MAINTENANCE, NODE, UP, charges_until
+from betimes.service.scheduling.node import NODE, UP, charges_until
 from betimes.service.scheduling.promises import INTERVAL, judged
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User
@@ -453,16 +453,6 @@ def _node_watched(ledger: Ledger, event: Event, _: Job | None) -> None:
     ledger.nodes[str(event.node)].watched = True
 
 
-def _maintenance_set(ledger: Ledger, event: Event, _: Job | None) -> None:
-    window = MAINTENANCE.validate_python(event.data)
-    ledger.maintenance[window.number] = window
-    ledger.next_maintenance = window.number + 1
-
-
-def _maintenance_over(ledger: Ledger, event: Event, _: Job | None) -> None:
-    del ledger.maintenance[event.data["number"]]
-
-
 def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
     name = str(event.node)
     node = ledger.nodes.pop(name)
@@ -664,9 +654,9 @@ CHANGES: dict[str, Change] = {
     "limit-reached": _node_goes,
     "node-gone": _node_gone,
     "node-billed": _node_billed,
-    "maintenance-set": _maintenance_set,
-    "maintenance-removed": _maintenance_over,
-    "maintenance-over": _maintenance_over,
+    "maintenance-set": lambda ledger, event, _: ledger.maintenance.set(event),
+    "maintenance-removed": lambda ledger, event, _: ledger.maintenance.end(event),
+    "maintenance-over": lambda ledger, event, _: ledger.maintenance.end(event),
     "policy-set": _policy_set,
     "user-set": _user_set,
     "fair-share-set": _fair_share_set,

@@ -22,6 +22,7 @@ from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.fleet_limits import UserBudgets
 from betimes.service.scheduling.job import Job, spec_text
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.promises import note_end
 from betimes.service.scheduling.runs import Runs
@@ -47,12 +48,14 @@ _DONE: dict[Action, str] = {
 }
 
 
-class Jobs:
+class Jobs(Part):
     """The transitions of jobs, each of which is an event.
 
     A set of trials is a job without runs, and its trials are jobs that the engine does not know: what changes a trial
     marks its set (`trial_index`), and the engine is not informed.
     """
+
+    name = "jobs"
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine, runs: Runs, budgets: UserBudgets) -> None:
         self._state, self._engine, self._runs, self._budgets = state, engine, runs, budgets
@@ -108,6 +111,15 @@ class Jobs:
         short = self._budgets.spent.get(job.user)
         return None if short is None else reasons.budget_spent(short)
 
+    def next_at(self) -> float:
+        """When the next delay before a retry is over."""
+        return self._state.job_index.delays.next_at()
+
+    def before_decision(self) -> None:
+        """Let jobs queue that waited for an instant, and block those whose users' budgets are spent."""
+        self._state.take_step("timer", "delays", self._admit_delayed)
+        self._state.take_step("timer", "budgets", self.keep_budgets)
+
     def keep_budgets(self) -> None:
         """Users whose budget is spent use no rented machines that jobs share: their jobs wait until it is renewed."""
         had_spent, index = bool(self._budgets.spent), self._state.job_index
@@ -149,8 +161,7 @@ class Jobs:
             "queued", "policy", number, account=account, believed_s=runtime_estimate_s, basis=basis
         )
 
-    def admit_delayed(self) -> None:
-        """Jobs whose delay before a retry is over may queue."""
+    def _admit_delayed(self) -> None:
         for number in self._state.job_index.delays.take(self._state.now_at):
             self.admit(self._state.ledger.jobs[number])
 

@@ -15,10 +15,11 @@ from betimes.service.scheduling.charges import Charge
 from betimes.service.scheduling.events import KINDS, Event
 from betimes.service.scheduling.fold import CHANGES, PolicyRecord, count_paid_by_moved, open_accounts
 from betimes.service.scheduling.job import JOBS, Job, Preemption
-from betimes.service.scheduling.node import LOST, MAINTENANCE, NODE, Maintenance, Node
+from betimes.service.scheduling.node import LOST, NODE, Node
 from betimes.service.scheduling.promises import PromiseErrors
 from betimes.service.scheduling.throughputs import MeasuredRates
 from betimes.service.scheduling.users import SHARES, Shares
+from betimes.service.scheduling.windows import Windows
 from betimes.service.spec.users import User
 
 FORMAT = 1  # of a snapshot
@@ -37,8 +38,7 @@ class Ledger:
         self.nodes: dict[str, Node] = {}
         self.shares = Shares()
         self.users: dict[str, User] = {}  # by name; none: whoever has the operator's token does everything
-        self.maintenance: dict[int, Maintenance] = {}  # windows that are not over
-        self.next_maintenance = 1
+        self.maintenance = Windows()
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
         self.gone_usd: dict[str, float] = {}  # all charges, by the present day and month, as `day 1767225600`
         self.gone_nodes: dict[
@@ -103,8 +103,6 @@ class Ledger:
 
     def to_bytes(self, *, promises: bool = True) -> bytes:
         """A snapshot; promises: with what past ones taught, which takes most of the room."""
-        windows = [asdict(each) for each in self.maintenance.values()]
-        maintenance = {"maintenance": windows, "next_maintenance": self.next_maintenance}
         learned = {"promises": self.promise_errors.to_json()} if promises else {}
         return json.dumps(
             {
@@ -121,7 +119,7 @@ class Ledger:
                     if self.users
                     else {}
                 ),
-                **(maintenance if self.next_maintenance > 1 else {}),
+                **self.maintenance.to_json(),
                 **({"shares": SHARES.dump_python(self.shares, mode="json")} if self.shares.accounts else {}),
                 "rented": self.rented,
                 "spent_usd": self.spent_usd,
@@ -161,9 +159,7 @@ class Ledger:
         ledger.nodes = {node.machine.name: node for node in nodes}
         open_accounts(ledger)
         ledger.users = {one["name"]: User(**one) for one in found.get("users", ())}
-        windows = map(MAINTENANCE.validate_python, found.get("maintenance", ()))
-        ledger.maintenance = {window.number: window for window in windows}
-        ledger.next_maintenance = found.get("next_maintenance", 1)
+        ledger.maintenance = Windows.from_json(found)
         if "shares" in found:
             ledger.shares = SHARES.validate_python(found["shares"])
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none

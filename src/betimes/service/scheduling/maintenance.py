@@ -1,31 +1,37 @@
 """Windows of maintenance: an operator announces them, and no job starts that would not be over when one begins.
 
-The engine keeps jobs from starting (`core.closings`); runs that are there nevertheless go on, or are
-stopped in time (`Nodes.stop_in_time`).
+The engine keeps jobs from starting (`core.closings`); runs that are there nevertheless go on, or are stopped in time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from betimes.errors import Refused, Unknown
+from betimes.service.scheduling import reasons
 from betimes.service.scheduling.engine_factory import wanted_of
 from betimes.service.scheduling.job import Job
-from betimes.service.scheduling.node import Maintenance
+from betimes.service.scheduling.node import EARLY_S, Node
+from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
+from betimes.service.scheduling.windows import Maintenance
 from betimes.units import instant
 
 MOST_WINDOWS = 1000
 JUST_NOW_S = 60.0  # past for so long, a begin is taken for now
 
 
-class MaintenanceWindows:
+class MaintenanceWindows(Part):
     """The windows that are not over, each of which is an event."""
 
-    def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
-        self._state, self._engine = state, engine
+    name = "maintenance"
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine, runs: Runs) -> None:
+        self._state, self._engine, self._runs = state, engine, runs
 
     def add(
         self,
@@ -50,7 +56,7 @@ class MaintenanceWindows:
         from_at = max(from_at, state.now_at)
         if not from_at < to_at:
             raise Refused(f"it ends at {instant(to_at)}, and begins at {instant(from_at)}", "to_at")
-        if len(ledger.maintenance) >= MOST_WINDOWS:
+        if len(ledger.maintenance.of) >= MOST_WINDOWS:
             raise Refused(f"there are {MOST_WINDOWS} windows already; remove some", "from_at")
         for name in nodes:
             node = ledger.nodes.get(name)
@@ -59,7 +65,7 @@ class MaintenanceWindows:
             if node.rented_at is not None:
                 raise Refused(f"node {name} is rented; `betimes fleet release {name}` gives it back", "nodes")
         named = tuple(dict.fromkeys(nodes))
-        window = Maintenance(ledger.next_maintenance, from_at, to_at, named, reason, user, stop)
+        window = Maintenance(ledger.maintenance.next_number, from_at, to_at, named, reason, user, stop)
         data = {name: value for name, value in vars(window).items() if name != "user"}
         state.log("maintenance-set", f"user:{user}", user=user, running=self.may_be_hit(window), **data)
         self._engine.see_maintenance()
@@ -67,7 +73,7 @@ class MaintenanceWindows:
 
     def remove(self, number: int, user: str) -> Maintenance:
         """Call a window off, or end it early. Raises Unknown."""
-        window = self._state.ledger.maintenance.get(number)
+        window = self._state.ledger.maintenance.of.get(number)
         if window is None:
             raise Unknown(f"there is no maintenance {number}; `betimes maintenance list` shows what there is")
         self._state.log("maintenance-removed", f"user:{user}", number=number)
@@ -75,24 +81,40 @@ class MaintenanceWindows:
         self._share_again()
         return window
 
-    def end_passed(self) -> None:
-        """Note the windows that are over. The engine has looked again at that instant by itself, as the twin does."""
-        over = [each for each in self._state.ledger.maintenance.values() if each.to_at <= self._state.now_at]
+    def next_at(self) -> float:
+        """When the next window begins or ends, or a run is stopped for one."""
+        now_at, windows = self._state.now_at, self._state.ledger.maintenance
+        edges = (each.from_at if each.from_at > now_at else each.to_at for each in windows)
+        return min((*edges, *(at for at, *_ in self._to_stop())), default=math.inf)
+
+    def before_decision(self) -> None:
+        """Note the windows that are over, and stop runs in time for those that stop what is there.
+
+        The engine has looked again at the end of a window by itself, as the twin does.
+        """
+        over = [each for each in self._state.ledger.maintenance if each.to_at <= self._state.now_at]
         for window in over:
             self._state.log("maintenance-over", "timer", number=window.number)
         if over:
             self._share_again()
+        for at, job, node, window in self._to_stop():
+            if at <= self._state.now_at:
+                reason = reasons.stopped_for(node.machine.name, window)
+                stop = partial(self._runs.stop_for_now, job, "timer", job.spec.grace_s, reason)
+                self._state.take_step("stop", job.job_id, stop)
+
+    def _to_stop(self) -> Iterator[tuple[float, Job, Node, Maintenance]]:
+        """When to stop a job's run, as late as its grace period allows, the node, and the window."""
+        now_at, ledger = self._state.now_at, self._state.ledger
+        for window in ledger.maintenance:
+            for node in ledger.nodes.values() if window.stop else ():
+                for job in self._state.going_on(node.machine.name) if window.covers(node) else ():
+                    yield max(now_at, window.from_at - EARLY_S - job.spec.grace_s), job, node, window
 
     def _share_again(self) -> None:
         """Nodes may be open again to trials of sets that have units there."""
         for number in self._state.trial_index.of:
             self._state.trial_index.to_share.setdefault(number, ())
-
-    def next_at(self) -> float:
-        """When the next window begins or ends."""
-        now_at, windows = self._state.now_at, self._state.ledger.maintenance.values()
-        edges = (each.from_at if each.from_at > now_at else each.to_at for each in windows)
-        return min(edges, default=math.inf)
 
     def may_be_hit(self, window: Maintenance) -> list[int]:
         """The jobs whose runs on its nodes are not sure to be over when it begins, or that run there since."""
@@ -113,16 +135,4 @@ class MaintenanceWindows:
         limit_s = wanted_of(job).limit_s
         if limit_s > 0.0 and job.set_id is None:
             return now_at + max(0.0, limit_s - run.ran_s(now_at))
-        return now_at + lasts_s(self._engine, job)
-
-
-def lasts_s(engine: PolicyEngine, job: Job) -> float:
-    """How long a job takes at most if it starts now: by its time limit, else as is believed."""
-    limit_s = wanted_of(job).limit_s
-    if limit_s > 0.0 and (job.run is None or not job.run.launched):
-        return limit_s
-    if job.account is None or not engine.knows(job):
-        return job.runtime_estimate_s
-    restart_s = engine.restart_s if job.account.attained > 0.0 else 0.0
-    units = None if job.run is not None else job.spec.max_units
-    return restart_s + engine.believed_left_s(job) / engine.rate(job, units)
+        return now_at + self._engine.lasts_s(job)

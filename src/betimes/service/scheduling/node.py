@@ -16,30 +16,7 @@ from betimes.service.machines.machine import Machine
 from betimes.service.scheduling.charges import Charge, LeaseAccount
 
 BOOTING, UP, DRAINING, DRAINED, LOST, GONE = "booting", "up", "draining", "drained", "lost", "gone"
-
-
-@dataclass(frozen=True)
-class Maintenance:
-    """No job starts on some nodes that would not be over by an instant, until another.
-
-    nodes: none: all that are owned, also those that are added later.
-    """
-
-    number: int
-    from_at: float
-    to_at: float
-    nodes: tuple[str, ...]
-    reason: str
-    user: str
-    stop: bool = False  # runs that are there are stopped in time, and requeued
-
-    def covers(self, node: Node) -> bool:
-        """Whether it is about a node: rented ones, which can be given back instead, are never meant."""
-        return node.rented_at is None and (not self.nodes or node.machine.name in self.nodes)
-
-    def is_hit(self, node: Node, from_at: float, to_at: float) -> bool:
-        """Whether a run on a node over this time would meet it."""
-        return self.covers(node) and from_at < self.to_at and to_at > self.from_at
+EARLY_S = 2.0  # before a node goes, its runs are to have ended
 
 
 def _with_labels(machine: Machine | dict[str, Any]) -> Machine | dict[str, Any]:
@@ -163,5 +140,5 @@ def charges_until(node: Node, lease_usd: float, until_at: float) -> list[Charge]
     return list(node.account.copied().close(node.prices, name, since_at, until_at, lease_usd))
 
 
-NODE, MAINTENANCE = TypeAdapter(Node), TypeAdapter(Maintenance)
-"""Read nodes and windows of snapshots and events, which have more besides."""
+NODE = TypeAdapter(Node)
+"""Reads nodes of snapshots and events, which have more besides."""

@@ -19,33 +19,35 @@ from betimes.service.scheduling.effects import DropRun, GiveBack, OrderMachine, 
 from betimes.service.scheduling.engine_factory import ordered_name
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Ended, RunId
-from betimes.service.scheduling.fleet_limits import UserBudgets, charged_usd
+from betimes.service.scheduling.fleet_limits import LimitsOfFleet, UserBudgets, charged_usd
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import (
     BOOTING,
     DRAINED,
     DRAINING,
+    EARLY_S,
     GONE,
     LOST,
     NODE,
     UP,
-    Maintenance,
     Node,
 )
+from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trials import TrialSets
 from betimes.units import S_PER_H
 
-EARLY_S = 2.0  # before a node goes, its runs are to have ended
 CAUSES = {"given-back": RELEASED, "reclaimed": TAKEN_AWAY, "boot-failed": FAILED}
 """Why a rented node goes, in the words of the log and in the core's."""
 
 
-class Nodes:
+class Nodes(Part):
     """The transitions of nodes, each of which is an event, and their effects on the jobs there."""
+
+    name = "nodes"
 
     def __init__(
         self,
@@ -150,46 +152,38 @@ class Nodes:
         self._state.log("node-noticed", "cloud", node=name, goes_at=goes_at)
         self.set_status(name, DRAINING, "cloud")
 
-    def stop_in_time(self) -> None:
-        """Stop runs on nodes that have to be empty as late as their grace periods allow; their jobs are requeued."""
-        state = self._state
-        for at, grace_s, job, node, window in self._to_stop():
-            if at > state.now_at or job.run is None:
+    def next_at(self) -> float:
+        """When to stop a run next; infinity: not before a node has notice."""
+        return min((at for at, *_ in self._to_stop()), default=math.inf)
+
+    def before_decision(self) -> None:
+        """Stop runs on nodes that have notice, and retire those that have drained."""
+        self._stop_in_time()
+        for name, node in list(self._state.ledger.nodes.items()):
+            if node.status == DRAINING and not self._state.occupancy.runs_on(name):
+                self.set_status(name, DRAINED, "executor")
+
+    def _stop_in_time(self) -> None:
+        """As late as their grace periods allow; their jobs are requeued."""
+        for at, grace_s, job, node in self._to_stop():
+            if at > self._state.now_at:
                 continue
             name, since = node.machine.name, node.goes_since
-            if window is not None:
-                cause, reason = "timer", reasons.stopped_for(name, window)
-            elif since is None:
+            if since is None:
                 cause, reason = "cloud", reasons.reclaimed(name)
             else:
                 cause, reason = "limit", reasons.lease_ended(name, since)
             stop = partial(self._runs.stop_for_now, job, cause, grace_s, reason)
-            state.take_step("stop", job.job_id, stop)
+            self._state.take_step("stop", job.job_id, stop)
 
-    def stops_at(self) -> float:
-        """When `stop_in_time` has to be called next; infinity: not before a node has notice."""
-        return min((at for at, *_ in self._to_stop()), default=math.inf)
-
-    def _to_stop(self) -> Iterator[tuple[float, float, Job, Node, Maintenance | None]]:
-        """When to stop a job's run, in seconds how long it then has, the node, and the maintenance if it is for one."""
-        now_at, ledger = self._state.now_at, self._state.ledger
-        clearing = [window for window in ledger.maintenance.values() if window.stop]
-        for name, node in ledger.nodes.items():
+    def _to_stop(self) -> Iterator[tuple[float, float, Job, Node]]:
+        """When to stop a job's run on a node that has notice, in seconds how long it then has, and the node."""
+        now_at = self._state.now_at
+        for name, node in self._state.ledger.nodes.items():
             if node.goes_at is not None:
-                for job in self._going_on(name):
+                for job in self._state.going_on(name):
                     grace_s = max(0.0, min(job.spec.grace_s, node.goes_at - EARLY_S - now_at))
-                    yield max(now_at, node.goes_at - EARLY_S - job.spec.grace_s), grace_s, job, node, None
-            for window in clearing:
-                for job in self._going_on(name) if window.covers(node) else ():
-                    grace_s = job.spec.grace_s
-                    yield max(now_at, window.from_at - EARLY_S - grace_s), grace_s, job, node, window
-
-    def _going_on(self, name: str) -> Iterator[Job]:
-        """The jobs whose runs on a node have not been asked to stop."""
-        for run in self._state.occupancy.runs_on(name):
-            job = self._state.job_of(run)
-            if job is not None and job.run is not None and job.run.stopping is None:
-                yield job
+                    yield max(now_at, node.goes_at - EARLY_S - job.spec.grace_s), grace_s, job, node
 
     def reclaimed(self, name: str, at: float) -> None:
         """A rented node has been taken away, perhaps some time ago."""
@@ -233,12 +227,6 @@ class Nodes:
     def not_rented(self, type: str, text: str) -> None:  # noqa: A002
         """The cloud has refused a request after accepting it."""
         self._state.log("not-rented", "cloud", type=type, text=text)
-
-    def retire_drained(self) -> None:
-        """Retire draining nodes on which nothing runs any more."""
-        for name, node in list(self._state.ledger.nodes.items()):
-            if node.status == DRAINING and not self._state.occupancy.runs_on(name):
-                self.set_status(name, DRAINED, "executor")
 
     def _add(self, node: Node, cause: str) -> None:
         name = node.machine.name
@@ -331,8 +319,10 @@ class Nodes:
                 self._state.log("unbound", "policy", job.job_id)
 
 
-class MachineRentals:
+class MachineRentals(Part):
     """Carries out what a policy decides about machines. The engine expects a machine from its order on."""
+
+    name = "rented machines"
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine, nodes: Nodes) -> None:
         self._state, self._engine, self._nodes = state, engine, nodes
@@ -393,7 +383,7 @@ class MachineRentals:
                 named = [(name if where == before else where, units) for where, units in places]
                 self._state.log("nominated", "policy", job.job_id, **{**binding, "places": named})
 
-    def give_back_unmanaged(self) -> None:
+    def before_decision(self) -> None:
         """Under a policy that does not rent, give back another's rented machines once nothing runs there."""
         if self._engine.shared_offers:
             return
@@ -402,8 +392,10 @@ class MachineRentals:
                 self._nodes.set_status(name, DRAINING, "policy")
 
 
-class JobRentals:
+class JobRentals(Part):
     """Carries out a waiting policy's decisions about a job: rented machines, a speculative run, its end."""
+
+    name = "machines of jobs"
 
     def __init__(
         self,
@@ -530,7 +522,7 @@ class JobRentals:
         self._runs.log_stopping(job, SPECULATED, "policy", self._state.now_at, reason)
         self._state.effects.append(StopRun(RunId(job.job_id, run.number), 0.0, SPECULATED))
 
-    def give_back_unused(self) -> None:
+    def after_decision(self) -> None:
         """Give back machines that their job has left or no longer needs."""
         for name, node in list(self._state.ledger.nodes.items()):
             if not node.is_shared and self._job_on(name) is None and not self._state.occupancy.runs_on(name):
@@ -548,3 +540,38 @@ class JobRentals:
         account = self._engine.account_row(job.job_id)
         self._state.log("unrented", "cloud", job.job_id, account=account, reason=reason)
         self._engine.look()
+
+
+class Leases(Part):
+    """Ends leases of rented machines: when a limit of the operator's says so, or somebody."""
+
+    name = "leases"
+
+    def __init__(
+        self, state: SchedulerState, limits: LimitsOfFleet, nodes: Nodes, rentals: JobRentals
+    ) -> None:
+        self._state, self._limits, self._nodes, self._rentals = state, limits, nodes, rentals
+
+    def next_at(self) -> float:
+        """When a limit is to be looked at next."""
+        return self._limits.next_at()
+
+    def before_decision(self) -> None:
+        """Let machines drain, and then give them back, that have to go by a limit."""
+        ledger, now_at = self._state.ledger, self._state.now_at
+        for one in list(self._limits.endings()):
+            node = ledger.nodes.get(one.node)
+            if node is not None and one.notice_at <= now_at and node.goes_at is None:
+                goes_at = max(one.end_at, now_at)
+                budget: dict[str, Any] = {} if one.budget is None else {"budget": one.budget}
+                self._state.log(
+                    "limit-reached", "limit", node=one.node, text=one.text, goes_at=goes_at, **budget
+                )
+                self._nodes.set_status(one.node, DRAINING, "limit")
+            if one.node in ledger.nodes and one.end_at <= now_at:
+                self.end(one.node, "limit", one.text)
+
+    def end(self, name: str, cause: str, why: str) -> None:
+        """Give a machine back with what runs there, which is requeued; why: completes `given back, since`."""
+        whose = self._nodes if self._state.ledger.nodes[name].is_shared else self._rentals
+        whose.end_lease(name, cause, why)

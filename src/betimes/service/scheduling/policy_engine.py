@@ -340,12 +340,23 @@ class PolicyEngine:
             return
         closings = [
             (number, window.from_at - ledger.epoch_at, window.to_at - ledger.epoch_at)
-            for window in ledger.maintenance.values()
+            for window in ledger.maintenance
             for number, (name, _) in built.nodes.items()
             if window.covers(ledger.nodes[name])
         ]
         built.engine.set_closings(closings, self._state.now_s)
         self.look()
+
+    def lasts_s(self, job: Job) -> float:
+        """How long a job takes at most if it starts now: by its time limit, else as is believed."""
+        limit_s = wanted_of(job).limit_s
+        if limit_s > 0.0 and (job.run is None or not job.run.launched):
+            return limit_s
+        if job.account is None or not self.knows(job):
+            return job.runtime_estimate_s
+        restart_s = self.restart_s if job.account.attained > 0.0 else 0.0
+        units = None if job.run is not None else job.spec.max_units
+        return restart_s + self.believed_left_s(job) / self.rate(job, units)
 
     def set_limit(self, job: Job) -> None:
         """The time limit of a job is another."""

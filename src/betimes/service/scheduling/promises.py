@@ -38,6 +38,7 @@ from betimes.service.engines.accounts import expected_left
 from betimes.service.engines.messages import Foreseen
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.node import LOST, Node
+from betimes.service.scheduling.part import Part
 from betimes.service.spec.job_spec import JobSpec
 from betimes.units import S_PER_H
 
@@ -376,8 +377,10 @@ def due_at(job: Job) -> float | None:
     return None if job.judged is None or job.status.is_over else job.judged["until_at"] + SLACK_S
 
 
-class BrokenPromises:
+class BrokenPromises(Part):
     """Watches the promises of jobs that are not over."""
+
+    name = "promises"
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
@@ -386,8 +389,10 @@ class BrokenPromises:
         """When the next promise is broken if its job is not over by then; infinity: none is judged."""
         return self._state.job_index.promises.next_at()
 
-    def note_passed(self) -> None:
-        """Log the promises whose last instant has passed."""
+    def before_decision(self) -> None:
+        """Log the promises whose last instant has passed; after a start, ends in time are still to be reported."""
+        if self._state.is_resuming:
+            return
         for number in self._state.job_index.promises.take(self._state.now_at):
             job = self._state.ledger.jobs[number]
             self._state.take_step("promise", number, partial(_log, self._state, job, "passed", "timer"))

@@ -21,12 +21,12 @@ from betimes.service.scheduling.engine_factory import pool_resource, wanted_of
 from betimes.service.scheduling.fleet_limits import LimitsOfFleet, Short, UserBudgets
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.maintenance import lasts_s
-from betimes.service.scheduling.node import BOOTING, UP, Maintenance, Node
+from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.promises import Forecast, could_hold
 from betimes.service.scheduling.state import SchedulerState, most
 from betimes.service.scheduling.users import Standing
+from betimes.service.scheduling.windows import Maintenance
 from betimes.units import instant
 
 CODES = {
@@ -471,15 +471,14 @@ class WaitReasons:
 
     def _closing(self, job: Job) -> dict[str, Any] | None:
         """The maintenance that keeps the job from starting now; null: other nodes would do, or something else does."""
-        windows, now_at = self._state.ledger.maintenance.values(), self._state.now_at
+        windows, now_at = self._state.ledger.maintenance, self._state.now_at
         if not windows:
             return None
-        ends_at, nodes = now_at + lasts_s(self._engine, job), self._state.ledger.nodes
+        ends_at, nodes = now_at + self._engine.lasts_s(job), self._state.ledger.nodes
         hit = {
             name: window
-            for window in sorted(windows, key=lambda each: -each.to_at)  # of a node's, the first that ends
             for name in self._free_for(job.spec.required)
-            if window.is_hit(nodes[name], now_at, ends_at)
+            if (window := windows.hit(nodes[name], now_at, ends_at)) is not None
         }
         if not hit:
             return None
@@ -626,9 +625,7 @@ class WaitReasons:
             text += f", when {named(ending)} end{'s' if len(ending) == 1 else ''}"
         elif booted := [name for name, up_at in self._boots.items() if abs(up_at - start_at) < BOOT_SAME_S]:
             text += f", when node {booted[0]} is up"
-        elif any(
-            abs(each.to_at - start_at) < BOOT_SAME_S for each in self._state.ledger.maintenance.values()
-        ):
+        elif any(abs(each.to_at - start_at) < BOOT_SAME_S for each in self._state.ledger.maintenance):
             text += ", when the maintenance ends"
         evidence = {"about_at": start_at, "ahead": count, "jobs_ahead": ahead}
         return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}

@@ -19,6 +19,7 @@ from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun, Sus
 from betimes.service.scheduling.events import Ended, Report, RunId, Started
 from betimes.service.scheduling.job import NODE_GOES, SPECULATED, Job, Places, Preemption, Run, nodes_held
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import LEAST_END_S, PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.throughputs import LEAST_BESIDE_S, SAME_FRAC, RelativeThroughput
@@ -33,13 +34,19 @@ SUSPENDED_S = 86_400.0
 """For how long a suspended run is expected not to go on: no one has said when it will."""
 
 
-class Runs:
+class Runs(Part):
     """Runs as requested of the executors; a run holds its nodes until the executor reports its exit."""
+
+    name = "runs"
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
         self._state, self._engine = state, engine
         self._resizing: dict[RunId, int] = {}  # runs that are being given another width
         self._restated: dict[int, str] = {}  # jobs of suspended runs with another belief, and the cause
+
+    def after_decision(self) -> None:
+        """Launch runs that have been granted room."""
+        self.launch_granted()
 
     def launch_granted(self) -> None:
         """Carry out grants as far as there is room; stopping runs hold theirs until they have exited."""

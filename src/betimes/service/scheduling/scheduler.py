@@ -7,7 +7,7 @@ to be carried out once the events are stored: the ledger has applied the events 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,11 +15,11 @@ from betimes.cluster import Offer
 from betimes.foresight.past_errors import Raw
 from betimes.foresight.promise_model import Queue
 from betimes.service.engines.accounts import expected_left
-from betimes.service.engines.messages import Foreseen, Play
+from betimes.service.engines.messages import Decisions, Foreseen, Play
 from betimes.service.engines.speedups import speed
 from betimes.service.machines.machine import HERE
 from betimes.service.scheduling.admission import Admission
-from betimes.service.scheduling.beliefs import LearntRuntimes
+from betimes.service.scheduling.beliefs import LearntRuntimes, News
 from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
 from betimes.service.scheduling.earliest import EarliestStarts
 from betimes.service.scheduling.effects import Effect
@@ -31,8 +31,8 @@ from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.jobs import Edits, Jobs
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.maintenance import MaintenanceWindows
-from betimes.service.scheduling.node import DRAINING
-from betimes.service.scheduling.nodes import JobRentals, MachineRentals, Nodes
+from betimes.service.scheduling.nodes import JobRentals, Leases, MachineRentals, Nodes
+from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.promises import BrokenPromises, Forecast, cost_usd
 from betimes.service.scheduling.reasons import WaitReasons, by_user
@@ -53,6 +53,14 @@ class WorkLeft(NamedTuple):
 
     since_at: float
     work_s: float
+
+
+class Restated(NamedTuple):
+    """Jobs whose work left the engine takes for another from now on."""
+
+    jobs: Collection[int]
+    causes: Mapping[int, str]  # of those that did not report progress
+    paused: frozenset[int]  # of them, those whose runs stand still or no longer do
 
 
 class Scheduler:
@@ -88,13 +96,26 @@ class Scheduler:
         self.nodes = Nodes(state, engine, self.jobs, runs, sets, self.policy)
         self.users = Users(state)
         self.limits = LimitsOfFleet(state, engine, budgets)
-        self.maintenance = MaintenanceWindows(state, engine)
+        self.maintenance = MaintenanceWindows(state, engine, runs)
         self.machines = MachineRentals(state, engine, self.nodes)
         self.rentals = JobRentals(state, engine, runs, self.nodes, budgets)
+        self.leases = Leases(state, self.limits, self.nodes, self.rentals)
         self.selection = MemberSelection(state, engine)
         self.planner = PlannerAnswers(state, engine)
         self._decisions = DecisionApplier(state, engine, runs, self.rentals, self.machines)
-        self._is_resuming = False  # since a start there has been no turn
+        self._parts: tuple[Part, ...] = (
+            self.promises,  # before anything else changes
+            self.jobs,
+            self.leases,
+            self.maintenance,
+            self.nodes,  # after what lets them drain
+            self.machines,
+            sets,  # before runs, which become those of their trials
+            runs,
+            self.rentals,  # after runs have left them, or have not begun
+            self.selection,
+            self.planner,
+        )
 
     # --- the state --------------------------------------------------------------------------------------------
 
@@ -269,7 +290,7 @@ class Scheduler:
 
     def recover(self) -> None:
         """After a start: build the engine from the ledger; the policy looks at everything."""
-        self._is_resuming = True
+        self._state.is_resuming = True
         self._state.log("recovered", "recovery")
         self._set_half_life()
         self._engine.rebuild(self.ledger.policy)
@@ -302,14 +323,7 @@ class Scheduler:
         """When `turn` wants to be called if nothing happens before; infinity: never."""
         if self._state.siblings.are_outdated:
             return self.now_at
-        index = self._state.job_index
-        own_at = min(
-            index.delays.next_at(),
-            self.promises.next_at(),
-            self.limits.next_at(),
-            self.nodes.stops_at(),
-            self.maintenance.next_at(),
-        )
+        own_at = min(part.next_at() for part in self._parts)
         if self._state.left_out:  # their instants may stand still in the past
             own_at = max(own_at, self.now_at + LEFT_OUT_S)
         return min(self._engine.next_timer_at(), own_at)
@@ -322,7 +336,7 @@ class Scheduler:
         """
         self._state.now_at = max(self.now_at, now_at)
         self._state.doing = None
-        if not self._is_resuming:
+        if not self._state.is_resuming:
             self._state.take_step(POLICY, self.ledger.policy, self._catch_up)
 
     def _catch_up(self) -> None:
@@ -372,30 +386,33 @@ class Scheduler:
 
     def turn(self, asleep: Collection[int] = ()) -> None:
         """Let the policy decide about new inputs; asleep: jobs that take longer, as their machine slept."""
-        step, self._state.doing = self._state.take_step, None
-        if self._is_resuming:
-            self._is_resuming = False
-            if self._engine.has_departures:
-                self.policy.renew()
-        else:  # after a start, runs may have ended in time of which the reports are still to come
-            step("timer", "promises", self.promises.note_passed)
-        if self._engine.lacks_users:
+        self._state.doing = None
+        if (self._state.is_resuming and self._engine.has_departures) or self._engine.lacks_users:
             self.policy.renew()
-        step("timer", "delays", self.jobs.admit_delayed)
-        step("timer", "limits", self._keep_limits)
-        step("timer", "maintenance", self.maintenance.end_passed)
-        step("timer", "budgets", self.jobs.keep_budgets)
-        step("timer", "stops", self.nodes.stop_in_time)
-        step("timer", "drained nodes", self.nodes.retire_drained)
-        step("timer", "rented nodes", self.machines.give_back_unmanaged)
-        step("timer", "trials", self._sets.review)
+        for part in self._parts:
+            self._state.take_step("timer", part.name, part.before_decision)
+        self._state.is_resuming = False
         if self._sets.hold_in_vain():
             self.policy.nodes_changed()
-        paused = self._runs.take_restated()
-        edited = paused | self.reports.take_repaced() | self.edits.hand_over()
-        reported = self._engine.reported
+        restated = self._restate()
         learnt = self._learnt.learn()
         self.planner.hand_over()
+        rounds = self._decide(restated, learnt, asleep)
+        self._decisions.apply(rounds)
+        for part in self._parts:
+            part.after_decision()
+        self._decisions.explain_idle(rounds)
+
+    def _restate(self) -> Restated:
+        """Tell the engine what of jobs' work has turned out to be another, and why."""
+        paused = self._runs.take_restated()
+        edited = paused | self.reports.take_repaced() | self.edits.hand_over()
+        return Restated(self._engine.reported, edited, frozenset(paused))
+
+    def _decide(
+        self, restated: Restated, learnt: Sequence[News], asleep: Collection[int]
+    ) -> Sequence[Decisions]:
+        """Let the policy decide; log what it now believes of jobs, and requeue those that it has let go."""
         self._state.doing = (POLICY, self.ledger.policy)
         what, rounds = self._engine.decide()
         self._state.doing = None
@@ -403,51 +420,29 @@ class Scheduler:
             self.jobs.entered(wanted.job)
         for news in learnt:
             self._learnt.log(news)
-        for number in reported:
+        for number in restated.jobs:
             if number in self.ledger.jobs:
-                account, run = self._engine.account_row(number), self.ledger.jobs[number].run
-                ends = run is not None and run.stopping == "cancelled"
-                if number in asleep:
-                    basis = self.ledger.jobs[number].basis
-                    self._state.log(
-                        "estimate-changed", "timer", number, account=account, basis=basis, slept=True
-                    )
-                    continue
-                cause, basis = ("timer", "grace") if ends else ("progress", "progress")
-                if number in edited and not ends:
-                    cause, basis = edited[number], self.ledger.jobs[number].basis
-                more: dict[str, Any] = (
-                    {"suspended": self.ledger.jobs[number].is_suspended} if number in paused else {}
-                )
-                self._state.log("estimate-changed", cause, number, account=account, basis=basis, **more)
+                self._note_restated(number, restated, is_asleep=number in asleep)
         for number in what.gone:
             self.jobs.requeue(self.ledger.jobs[number])
-        self._decisions.apply(rounds)
-        self._sets.share()
-        self._runs.launch_granted()
-        self.rentals.give_back_unused()
-        self.selection.ask()
-        self.planner.ask()
-        self._decisions.explain_idle(rounds)
+        return rounds
 
-    def _keep_limits(self) -> None:
-        """Let machines drain, and then give them back, that have to go by a limit of the operator's."""
-        for one in list(self.limits.endings()):
-            node = self.ledger.nodes.get(one.node)
-            if node is not None and one.notice_at <= self.now_at and node.goes_at is None:
-                goes_at = max(one.end_at, self.now_at)
-                budget: dict[str, Any] = {} if one.budget is None else {"budget": one.budget}
-                self._state.log(
-                    "limit-reached", "limit", node=one.node, text=one.text, goes_at=goes_at, **budget
-                )
-                self.nodes.set_status(one.node, DRAINING, "limit")
-            if one.node in self.ledger.nodes and one.end_at <= self.now_at:
-                self.end_lease(one.node, "limit", one.text)
-
-    def end_lease(self, name: str, cause: str, why: str) -> None:
-        """Give a rented machine back with what runs there, which is requeued; why: completes `given back, since`."""
-        whose = self.nodes if self.ledger.nodes[name].is_shared else self.rentals
-        whose.end_lease(name, cause, why)
+    def _note_restated(self, number: int, restated: Restated, *, is_asleep: bool) -> None:
+        job = self.ledger.jobs[number]
+        ends = job.run is not None and job.run.stopping == "cancelled"
+        more: dict[str, Any] = {}
+        if is_asleep:
+            cause, basis, more = "timer", job.basis, {"slept": True}
+        elif ends:
+            cause, basis = "timer", "grace"
+        elif number in restated.causes:
+            cause, basis = restated.causes[number], job.basis
+        else:
+            cause, basis = "progress", "progress"
+        if number in restated.paused and not is_asleep:
+            more = {"suspended": job.is_suspended}
+        account = self._engine.account_row(number)
+        self._state.log("estimate-changed", cause, number, account=account, basis=basis, **more)
 
     def take(self) -> Changes:
         """The results since the last call: events, effects, rows of jobs, and rows of runs."""

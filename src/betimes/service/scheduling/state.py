@@ -447,7 +447,8 @@ class SchedulerState:
     """State shared by all parts of the scheduler. A change is an event: `log` is the one way to make it.
 
     version: grows whenever earlier forecasts may be outdated. doing: the present step; where one raises an error, it
-    stays here. left_out: steps that have raised one, and are not taken any more.
+    stays here. left_out: steps that have raised one, and are not taken any more. is_resuming: since a start there has
+    been no turn.
     """
 
     def __init__(self, ledger: Ledger, find_status: FindStatus, version: int = 0) -> None:
@@ -459,6 +460,7 @@ class SchedulerState:
         self.effects: list[Effect] = []
         self.doing: Step | None = None
         self.left_out: set[Step] = set()
+        self.is_resuming = False
         self.find_status = find_status
         self._changed: dict[int, Job] = {}
         self._run_rows: list[dict[str, Any]] = []
@@ -584,6 +586,13 @@ class SchedulerState:
         if on in ("any", "start"):
             return True
         return (ended == Status.FINISHED) is not (on == "fail")
+
+    def going_on(self, name: str) -> Iterator[Job]:
+        """The jobs whose runs on a node have not been asked to stop."""
+        for run in self.occupancy.runs_on(name):
+            job = self.job_of(run)
+            if job is not None and job.run is not None and job.run.stopping is None:
+                yield job
 
     def job_of(self, run: RunId) -> Job | None:
         """The job whose present run this is; null: a report of this run comes too late to matter."""

@@ -14,14 +14,17 @@ from betimes.service.scheduling import reasons
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import UP
+from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.twin.pool.trials import SLACK, is_news
 
 
-class TrialSets:
+class TrialSets(Part):
     """Keeps what the engine knows of sets up to date, and shares their units out among their trials."""
+
+    name = "trials"
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine, jobs: Jobs, runs: Runs) -> None:
         self._state, self._engine = state, engine
@@ -30,8 +33,8 @@ class TrialSets:
 
     # --- from trials to the engine ----------------------------------------------------------------------------
 
-    def review(self) -> None:
-        """Before the policy decides: end sets with their last trial, or change their widths."""
+    def before_decision(self) -> None:
+        """End sets with their last trial, or change their widths."""
         for number in sorted(self._index.to_review):
             job = self._state.ledger.jobs.get(number)
             if job is not None and job.trials is not None and not job.status.is_over:
@@ -88,8 +91,8 @@ class TrialSets:
 
     # --- from the units of a set to runs of its trials --------------------------------------------------------
 
-    def share(self) -> None:
-        """After the policy has decided: every unit of a set is some trial's."""
+    def after_decision(self) -> None:
+        """Every unit of a set is some trial's, whose runs are launched."""
         to_share, self._index.to_share = self._index.to_share, {}
         for number in sorted(to_share):
             job = self._state.ledger.jobs.get(number)
@@ -149,10 +152,10 @@ class TrialSets:
     def _closes(self, job: Job, name: str) -> bool:
         """Whether a node closes for maintenance before another trial of the set would be over."""
         ledger, now_at, limit_s = self._state.ledger, self._state.now_at, job.spec.time_limit_s
-        if not ledger.maintenance or job.trials is None:
+        if job.trials is None:
             return False
         ends_at = now_at + (job.trials.runtime_estimate_s if limit_s is None else limit_s + job.spec.grace_s)
-        return any(each.is_hit(ledger.nodes[name], now_at, ends_at) for each in ledger.maintenance.values())
+        return ledger.maintenance.hit(ledger.nodes[name], now_at, ends_at) is not None
 
     def _in_use(self, job: Job, name: str, units: int) -> int:
         node = self._state.ledger.nodes.get(name)

@@ -1,0 +1,85 @@
+"""Windows of maintenance as the ledger has them, and the changes that their events make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.node import Node
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """No job starts on some nodes that would not be over by an instant, until another.
+
+    nodes: none: all that are owned, also those that are added later.
+    """
+
+    number: int
+    from_at: float
+    to_at: float
+    nodes: tuple[str, ...]
+    reason: str
+    user: str
+    stop: bool = False  # runs that are there are stopped in time, and requeued
+
+    def covers(self, node: Node) -> bool:
+        """Whether it is about a node: rented ones, which can be given back instead, are never meant."""
+        return node.rented_at is None and (not self.nodes or node.machine.name in self.nodes)
+
+    def is_hit(self, node: Node, from_at: float, to_at: float) -> bool:
+        """Whether a run on a node over this time would meet it."""
+        return self.covers(node) and from_at < self.to_at and to_at > self.from_at
+
+
+MAINTENANCE = TypeAdapter(Maintenance)
+"""Reads windows of snapshots and events, which have more besides."""
+
+
+@dataclass
+class Windows:
+    """Those that are not over, by number."""
+
+    of: dict[int, Maintenance] = field(default_factory=dict[int, Maintenance])
+    next_number: int = 1
+
+    def __bool__(self) -> bool:
+        return bool(self.of)
+
+    def __iter__(self) -> Iterator[Maintenance]:
+        return iter(self.of.values())
+
+    def set(self, event: Event) -> None:
+        """A window is announced."""
+        window = MAINTENANCE.validate_python(event.data)
+        self.of[window.number] = window
+        self.next_number = window.number + 1
+
+    def end(self, event: Event) -> None:
+        """A window is over, or called off."""
+        del self.of[event.data["number"]]
+
+    def on(self, node: Node) -> list[Maintenance]:
+        """Those that cover a node, the next first."""
+        return sorted((each for each in self if each.covers(node)), key=lambda each: each.from_at)
+
+    def hit(self, node: Node, from_at: float, to_at: float) -> Maintenance | None:
+        """The window that a run on a node over this time would meet; null: none. Of several, the first that ends."""
+        hit = (each for each in self if each.is_hit(node, from_at, to_at))
+        return min(hit, key=lambda each: each.to_at, default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Its keys of a snapshot; none, if there never was a window."""
+        if self.next_number == 1:
+            return {}
+        return {"maintenance": [asdict(each) for each in self], "next_maintenance": self.next_number}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Windows:
+        """The windows of a snapshot, which has more besides."""
+        windows = map(MAINTENANCE.validate_python, found.get("maintenance", ()))
+        return cls({window.number: window for window in windows}, found.get("next_maintenance", 1))
