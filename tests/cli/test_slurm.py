@@ -15,7 +15,8 @@ from betimes.cli.slurm_jobs import REASONS, final_code
 from betimes.service.access.auth import KeptToken, hashed
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.reasons import CODES
-from betimes.service.views.models import Reason, RunView
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import Quote, Reason, RunView
 from tests.cli.conftest import Call, Said, Slurm
 from tests.service.serving import Background
 
@@ -37,6 +38,51 @@ def test_sbatch(slurm: Slurm, live: Background, tmp_path: Path, betimes: Call) -
     assert tried.out == ""
     assert tried.err.startswith("sbatch: Job 0 to start at 20")
     assert "using 1 processors on nodes any in partition short, and to end at 20" in tried.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--begin=now+2hours"],
+        ["--hold"],
+        ["--array=0-7%2"],
+        ["--dependency=singleton", "--job-name=one"],
+        ["--time=90"],
+        ["--mem=3G", "-c", "4"],
+        ["--mem-per-cpu=2G", "-n", "3"],
+        ["--gres=gpu:1"],
+        ["--licenses=matlab:2"],
+        ["--nice=10"],
+        ["--requeue"],
+        ["--no-requeue"],
+        ["--comment=why", "--partition=short"],
+        ["--output=out", "--error=err", "--chdir=/tmp"],
+        ["--signal=B:USR1@60", "--time=90"],
+        ["--export=A=1"],
+        ["--wrap=true"],
+    ],
+    ids=" ".join,
+)
+def test_sbatch_quotes_the_job_that_it_would_submit(
+    slurm: Slurm, live: Background, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, backend = list[JobSpec](), live.it.backend
+    quote = backend.quote
+
+    async def noted(spec: JobSpec, user: str) -> Quote:
+        asked.append(spec)
+        return await quote(spec, user)
+
+    monkeypatch.setattr(backend, "quote", noted)
+    script = "" if "--wrap=true" in words else SCRIPT
+    tried, taken = slurm("sbatch", "--test-only", *words, stdin=script), slurm("sbatch", *words, stdin=script)
+    assert (tried.code, taken.code) == (0, 0), (tried.err, taken.err)
+    (spec,) = asked
+    submitted = backend.specs[1]
+    if spec.begin_at is not None and submitted.begin_at is not None:  # counted from now
+        assert submitted.begin_at == pytest.approx(spec.begin_at, abs=60.0)
+        submitted = submitted.model_copy(update={"begin_at": spec.begin_at})
+    assert spec == submitted
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,15 @@ from betimes.testing import InMemoryService
 
 HOUR_S = 3600.0
 QUICK: dict[str, Any] = {"command": ["quick"], "workdir": "/data", "estimate_s": HOUR_S}
+    type="tiny", cpu=0.5, memory_gib=1.0, usd_per_h=1.0
+)  # for any job, so that gates hold for planners
 INSTANTS = ("start_at", "finish_at", *STARTS, *ENDS)
 
 
-@pytest.fixture(scope="module")
-def service() -> Iterator[InMemoryService]:
+@pytest.fixture(scope="module", params=["fifo", "nodes:easy"])
+def service(request: pytest.FixtureRequest) -> Iterator[InMemoryService]:
     """Many jobs were over a second after they began, where an hour was promised."""
-    with InMemoryService() as found:
+    with InMemoryService(policy=request.param) as found:
         for _ in range(LEAST + 10):
             found.submit(**QUICK, work_s=1.0)
             found.finish()
@@ -79,6 +81,12 @@ def test_nothing_lies_before_the_gates_of_a_job(service: InMemoryService, seed: 
     taken = service.submit(spec, work_s=1.0)
     assert taken.quote is not None
     check(taken.quote, gate_s)
+    for number in taken.job_ids:  # as the page's row has it
+        shown = service.job(number).job
+        if shown.estimate is not None and shown.estimate.finish_at is not None:
+            check(shown.estimate, gate_s)
+        ends = (shown.promised_finish_at, shown.promised_low_at, shown.promised_high_at)
+        assert all(at is None or at >= gate_s for at in ends)
     assert taken.quote.cost_usd == asked.cost_usd
     service.advance(0.999 * (gate_s - now_s))
     broken = service.events(kinds=["promise-broken"])
