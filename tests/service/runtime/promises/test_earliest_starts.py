@@ -17,8 +17,6 @@ from betimes.testing import InMemoryService
 
 HOUR_S = 3600.0
 QUICK: dict[str, Any] = {"command": ["quick"], "workdir": "/data", "estimate_s": HOUR_S}
-    type="tiny", cpu=0.5, memory_gib=1.0, usd_per_h=1.0
-)  # for any job, so that gates hold for planners
 INSTANTS = ("start_at", "finish_at", *STARTS, *ENDS)
 
 
