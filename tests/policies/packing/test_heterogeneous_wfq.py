@@ -177,7 +177,7 @@ def best_lowest(asked: Wishes) -> float:
 UNLIKE = Cluster("unlike", (NodeGroup("v100", 1, 1, 0, 0), NodeGroup("k80", 1, 1, 0, 0)))
 
 
-def jobs_of(run_s, v100, k80, submit_s=0.0):
+def jobs_of(run_s, v100, k80, submit_s: float | np.ndarray = 0.0):
     extra = {"speed.v100": v100, "speed.k80": k80}
     return betimes.Workload.from_columns(
         submit_s=np.zeros(len(run_s)) + submit_s, work_s=run_s, gpu=1.0, extra=extra
@@ -195,6 +195,19 @@ def test_a_job_that_is_alone_moves_to_the_quick_machine() -> None:
     jobs = jobs_of([40.0, 100.0], [1.0, 1.0], [0.125, 0.25])
     found = betimes.simulate(jobs, "wfq:weights=1,heterogeneous=yes,period=50", cluster=UNLIKE).jobs
     assert found.finish_s.tolist() == [40, 137.5]
+
+
+def test_the_last_promise_is_what_happens() -> None:
+    """The first job's promise does not know of the second, which comes 10 s later and takes turns with it."""
+    jobs = jobs_of([60.0, 100.0], [0.6, 1.0], [np.nan, np.nan], np.array([0.0, 10.0]))
+    one = Cluster("one", (NodeGroup("v100", 1, 1, 0, 0), NodeGroup("other", 1, 0, 1, 0)))
+    text = "wfq:thresholds=60,weights=0.5+0.5,heterogeneous=yes,period=10,turn=40"
+    plain, promised = (
+        betimes.simulate(jobs, text, cluster=one, sizes="true", predict=each).jobs for each in (False, True)
+    )
+    assert promised.finish_s.tolist() == plain.finish_s.tolist()
+    assert promised.predicted_finish_s[0] == 100 < plain.finish_s[0]
+    assert promised.predicted_finish_s[1] == plain.finish_s[1]
 
 
 def test_a_turn_lasts() -> None:

@@ -15,6 +15,7 @@ from betimes.cluster.offer import Offer
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result, summarise
+from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.workload import Workload, read_trace
 
 PERIOD_S = 300.0
@@ -177,9 +178,49 @@ def test_eva_is_a_quarter_cheaper_on_its_trace() -> None:
     assert found["tasks_per_instance"] > 1.5
 
 
-def test_no_end_is_promised_under_a_policy_that_plans_in_rounds() -> None:
-    with pytest.raises(InputError, match="--predict: policy no-packing plans in rounds"):
-        simulate_nodes(some_jobs(3, 1), "no-packing", cluster=read_cluster("ec2-2023-vcpu"), predict=True)
+OTHER_PLANNERS = (
+    "eva:fill=always",
+    "eva:planner=exact,limit=60",
+    "portfolio:members=no-packing+eva,objective=cost",
+)
+
+
+def test_every_planner_is_among_those_whose_promises_are_tested() -> None:
+    named = {each.partition(":")[0] for each in POLICIES}
+    assert {each.name for each in NODES_POLICIES.values() if each.planner is not None} == {*named, "wfq"}
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, *OTHER_PLANNERS])
+def test_the_last_promise_under_a_planner_is_what_happens_and_promising_changes_nothing(policy: str) -> None:
+    """Under a portfolio the promise is that of the member in force, which need not stay so."""
+    cluster, jobs = read_cluster("ec2-2023-vcpu"), some_jobs(3 if "exact" in policy else 12, 1)
+    plain = simulate_nodes(jobs, policy, cluster=cluster, sizes="true")
+    promised = simulate_nodes(jobs, policy, cluster=cluster, sizes="true", predict=True)
+    assert np.array_equal(promised.jobs.finish_s, plain.jobs.finish_s)
+    assert promised.leases == plain.leases
+    assert np.isfinite(promised.jobs.predicted_finish_s).all()
+    if not policy.startswith("portfolio"):
+        assert promised.jobs.predicted_finish_s[-1] == pytest.approx(plain.jobs.finish_s[-1], abs=1e-6)
+
+
+def test_a_sample_is_promised_the_same_under_a_planner_and_intervals_surround_the_median() -> None:
+    cluster, jobs = (
+        read_cluster("ec2-2023-vcpu"),
+        replace(some_jobs(12, 2), estimate_s=some_jobs(12, 3).work_s),
+    )
+    every, some = (
+        simulate_nodes(jobs, "eva", cluster=cluster, sizes="estimate", predict=True, predict_sample=sample)
+        for sample in (None, 4)
+    )
+    chosen = np.isfinite(some.jobs.predicted_finish_s)
+    assert chosen.sum() == 4
+    assert np.array_equal(some.jobs.predicted_finish_s[chosen], every.jobs.predicted_finish_s[chosen])
+    result = simulate_nodes(jobs, "eva", cluster=cluster, sizes="estimate", predict=True, interval=0.8)
+    found = result.intervals
+    assert found is not None
+    assert np.array_equal(result.jobs.finish_s, every.jobs.finish_s)
+    assert (found.predicted_low_s <= result.jobs.predicted_finish_s).all()
+    assert (result.jobs.predicted_finish_s <= found.predicted_high_s).all()
 
 
 def test_a_workload_that_the_table_of_interference_lacks_is_refused() -> None:

@@ -15,12 +15,16 @@ from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.growth import room_to_play
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.snapshot import copy_into, expect_ends
-from betimes.core.status import DONE, FORESEE, FORESEEN, PAUSED, REFUSED
+from betimes.core.status import ASKED, DONE, FORESEE, FORESEEN, PAUSED, REFUSED
 from betimes.foresight.learning_run import LearningRun, playouts_of
 from betimes.kernels import Floats, FloatTable, Ints, blank, entry, kernel
+from betimes.twin.nodes import entries
+from betimes.twin.nodes.driver import Answers, Driver
 from betimes.twin.nodes.event_loop import NOTHING, Outcome, Trace
 from betimes.twin.nodes.simulation import NodesSimulation
-from betimes.twin.nodes.trace_loop import Loop, compiled_loop
+from betimes.twin.nodes.trace_loop import Loop, compiled_loop, in_rows
+
+MOST_INSTANTS = 200_000  # of a play-out under a planner, which may rent for ever for a job that never starts
 
 
 def _aside(run: NodesSimulation) -> Trace:
@@ -155,6 +159,8 @@ def predicting(
 
     With `learning`, jobs of a play-out end when they are expected to.
     """
+    if run.rounds is not None:
+        return _predicting_in_rounds(run, wanted, learning)
     believing = run.sizes.kind != "true"
     ahead, rules = run.rules.replaced(learns=False), run.rules
     aside = _aside(run)
@@ -193,3 +199,59 @@ def predicting(
             run.foresee_wait(int(copy.pool[0].offender), copy)
 
     return step
+
+
+def _predicting_in_rounds(
+    run: NodesSimulation, wanted: Ints, learning: LearningRun | None
+) -> Callable[[int], int]:
+    """As `predicting`, under a planner: a copy of it, with its memory, is asked in each round of a play-out."""
+    starts, believed, expected = playouts_of(learning, len(run.jobs), run.believes)
+    done = 0  # the next row to promise
+
+    def promise(first: int, last: int) -> None:
+        rows = first + np.flatnonzero(wanted[first:last])
+        if len(rows) == 0:
+            return
+        if len(expected) > 0:
+            believed[rows] = _played(run)[1][rows]
+        begun, ended = _played(run, expected)
+        starts[rows], run.predicted[rows] = begun[rows], ended[rows]
+
+    def step(stop: int) -> int:
+        nonlocal done
+        submit_s = run.jobs.submit_s
+        while True:
+            if done < (known := int(run.row[0])):  # promised together, once their instant is over
+                status = run.driver.step(stop, float(submit_s[known - 1]))
+                if status != DONE:
+                    return status
+                promise(done, known)
+                done = known
+            if known >= stop:
+                return run.driver.step(stop)
+            status = run.driver.step(stop, float(submit_s[known]))
+            if status != DONE:
+                return status
+
+    return step
+
+
+def _played(run: NodesSimulation, expected: FloatTable | None = None) -> tuple[Floats, Floats]:
+    """Starts and finishes, by row, in a copy of the run that is played forward; NaN: none."""
+    assert run.rounds is not None
+    run.rounds.hear_of(run.trace)  # the copy's trace has no outcomes of the run
+    rounds, aside = run.rounds.copied(), _aside(run)
+
+    def foresee_wait(driver: Driver) -> None:
+        assert run.foresee_wait is not None
+        run.foresee_wait(int(driver.state.pool[0].offender), driver.state)
+
+    answers: Answers = {ASKED: rounds.hold, FORESEE: foresee_wait}
+    nothing: Ints = np.array([len(run.jobs)], dtype=np.int64)
+    copy = run.driver.copy(aside, nothing, answers, believing=run.believes)
+    copy.rules = copy.rules.replaced(learns=False)
+    copy.state.pool[0].budget = MOST_INSTANTS
+    if expected is not None and len(expected) > 0:
+        entries.expect_ends(copy.state, expected)
+    copy.advance(math.inf)
+    return in_rows(aside, "start_s", math.nan), in_rows(aside, "finish_s", math.nan)

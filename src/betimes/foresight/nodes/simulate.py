@@ -50,17 +50,13 @@ def simulate_nodes(
     check_wide(workload, cluster, options.on_wide, rents=chosen.policy.rents(chosen.values))
     if len(workload) == 0:
         raise InputError(f"{workload.name}: there is no job to simulate")
-    if options.predict and chosen.policy.plans(chosen.values):
-        raise InputError(
-            f"--predict: policy {chosen} plans in rounds, and no end can be promised under it before they come; "
-            "leave --predict out"
-        )
     if options.sizes is None:
         known = not np.isnan(workload.estimate_s).all()
         options = replace(options, sizes=Sizes("estimate" if known else "true"))
     options = replace(options, cluster=cluster, units=None)
     started = time.perf_counter()
-    (run_rows_predicting if options.predict else run_rows).load()
+    plans = chosen.policy.plans(chosen.values)
+    (run_rows_predicting if options.predict and not plans else run_rows).load()
     run = NodesSimulation(workload, chosen, options)
     if run.rules.plays:
         play_until_started.load()

@@ -135,9 +135,9 @@ class Driver:
         elif status not in (DONE, PAUSED):
             raise BetimesError(f"internal: the event loop returned {status}")
 
-    def copy(self, trace: Trace, row: Ints, answers: Answers) -> Driver:
-        """A copy to be played forward, in which all beliefs are true and no policy is selected."""
+    def copy(self, trace: Trace, row: Ints, answers: Answers, *, believing: bool = True) -> Driver:
+        """A copy to be played forward, in which no policy is selected; with `believing`, all beliefs are true there."""
         state = room_to_play(self.state)
-        entries.copy_into(self.state, state, True)
+        entries.copy_into(self.state, state, believing)
         state.pool[0].budget, state.cluster[0].select_s = UNLIMITED, math.inf
         return Driver(state, self.rules, trace, row, self.policy, self.name_of, answers, is_copy=True)

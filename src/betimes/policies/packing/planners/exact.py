@@ -41,6 +41,10 @@ class Solver:
         self._end: weakref.finalize[[], Solver] | None = None
         self._processes: Processes | None = None
 
+    def __deepcopy__(self, _: dict[int, Any]) -> Solver:
+        """Another solver: a copy of a planner may be asked in another thread, and a process has one caller."""
+        return Solver(self.catalogue, self.limit_s)
+
     def solve(self, demands: list[Demand], counts: list[int], known: list[Pattern]) -> Covering | None:
         """The covering of `counts` tasks of each demand; None if it took too long."""
         processes = self._processes or self._start()
