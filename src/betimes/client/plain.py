@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 from betimes.client.calls import CONNECT_S, ON_SOCKET, Lost, Way, lost, trusted
 from betimes.client.synchronous import Client
-from betimes.errors import ServiceError
+from betimes.errors import NotReachable, ServiceError
 from betimes.service.access.address import find_service, socket_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from betimes.client.calls import Call
 
+GIVEN_UP_S = 10.0  # silent for so long, also to a health check, a service is not waited for
 SILENT_S = 1.0  # without an answer, before a health check, and limit of that check
 MOST_LINE_BYTES = 1 << 16
 PIECE_BYTES = 1 << 16
@@ -163,7 +164,15 @@ class PlainClient(Client):
                 self._note(
                     f"the service at {found.url} accepts connections and does not answer; waiting for it"
                 )
-                self._way.reached = self._way.reached or self._way.waits is not None  # it is there
+                if self._way.waits is not None:
+                    self._way.reached = True  # it is there
+                elif not select.select([sock], [], [], GIVEN_UP_S - 2.0 * SILENT_S)[0]:
+                    sock.close()
+                    unsure = "" if call.method == "GET" else "; it may still carry out what was asked"
+                    raise NotReachable(
+                        f"the service at {found.url} has not answered for {GIVEN_UP_S:g} s, not even whether it is "
+                        f"well{unsure}; look at its log, or start it anew"
+                    )
             response = Response(sock, found.url + path, stream)
         except OSError as error:
             if sock is not None:

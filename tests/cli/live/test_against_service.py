@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from betimes.client import plain
+from betimes.errors import NotReachable
 from betimes.service.scheduling.job_states import Status
 from tests.cli.conftest import Call, program
 from tests.service.serving import Background, fake, until
@@ -192,6 +194,10 @@ def test_a_service_that_hangs_is_told_from_one_that_is_not_there(
         assert f"the service at {url} accepts connections and does not answer" in child.stderr.readline()
         child.kill()
         child.communicate()
+        monkeypatch.setattr(plain, "SILENT_S", 0.05)
+        monkeypatch.setattr(plain, "GIVEN_UP_S", 0.2)
+        with plain.PlainClient() as client, pytest.raises(NotReachable, match="has not answered for"):
+            client.jobs()
 
 
 def test_logs(betimes: Call, live: Background, tmp_path: Path) -> None:
@@ -211,6 +217,10 @@ def test_logs(betimes: Call, live: Background, tmp_path: Path) -> None:
     ("words", "part"),
     [
         (["submit", "--cpu", "65", "--", "x"], "cpu: 65 cores a unit; the largest node has 64"),
+        (
+            ["submit", "--notify", "no-such-program", "--", "x"],
+            "there is no program 'no-such-program' on the service",
+        ),
         (["job", "9"], "no job 9"),
         (["cancel", "8", "9"], "no job 8"),
         (["nodes", "drain", "nowhere"], "no node 'nowhere'"),

@@ -41,12 +41,12 @@ def test_a_unit_is_written_started_and_removed(
 ) -> None:
     calls, unit = systemctl(home, monkeypatch), home / "config/systemd/user/betimes.service"
     monkeypatch.setenv("BETIMES_UP_BUDGET", "5usd/day,ann=50")
-    said = betimes("service", "install", "--user", "--port", "8321", "--notify", 'mail "$BETIMES_TEXT" 5%')
+    said = betimes("service", "install", "--user", "--port", "8321", "--notify", 'echo "$BETIMES_TEXT" 5%')
     assert (said.code, said.err) == (0, "")
     (command,) = [line for line in unit.read_text().splitlines() if line.startswith("ExecStart=")]
     assert command.endswith(
         f" up --state {home / 'state'} --budget 5usd/day --budget ann=50 --port 8321 "
-        r'--notify "mail \"$$BETIMES_TEXT\" 5%%"'
+        r'--notify "echo \"$$BETIMES_TEXT\" 5%%"'
     )
     asked = [line for line in calls.read_text().splitlines() if " show " not in line]
     assert asked == [

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from betimes.service.executors.virtual import EXIT_CODE, WORK
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
-from betimes.service.runtime.notifications import Notifier
+from betimes.service.runtime.notifications import Notifier, missing_program
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.bootstrap import running
@@ -330,6 +330,17 @@ def test_a_running_service_notifies_and_counts(tmp_path: Path) -> None:
     with receiving() as hook:
         asyncio.run(play(hook))
     assert kinds(hook.got) == [(1, "cancelled")]
+
+
+@pytest.mark.parametrize(
+    ("hook", "program"),
+    [
+        ("foo", "foo"), ("  foo.sh --now", "foo.sh"), ("cat >>ends", None), ("test -e told || cat", None),
+        ("./foo", None), ("A=1 foo", None), ("{ id; }", None), ("https://host/foo", None), ("$NOTE", None),
+    ],
+)  # fmt: skip
+def test_a_command_that_certainly_cannot_run_is_found(hook: str, program: str | None) -> None:
+    assert missing_program(hook) == program
 
 
 @pytest.mark.parametrize("text", ["ftp://host/x", "http://", "https:///path", "http://a b/", " ", ""])

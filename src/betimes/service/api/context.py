@@ -41,7 +41,9 @@ class Context:
     buckets: Buckets | None = None  # null: no token makes too many requests
 
     def check_specs(self, caller: Caller, specs: Sequence[JobSpec]) -> None:
-        """Raise Refused for what only operators' jobs may have: a command that the service itself runs, as itself."""
+        """Raise Refused for a command to notify that cannot run, or that the service runs as itself for no operator."""
+        from betimes.service.runtime.notifications import missing_program  # as above
+
         if self.backend.unix_user(caller.user) is not None:
             return
         for spec in specs:
@@ -49,6 +51,12 @@ class Context:
             if is_command and not self.rights.may(caller, "operate"):
                 raise Refused(
                     "a command is run by the service itself, so that only operators give one; give a URL",
+                    "notify",
+                )
+            if is_command and (program := missing_program(spec.notify or "")) is not None:
+                raise Refused(
+                    f"there is no program {program!r} on the service's machine, so that nobody would be notified; give "
+                    "a URL, or a command that can run there",
                     "notify",
                 )
 

@@ -10,6 +10,8 @@ import asyncio
 import json
 import logging
 import os
+import re
+import shutil
 import signal
 import threading
 from asyncio.subprocess import DEVNULL, PIPE
@@ -45,7 +47,26 @@ EVENTS_A_NOTE = 10_000  # a start after a crash reads as many again that notify 
 
 _IN_FOLDER = 'cd "$1" 2>/dev/null; exec /bin/sh -c "$0"'
 
+_OF_THE_SHELL = re.compile(
+    "alias|bg|break|case|cd|command|continue|eval|exec|exit|export|false|fg|for|function|getopts|hash|if|jobs|kill|local|"
+    "printf|pwd|read|readonly|return|select|set|shift|test|time|times|trap|true|type|ulimit|umask|unalias|unset|until|"
+    "wait|while"
+)
+
 log = logging.getLogger(__name__)
+
+
+def missing_program(hook: str) -> str | None:
+    """The program of a command to notify, where this machine certainly has none of that name; null: it may run."""
+    first = re.match(r"\s*([A-Za-z0-9_][A-Za-z0-9_.+-]*)(\s|$)", hook)
+    if (
+        is_url(hook)
+        or first is None
+        or _OF_THE_SHELL.fullmatch(first[1])
+        or shutil.which(first[1]) is not None
+    ):
+        return None
+    return first[1]
 
 
 class Notification(NamedTuple):

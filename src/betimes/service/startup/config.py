@@ -58,9 +58,13 @@ def _text(value: Any) -> str:
 
 
 def _hook(value: Any) -> str:
+    from betimes.service.runtime.notifications import missing_program
     from betimes.service.spec.job_spec import checked_hook
 
-    return checked_hook(_text(value))
+    hook = checked_hook(_text(value))
+    if (program := missing_program(hook)) is not None:
+        raise ValueError(f"there is no program {program!r} here; give a URL, or a command that can run")
+    return hook
 
 
 def _path(value: Any) -> Path:
