@@ -169,6 +169,7 @@ def test_a_selection_never_changes_the_state_of_the_run(seed: int, members: str)
         ("members=fifo+eva", "eva plans in rounds of its own"),
         ("members=fifo+sww", "sww has waits=oracle"),
         ("members=fifo+wfq/classes=3", "wfq shares a pool, and a portfolio decides about nodes"),
+        ("members=eva+wfq/heterogeneous=yes", "wfq with heterogeneous=yes cannot take turns"),
         ("members=fifo+oda", "oda rents machines, and fifo knows the cluster's own only"),
         ("members=portfolio", "portfolio is a portfolio itself"),
         ("members=fifo+lowest-priority", "goes by the jobs' priorities"),

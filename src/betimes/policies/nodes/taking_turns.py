@@ -66,6 +66,11 @@ def _others(part: str, sixty: Candidates, known: Mapping[str, NodesPolicy], tick
         sources = [name for name in known if fnmatchcase(name, pattern)]
         if slash and "=" not in given:  # the name of one of the 60, misspelt
             sources = []
+        if not sources and pattern in POLICIES and "heterogeneous=yes" in given.split("/"):
+            raise PolicyError(
+                f"{WHERE}: {pattern} with heterogeneous=yes cannot take turns with other policies; leave it out, or "
+                "run it by itself"
+            )
         if not sources and pattern in POLICIES:
             raise PolicyError(
                 f"{WHERE}: {pattern} shares a pool, and a portfolio decides about nodes; leave it out, or run it by "
