@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from betimes.errors import Refused, ServiceError
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.spec.spec_errors import faults
+from betimes.service.spec.spec_errors import faults, first_fault
 from betimes.service.views import models
 from betimes.service.views.models import NodeSpec, Page, TuneSpec, WhatIfSpec
 
@@ -69,10 +69,8 @@ def decode(answer: str, within: str, content: bytes, url: str) -> Any:
         # A later version of the service may send more fields than this one knows.
         found = _adapter(answer, within).validate_json(content, extra="ignore")
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"])
         raise ServiceError(
-            f"{url} answered what this version does not understand ({where}: {fault['msg']})"
+            f"{url} answered what this version does not understand ({first_fault(error)})"
         ) from None
     return found[within] if within else found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -142,11 +142,13 @@ class Front(_Record):
         except OSError as error:
             raise InputError(f"{file}: cannot be read ({error.strerror or error})") from error
         except ValidationError as error:
-            first: Any = error.errors()[0]
+            first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
+            wrong = f"field {where} is missing, or not as it writes it" if where else "it is no table"
+            if first["type"] == "value_error":
+                wrong = first["msg"].removeprefix("Value error, ")
             raise InputError(
-                f"{file}: not a front of this version of Betimes: {where + ': ' if where else ''}{first['msg']}; "
-                "make it anew with betimes tune"
+                f"{file}: not a front of this version of Betimes: {wrong}; make it anew with betimes tune"
             ) from None
         except ValueError as error:
             raise InputError(f"{file}: not JSON ({error}); make it anew with betimes tune") from None

@@ -38,6 +38,12 @@ def faults_of(found: Sequence[ErrorDetails], known: Sequence[str], what: str = "
     return [Fault(_field(e["loc"]), _text(e, known, what)) for e in found]
 
 
+def first_fault(error: ValidationError, known: Sequence[str] = (), what: str = "answer") -> str:
+    """The first fault of a table or an answer, with its field."""
+    field, text = faults_of(error.errors(include_url=False), known, what)[0]
+    return f"field {field}: {text}" if field else text
+
+
 def _field(loc: Sequence[str | int]) -> str:
     text = ""
     for part in loc:
@@ -83,8 +89,14 @@ def _text(error: ErrorDetails, known: Sequence[str], what: str) -> str:
             return f"expected a table of names and values, found {shown}"
         case "literal_error":
             return f"{shown} is not known; give {context['expected']}"
+        case "bool_parsing" | "bool_type":
+            return f"expected true or false, found {shown}"
+        case "json_invalid":
+            return "is no JSON"
+        case "value_error" | "assertion_error":
+            return error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
         case _:
-            return error["msg"].removeprefix("Value error, ")
+            return f"{shown} cannot be used here"
 
 
 def unknown_field(name: str, known: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from betimes.errors import InputError, PolicyError
 from betimes.files import write_private
 from betimes.foresight.tuning import Baseline, Front, Point
+from betimes.service.spec.spec_errors import first_fault
 from betimes.service.tuning.drift import Range
 from betimes.service.views.models import Proposal, Reason, TuneSpec
 
@@ -46,10 +47,8 @@ class Tuned(BaseModel):
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({os.strerror(error.errno or 0)})") from error
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
             raise InputError(
-                f"{path}: not a front of this version of Betimes ({where}: {first['msg']}); remove it"
+                f"{path}: not a front of this version of Betimes ({first_fault(error)}); remove it"
             ) from None
 
     def write(self, path: Path) -> None:

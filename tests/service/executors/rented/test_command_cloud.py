@@ -63,19 +63,27 @@ def test_what_a_script_reads_and_prints(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("list", "echo ready", "/list printed 'ready', where one JSON object is expected: Invalid JSON"),
-        ("list", "true", "/list printed '', where one JSON object is expected: Input should be an object"),
+        ("list", "echo ready", "/list printed 'ready', where one JSON object is expected: is no JSON"),
+        (
+            "list",
+            "true",
+            "/list printed '', where one JSON object is expected: expected a table of names and values",
+        ),
         (
             "list",
             """echo '{"machines": [{"name": "a", "state": "UP"}]}'""",
-            "field machines.0.state: Input should be",
+            "field machines[0].state: 'UP' is not known; give 'booting' or 'up'",
         ),
         (
             "list",
             """echo '{"machines": [{"name": "a", "state": "up"}]}'""",
             "a machine that is up needs a pid",
         ),
-        ("rent", """echo '{"refused": "money"}'""", "field refused: Input should be 'capacity' or 'quota'"),
+        (
+            "rent",
+            """echo '{"refused": "money"}'""",
+            "field refused: 'money' is not known; give 'capacity' or 'quota'",
+        ),
         (
             "rent",
             "echo first >&2; echo no credentials >&2; exit 3",

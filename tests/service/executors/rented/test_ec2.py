@@ -313,8 +313,8 @@ def test_a_cluster_file_for_ec2(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"more": "zone = 1"}, r"field ec2\.zone: Extra inputs"),
-        ({"more": "alone_s = 5.0"}, r"field ec2\.alone_s: Input should be greater"),
+        ({"more": "zone = 1"}, r"field ec2\.zone: unknown field"),
+        ({"more": "alone_s = 5.0"}, r"field ec2\.alone_s: 5 is too small; give 60 or more"),
         ({"type": "large"}, r"\[\[offers\]\] table 1, field type: large is no type of EC2"),
         ({"offer": 'labels = { zone = "c" }'}, "zone c has no subnet"),
         ({"offer": "spot = true"}, "a spot price is that of a zone"),

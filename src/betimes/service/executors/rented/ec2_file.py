@@ -36,6 +36,7 @@ from betimes.errors import ClusterError
 from betimes.service.executors.ray.agent import LEASE
 from betimes.service.executors.ray.connection import MACHINE, SERVICE
 from betimes.service.machines.machine import Machine
+from betimes.service.spec.spec_errors import faults_of
 
 Market = Literal["on-demand", "spot"]
 _TYPE = re.compile(r"[a-z0-9-]+\.[a-z0-9-]+(_[A-Za-z0-9-]+)?")
@@ -83,9 +84,8 @@ def read_ec2(name: str, cluster: Cluster) -> tuple[Ec2Settings, Cluster]:
     try:
         settings = Ec2Settings.model_validate(found["ec2"])
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(("ec2", *map(str, first["loc"])))
-        raise ClusterError(f"{path}, field {where}: {first['msg']}") from None
+        first = faults_of(error.errors(include_url=False), tuple(Ec2Settings.model_fields), "table [ec2]")[0]
+        raise ClusterError(f"{path}, field ec2.{first.field}: {first.text}") from None
     for number, offer in enumerate(cluster.offers, 1):
         try:
             _check(offer, settings)

@@ -22,6 +22,7 @@ from betimes.service.executors.ray.connection import MACHINE, SERVICE
 from betimes.service.executors.ray.joining import RentedNodes
 from betimes.service.executors.rented.remote_cloud import Listed, Listing, Released, Rented
 from betimes.service.machines.machine import Kind, Machine
+from betimes.service.spec.spec_errors import first_fault
 
 NAMES = ("rent", "release", "list")
 LIMITS_S = {"rent": 300.0, "release": 60.0, "list": 60.0}
@@ -156,11 +157,9 @@ class ScriptCall(Generic[_M]):
         try:
             return self._model.model_validate_json(printed or "null")
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            wrong = f"field {where}: {first['msg']}" if where else first["msg"]
             raise CloudError(
-                f"{self._script} printed {printed.strip()[:60]!r}, where one JSON object is expected: {wrong}"
+                f"{self._script} printed {printed.strip()[:60]!r}, where one JSON object is expected: "
+                f"{first_fault(error, tuple(self._model.model_fields))}"
             ) from None
 
 
