@@ -71,7 +71,7 @@ class Replay:
             scheduler.admission.submit(spec, user)
         scheduler.turn()
         while True:
-            events, effects, _, _ = scheduler.take()
+            events, effects, *_ = scheduler.take()
             self.events += events
             if self.disturb is not None:
                 self.disturb(scheduler)

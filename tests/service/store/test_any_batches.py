@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +116,7 @@ def _fill(batch: Batch, events: list[Any], with_snapshot: bool, last: int) -> Ba
         for at, (at_s, kind, number, data) in enumerate(events, start=1)
     ]
     snapshot = Snapshot(last + len(events), 1.5, "0", bytes([last % 256])) if with_snapshot else None
-    return Batch(
-        numbered, batch.jobs, batch.runs, batch.nodes, batch.quotes, batch.answers, snapshot, batch.meta
-    )
+    return replace(batch, events=numbered, snapshot=snapshot)
 
 
 def _apply(store: Store, kind: str, what: Any) -> Any:
