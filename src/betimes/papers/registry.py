@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from betimes.errors import InputError, did_you_mean
-from betimes.papers import portfolio, waiting
+from betimes.papers import headlines, portfolio, waiting
 from betimes.papers.eva import improvements as eva_improvements
 from betimes.papers.eva import planning as eva_planning
 from betimes.papers.eva import simulations as eva_simulations
@@ -54,6 +54,9 @@ def find(name: str) -> Experiment:
             hint = did_you_mean(part, known)
             raise InputError(f"experiment {name!r}, part {part!r}: expected one of {', '.join(known)}{hint}")
     return experiment.narrowed(parts)
+
+
+EXPERIMENTS[headlines.NAME] = headlines.experiment_of(find)  # of those above
 
 
 def reproduce(
