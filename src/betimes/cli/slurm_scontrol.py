@@ -12,11 +12,11 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from betimes.cli.live.jobs.ids import waited_for
+from betimes.cli.slurm_hostlist import as_list, hostnames
 from betimes.cli.slurm_jobs import (
     PARTITION,
     RECENT_S,
@@ -43,7 +43,7 @@ from betimes.service.spec.sbatch import Given, parse_time, read_program
 from betimes.service.spec.spelling import file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from betimes.client.plain import PlainClient
 
@@ -236,32 +236,6 @@ def _nodelist() -> str:
     return found
 
 
-MOST_NAMES = 1_000_000  # where Slurm takes no more than 65,536 in a range
-
-
-def hostnames(text: str) -> list[str]:
-    """`gpu[1-2,07],b` as gpu1, gpu2, gpu07, b. Raises InputError."""
-    found = list(islice(_hostnames(text), MOST_NAMES + 1))
-    if len(found) > MOST_NAMES:
-        raise InputError(f"{text[:40]}: names more than {MOST_NAMES:,} nodes; write a smaller range")
-    return found
-
-
-def _hostnames(text: str) -> Iterator[str]:
-    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\]?)+", text):
-        before, bracket, rest = part.partition("[")
-        if not bracket:
-            yield part
-            continue
-        inner, closing, after = rest.partition("]")
-        for span in inner.split(","):
-            match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", span)
-            if match is None or not closing or int(match[2] or match[1]) < int(match[1]):
-                raise InputError(f"Invalid hostlist: {text[:60]}")
-            for number in range(int(match[1]), int(match[2] or match[1]) + 1):
-                yield from _hostnames(f"{before}{number:0{len(match[1])}}{after}")
-
-
 def _names(text: str) -> list[str]:
     return hostnames(text or _nodelist())
 
@@ -275,43 +249,14 @@ def _list(text: str) -> list[str]:
             raise InputError(
                 f"{text}: cannot be read ({getattr(error, 'strerror', None) or error})"
             ) from None
-    return [_as_list(_names(text))]
+    return [as_list(_names(text))]
 
 
 def _sorted_list(text: str) -> list[str]:
     def by_number(name: str) -> list[tuple[int, str]]:
         return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
-    return [_as_list(sorted(hostnames(_list(text)[0]), key=by_number))]
-
-
-def _as_list(names: Sequence[str]) -> str:
-    """Names side by side that differ in the number at their end alone, as one with the numbers in brackets."""
-    groups: list[
-        tuple[str, int, list[int]]
-    ] = []  # what stands before the number, its digits, and the numbers
-    for name in names:
-        match = re.fullmatch(r"(.*?)(\d{1,18})", name)
-        before, digits = (match[1], match[2]) if match is not None else (name, "")
-        width = len(digits) if digits.startswith("0") else 0
-        is_like = groups and digits and groups[-1][2] and groups[-1][0] == before
-        if is_like and groups[-1][1] in (width, len(digits)):
-            groups[-1][2].append(int(digits))
-        else:
-            groups.append((before, width, [int(digits)] if digits else []))
-    return ",".join(before + _numbers(width, numbers) for before, width, numbers in groups)
-
-
-def _numbers(width: int, numbers: Sequence[int]) -> str:
-    """`[1-3,5]`; of one number that alone."""
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][-1] + 1:
-            spans[-1][1:] = [number]
-        else:
-            spans.append([number])
-    text = ",".join("-".join(f"{each:0{width}}" for each in span) for span in spans)
-    return f"[{text}]" if len(numbers) > 1 else text
+    return [as_list(sorted(hostnames(_list(text)[0]), key=by_number))]
 
 
 def _of_jobs(service: PlainClient, text: str) -> list[Fields]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import socket
+import time
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -166,7 +167,7 @@ class PlainClient(Client):
                 )
                 if self._way.waits is not None:
                     self._way.reached = True  # it is there
-                elif not select.select([sock], [], [], GIVEN_UP_S - 2.0 * SILENT_S)[0]:
+                elif not _comes(sock, found.url):
                     sock.close()
                     unsure = "" if call.method == "GET" else "; it may still carry out what was asked"
                     raise NotReachable(
@@ -265,3 +266,12 @@ def _lives(url: str) -> bool:
             return bool(sock.recv(1))
     except OSError:
         return False
+
+
+def _comes(sock: socket.socket, url: str) -> bool:
+    """Whether an answer begins, or a health check is answered, before a silent service is given up."""
+    until_s = time.monotonic() + GIVEN_UP_S - 2.0 * SILENT_S
+    while (left_s := until_s - time.monotonic()) > 0.0:
+        if select.select([sock], [], [], min(SILENT_S, left_s))[0] or _lives(url):
+            return True
+    return False

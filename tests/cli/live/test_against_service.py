@@ -9,7 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -198,6 +202,40 @@ def test_a_service_that_hangs_is_told_from_one_that_is_not_there(
         monkeypatch.setattr(plain, "GIVEN_UP_S", 0.2)
         with plain.PlainClient() as client, pytest.raises(NotReachable, match="has not answered for"):
             client.jobs()
+
+
+def test_a_service_that_was_busy_for_a_moment_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks: list[str] = []
+
+    class Busy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/healthz":
+                checks.append(self.path)
+                time.sleep(0.3 if len(checks) == 1 else 0.0)
+            else:
+                time.sleep(1.0)
+            body = b'{"jobs": [], "items": [], "following": null}'
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            with suppress(OSError):  # of a check that nobody waits for
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
+
+    monkeypatch.setenv("BETIMES_STATE", str(tmp_path))
+    monkeypatch.setattr(plain, "SILENT_S", 0.1)
+    monkeypatch.setattr(plain, "GIVEN_UP_S", 0.7)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Busy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("BETIMES_URL", f"http://127.0.0.1:{server.server_address[1]}")
+    with plain.PlainClient() as client:
+        client.jobs()
+    server.shutdown()
+    server.server_close()
+    assert len(checks) >= 2
 
 
 def test_logs(betimes: Call, live: Background, tmp_path: Path) -> None:
