@@ -25,8 +25,8 @@ MATCHES, WEAKER, CONTRARY = "matches", "weaker", "contrary"
 class Headline:
     """A claim, and where ours is found.
 
-    published: in `unit`; as a bound (`within`), what may be the most to either side. why: what is known where ours is
-    weaker or contrary.
+    published: in `unit`; as a bound (`within`), the most that ours may be. why: what is known where ours is weaker or
+    contrary.
     """
 
     paper: str
