@@ -79,7 +79,7 @@ def job_view(row: Mapping[str, Any], waiting: WaitReasons, now_at: float) -> Job
             basis=waiting.basis_of(live),
         )
     if live is not None and live.run is not None:
-        fields["ran_s"] = live.run.ran_s(now_at) if live.run.started_at is not None else None
+        fields["ran_s"] = live.run.ran_s(now_at)  # 0 until its command has begun
     elif live is not None and live.trials is not None and live.started_at is not None:
         fields["ran_s"] = now_at - live.started_at
     return JobView(**fields, reason=Reason(**reason) if reason else None, estimate=estimate)
