@@ -81,7 +81,7 @@ LIVE_JOB = Picture(
         Step(0, 1, "10 Account", ("service/views/models.py",), ("promised against true",)),
         Step(1, 1, "4 Promise", ("service/runtime/promises.py", "service/runtime/quotes.py")),
         Step(2, 1, "9 End or requeue", ("service/scheduling/jobs.py",)),
-        Step(3, 1, "8 Report", ("service/scheduling/runs.py",)),
+        Step(3, 1, "8 Report", ("service/scheduling/reports.py",)),
         Step(4, 1, "7 Run", ("service/executors/supervision/supervisor.py",)),
     ),
     (

@@ -10,7 +10,7 @@ import pytest
 
 from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.job_states import LEGAL, Status, Transition
-from betimes.service.scheduling.runs import MOST_LOSSES
+from betimes.service.scheduling.reports import MOST_LOSSES
 from tests.service.reliability.cluster import Cluster, spec
 
 

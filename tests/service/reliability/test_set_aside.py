@@ -18,7 +18,7 @@ from betimes.service.runtime.health import Readiness
 from betimes.service.runtime.launches import Launches
 from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.jobs import Jobs
-from betimes.service.scheduling.runs import ReportHandling
+from betimes.service.scheduling.reports import ReportHandling
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import Assembly, assembled
 from betimes.service.store import Store

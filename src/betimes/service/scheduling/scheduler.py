@@ -36,7 +36,8 @@ from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.promises import BrokenPromises, Forecast, cost_usd
 from betimes.service.scheduling.reasons import WaitReasons, by_user
-from betimes.service.scheduling.runs import ReportHandling, Runs
+from betimes.service.scheduling.reports import ReportHandling
+from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import Changes, FindStatus, Occupancy, SchedulerState, Step
 from betimes.service.scheduling.trials import TrialSets
 from betimes.service.scheduling.users import Users
