@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 
+from betimes.service.access import address
+from betimes.service.access.unix_users import own_name
 from tests.cli.conftest import Call
 
 
@@ -15,6 +18,23 @@ def test_without_ray_there_is_no_cluster_to_check(betimes: Call, monkeypatch: py
     (found,) = betimes("doctor", "--json").json()
     assert found["ok"]
     assert "jobs on this machine do not need" in found["text"]
+
+
+def test_where_a_service_is_for_all_users_they_must_be_able_to_run_its_python(
+    betimes: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    (tmp_path / "closed").mkdir(mode=0o700)
+    (tmp_path / "closed" / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "closed" / "python"))
+    monkeypatch.setattr(address, "MACHINE_SOCKET", tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        ran = betimes("doctor")
+    assert ran.code == 1
+    assert f"WRONG: other users than {own_name()} cannot run {tmp_path}/closed/python" in " ".join(
+        ran.out.split()
+    )
 
 
 FILE = """

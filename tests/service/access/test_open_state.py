@@ -1,9 +1,11 @@
-"""A state directory that others may look into is mentioned when the service starts."""
+"""What is open to others, or closed to those for whom the service is, is mentioned when it starts."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,25 @@ def test_a_state_directory_that_is_open_to_others_is_mentioned(
     )
     told = [record.getMessage() for record in caplog.records]
     assert any(said in each and each.endswith(advice) for each in told) == mentioned
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_service_for_all_users_mentions_a_python_that_they_cannot_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    (tmp_path / "venv").mkdir(mode=0o700)
+    (tmp_path / "venv" / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
+    (tmp_path / "state").mkdir(mode=0o700)
+
+    async def start() -> None:
+        machines = [Machine("n-0", "virtual", "n", 1.0, 1.0, 0.0)]
+        config = ServiceConfig(state=tmp_path / "state", machines=machines)
+        if shared:
+            config = replace(config, local_users="any", socket=tmp_path / "socket")
+        async with running(config):
+            pass
+
+    asyncio.run(start())
+    told = [record.getMessage() for record in caplog.records]
+    assert any(f"cannot run {tmp_path}/venv/python" in each for each in told) == shared

@@ -17,7 +17,7 @@ from betimes.client.plain import PlainClient
 from betimes.errors import InputError, NotAllowed, ServiceError
 from betimes.service.access.auth import Tokens
 from betimes.service.access.peers import Peers, check_local, local_socket
-from betimes.service.access.unix_users import own_name, owners_of_jobs
+from betimes.service.access.unix_users import own_name, owners_of_jobs, why_others_cannot_run
 from betimes.service.api import create_app
 from betimes.service.startup.config import ServiceConfig
 from betimes.service.startup.server import serve
@@ -83,6 +83,19 @@ def test_a_state_directory_that_others_cannot_pass_to_is_no_place_for_their_jobs
         NotAllowed, match=r"other users than root cannot enter /.*\(--state /var/lib/betimes\)"
     ):
         owners.check("daemon")
+
+
+def test_a_python_behind_a_closed_folder_is_not_for_other_users(tmp_path: Path) -> None:
+    assert why_others_cannot_run("/bin/sh") is None
+
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    for program in (closed / "python", tmp_path / "python"):  # in the folder, and a link to what is in it
+        program.symlink_to("/bin/sh" if program.parent == closed else closed / "python")
+        why = why_others_cannot_run(str(program))
+        assert why is not None
+        assert f"cannot run {program}" in why
+        assert "is closed to them (mode 700)" in why
 
 
 @pytest.mark.parametrize("admits_any", [False, True])

@@ -33,12 +33,16 @@ def doctor(
 ) -> None:
     """Check a Ray cluster for `betimes up --ray`: versions, clocks, GPUs, ports and the shared directory.
 
-    Exits with 1 if something is wrong. Where Ray is not installed there is no cluster to check. With --json an array
-    of `check`, `node` (null: the cluster), `ok`, `text`.
+    Where a service of this machine's users listens, also whether they can run this Python. Exits with 1 if something is
+    wrong. Where Ray is not installed there is no cluster to check. With --json an array of `check`, `node` (null: the
+    cluster, or this machine), `ok`, `text`.
     """
     import asyncio
+    import sys
     from importlib.util import find_spec
 
+    from betimes.service.access.address import MACHINE_SOCKET
+    from betimes.service.access.unix_users import why_others_cannot_run
     from betimes.service.executors.ray.doctor import Finding, examine
 
     if ray is None and find_spec("ray") is None:
@@ -46,6 +50,11 @@ def doctor(
         found = [Finding("cluster", None, True, none)]
     else:
         found = asyncio.run(examine(ray or "auto", shared))
+    if MACHINE_SOCKET.is_socket():
+        why = why_others_cannot_run(sys.executable)
+        found.append(
+            Finding("python", None, why is None, why or "the other users of this machine can run it")
+        )
     show_findings(found, as_json)
 
 

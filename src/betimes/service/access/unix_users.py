@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import pwd
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -91,12 +92,11 @@ class Owners:
         if self.refusal:
             raise NotAllowed(f"a job of {user} cannot run: {self.refusal}")
         account_of(user)
-        for folder in self.state.resolve().parents:
-            if not folder.stat().st_mode & 0o001:
-                raise NotAllowed(
-                    f"jobs have folders in {self.state}, and other users than {own_name()} cannot enter {folder}: an "
-                    "operator starts the service with another state directory (--state /var/lib/betimes)"
-                )
+        if folder := _closed_folder(self.state.resolve()):
+            raise NotAllowed(
+                f"jobs have folders in {self.state}, and other users than {own_name()} cannot enter {folder}: an "
+                "operator starts the service with another state directory (--state /var/lib/betimes)"
+            )
 
 
 def owners_of_jobs(state: Path, operator: str, *, is_here: bool, all_as_service: bool) -> Owners:
@@ -121,6 +121,32 @@ def owners_of_jobs(state: Path, operator: str, *, is_here: bool, all_as_service:
             f"it as root, or lets all jobs run as {own_name()} (betimes up --run-as-me)"
         )
     return Owners(state, frozenset(own), refusal, all_as_service)
+
+
+def why_others_cannot_run(program: str) -> str | None:
+    """Why other users than this process's cannot run a Python, that of a service, and what to do; null: they can."""
+    # Of a virtual environment each link counts: its own folder, and that of the Python from which it was made.
+    path = Path(program)
+    closed = _closed_folder(path)
+    while closed is None and path.is_symlink():
+        path = path.parent / path.readlink()
+        closed = _closed_folder(path)
+    if closed is None and not path.stat().st_mode & stat.S_IXOTH:
+        closed = path
+    if closed is None:
+        return None
+    return (
+        f"other users than {own_name()} cannot run {program}, so its `betimes` is not for them: {closed} is closed to "
+        f"them (mode {stat.S_IMODE(closed.stat().st_mode):o}). Their jobs run, and a `betimes` installed elsewhere "
+        "reaches the service; install one from a Python that all can run (/usr/bin/python3 -m venv "
+        "/usr/local/lib/betimes)"
+    )
+
+
+def _closed_folder(path: Path) -> Path | None:
+    """The first folder above this path that others may not enter."""
+    above = reversed(path.parent.resolve().joinpath("-").parents)
+    return next((folder for folder in above if not folder.stat().st_mode & stat.S_IXOTH), None)
 
 
 def _has_account(name: str) -> bool:

@@ -9,6 +9,7 @@ import math
 import os
 import secrets
 import stat
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +25,7 @@ from betimes.service.access.auth import RunTokens, Tokens, operator_token
 from betimes.service.access.host_names import is_loopback
 from betimes.service.access.peers import Peers, check_local
 from betimes.service.access.rights import Rights
-from betimes.service.access.unix_users import Owners, owners_of_jobs
+from betimes.service.access.unix_users import Owners, owners_of_jobs, why_others_cannot_run
 from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
@@ -105,6 +106,8 @@ async def running(config: ServiceConfig) -> AsyncIterator[Service]:
         # Others' jobs have to pass through it to their folders, and others to the socket.
         closed = "711" if config.local_users or (os.geteuid() == 0 and not config.run_as_me) else "700"
         log.warning(message, config.state, mode, closed, config.state)
+    if config.local_users is not None and (why := why_others_cannot_run(sys.executable)):
+        log.warning("%s", why)
     store = await asyncio.to_thread(
         Store.open,
         config.database or default_url(config.state),
