@@ -22,13 +22,14 @@ from betimes.service.scheduling.admission import Admission
 from betimes.service.scheduling.beliefs import LearntRuntimes, News
 from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
 from betimes.service.scheduling.earliest import EarliestStarts
+from betimes.service.scheduling.edits import Edits
 from betimes.service.scheduling.effects import Effect
 from betimes.service.scheduling.engine_factory import Settings, wanted_for, wanted_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fleet_limits import LimitsOfFleet, UserBudgets
 from betimes.service.scheduling.job import Job
-from betimes.service.scheduling.jobs import Edits, Jobs
+from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.maintenance import MaintenanceWindows
 from betimes.service.scheduling.nodes import JobRentals, Leases, MachineRentals, Nodes
