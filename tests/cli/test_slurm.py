@@ -222,6 +222,42 @@ def test_sbatch_obeys_its_variables(slurm: Slurm, live: Background, monkeypatch:
     )
 
 
+def test_srun_and_salloc_obey_their_variables(
+    slurm: Slurm, live: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, quote = list[JobSpec](), live.it.backend.quote
+
+    async def noted(spec: JobSpec, user: str) -> Quote:
+        asked.append(spec)
+        return await quote(spec, user)
+
+    monkeypatch.setattr(live.it.backend, "quote", noted)
+    for name, value in {
+        "SLURM_NTASKS": "2", "SLURM_TIMELIMIT": "7", "SLURM_PARTITION": "short", "SLURM_MEM_PER_NODE": "3G",
+        "SALLOC_TIMELIMIT": "9", "SALLOC_QOS": "high",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    nodes = live.it.backend.nodes_here
+    nodes["here"] = nodes["here"].model_copy(update={"kind": "local"})  # as a terminal asks
+    for command in ("srun", "salloc"):
+        said = slurm(command, "--test-only", "-p", "long", "true")
+        assert said.code == 0, said.err
+    of_srun, of_salloc = asked
+    assert (of_srun.cpu, of_srun.time_limit_s, of_srun.memory_gib) == (2.0, 420.0, 3.0)
+    assert (of_salloc.cpu, of_salloc.time_limit_s, of_salloc.labels) == (
+        1.0,
+        540.0,
+        {"partition": "long", "qos": "high"},
+    )
+    monkeypatch.setenv("SLURM_CLUSTERS", "other")
+    monkeypatch.setenv("SLURM_EXIT_ERROR", "9")
+    said = slurm("srun", "true")
+    assert (said.code, "SLURM_CLUSTERS in the environment: --clusters: cannot be kept" in said.err) == (
+        9,
+        True,
+    )
+
+
 def test_scancel(slurm: Slurm, live: Background) -> None:
     slurm("sbatch", "--array=0-2", stdin=SCRIPT)
     slurm("sbatch", "-J", "other", "--wrap=true")

@@ -161,6 +161,29 @@ def test_outside_a_job(betimes: Call, tmp_path: Path, monkeypatch: pytest.Monkey
     asyncio.run(story())
 
 
+def test_variables_stand_for_options(srun: Srun) -> None:
+    show = "echo $SLURM_PROCID $SLURM_NTASKS $SLURM_CPUS_PER_TASK"
+    said = srun(
+        "sh", "-c", show, SLURM_LABELIO="1", SLURM_JOB_ID="41", SLURM_JOB_NUM_NODES="1", SLURM_GPUS="2"
+    )
+    assert sorted(said.out.splitlines()) == ["0: 0 2", "1: 1 2"]
+    said = srun("-n1", "sh", "-c", show, SRUN_CPUS_PER_TASK="2", SLURM_NTASKS_PER_CORE="1")
+    assert (said.code, said.out) == (0, "0 1 2\n")
+    assert (
+        srun("-n2", "true", SRUN_CPUS_PER_TASK="2", SLURM_EXIT_ERROR="7").code == 7
+    )  # as the job has two cores
+    for variable, part in (
+        ("SLURM_TIMELIMIT", "--time: cannot be kept within a job; write timeout 10m PROGRAM"),
+        ("SLURM_DEPENDENCY", "--dependency: cannot be kept within a job; unset it"),
+        ("SLURM_MPI_TYPE", "--mpi=9: cannot be kept, as tasks are not joined for MPI here; write mpirun"),
+    ):
+        said = srun("true", **{variable: "9"})
+        assert (said.code, said.err.startswith(f"srun: error: {variable} in the environment: {part}")) == (
+            1,
+            True,
+        )
+
+
 @pytest.mark.parametrize(
     ("words", "part"),
     [

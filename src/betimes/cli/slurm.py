@@ -177,11 +177,9 @@ def scontrol(words: Sequence[str]) -> None:
 
 def salloc(words: Sequence[str]) -> None:
     """Start a shell, or the program that is named, in a new job with this terminal, as `srun --pty` does."""
-    from betimes.cli.slurm_srun import srun
-    from betimes.service.spec.sbatch import SRUN, split_command
+    from betimes.cli.slurm_srun import salloc
 
-    shell = [] if split_command(words, SRUN)[1] else [os.environ.get("SHELL", "/bin/sh")]
-    srun(["--pty", *words, *shell])
+    salloc(words)
 
 
 def accounts(words: Sequence[str]) -> None:
@@ -276,7 +274,7 @@ def main(command: str, words: Sequence[str]) -> int:
         return left.exit_code
     except BetimesError as error:
         report(f"{command}: error", str(error))
-        return 1
+        return _code_of_error(command)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -285,13 +283,20 @@ def main(command: str, words: Sequence[str]) -> int:
     return 0
 
 
+def _code_of_error(command: str) -> int:
+    """By SLURM_EXIT_ERROR, which those that start jobs obey, so that scripts know it from the codes of programs."""
+    wanted = os.environ.get("SLURM_EXIT_ERROR", "")
+    is_code = len(wanted) < 4 and wanted.isdecimal() and 0 < int(wanted) < 256
+    return int(wanted) if is_code and command in ("sbatch", "srun", "salloc") else 1
+
+
 def _options_of(command: str) -> str:
     from betimes.cli.slurm_options import GRAMMARS, help_of
-    from betimes.service.spec.sbatch import SBATCH, SRUN
+    from betimes.service.spec.sbatch import SALLOC, SBATCH, SRUN
 
     if command in GRAMMARS:
         return help_of(command)
-    known = {"sbatch": SBATCH, "srun": SRUN, "salloc": SRUN}.get(command)
+    known = {"sbatch": SBATCH, "srun": SRUN, "salloc": SALLOC}.get(command)
     return "" if known is None else f"Options: {' '.join(f'--{name}' for name in sorted(known.known))}"
 
 

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from betimes.errors import InputError, nearest
+from betimes.service.spec.spelling import CLUSTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -152,7 +153,7 @@ class Asked:
         if self.rest and grammar.takes_jobs:
             self._take("jobs", ",".join(self.rest), has_value=True)
         self._take_variables(grammar, known, environ)
-        if self.values.get("clusters", "all") not in ("all", "betimes"):
+        if self.values.get("clusters", "all") not in CLUSTERS:
             raise InputError(f"--clusters={self.values['clusters']}: there is one service; leave it out")
 
     def has(self, switch: str) -> bool:

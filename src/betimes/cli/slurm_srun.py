@@ -26,8 +26,11 @@ from betimes.printing import report
 from betimes.service.spec.sbatch import (
     HARMLESS,
     LABELS,
+    LAUNCHING,
+    SALLOC,
     SRUN,
     Given,
+    from_environment,
     gpu_number,
     gres,
     read_program,
@@ -45,9 +48,10 @@ CANNOT_START = 2
 LOOK_S = 0.1  # for cores that other steps have
 _STARTS_TASKS = ("cpus-per-task", "error", "gpus-per-task", "input", "kill-on-bad-exit", "label", "output")
 _WITHIN = frozenset(
-    {*_STARTS_TASKS, *HARMLESS, *LABELS, "chdir", "disable-status", "exclusive", "export", "gpus", "gpus-per-node",
-     "gres", "job-name", "mem", "mem-per-cpu", "mem-per-gpu", "mpi", "nodelist", "nodes", "ntasks", "ntasks-per-node",
-     "open-mode", "overcommit", "overlap", "preserve-env", "pty", "unbuffered"}
+    {*_STARTS_TASKS, *HARMLESS, *LABELS, *LAUNCHING, "chdir", "disable-status", "exact", "exclusive", "export",
+     "gpus", "gpus-per-node", "gres", "job-name", "mem", "mem-per-cpu", "mem-per-gpu", "mpi", "nodelist", "nodes",
+     "ntasks", "ntasks-per-node", "open-mode", "overcommit", "overlap", "preserve-env", "pty", "quit-on-interrupt",
+     "unbuffered"}
 )  # fmt: skip
 """What a step may ask for: of its memory there is nothing to set apart, as all of the job's is that of its steps."""
 
@@ -55,25 +59,32 @@ _WITHIN = frozenset(
 def srun(words: Sequence[str]) -> None:
     """Start a program as the tasks of a job, or of this one. Raises Left with the exit code if that is not 0."""
     given, command = split_command(words, SRUN)
-    asked = {each.name: each.value for each in given}
     if not command:
         raise InputError("no program is given; write srun -n 4 PROGRAM")
-    if "multi-prog" in asked:
-        raise InputError("--multi-prog: cannot be kept; let one program choose by $SLURM_PROCID")
-    if asked.get("mpi", "none") not in ("none", "list"):
-        raise InputError(
-            f"--mpi={asked['mpi']}: cannot be kept, as tasks are not joined for MPI here; write mpirun -n N PROGRAM"
-        )
-    if "BETIMES_JOB_ID" in os.environ:
-        _step(asked, command)
-    else:
-        _job(given, asked, command)
+    _start([*from_environment("SLURM_", grammar=SRUN), *given], command)
+
+
+def _start(given: Sequence[Given], command: list[str]) -> None:
+    named = {each.name: each for each in given}
+    if (several := named.get("multi-prog")) is not None:
+        raise InputError(f"{several.label}: cannot be kept; let one program choose by $SLURM_PROCID")
+    if (mpi := named.get("mpi")) is not None and mpi.value not in ("none", "list"):
+        instead = "as tasks are not joined for MPI here; write mpirun -n N PROGRAM"
+        raise InputError(f"{mpi.label}={mpi.value}: cannot be kept, {instead}")
+    (_step if "BETIMES_JOB_ID" in os.environ else _job)(given, command)
+
+
+def salloc(words: Sequence[str]) -> None:
+    """Start a shell, or the program that is named, with this terminal, as `srun --pty` does. Raises Left."""
+    given, command = split_command(words, SALLOC)
+    given = [*from_environment("SALLOC_", grammar=SALLOC), *given, Given("pty", "", None)]
+    _start(given, command or [os.environ.get("SHELL", "/bin/sh")])
 
 
 # --- outside a job ---
 
 
-def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -> None:
+def _job(given: Sequence[Given], command: list[str]) -> None:
     from betimes.cli.live.connection import connect
     from betimes.cli.live.jobs.logs import copy
     from betimes.cli.live.jobs.run import end_as, follow, show_terminal, terminal_for
@@ -81,6 +92,7 @@ def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -
     from betimes.cli.slurm_jobs import instant, say_start
     from betimes.service.spec.environments import with_terminal
 
+    asked = {each.name: each.value for each in given}
     for name in ("jobid", "relative", "het-group"):
         if name in asked:
             raise InputError(f"--{name}: cannot be kept; leave it out")
@@ -130,16 +142,18 @@ def _job(given: Sequence[Given], asked: Mapping[str, str], command: list[str]) -
 # --- within a job ---
 
 
-def _step(asked: Mapping[str, str], command: list[str]) -> None:
+def _step(given: Sequence[Given], command: list[str]) -> None:
     """Start the tasks of a step of this job, and wait for them; a single one takes this process's place."""
     job = os.environ
-    for name in asked:
-        if name not in _WITHIN:
+    asked = {each.name: each.value for each in given}
+    for each in given:
+        if each.name not in _WITHIN:
             hint = {
                 "time": "write timeout 10m PROGRAM",
                 "jobid": "leave it out: a step is of the job that it runs in",
             }
-            raise InputError(f"--{name}: cannot be kept within a job; {hint.get(name, 'leave it out')}")
+            otherwise = "unset it" if each.variable else "leave it out"
+            raise InputError(f"{each.label}: cannot be kept within a job; {hint.get(each.name, otherwise)}")
     here = job.get("SLURM_JOB_NODELIST", socket.gethostname()).split(",")
     if _number(asked, "nodes", 1) > len(here):
         raise InputError(f"--nodes={asked['nodes']}: the job has {len(here)}; write --nodes={len(here)}")

@@ -12,6 +12,8 @@ import pytest
 from betimes.errors import InputError, JobFileError
 from betimes.service.spec.job_spec import JobSpec, slurm_variables
 from betimes.service.spec.sbatch import (
+    SALLOC,
+    SRUN,
     Given,
     command_line,
     from_environment,
@@ -86,6 +88,75 @@ def test_variables_stand_for_options() -> None:
         read_script(text, "b.sh", options=from_environment("SBATCH_", {"SBATCH_TIMELIMIT": "x"}))
     with pytest.raises(InputError, match=r"^SBATCH_CONTAINER in the environment: --container cannot be kept"):
         from_environment("SBATCH_", {"SBATCH_CONTAINER": "/image"})
+
+
+SRUN_VARIABLES = {
+    "SLURM_NPROCS": "9", "SLURM_NTASKS": "3", "SRUN_CPUS_PER_TASK": "2", "SLURM_TIMELIMIT": "1:30:00",
+    "SLURM_PARTITION": "short", "SLURM_LABELIO": "1", "SLURM_UNBUFFEREDIO": "0", "SLURM_OVERLAP": "",
+    "SLURM_KILL_BAD_EXIT": "0", "SLURM_STDOUTMODE": "o_%t", "SLURM_EXPORT_ENV": "NONE", "SRUN_EXPORT_ENV": "PATH",
+    "SLURM_STEP_GRES": "gpu:1", "SLURM_NNODES": "1", "SLURM_REMOTE_CWD": "/w", "SLURM_CPU_BIND": "cores",
+    "SLURM_CPUS_PER_TASK": "7", "SBATCH_QOS": "no",
+}  # fmt: skip
+SALLOC_VARIABLES = {
+    "SALLOC_ACCOUNT": "lab", "SALLOC_TIMELIMIT": "10", "SALLOC_BELL": "", "SALLOC_GPUS_PER_NODE": "1",
+    "SALLOC_MEM_PER_NODE": "2G", "SLURM_HINT": "nomultithread", "SLURM_NTASKS": "3",
+}  # fmt: skip
+
+
+def test_variables_of_srun_and_salloc() -> None:
+    given = from_environment("SLURM_", SRUN_VARIABLES, grammar=SRUN)
+    assert {each.name: each.value for each in given} == {
+        "ntasks": "3", "cpus-per-task": "2", "time": "1:30:00", "partition": "short", "label": "", "overlap": "",
+        "kill-on-bad-exit": "0", "output": "o_%t", "export": "PATH", "gres": "gpu:1", "nodes": "1", "chdir": "/w",
+        "cpu-bind": "cores",
+    }  # fmt: skip
+    within = from_environment("SLURM_", SRUN_VARIABLES | {"SLURM_JOB_ID": "7"}, grammar=SRUN)
+    assert {each.name for each in given} - {each.name for each in within} == {"ntasks", "nodes"}
+    given = from_environment("SALLOC_", SALLOC_VARIABLES, grammar=SALLOC)
+    assert {each.name: each.value for each in given} == {
+        "account": "lab", "time": "10", "bell": "", "gpus-per-node": "1", "mem": "2G", "hint": "nomultithread",
+    }  # fmt: skip
+    for prefix, grammar, variable in (
+        ("SLURM_", SRUN, "SLURM_BCAST"),
+        ("SLURM_", SRUN, "SLURM_TASK_PROLOG"),
+        ("SALLOC_", SALLOC, "SALLOC_KILL_CMD"),
+    ):
+        with pytest.raises(
+            InputError, match=f"^{variable} in the environment: --.* cannot be kept; unset it"
+        ):
+            from_environment(prefix, {variable: "x"}, grammar=grammar)
+
+
+def test_options_by_other_names_or_cut_where_that_is_clear() -> None:
+    words = ["--depend=afterok:1", "--tasks-per-node", "2", "--share", "--cluster=all", "--part", "short"]
+    given, rest = split_command([*words, "job.sh"])
+    assert [each.name for each in given] == [
+        "dependency",
+        "ntasks-per-node",
+        "oversubscribe",
+        "clusters",
+        "partition",
+    ]
+    assert rest == ["job.sh"]
+    read_script("#!/bin/sh\n", "b.sh", options=given)
+    with pytest.raises(InputError, match=r"^--clusters: cannot be kept; there is one service"):
+        read_script("#!/bin/sh\n", "b.sh", options=split_command(["-M", "other"])[0])
+    with pytest.raises(InputError, match=r"^--gpu is no option that Betimes knows; did you mean --gpus"):
+        split_command(["--gpu=2"])
+
+
+@pytest.mark.parametrize(
+    ("words", "cpu", "gpu", "tasks"),
+    [
+        ("--ntasks-per-gpu=2 --gpus=3 --cpus-per-task=4", 24, 3, "6"),
+        ("--ntasks-per-gpu=1 --gres=gpu:a100:2 --cpus-per-gpu=4", 8, 2, "2"),
+        ("--ntasks-per-gpu=2 --ntasks=5", 5, 3, "5"),
+        ("--ntasks-per-gpu=2", 1, 0, None),
+    ],
+)
+def test_tasks_for_each_gpu(words: str, cpu: float, gpu: float, tasks: str | None) -> None:
+    fields = read_script("#!/bin/sh\n", "b.sh", options=split_command(words.split())[0]).fields
+    assert (fields["cpu"], fields.get("gpu", 0), fields["env"].get("SLURM_NTASKS")) == (cpu, gpu, tasks)
 
 
 @pytest.mark.parametrize(

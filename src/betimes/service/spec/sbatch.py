@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from betimes.errors import InputError, JobFileError, nearest
 from betimes.service.spec.environments import in_terminal
-from betimes.service.spec.spelling import exported, parse_begin, parse_resources
+from betimes.service.spec.spelling import CLUSTERS, exported, parse_begin, parse_resources
 
 SHORT = {
     "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "G": "gpus", "H": "hold", "J": "job-name",
@@ -27,6 +27,7 @@ SHORT = {
     "m": "distribution", "n": "ntasks", "o": "output", "p": "partition", "q": "qos", "s": "oversubscribe", "t": "time",
     "v": "verbose", "w": "nodelist", "x": "exclude",
 }  # fmt: skip
+OTHER_NAMES = {"share": "oversubscribe", "tasks-per-node": "ntasks-per-node"}
 SWITCHES = frozenset(
     {"contiguous", "hold", "ignore-pbs", "no-requeue", "overcommit", "oversubscribe", "parsable", "quiet", "requeue",
      "spread-job", "test-only", "use-min-nodes", "verbose", "wait"}
@@ -48,14 +49,36 @@ NOTED = {
     "mail-type": "no mail is sent",
 }
 """Not done, and the job runs all the same; users get a note."""
-_VARIABLES = """
-    ACCOUNT ACCTG_FREQ ARRAY_INX=array BATCH CLUSTERS CONSTRAINT CONTAINER CORE_SPEC CPUS_PER_GPU DEBUG=verbose
-    DELAY_BOOT DISTRIBUTION ERROR EXCLUSIVE EXPORT GET_USER_ENV GPU_BIND GPU_FREQ GPUS GPUS_PER_NODE GPUS_PER_TASK GRES
-    GRES_FLAGS HINT IGNORE_PBS INPUT JOB_NAME MEM_BIND MEM_PER_CPU MEM_PER_GPU MEM_PER_NODE=mem NETWORK NO_KILL
-    NO_REQUEUE OPEN_MODE OUTPUT OVERCOMMIT PARTITION POWER PROFILE QOS REQUEUE REQ_SWITCH=switches RESERVATION SIGNAL
-    SPREAD_JOB THREADS_PER_CORE THREAD_SPEC TIMELIMIT=time USE_MIN_NODES WAIT WAIT_ALL_NODES WCKEY
+_EVERYWHERE = """
+    ACCOUNT ACCTG_FREQ BURST_BUFFER=bb CLUSTERS CONSTRAINT CONTAINER CORE_SPEC CPU_FREQ_REQ=cpu-freq CPUS_PER_GPU
+    DEBUG=verbose DELAY_BOOT EXCLUSIVE GPU_BIND GPU_FREQ GPUS GPUS_PER_NODE GPUS_PER_SOCKET GPUS_PER_TASK GRES
+    GRES_FLAGS HINT MEM_BIND MEM_PER_CPU MEM_PER_GPU MEM_PER_NODE=mem NETWORK NO_KILL OVERCOMMIT PARTITION POWER PROFILE
+    QOS REQ_SWITCH=switches RESERVATION SIGNAL SPREAD_JOB THREADS_PER_CORE THREAD_SPEC TIMELIMIT=time USE_MIN_NODES
+    WCKEY
 """
-"""Variables of the environment that stand for options, behind SBATCH_ or SALLOC_, and the option if it is another."""
+_VARIABLES = {
+    "SBATCH_": """
+        SLURM_CLUSTERS SLURM_HINT ARRAY_INX=array BATCH DISTRIBUTION ERROR EXPORT GET_USER_ENV IGNORE_PBS INPUT JOB_NAME
+        NO_REQUEUE OPEN_MODE OUTPUT REQUEUE WAIT WAIT_ALL_NODES
+    """,
+    "SALLOC_": "SLURM_CLUSTERS SLURM_HINT BELL IMMEDIATE KILL_CMD=kill-command NO_BELL WAIT_ALL_NODES",
+    "SLURM_": """
+        BCAST BCAST_EXCLUDE COMPRESS CPU_BIND DEPENDENCY DISABLE_STATUS DISTRIBUTION EPILOG EXACT EXPORT_ENV=export
+        SRUN_EXPORT_ENV=export IMMEDIATE JOB_NAME NNODES=nodes JOB_NUM_NODES=nodes KILL_BAD_EXIT=kill-on-bad-exit
+        LABELIO=label MPI_TYPE=mpi NPROCS=ntasks NTASKS NTASKS_PER_CORE NTASKS_PER_GPU NTASKS_PER_NODE NTASKS_PER_SOCKET
+        OPEN_MODE OVERLAP PROLOG REMOTE_CWD=chdir WORKING_DIR=chdir RESV_PORTS SEND_LIBS SRUN_CPUS_PER_TASK
+        SRUN_MULTI=multi-prog STDERRMODE=error STDINMODE=input STDOUTMODE=output STEP_GRES=gres TASK_EPILOG TASK_PROLOG
+        THREADS UNBUFFEREDIO=unbuffered WAIT
+    """,
+}
+"""Variables of the environment that stand for options of sbatch, salloc and srun: behind the prefix, or with that of
+another, and the option if its name is another; of two for one option the later prevails.
+"""
+_OF_A_JOB = """
+    SLURM_CPUS_PER_GPU SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK SLURM_JOB_NAME SLURM_JOB_NUM_NODES
+    SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MEM_PER_NODE SLURM_NNODES SLURM_NPROCS SLURM_NTASKS SLURM_NTASKS_PER_NODE
+"""
+"""Those that describe a job within it, where they are no options."""
 MOST_SHOWN = 40
 AFTER = {"afterok": "", "afterany": ":any", "afternotok": ":fail", "after": ":start", "aftercorr": ":corr"}
 """Kinds of dependency, and how `after` of a job has them."""
@@ -70,8 +93,8 @@ RUN_BYTES = (*RUN[:2], RUN[2].replace('cat >"$script"', 'base64 -d >"$script"'))
 
 _KNOWN = frozenset(
     {*SHORT.values(), *SWITCHES, *MAY_HAVE_VALUE, *LABELS, *HARMLESS, *NOTED, "cpus-per-gpu", "export", "gpus-per-node",
-     "gpus-per-task", "gres", "mem", "mem-per-cpu", "mem-per-gpu", "ntasks-per-node", "open-mode", "signal", "time-min",
-     "wrap", "mincpus", "tmp", "deadline", "priority"}
+     "gpus-per-task", "gres", "mem", "mem-per-cpu", "mem-per-gpu", "ntasks-per-gpu", "ntasks-per-node", "open-mode",
+     "signal", "time-min", "wrap", "mincpus", "tmp", "deadline", "priority"}
 )  # fmt: skip
 
 
@@ -86,16 +109,34 @@ class Grammar(NamedTuple):
 
 
 SBATCH = Grammar("sbatch", SHORT, SWITCHES, MAY_HAVE_VALUE, _KNOWN)
-_STEP = frozenset({"label", "multi-prog", "overlap", "preserve-env", "pty", "unbuffered", "disable-status"})
+_STEP = frozenset(
+    {
+        "disable-status",
+        "exact",
+        "label",
+        "multi-prog",
+        "overlap",
+        "preserve-env",
+        "pty",
+        "quit-on-interrupt",
+        "unbuffered",
+    }
+)
+LAUNCHING = frozenset({"compress", "msg-timeout", "resv-ports", "send-libs", "threads"})
+"""How srun reaches nodes and copies programs there; there is nothing to reach or to copy."""
 SRUN = Grammar(
     "srun",
     SHORT
     | {"K": "kill-on-bad-exit", "X": "disable-status", "l": "label", "r": "relative", "u": "unbuffered"},
     SWITCHES - {"parsable", "wait"} | _STEP,
-    MAY_HAVE_VALUE | {"kill-on-bad-exit"},
+    MAY_HAVE_VALUE | {"compress", "kill-on-bad-exit", "resv-ports", "send-libs"},
     _KNOWN - {"array", "parsable", "wrap"}
     | _STEP
+    | LAUNCHING
     | {"het-group", "jobid", "kill-on-bad-exit", "mpi", "relative"},
+)
+SALLOC = SRUN._replace(
+    command="salloc", switches=SRUN.switches | {"bell", "no-bell"}, known=SRUN.known | {"bell", "no-bell"}
 )
 _MINUTES = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?")
 _MEMORY = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)([KMGT]?)B?", re.IGNORECASE)
@@ -116,6 +157,11 @@ class Given(NamedTuple):
     value: str
     line: int | None
     variable: str = ""
+
+    @property
+    def label(self) -> str:
+        """The option in a message, with the variable that stands for it."""
+        return f"{self.variable} in the environment: --{self.name}" if self.variable else f"--{self.name}"
 
 
 class Batch(NamedTuple):
@@ -211,7 +257,7 @@ def split_command(words: Sequence[str], grammar: Grammar = SBATCH) -> tuple[list
 
 def read_program(command: Sequence[str], options: Sequence[Given]) -> Batch:
     """A program with options of `srun` as a job in the current folder and environment. Raises InputError."""
-    ours = SBATCH.known - {"wait"}
+    ours = SBATCH.known - {"wait"}  # of a step, and no option of a job
     reader = _Reader("srun", [each for each in options if each.name in ours], os.environ, str(Path.cwd()))
     fields, notes = reader.fields()
     fields.setdefault("name", command[0].rsplit("/", 1)[-1])
@@ -227,22 +273,30 @@ def command_line(command: Sequence[str]) -> str:
     return shlex.join(command)
 
 
-def from_environment(prefix: str, environ: Mapping[str, str] = os.environ) -> list[Given]:
-    """Options by variables such as SBATCH_ACCOUNT, of a prefix such as `SBATCH_`. Raises InputError."""
+def from_environment(
+    prefix: str, environ: Mapping[str, str] = os.environ, *, grammar: Grammar = SBATCH
+) -> list[Given]:
+    """Options by variables such as SBATCH_ACCOUNT, of a prefix such as `SBATCH_`. Raises InputError.
+
+    grammar: of the command, whose options the variables stand for.
+    """
     given: list[Given] = []
-    for each in _VARIABLES.split():
+    is_in_job = "SLURM_JOB_ID" in environ
+    for each in (*_EVERYWHERE.split(), *_VARIABLES[prefix].split()):
         ending, _, name = each.partition("=")
-        variable, name = prefix + ending, name or ending.lower().replace("_", "-")
-        if variable not in environ:
+        other = re.match("(SLURM|SRUN)_", ending)
+        variable = ending if other else prefix + ending
+        name = name or ending.removeprefix(other[0] if other else "").lower().replace("_", "-")
+        if variable not in environ or (is_in_job and variable in _OF_A_JOB.split()):
             continue
         value = environ[variable]
-        if name not in SBATCH.known:
+        if name not in grammar.known:
             raise InputError(f"{variable} in the environment: --{name} cannot be kept; unset it")
-        if name in SBATCH.switches:
+        if name in grammar.switches:
             if value and value.lower() != "yes" and not re.fullmatch("-?0*[1-9][0-9]*", value):
                 continue
             value = ""
-        elif not value and name not in SBATCH.may_have_value:
+        elif not value and name not in grammar.may_have_value:
             continue
         given.append(Given(name, value, None, variable))
     return given
@@ -319,7 +373,7 @@ def _parsed(
     for word in left:
         name, equals, value = word.partition("=")
         if name.startswith("--") and len(name) > 2:
-            name = name[2:]
+            name = _full_name(name[2:], grammar)
         elif re.fullmatch(r"-[A-Za-z].*", word, re.DOTALL):
             name, attached = grammar.short.get(word[1], word[:2]), word[2:]
             if name in grammar.switches and attached:  # `-lu`
@@ -343,6 +397,15 @@ def _parsed(
                 raise fail(f"--{name} needs a value; write --{name}=VALUE")
         given.append(Given(name, value, line))
     return given
+
+
+def _full_name(given: str, grammar: Grammar) -> str:
+    """The name of an option that is cut, where that is clear, or has another name; else as given."""
+    if given in grammar.known:
+        return given
+    named = {each: each for each in grammar.known} | OTHER_NAMES
+    found = {name for each, name in named.items() if each.startswith(given)}
+    return found.pop() if len(found) == 1 else given
 
 
 def _error(text: str, path: str, line: int | None) -> InputError:
@@ -407,8 +470,7 @@ class _Reader:
 
     def _fail(self, name: str, text: str) -> InputError:
         given = self.given[name]
-        by = f"{given.variable} in the environment: " if given.variable else ""
-        return _error(f"{by}--{name}: {text}", self.path, given.line)
+        return _error(f"{given.label}: {text}", self.path, given.line)
 
     def _count(self, name: str) -> int | None:
         """A whole number of 1 or more, of which a range has the least."""
@@ -435,8 +497,7 @@ class _Reader:
                 f"cores there, or, with a Ray cluster, `betimes submit --units {nodes} -- PROGRAM`, which is started "
                 "on each machine that it gets",
             )
-        tasks = self._count("ntasks") or self._count("ntasks-per-node") or 1
-        gpus, kind = self._gpus(tasks)
+        tasks, (gpus, kind) = self._tasks() or 1, self._gpus()
         cpus = self._count("cpus-per-task") or 1
         per_gpu = self._count("cpus-per-gpu")
         cpu = per_gpu * gpus if per_gpu and gpus else tasks * cpus
@@ -456,13 +517,24 @@ class _Reader:
             **({"require": require} if require else {}),
         }
 
-    def _gpus(self, tasks: int) -> tuple[int, str | None]:
+    def _tasks(self) -> int | None:
+        """How many tasks are asked for; null: as many as there are nodes."""
+        stated, per_gpu = self._stated_tasks(), self._count("ntasks-per-gpu")
+        return stated if stated or not per_gpu else per_gpu * self._gpus()[0] or None
+
+    def _stated_tasks(self) -> int | None:
+        return self._count("ntasks") or self._count("ntasks-per-node")
+
+    def _gpus(self) -> tuple[int, str | None]:
         """How many GPUs, and of which kind, if given."""
-        for name, times in (("gpus", 1), ("gpus-per-node", 1), ("gpus-per-task", tasks)):
+        tasks, per_gpu = self._stated_tasks(), self._count("ntasks-per-gpu")
+        for name, times in (("gpus", 1), ("gpus-per-node", 1), ("gpus-per-task", tasks or 1)):
             found = self._read(name, gpu_number)
             if found is not None:
                 return found[0] * times, found[1]
         found = self._read("gres", gres)
+        if found is None and tasks and per_gpu:
+            return -(-tasks // per_gpu), None
         return found if found is not None else (0, None)
 
     def _licences(self) -> dict[str, Any]:
@@ -546,7 +618,7 @@ class _Reader:
             "tmp": "leave it out, and see that the disk has room",
         }
         for name, hint in hints.items():
-            if name in self.given:
+            if name in self.given and (name != "clusters" or self.given[name].value not in CLUSTERS):
                 raise self._fail(name, f"cannot be kept; {hint}")
         if "wrap" in self.given and self.given["wrap"].line is not None:
             raise self._fail("wrap", "a script cannot hold it; write the command as a line of its own")
@@ -565,7 +637,7 @@ class _Reader:
         env = self._read("export", lambda text: exported(text, self.environ))
         if env is None:
             env = exported("ALL", self.environ)
-        tasks = self._count("ntasks") or self._count("ntasks-per-node")  # null: not set, as with Slurm
+        tasks = self._tasks()  # null: not set, as with Slurm
         known: dict[str, object] = {
             "SUBMIT_DIR": self.workdir,
             "SUBMIT_HOST": socket.gethostname(),

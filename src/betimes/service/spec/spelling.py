@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 MOST_CHARACTERS = 65_536  # of any text
+CLUSTERS = ("all", "betimes")  # the names by which Slurm's --clusters may mean the one service
 _WIDTH = re.compile(r"(?P<least>[0-9]{1,9})(?:-(?P<most>[0-9]{1,9}))?")
 
 
