@@ -69,5 +69,5 @@ def test_averages_between_edges_are_exact() -> None:
 
 def test_a_placement_holds_from_the_next_stretch_of_its_job() -> None:
     row, start_s = np.array([1, 0, 1, 0]), np.array([0.0, 5.0, 6.0, 9.0])  # segments, in no order of jobs
-    found = held_from(np.array([0, 0, 1, 1, 2]), np.array([0.0, 6.0, 0.0, 7.0, 0.0]), row, start_s)
-    assert found.tolist() == [1, 3, 0, -1, -1]
+    found = held_from(np.array([0, 0, 1, 1, 2, 1]), np.array([0.0, 6.0, 0.0, 7.0, 0.0, 6.0]), row, start_s)
+    assert found.tolist() == [1, 3, 0, -1, -1, 2]

@@ -13,6 +13,7 @@ from pathlib import Path
 from betimes.errors import InputError
 
 SUMMARY, COMPARISON = "summary.json", "comparison.json"
+REPORT, PICTURES = "report.html", "pictures"
 
 
 def check(option: str, directory: str) -> None:
@@ -73,6 +74,11 @@ def _put(stage: Path, target: Path) -> None:
         for name in OPTIONAL:  # left by an earlier result that had more files
             if not (stage / name).exists():
                 (target / name).unlink(missing_ok=True)
+    is_result = (stage / SUMMARY).exists() or (stage / COMPARISON).exists()
+    if is_result and (target / REPORT).exists():  # it shows an earlier result
+        (target / REPORT).unlink()
+        if (target / PICTURES).is_dir():
+            shutil.rmtree(target / PICTURES)
     for entry in sorted(stage.iterdir()):
         place = target / entry.name
         if entry.is_dir() and place.is_dir():

@@ -253,13 +253,21 @@ Out = Annotated[
     Option(
         "--out",
         metavar="DIR",
-        help="Write report.html, which shows the results and works offline, and its pictures (SVG, PNG); "
-        "jobs.parquet, timeline.parquet, summary.json and, after preemption on nodes, absences.parquet: a folder a "
-        "policy if several.",
+        help="Write tables: jobs.parquet, timeline.parquet, summary.json and, after preemption on nodes, "
+        "absences.parquet: a folder a policy if several. --report adds pictures.",
         show_default=False,
     ),
 ]
-OpenReport = Annotated[bool, Option("--open", help="Open the report of --out in the browser.")]
+Report = Annotated[
+    bool,
+    Option(
+        "--report",
+        help="Write report.html into --out, which shows the results and works offline, and its pictures (SVG, PNG).",
+    ),
+]
+OpenReport = Annotated[
+    bool, Option("--open", help="Write the report, as --report, and open it in the browser.")
+]
 Plots = Annotated[
     str | None,
     Option(

@@ -38,15 +38,14 @@ def jobs_waiting(
 
 def held_from(row: Array, at_s: Array, segment_row: Array, segment_start_s: Array) -> Array:
     """For each row and time the index of the row's first segment that starts then or later; -1: there is none."""
-    order = np.lexsort((segment_start_s, segment_row))
-    rows, starts = segment_row[order], segment_start_s[order]
-    found = np.full(len(row), -1)
-    begin, end = np.searchsorted(rows, row, "left"), np.searchsorted(rows, row, "right")
-    for at in np.flatnonzero(begin < end).tolist():
-        k = begin[at] + int(np.searchsorted(starts[begin[at] : end[at]], at_s[at]))
-        if k < end[at]:
-            found[at] = order[k]
-    return found
+    times, rows = np.concatenate((at_s, segment_start_s)), np.concatenate((row, segment_row))
+    is_segment = np.repeat((0, 1), (len(row), len(segment_row)))
+    merged = np.lexsort((is_segment, times, rows))  # what is asked comes before segments that start then
+    earlier = np.empty(len(merged), dtype=np.int64)
+    earlier[merged] = np.cumsum(is_segment[merged])
+    order = np.append(np.lexsort((segment_start_s, segment_row)), -1)  # -1: after the last segment
+    found = order[earlier[: len(row)]]
+    return np.where(np.append(segment_row, -1)[found] == row, found, -1)
 
 
 def averages(time_s: Array, value: Array, edges_s: Array) -> Array:

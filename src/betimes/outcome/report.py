@@ -11,8 +11,6 @@ from pathlib import Path
 from betimes.errors import InputError
 from betimes.outcome.tables import Summary, short_names, shown_figures
 
-FILE = "report.html"
-
 MEANINGS = {
     "jobs": "Jobs that are counted.",
     "finished": "Jobs that finished.",

@@ -28,9 +28,7 @@ def contents(folder: Path) -> dict[str, Any]:
             summary_without_timing(path) if path.name == folders.SUMMARY else path.read_bytes()
         )
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
-        and path.name not in (folders.COMPARISON, "report.html")
-        and "pictures" not in path.parts
+        if path.is_file() and path.name != folders.COMPARISON
     }
 
 
@@ -39,9 +37,7 @@ def test_simulate_writes_a_result_that_can_be_loaded(betimes: Call, tmp_path: Pa
     printed = betimes(
         "simulate", "sample:tiny", "--policy", "srsf", "--predict", "--out", out, "--json"
     ).json()
-    assert sorted(path.name for path in out.iterdir()) == [
-        *("jobs.parquet", "pictures", "report.html", "summary.json", "timeline.parquet")
-    ]
+    assert sorted(path.name for path in out.iterdir()) == ["jobs.parquet", "summary.json", "timeline.parquet"]
     written = json.loads((out / "summary.json").read_text())
     assert printed.pop("engine") == "pool"
     assert {key: written[key] for key in printed} == printed
@@ -51,7 +47,6 @@ def test_simulate_writes_a_result_that_can_be_loaded(betimes: Call, tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["deep"]
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_later_result_replaces_the_earlier(betimes: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     for policy in ("srsf", "fifo"):
@@ -82,7 +77,6 @@ def test_equal_runs_write_equal_bytes_on_one_process_or_several(tmp_path: Path, 
     assert len(made[0]) == (12 if seeded else 6)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_simulate_and_compare_write_the_same(betimes: Call, tmp_path: Path) -> None:
     assert betimes("simulate", "sample:tiny", "--policy", "srsf", "--out", tmp_path / "one").code == 0
     words = ("compare", "sample:tiny", "--policies", "fifo,srsf", "--out", tmp_path / "two")
@@ -90,14 +84,11 @@ def test_simulate_and_compare_write_the_same(betimes: Call, tmp_path: Path) -> N
     assert contents(tmp_path / "one") == contents(tmp_path / "two" / "srsf")
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_policies_of_one_name_get_folders_of_their_own(betimes: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     said = betimes("compare", "sample:tiny", "--policies", "wfq:T=2,wfq:T=9,fifo", "--out", out)
     assert said.code == 0
-    assert sorted(path.name for path in out.iterdir()) == [
-        *("comparison.json", "fifo", "pictures", "report.html", "wfq-1", "wfq-2")
-    ]
+    assert sorted(path.name for path in out.iterdir()) == ["comparison.json", "fifo", "wfq-1", "wfq-2"]
 
 
 def test_pictures(betimes: Call, tmp_path: Path) -> None:
@@ -159,7 +150,6 @@ def test_a_full_disk_or_a_forbidden_folder_is_said_in_one_line(
         folders.check("--out", str(tmp_path / "out"))
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_a_result_leaves_nothing_of_an_earlier_one(betimes: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "notes.txt").parent.mkdir()

@@ -269,7 +269,7 @@ def test_a_generated_workload_keeps_its_load_on_the_nodes_at_hand(betimes: Call,
 def test_results_and_pictures_of_nodes(betimes: Call, tmp_path: Path) -> None:
     out, plots = tmp_path / "out", tmp_path / "plots"
     words = ("compare", GENERATED, "--policies", "fifo,fitgpp", "--out", out, "--plots", plots, "--predict")
-    assert betimes(*words).err == ""
+    assert betimes(*words, "--report").err == ""
     assert sorted(path.name for path in (out / "fitgpp").iterdir()) == [
         *("absences.parquet", "decisions.parquet", "jobs.parquet", "summary.json", "timeline.parquet")
     ]
@@ -388,7 +388,8 @@ def test_a_name_that_both_engines_have_is_compared_with_its_like(
 def test_rows_of_two_engines_name_theirs(betimes: Call, tmp_path: Path) -> None:
     """In the table and in the report; the names that scripts read stay."""
     out = tmp_path / "out"
-    said = betimes("compare", "sample:rigid", "--policies", "fifo,srsf", "--out", out).out
+    words = ("compare", "sample:rigid", "--policies", "fifo,srsf", "--out", out, "--report")
+    said = betimes(*words).out
     assert [line.split()[0] for line in said.splitlines() if ":" in line] == ["nodes:fifo", "pool:srsf"]
     page = (out / "report.html").read_text(encoding="utf-8")
     assert '<th scope="col">nodes:fifo</th><th scope="col">pool:srsf</th>' in page

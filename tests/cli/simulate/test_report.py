@@ -1,4 +1,4 @@
-"""The report of `--out`: one page with everything in it, whatever the policies and workloads are called."""
+"""`--report`: one page with everything in it, whatever the policies and workloads are called."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ def test_policies_side_by_side_on_one_page_that_needs_no_network(betimes: Call, 
         "--predict",
         "--out",
         out,
+        "--report",
     )
     assert betimes(*words).code == 0
     found = page(out)
@@ -77,7 +78,7 @@ def test_machines_with_a_price_have_their_cost_drawn(betimes: Call, tmp_path: Pa
     cluster = tmp_path / "own.toml"
     cluster.write_text('[[nodes]]\ntype = "a"\ncount = 2\ncpu = 8\nmemory_gib = 32\nusd_per_h = 1.5\n')
     out = tmp_path / "out"
-    words = ("simulate", "sample:rigid", "--policy", "easy", "--cluster", cluster, "--out", out)
+    words = ("simulate", "sample:rigid", "--policy", "easy", "--cluster", cluster, "--out", out, "--report")
     assert betimes(*words).code == 0
     assert "Cost" in page(out).headings
     assert (out / "pictures" / "cost.svg").is_file()
@@ -90,7 +91,7 @@ def test_names_are_text_and_never_markup(
     monkeypatch.chdir(tmp_path)
     trace = tmp_path / "<img src=x onerror=alert(1)>.csv"
     trace.write_text("submit_s,work_s,max_units\n0,10,1\n1,10,1\n")
-    words = ("simulate", trace.name, "--policy", "fifo", "--units", "1", "--out", "out")
+    words = ("simulate", trace.name, "--policy", "fifo", "--units", "1", "--out", "out", "--report")
     assert betimes(*words).code == 0
     found = page(Path("out"))
     assert any("<img src=x onerror=alert(1)>" in text for text in found.texts)
@@ -98,12 +99,17 @@ def test_names_are_text_and_never_markup(
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_later_report_shows_the_later_result(betimes: Call, tmp_path: Path) -> None:
+def test_a_report_shows_the_latest_result_or_is_gone(betimes: Call, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ("sample:tiny", "--out", out)
     for policy in ("srsf", "fifo"):
-        words = ("simulate", "sample:tiny", "--policy", policy, "--out", tmp_path / "out")
-        assert betimes(*words).code == 0
-    assert page(tmp_path / "out").headings[0].startswith("fifo: ")
-    assert not (tmp_path / "out" / "pictures" / "timeline-srsf.svg").exists()
+        assert betimes("simulate", *words, "--policy", policy, "--report").code == 0
+    assert page(out).headings[0].startswith("fifo: ")
+    assert (out / "pictures" / "timeline-fifo.svg").exists()
+    assert not (out / "pictures" / "timeline-srsf.svg").exists()
+    assert betimes("simulate", *words, "--policy", "las").code == 0
+    assert not (out / "report.html").exists()
+    assert not (out / "pictures").exists()
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -122,8 +128,9 @@ def test_open_shows_the_report_or_says_where_it_is(
     assert betimes(*words).err == ""
     assert opened == [(tmp_path / "out" / "report.html").as_uri()]
     assert re.search("there is no browser to open .*report.html in; copy it", betimes(*words).err)
-    line = refused(betimes, "simulate", "sample:tiny", "--policy", "fifo", "--open")
-    assert "--open: the report is one of the files of --out" in line
+    for option in ("--open", "--report"):
+        line = refused(betimes, "simulate", "sample:tiny", "--policy", "fifo", option)
+        assert f"{option}: the report is one of the files of --out" in line
 
 
 def test_every_figure_is_explained() -> None:

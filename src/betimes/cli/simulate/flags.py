@@ -67,6 +67,7 @@ class RunFlags:
     """Where runs are made, and the files that are kept of them."""
 
     out: options.Out = None
+    report: options.Report = False
     open_report: options.OpenReport = False
     plots: options.Plots = None
     processes: options.Processes = None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from betimes.cli.folders import COMPARISON, SUMMARY, names
+from betimes.cli.folders import COMPARISON, PICTURES, REPORT, SUMMARY, names
 from betimes.cli.simulate.study import Run, Study
 
 if TYPE_CHECKING:
@@ -33,21 +33,27 @@ HEADINGS = (
     "Nodes over time",
     "Selected policies",
 )
-PICTURES = "pictures"  # in the directory of results
 
 
 class Outcomes:
     """Takes results in any order; returns summaries in the order of the policies.
 
-    engines: that of each policy, by name. out and plots: the directories to fill, None for none; `out` gets a report,
-    too. Results are kept only as far as the pictures need them.
+    engines: that of each policy, by name. out and plots: the directories to fill, None for none. report: `out` gets a
+    report with pictures, too. Results are kept only as far as the pictures need them.
     """
 
     def __init__(
-        self, study: Study, engines: Mapping[str, Engine], out: Path | None, plots: Path | None
+        self,
+        study: Study,
+        engines: Mapping[str, Engine],
+        out: Path | None,
+        plots: Path | None,
+        *,
+        report: bool,
     ) -> None:
         policies = list(engines)
         self.study, self.policies, self.engines, self.out, self.plots = study, policies, engines, out, plots
+        self.report_in = out if report else None
         self.several = len(policies) > 1 or study.flags.seeds is not None
         self.folders = dict(zip(policies, names(policies), strict=True))
         self._fair: dict[int, Any] = {}
@@ -109,11 +115,15 @@ class Outcomes:
         if self.out is not None and self.several:
             content = {"rows": self.rows(), "folders": list(self.folders.values())}
             (self.out / COMPARISON).write_text(to_json(content) + "\n", encoding="utf-8")
-        if self.plots is not None or self.out is not None:
+        if self._draws():
             self._draw_distributions(warn)
-        if self.out is not None:
+        if self.report_in is not None:
             self._draw_promises_and_cost()
-            self._report(self.out)
+            self._report(self.report_in)
+
+    def _draws(self) -> bool:
+        """Whether pictures were asked for: they take longer than most simulations."""
+        return self.plots is not None or self.report_in is not None
 
     def _settle(self, run: Run, result: Result) -> None:
         from betimes.outcome import save, summarise
@@ -128,7 +138,7 @@ class Outcomes:
             summary = json.loads((folder / SUMMARY).read_bytes())
             del summary["run"]
         self._summaries[run.policy, run.seed] = summary
-        if (self.plots is not None or self.out is not None) and run.seed == study.flags.seed:
+        if self._draws() and run.seed == study.flags.seed:
             self._draw_timeline(run, result)
             self._drawn[run.policy] = replace(
                 result, policy=self._title(run.policy), segments=None, decisions=None
@@ -152,8 +162,8 @@ class Outcomes:
         from betimes.outcome.report import Picture
 
         files = [self.plots / f"{name}.svg"] if self.plots is not None and not is_new else []
-        if self.out is not None:
-            path = self.out / PICTURES / f"{name}.svg"
+        if self.report_in is not None:
+            path = self.report_in / PICTURES / f"{name}.svg"
             self._pictures.append(Picture(path, heading, caption))
             files += [path, path.with_suffix(".png")]
         return files
@@ -173,10 +183,10 @@ class Outcomes:
         if len(result.jobs) <= MOST_ROWS:
             caption = f"{who}: which units each job holds."
             plot_allocations(result, self._files(f"allocations-{folder}", "Jobs over time", caption))
-        elif self.out is not None:
+        elif self.report_in is not None:
             caption = f"{who}: each line is a job, first submitted on top."
             plot_jobs(result, self._files(f"jobs-{folder}", "Jobs over time", caption, is_new=True))
-        if self.out is not None and result.decisions is not None and (result.decisions.node > 0).any():
+        if self.report_in is not None and result.decisions is not None and (result.decisions.node > 0).any():
             caption = f"{who}: each line is a node; the brighter, the more tasks it has."
             plot_nodes(result, self._files(f"nodes-{folder}", "Nodes over time", caption, is_new=True))
 
@@ -242,7 +252,7 @@ class Outcomes:
         pictures = sorted(self._pictures, key=lambda picture: order[picture.heading])
         drawn = [self._drawn[policy] for policy in self.policies]
         made = f"Betimes {__version__}, {seeds}."
-        report.write(out / report.FILE, described(drawn), self.shown(), pictures, made)
+        report.write(out / REPORT, described(drawn), self.shown(), pictures, made)
 
 
 def _flat(summaries: Sequence[Mapping[str, Any]], seeds: list[int]) -> dict[str, Any]:

@@ -82,13 +82,15 @@ def run(
     """
     from betimes.cli.render.tables import say_left_out
     from betimes.outcome import show, to_json
-    from betimes.outcome.report import FILE as REPORT
 
     names = list(policies)
     if runs.out is not None:
         folders.check_results(runs.out, several=len(policies) > 1 or wanted.flags.seeds is not None)
-    elif runs.open_report:
-        raise InputError("--open: the report is one of the files of --out; name a directory with --out DIR")
+    elif runs.open_report or runs.report:
+        option = "--open" if runs.open_report else "--report"
+        raise InputError(
+            f"{option}: the report is one of the files of --out; name a directory with --out DIR"
+        )
     if runs.plots is not None:
         folders.check("--plots", runs.plots)
     display = Display()
@@ -117,7 +119,7 @@ def run(
         stages = [
             stack.enter_context(folders.staged(path)) if path else None for path in (runs.out, runs.plots)
         ]
-        outcomes = Outcomes(wanted, engines, *stages)
+        outcomes = Outcomes(wanted, engines, *stages, report=runs.report or runs.open_report)
         made = [Run(FAIR, seed, "pool", fair=True) for seed in wanted.all_seeds() if fair]
         made += [Run(name, seed, engines[name]) for seed in wanted.all_seeds() for name in names]
         bars = {run: _bar(run, names) for run in made}
@@ -138,7 +140,7 @@ def run(
             outcomes.take(each, _with_compilation(result, beforehand_s + took[each.policy]), fair=fair)
         outcomes.finish(display.note)
     if runs.open_report and runs.out is not None:
-        open_in_browser(Path(runs.out) / REPORT, display.note)
+        open_in_browser(Path(runs.out) / folders.REPORT, display.note)
     display.say_notes()
     rows = outcomes.rows()
     if as_json:

@@ -32,6 +32,7 @@ def run_in_chunks(wanted: Study, policy: AnyChosen, runs: RunFlags, *, as_json: 
         raise InputError("--stream: jobs in chunks run on nodes; give --cluster, or leave --stream out")
     for name, given in {
         "out": runs.out,
+        "report": runs.report,
         "open": runs.open_report,
         "plots": runs.plots,
         "processes": runs.processes,
