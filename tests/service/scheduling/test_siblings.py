@@ -17,10 +17,10 @@ from betimes.service.scheduling.beliefs import (
     SIBLINGS_A_FINISHED,
     RuntimeEstimates,
     Siblings,
-    ranges,
 )
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.learnt_runtimes import ranges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import JobFilter
 from tests.service.four_cores import on_four_cores, over

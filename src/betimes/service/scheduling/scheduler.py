@@ -19,7 +19,6 @@ from betimes.service.engines.messages import Decisions, Foreseen, Play
 from betimes.service.engines.speedups import speed
 from betimes.service.machines.machine import HERE
 from betimes.service.scheduling.admission import Admission
-from betimes.service.scheduling.beliefs import LearntRuntimes, News
 from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
 from betimes.service.scheduling.earliest import EarliestStarts
 from betimes.service.scheduling.edits import Edits
@@ -30,6 +29,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fleet_limits import LimitsOfFleet, UserBudgets
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.jobs import Jobs
+from betimes.service.scheduling.learnt_runtimes import LearntRuntimes, News
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.maintenance import MaintenanceWindows
 from betimes.service.scheduling.nodes import JobRentals, Leases, MachineRentals, Nodes
