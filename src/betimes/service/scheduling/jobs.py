@@ -14,6 +14,7 @@ from typing import Any, Literal
 from betimes.errors import Conflict
 from betimes.service.machines.machine import RENTED
 from betimes.service.scheduling import reasons
+from betimes.service.scheduling.broken_promises import note_end
 from betimes.service.scheduling.effects import Signalled, SignalRun
 from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.fleet_limits import UserBudgets
@@ -21,7 +22,6 @@ from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
-from betimes.service.scheduling.promises import note_end
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_spec import parse_after

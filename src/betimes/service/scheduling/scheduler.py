@@ -19,6 +19,7 @@ from betimes.service.engines.messages import Decisions, Foreseen, Play
 from betimes.service.engines.speedups import speed
 from betimes.service.machines.machine import HERE
 from betimes.service.scheduling.admission import Admission
+from betimes.service.scheduling.broken_promises import BrokenPromises
 from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
 from betimes.service.scheduling.earliest import EarliestStarts
 from betimes.service.scheduling.edits import Edits
@@ -35,7 +36,7 @@ from betimes.service.scheduling.maintenance import MaintenanceWindows
 from betimes.service.scheduling.nodes import JobRentals, Leases, MachineRentals, Nodes
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
-from betimes.service.scheduling.promises import BrokenPromises, Forecast, cost_usd
+from betimes.service.scheduling.promises import Forecast, cost_usd
 from betimes.service.scheduling.reasons import WaitReasons, by_user
 from betimes.service.scheduling.reports import ReportHandling
 from betimes.service.scheduling.runs import Runs
