@@ -66,7 +66,7 @@ from betimes.service.scheduling.node import DRAINED, DRAINING, UP
 from betimes.service.scheduling.promises import INTERVAL, Forecast
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.scheduling.users import Standing
+from betimes.service.scheduling.shares import Standing
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import Role, TokenSpec, User, UserChanges

@@ -10,7 +10,7 @@ from typing import Any
 from betimes.service.scheduling.charges import Charge
 from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.promises import cost_usd
-from betimes.service.scheduling.users import Standing
+from betimes.service.scheduling.shares import Standing
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.queries import By, ran_s
 from betimes.service.store.reading import Reader

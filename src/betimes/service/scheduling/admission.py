@@ -34,8 +34,8 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import LOST, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.shares import check_limits
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.scheduling.users import check_limits
 from betimes.service.spec.job_spec import (
     JobSpec,
     full_run_s,

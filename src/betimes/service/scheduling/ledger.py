@@ -17,8 +17,8 @@ from betimes.service.scheduling.fold import CHANGES, PolicyRecord, count_paid_by
 from betimes.service.scheduling.job import JOBS, Job, Preemption
 from betimes.service.scheduling.node import LOST, NODE, Node
 from betimes.service.scheduling.promises import PromiseErrors
+from betimes.service.scheduling.shares import SHARES, Shares
 from betimes.service.scheduling.throughputs import MeasuredRates
-from betimes.service.scheduling.users import SHARES, Shares
 from betimes.service.scheduling.windows import Windows
 from betimes.service.spec.users import User
 

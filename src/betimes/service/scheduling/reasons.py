@@ -24,8 +24,8 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.promises import Forecast, could_hold
+from betimes.service.scheduling.shares import Standing
 from betimes.service.scheduling.state import SchedulerState, most
-from betimes.service.scheduling.users import Standing
 from betimes.service.scheduling.windows import Maintenance
 from betimes.units import instant
 
