@@ -16,10 +16,10 @@ from betimes.service.executors.supervision.files import LOG
 from betimes.service.scheduling.admission import WAITING
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fleet_limits import is_reached
-from betimes.service.scheduling.fold import bounded_slowdown
 from betimes.service.scheduling.job import Preemption
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.policy_record import bounded_slowdown
 from betimes.service.scheduling.promises import STARTS
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler

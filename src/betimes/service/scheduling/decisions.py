@@ -32,10 +32,10 @@ from betimes.service.engines.plans import ExpectedSaving
 from betimes.service.engines.selection import MemberRules
 from betimes.service.scheduling.effects import AskPlanner, SelectMember
 from betimes.service.scheduling.job import Job, MoveRecord
-from betimes.service.scheduling.ledger import PolicyRecord
 from betimes.service.scheduling.nodes import JobRentals, MachineRentals
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState

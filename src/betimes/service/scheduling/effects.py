@@ -10,7 +10,7 @@ from betimes.service.engines.messages import RentMachine
 from betimes.service.engines.selection import SelectionSnapshot
 from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import Places
-from betimes.service.scheduling.ledger import PolicyRecord
+from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.twin.nodes.planner_rounds import Question
 
 Signalled = Literal["steps", "command", "all"]

@@ -6,7 +6,6 @@ Events hold the policy's decisions, so that recovering never asks it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from betimes.cluster.interference import workload_of
@@ -18,6 +17,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, MoveRecord, Rental, Run, TrialSet, paid_until, share_held
 from betimes.service.scheduling.job_states import Status, Transition, next_status
 from betimes.service.scheduling.node import NODE, UP, charges_until
+from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.service.scheduling.promises import INTERVAL, judged
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User
@@ -27,31 +27,6 @@ if TYPE_CHECKING:
 
 NEWS_FRAC = 0.05  # of the time until a promised end: a jump of the clock by more makes the promise void
 MOST_SET_ASIDE = 50  # that the ledger knows; the log has all
-LEAST_RUN_S = 10.0
-"""Jobs that run for less count as this long in a bounded slowdown."""
-
-
-@dataclass
-class PolicyRecord:
-    """Sums over jobs and rented machines, in seconds; slowdowns are bounded."""
-
-    jobs: int = 0
-    job_s: float = 0.0  # run times, times tasks
-    machine_s: float = 0.0  # paid for
-    slowdown: float = 0.0
-
-    def finished(self, wait_s: float, run_s: float, tasks: int) -> None:
-        """A job has finished."""
-        self.jobs += 1
-        self.job_s += run_s * tasks
-        self.slowdown += bounded_slowdown(wait_s, run_s)
-
-
-def bounded_slowdown(wait_s: float, run_s: float) -> float:
-    """(wait + run) / run of a job, where short runs count as `LEAST_RUN_S`."""
-    bounded_s = max(run_s, LEAST_RUN_S)
-    return (max(0.0, wait_s) + bounded_s) / bounded_s
-
 
 Change = Callable[["Ledger", Event, Any], Job | None]
 

@@ -13,9 +13,10 @@ from betimes.service.machines.budgets import DAY_S
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
 from betimes.service.scheduling.charges import Charge
 from betimes.service.scheduling.events import KINDS, Event
-from betimes.service.scheduling.fold import CHANGES, PolicyRecord, count_paid_by_moved, open_accounts
+from betimes.service.scheduling.fold import CHANGES, count_paid_by_moved, open_accounts
 from betimes.service.scheduling.job import JOBS, Job, Preemption
 from betimes.service.scheduling.node import LOST, NODE, Node
+from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.service.scheduling.promises import PromiseErrors
 from betimes.service.scheduling.shares import SHARES, Shares
 from betimes.service.scheduling.throughputs import MeasuredRates
