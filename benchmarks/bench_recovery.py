@@ -26,6 +26,7 @@ from measuring import Table, introduce
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.retention import keep_snapshot
 from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.fold import recovered
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import Node
 from betimes.service.store import Batch, Store, default_url
@@ -106,14 +107,14 @@ def recoveries(events: int) -> None:
         fill(store, events)
         alone_s = timed(lambda: read_alone(Path(folder) / "betimes.db"))
         whole: list[Ledger] = []
-        whole_s = timed(lambda: whole.append(Ledger.recovered(None, store.each_event(0))))
+        whole_s = timed(lambda: whole.append(recovered(None, store.each_event(0))))
         keep_snapshot(store, max(3, store.last_event_id() - 20_000), 3600.0)
         some: list[Ledger] = []
 
         def from_snapshot() -> None:
             snapshot = store.latest_snapshot()
             assert snapshot is not None
-            some.append(Ledger.recovered(snapshot.body, store.each_event(snapshot.event_id)))
+            some.append(recovered(snapshot.body, store.each_event(snapshot.event_id)))
 
         some_s = timed(from_snapshot)
         assert whole[0].next_event == some[0].next_event

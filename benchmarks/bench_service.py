@@ -33,7 +33,7 @@ from measuring import Table, introduce
 from betimes import __version__
 from betimes.client import Client
 from betimes.errors import Unavailable
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store import Batch, Store, default_url
 from betimes.service.store.batch import Snapshot
@@ -214,7 +214,7 @@ def memory(jobs: int) -> None:
 def filled(state: Path, jobs: int) -> None:
     """Let a store of a stopped service have so many finished jobs."""
     store = Store.open(default_url(state), state)
-    ledger = Ledger.recovered(None, store.each_event())
+    ledger = recovered(None, store.each_event())
     spec = job(0).model_dump(mode="json", exclude_defaults=True)
     row = {
         "name": "old", "status": "finished", "qos": "best-effort", "units": 1, "min_units": 1, "max_units": 1,

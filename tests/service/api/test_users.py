@@ -9,7 +9,7 @@ import pytest
 from betimes.service.access.auth import Caller, Tokens
 from betimes.service.access.unix_users import Owners
 from betimes.service.runtime.retention import keep_snapshot
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.spec.users import User, UserLimits
 from betimes.service.views.models import UserView
 from tests.service.api.sharing import Shared, share
@@ -45,12 +45,12 @@ def test_users_are_added_and_changed_by_events(tmp_path: Path) -> None:
         }  # fmt: skip
         # The log and a snapshot bring them back.
         store = service.assembly.store
-        assert Ledger.recovered(None, store.each_event()).users == users
+        assert recovered(None, store.each_event()).users == users
         keep_snapshot(store, store.last_event_id(), 60.0)
         snapshot = store.latest_snapshot()
         assert snapshot is not None
-        assert Ledger.recovered(snapshot.body, []).users == users
-        assert Ledger.recovered(snapshot.body, []).copied().users == users
+        assert recovered(snapshot.body, []).users == users
+        assert recovered(snapshot.body, []).copied().users == users
 
     share(talk, tmp_path)
 

@@ -11,8 +11,8 @@ import pytest
 
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.fold import recovered
 from betimes.service.scheduling.job import JOBS
-from betimes.service.scheduling.ledger import Ledger
 from betimes.service.store.event_file import archives, read_archive
 from tests.service.logs.recording import POLICIES, RESTART_S
 from tests.service.logs.rerunning import Rerun, same
@@ -28,7 +28,7 @@ def events_of(name: str) -> list[Event]:
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_log_leads_to_the_recorded_state(name: str) -> None:
     recorded = json.loads(gzip.decompress((LOGS / name / "end.json.gz").read_bytes()))
-    folded = json.loads(Ledger.recovered(None, events_of(name)).to_bytes())
+    folded = json.loads(recovered(None, events_of(name)).to_bytes())
     # Histories have a title and a count by now, too.
     folded["run_times"] = [history[:3] for history in folded["run_times"]]
     # And jobs are without what is as by default.

@@ -29,6 +29,7 @@ from betimes.service.scheduling.effects import (
 )
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Ended, Event, Report, RunId, Started
+from betimes.service.scheduling.fold import follow, recovered
 from betimes.service.scheduling.job import JOBS
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import Ledger
@@ -129,7 +130,7 @@ class Cluster:
             logged = [replace(event, data=json.loads(json.dumps(event.data))) for event in events]
             self.log += logged
             for ledger in self.folded:
-                ledger.follow(logged)
+                follow(ledger, logged)
             self.rows |= {row["job_id"]: row for row in rows}
             self.runs |= {RunId(run["job_id"], run["number"]): run for run in runs}
             check(self)
@@ -218,7 +219,7 @@ class Cluster:
         """
         before, self.is_compiled = self.scheduler, is_compiled
         self.now_at += 0.001  # a start takes time
-        ledger = Ledger.recovered(self.snapshots[-1] if self.snapshots else None, self._since_snapshot())
+        ledger = recovered(self.snapshots[-1] if self.snapshots else None, self._since_snapshot())
         for number, job in ledger.jobs.items():
             job.progress_frac = self.rows[number]["progress_frac"]
         self.scheduler = self._scheduler(ledger)
@@ -254,7 +255,7 @@ class Cluster:
         return self.log[after:]
 
     def snapshot(self) -> None:
-        self.snapshots.append(Ledger.recovered(None, self.log).to_bytes())
+        self.snapshots.append(recovered(None, self.log).to_bytes())
         self.folded.append(Ledger.from_bytes(self.snapshots[-1]))
 
 

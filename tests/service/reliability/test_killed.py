@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.store.store import Store, default_url
 from tests.service.reliability.cluster import equal, seen
 from tests.service.reliability.starting import Gone, Starter, runs_below, starter, until
@@ -262,10 +262,10 @@ def look_at_the_log(state: Path) -> None:
     """The log alone, from its beginning or from a snapshot, gives the same state."""
     store = Store.open(default_url(state), state)
     try:
-        whole, snapshot = Ledger.recovered(None, store.each_event(0)), store.latest_snapshot()
+        whole, snapshot = recovered(None, store.each_event(0)), store.latest_snapshot()
         assert not whole.jobs
         if snapshot is not None:
-            equal(seen(whole), seen(Ledger.recovered(snapshot.body, store.each_event(snapshot.event_id))))
+            equal(seen(whole), seen(recovered(snapshot.body, store.each_event(snapshot.event_id))))
     finally:
         store.close()
 

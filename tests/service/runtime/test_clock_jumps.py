@@ -15,7 +15,7 @@ from betimes.service.executors.virtual import EXIT_CODE, WORK, VirtualWorld
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import Clock
 from betimes.service.scheduling.events import Report
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import Assembly, assembled
 from betimes.units import S_PER_DAY
@@ -77,7 +77,7 @@ def test_a_clock_put_forward_ends_no_delay_of_a_retry() -> None:
     assert cluster.story(fails).count("launched") == 2
     cluster.go_on()
     assert cluster.status(fails) == "failed"
-    assert Ledger.recovered(None, cluster.log).over[fails] == "failed"
+    assert recovered(None, cluster.log).over[fails] == "failed"
 
 
 def test_no_end_is_shown_in_the_past_after_a_clock_was_put_forward(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from betimes.service.executors.virtual import EXIT_CODE, WORK
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.runtime.notifications import Notifier, missing_program
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig
@@ -85,7 +85,7 @@ async def service(
     folder: Path, to: str | None = None, store: Store | None = None, *, limit_s: float = 30.0, tries: int = 3
 ) -> AsyncIterator[Assembly]:
     """One in memory that notifies, and tries at once again."""
-    clock = VirtualClock(0.0 if store is None else Ledger.recovered(None, store.each_event()).last_at, 0.0)
+    clock = VirtualClock(0.0 if store is None else recovered(None, store.each_event()).last_at, 0.0)
     async with assembled(MACHINES, "fifo", folder, clock=clock, store=store) as parts:
         await parts.settle()
         async with Notifier(parts.controller, to, limit_s=limit_s, delays_s=(0.0,) * (tries - 1)):

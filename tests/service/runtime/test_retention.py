@@ -14,7 +14,7 @@ from betimes.client import AsyncClient
 from betimes.errors import Refused, Unknown
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.retention import Retention, tidy
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig
 from betimes.service.store import Store, default_url
@@ -90,7 +90,7 @@ def test_old_events_go_to_files_and_the_state_stays(tmp_path: Path) -> None:
             await until(lambda: service.store.last_event_id() == ledger.next_event - 1)
             # An archive that the stop has cut short may have its file already, and its events in the database still.
             later = service.store.each_event(events[-1].event_id)
-            whole = Ledger.recovered(None, [*events, *later])
+            whole = recovered(None, [*events, *later])
             assert seen(ledger) == seen(whole)
             assert list(ledger.jobs) == [JOBS + 1, JOBS + 2]
 

@@ -11,7 +11,7 @@ import pytest
 from betimes import Workload, simulate
 from betimes.cluster import Cluster
 from betimes.service.executors.virtual import WORK
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.served_traces import Served, serve_trace
 
@@ -86,4 +86,4 @@ def assert_same(workload: Workload, policy: str, folder: Path, *, restart_s: flo
         differ = np.flatnonzero(ours != theirs)
         assert len(differ) == 0, (name, differ[:5], ours[differ[:5]], theirs[differ[:5]])
     ledger = live.controller.scheduler.ledger
-    assert Ledger.recovered(None, live.store.each_event(0)).to_bytes() == ledger.to_bytes()
+    assert recovered(None, live.store.each_event(0)).to_bytes() == ledger.to_bytes()

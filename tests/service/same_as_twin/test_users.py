@@ -14,7 +14,7 @@ from betimes.cluster import Cluster
 from betimes.cluster.cluster import Maintenance
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.runtime.service_backend import ServiceBackend
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.spec.users import User, UserLimits
 from betimes.service.views.models import MaintenanceSpec
 from betimes.twin.users import Entitled, FairUsers
@@ -75,7 +75,7 @@ def test_the_same_schedule(policy: str, tmp_path: Path) -> None:
 
     # The log alone gives what the engine has counted.
     scheduler = served.controller.scheduler
-    again = Ledger.recovered(None, served.store.each_event())
+    again = recovered(None, served.store.each_event())
     users = scheduler.engine.state.users
     now_s = float(scheduler.engine.state.pool[0].now)
     for at, (name, account) in enumerate(again.shares.accounts.items()):
@@ -126,5 +126,5 @@ def test_shares_limits_and_windows_at_once(policy: str, tmp_path: Path) -> None:
     )
     assert (served.start_s == twin.jobs.start_s).all()
     assert (served.finish_s == twin.jobs.finish_s).all()
-    again = Ledger.recovered(None, served.store.each_event())
+    again = recovered(None, served.store.each_event())
     assert again.to_bytes() == served.controller.scheduler.ledger.to_bytes()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from betimes.service.scheduling.events import Ended, RunId, Started
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from tests.service.reliability.cluster import EPOCH_AT, Cluster, spec
 
 POLICIES = ["easy", "fifo"]  # on nodes, and in a pool
@@ -38,7 +38,7 @@ def test_a_job_that_ended_while_the_service_was_down_ended_then_and_took_what_it
 
     assert cluster.rows[job]["finished_at"] == began_at + 5.0
     assert cluster.runs[RunId(job, 1)]["ended_at"] == began_at + 5.0
-    ledger = Ledger.recovered(None, cluster.log)
+    ledger = recovered(None, cluster.log)
     for known in (cluster.ledger, ledger):
         assert known.runtime_estimates.learnt("ann", KEY).seconds == pytest.approx(5.0)
 
@@ -50,7 +50,7 @@ def test_a_run_that_ended_while_the_service_was_down_has_not_outrun_its_estimate
     cluster = Cluster(policy)
     ended, goes_on = cluster.submit(*2 * [spec(1000.0, estimate_s=10.0)])
     cluster.now_at += 39.0
-    cluster.scheduler = cluster._scheduler(Ledger.recovered(None, cluster.log))
+    cluster.scheduler = cluster._scheduler(recovered(None, cluster.log))
     cluster.scheduler.begin(cluster.now_at)
     cluster.scheduler.recover()
     cluster.now_at += 1.0
@@ -137,7 +137,7 @@ def test_a_job_has_as_much_left_after_its_machine_has_slept_as_before(policy: st
     known = cluster.scheduler.engine.believed_left(job, cluster.scheduler.now_s)
     assert known == pytest.approx(30.0)
     assert cluster.job(job).run.ran_s(cluster.now_at) == pytest.approx(30.0)
-    assert Ledger.recovered(None, cluster.log).jobs[job].has_run_s(cluster.now_at) == pytest.approx(30.0)
+    assert recovered(None, cluster.log).jobs[job].has_run_s(cluster.now_at) == pytest.approx(30.0)
     assert cluster.job(job).basis == "estimate"
     run = RunId(job, 1)
     cluster.world.forget(run, cluster.now_at)

@@ -15,6 +15,7 @@ from betimes.foresight.fitting import fit_aside
 from betimes.foresight.past_errors import LEAST
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.page_reads import PageReads
+from betimes.service.scheduling.fold import recovered
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Quote, WhatIfSpec
@@ -219,9 +220,9 @@ def test_a_replay_of_the_log_and_a_snapshot_go_on_as_the_service_does() -> None:
                 service.cancel(service.submit(command=["y"], estimate_s=50.0).job_id)
         events = list(controller_of(service).store.each_event(0))
         kept = controller_of(service).scheduler.ledger.promise_errors.to_json()
-        half = Ledger.recovered(None, events[: len(events) // 2]).to_bytes()
-        again = Ledger.recovered(half, events[len(events) // 2 :])
-        assert Ledger.recovered(None, events).promise_errors.to_json() == kept
+        half = recovered(None, events[: len(events) // 2]).to_bytes()
+        again = recovered(half, events[len(events) // 2 :])
+        assert recovered(None, events).promise_errors.to_json() == kept
         assert again.promise_errors.to_json() == kept
 
 

@@ -7,7 +7,7 @@ import pytest
 from betimes.errors import Refused
 from betimes.service.machines.machine import Machine
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.reliability.cluster import EPOCH_AT, Cluster, machine, spec
 
@@ -109,9 +109,9 @@ def test_a_running_job_of_an_earlier_version_keeps_its_single_units() -> None:
     cluster = of_gpus(8, 8)
     cluster.submit(gpus(1), gpus(8, units_per_task="spread"))
     log = [_as_before(event) for event in cluster.log]
-    job = Ledger.recovered(None, log).jobs[2]
+    job = recovered(None, log).jobs[2]
     assert (job.spec.units_per_task, job.units_per_task) == ("pack", 1)
-    cluster.log, cluster.folded = log, [Ledger.recovered(None, log)]
+    cluster.log, cluster.folded = log, [recovered(None, log)]
     cluster.rows[2]["spec"].pop("units_per_task")
     cluster.crash()
     assert cluster.scheduler.engine.jobs.tasks_of[2].count == 8

@@ -13,7 +13,7 @@ import pytest
 
 from betimes.errors import StoreDamaged
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.store import Store, default_url
 from betimes.service.store.batch import Batch, Snapshot
 
@@ -115,10 +115,10 @@ def test_events_from_before_there_were_checksums_are_read_and_the_chain_starts_a
 
 def test_an_event_that_this_version_does_not_know_is_refused() -> None:
     with pytest.raises(StoreDamaged, match="event 1 is of no known kind"):
-        Ledger.recovered(None, [event(1, kind="troublf")])
+        recovered(None, [event(1, kind="troublf")])
 
 
 @pytest.mark.parametrize("data", [{}, {"epoch_as": 3.0}])
 def test_an_event_that_lacks_what_its_kind_needs_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises(StoreDamaged, match=r"event 1 \(opened\) cannot be read \(KeyError: 'epoch_at'\)"):
-        Ledger.recovered(None, [event(1, kind="opened", job=None, node=None, data=data)])
+        recovered(None, [event(1, kind="opened", job=None, node=None, data=data)])

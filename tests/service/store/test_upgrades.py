@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Connection, create_engine, delete, inspect, make_url, text
 
 from betimes.errors import StoreError
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.store import Store, default_url
 from betimes.service.store.databases import schema, upgrades
 
@@ -67,7 +67,7 @@ def test_an_old_database_is_upgraded_and_kept(old: Path, tmp_path: Path) -> None
     Store.open(default_url(tmp_path / "new"), tmp_path / "new").close()
     store = Store.open(default_url(old), old, as_copy=True)
     try:
-        ledger = Ledger.recovered(None, store.each_event())
+        ledger = recovered(None, store.each_event())
         assert {number: job.status.value for number, job in ledger.jobs.items()} == {7: "held", 8: "running"}
         assert ledger.over[3] == "failed"
         assert store.job(2) is not None

@@ -49,6 +49,7 @@ from betimes.service.runtime.retention import keep_snapshot
 from betimes.service.scheduling.effects import Effect, StartRun
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Ended, Event
+from betimes.service.scheduling.fold import recovered
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import LOST, NODE, Node
 from betimes.service.scheduling.policy_engine import IsCompiled
@@ -136,7 +137,7 @@ class Controller:
         """Read the state back from the store; returns whether there is any."""
         snapshot = self.store.latest_snapshot()
         body, after = (snapshot.body, snapshot.event_id) if snapshot is not None else (None, 0)
-        ledger = Ledger.recovered(body, self.store.each_event(after), self.default_run_s)
+        ledger = recovered(body, self.store.each_event(after), self.default_run_s)
         for row in self.store.live_jobs():  # not every step of progress is in the log
             if row["progress_frac"] is not None and row["job_id"] in ledger.jobs:
                 ledger.jobs[row["job_id"]].progress_frac = row["progress_frac"]

@@ -17,7 +17,7 @@ from betimes.resizing import UNITS
 from betimes.service.access.auth import Tokens
 from betimes.service.executors.supervision import files
 from betimes.service.runtime.clock import Clock, VirtualClock
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.store.batch import Batch, Snapshot
 from betimes.service.store.store import Store
 from betimes.service.uploads.kept import Uploads
@@ -53,7 +53,7 @@ def keep_snapshot(store: Store, upto: int, default_run_s: float) -> None:
     before = store.latest_snapshot()
     body, after = (before.body, before.event_id) if before is not None else (None, 0)
     events = (event for event in store.each_event(after) if event.event_id <= upto)
-    ledger = Ledger.recovered(body, events, default_run_s)
+    ledger = recovered(body, events, default_run_s)
     snapshot = Snapshot(ledger.next_event - 1, ledger.last_at, __version__, ledger.to_bytes())
     store.commit(Batch(snapshot=snapshot))
 

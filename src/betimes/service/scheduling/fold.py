@@ -1,4 +1,4 @@
-"""The fold of the log: the change that each kind of event makes to the ledger.
+"""The fold of the log: `apply` makes the change of an event to the ledger, live or when recovering.
 
 Events hold the policy's decisions, so that recovering never asks it again.
 """
@@ -6,29 +6,31 @@ Events hold the policy's decisions, so that recovering never asks it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from betimes.cluster.interference import workload_of
+from betimes.errors import StoreDamaged, StoreError
 from betimes.foresight.promise_model import Queue
 from betimes.service.machines.budgets import DAY, DAY_S, MONTH, period_name, period_since
 from betimes.service.machines.machine import RENTED
+from betimes.service.scheduling.beliefs import USUAL_S
 from betimes.service.scheduling.charges import Charge
-from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.job import Job, MoveRecord, Rental, Run, TrialSet, paid_until, share_held
+from betimes.service.scheduling.events import KINDS, Event
+from betimes.service.scheduling.job import Job, MoveRecord, Preemption, Rental, Run, TrialSet, paid_until
 from betimes.service.scheduling.job_states import Status, Transition, next_status
+from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import NODE, UP, charges_until
 from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.service.scheduling.promises import INTERVAL, judged
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User
 
-if TYPE_CHECKING:
-    from betimes.service.scheduling.ledger import Ledger
-
 NEWS_FRAC = 0.05  # of the time until a promised end: a jump of the clock by more makes the promise void
 MOST_SET_ASIDE = 50  # that the ledger knows; the log has all
 
-Change = Callable[["Ledger", Event, Any], Job | None]
+_RESTORE = "the log was changed by a disk, a hand or another version; restore the database from a backup"
+
+Change = Callable[[Ledger, Event, Any], Job | None]
 
 
 def _opened(ledger: Ledger, event: Event, _: Job | None) -> None:
@@ -210,7 +212,7 @@ def _started(ledger: Ledger, event: Event, job: Job) -> None:
 def _note_start(ledger: Ledger, job: Job, at: float) -> None:
     if job.run is not None:
         job.run.started_at = at
-        _hold(ledger, job, at)
+        ledger.hold_nodes(job, at)
     if job.started_at is None:
         job.started_at = at
         ledger.promise_errors.started(job, at)
@@ -249,7 +251,7 @@ def _resized(ledger: Ledger, event: Event, job: Job) -> None:
         job.run.places = [(str(node), int(units)) for node, units in event.data["places"]]
         there = {name for name, _ in job.run.places}
         _leave(ledger, job, event, event.at_s, [each for each in before if each[0] not in there])
-        _hold(ledger, job, event.at_s)
+        ledger.hold_nodes(job, event.at_s)
 
 
 def _ended(ledger: Ledger, event: Event, job: Job) -> None:
@@ -454,17 +456,6 @@ def _note_gone(ledger: Ledger, event: Event) -> None:
             del ledger.gone_nodes[name]
 
 
-def _hold(ledger: Ledger, job: Job, at: float) -> None:
-    """The job's run holds its part of the rented machines that it shares, and no more of others."""
-    if job.run is None or job.run.started_at is None:
-        return
-    unit, places = job.spec.unit, job.run.places
-    for name, units in places:
-        node = ledger.nodes.get(name)
-        if node is not None and node.rented_at is not None and node.is_shared:
-            node.account.hold(node.prices, job.job_id, job.user, units * share_held(unit, node), at)
-
-
 def _leave(ledger: Ledger, job: Job, event: Event, at: float, places: Iterable[tuple[str, int]]) -> None:
     """The job's run holds nothing any more of the machines of these places."""
     for name, _ in places:
@@ -472,17 +463,6 @@ def _leave(ledger: Ledger, job: Job, event: Event, at: float, places: Iterable[t
         charge = None if node is None else node.account.leave(node.prices, name, job.job_id, at)
         if charge is not None:
             _count(ledger, event, charge)
-
-
-def open_accounts(ledger: Ledger) -> None:
-    """Runs hold their parts of rented machines, also by a snapshot of an earlier version, which does not say so."""
-    running = [job for job in ledger.jobs.values() if job.run is not None and job.run.started_at is not None]
-    for job in sorted(running, key=lambda job: (job.run and job.run.started_at) or 0.0):
-        if job.run is not None and not any(
-            name in ledger.nodes and job.job_id in ledger.nodes[name].account.holdings
-            for name, _ in job.run.places
-        ):
-            _hold(ledger, job, job.run.started_at or 0.0)
 
 
 def _count(ledger: Ledger, event: Event, charge: Charge) -> None:
@@ -559,30 +539,6 @@ def _selected(ledger: Ledger, event: Event, _: Job | None) -> None:
     for job_id, until_s in event.data.get("waits_until_s", ()):
         if (account := ledger.jobs[job_id].account) is not None:
             account.waits_until_s = until_s
-
-
-_WHO_RUNS_WHERE = ("launched", "ended", "node-added")
-"""The kinds of events that change what runs on a node, or what the node costs."""
-
-
-def count_paid_by_moved(ledger: Ledger, event: Event, job: Job | None) -> None:
-    """Before nodes get other runs or prices: count what moved jobs there have paid until now."""
-    if not ledger.moved or event.kind not in _WHO_RUNS_WHERE:
-        return
-    if job is None:
-        changed = {event.data["machine"]["name"]}
-    elif event.kind == "launched":
-        changed = {str(name) for name, _ in event.data["places"]}
-    else:
-        changed = {name for name, _ in job.run.places} if job.run is not None else set[str]()
-    moved = [ledger.jobs[number] for number in sorted(ledger.moved)]
-    paying = [
-        each
-        for each in moved
-        if each.run is not None and each.run.launched and any(name in changed for name, _ in each.run.places)
-    ]
-    for each, move in paid_until(paying, ledger.jobs, ledger.nodes, event.at_s):
-        each.move = move
 
 
 CHANGES: dict[str, Change] = {
@@ -678,3 +634,83 @@ def apply_learnt(jobs: Mapping[int, Job], data: Mapping[str, Any]) -> None:
         job = jobs[int(number)]
         job.runtime_estimate_s, job.basis = data["believed_s"], data["basis"]
         job.settle(account)
+
+
+_WHO_RUNS_WHERE = ("launched", "ended", "node-added")
+"""The kinds of events that change what runs on a node, or what the node costs."""
+
+
+def _count_paid_by_moved(ledger: Ledger, event: Event, job: Job | None) -> None:
+    """Before nodes get other runs or prices: count what moved jobs there have paid until now."""
+    if not ledger.moved or event.kind not in _WHO_RUNS_WHERE:
+        return
+    if job is None:
+        changed = {event.data["machine"]["name"]}
+    elif event.kind == "launched":
+        changed = {str(name) for name, _ in event.data["places"]}
+    else:
+        changed = {name for name, _ in job.run.places} if job.run is not None else set[str]()
+    moved = [ledger.jobs[number] for number in sorted(ledger.moved)]
+    paying = [
+        each
+        for each in moved
+        if each.run is not None and each.run.launched and any(name in changed for name, _ in each.run.places)
+    ]
+    for each, move in paid_until(paying, ledger.jobs, ledger.nodes, event.at_s):
+        each.move = move
+
+
+def apply(ledger: Ledger, event: Event) -> Job | None:
+    """Let an event have happened; returns its job, also when this was its last event."""
+    if event.event_id != ledger.next_event:
+        raise StoreError(
+            f"the event log goes on with {event.event_id} where {ledger.next_event} should follow; "
+            "restore the database from a copy"
+        )
+    ledger.next_event += 1
+    ledger.charges = []
+    ledger.last_at = max(ledger.last_at, event.at_s)
+    ledger.promise_errors.passed(event.at_s)
+    change = CHANGES.get(event.kind)
+    job = ledger.jobs.get(event.job) if event.job is not None else None
+    if event.job is not None and job is None and event.kind != "submitted":
+        return None  # it was over within the turn; a promise may still have been on its way
+    _count_paid_by_moved(ledger, event, job)
+    before = job.units if job is not None else 0
+    if change is not None:
+        job = change(ledger, event, job) or job
+    if ledger.shares.accounts and job is not None:
+        ledger.shares.moved(job, before, event.at_s - ledger.epoch_at)
+    if job is not None and "preemption" in event.data:
+        job.preemption = Preemption(**event.data["preemption"])
+    return job
+
+
+def recovered(body: bytes | None, events: Iterable[Event], default_run_s: float = USUAL_S) -> Ledger:
+    """The ledger of a snapshot, if there is one, and of the events that follow it."""
+    ledger = Ledger(default_run_s) if body is None else Ledger.from_bytes(body, default_run_s)
+    follow(ledger, events)
+    return ledger
+
+
+def follow(ledger: Ledger, events: Iterable[Event]) -> None:
+    """Let events of a log have happened."""
+    for event in events:
+        job = _read(ledger, event)
+        if job is not None and job.status.is_over:
+            ledger.forget(job)
+
+
+def _read(ledger: Ledger, event: Event) -> Job | None:
+    """`apply` of an event that was kept: one that this version cannot read is refused, not guessed at."""
+    if event.kind not in KINDS:
+        raise StoreDamaged(f"event {event.event_id} is of no known kind ({event.kind!r:.60}); {_RESTORE}")
+    try:
+        return apply(ledger, event)
+    except StoreError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise StoreDamaged(
+            f"event {event.event_id} ({event.kind}) cannot be read ({why}); {_RESTORE}"
+        ) from error

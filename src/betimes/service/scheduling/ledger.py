@@ -1,20 +1,18 @@
-"""The state of the service as its event log has it: `apply` an event, live or when recovering, and nothing else."""
+"""The state of the service as its event log has it, and its snapshot; events alone change it (`fold`)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import asdict, replace
 from typing import Any
 
-from betimes.errors import StoreDamaged, StoreError
+from betimes.errors import StoreError
 from betimes.service.machines.budgets import DAY_S
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
 from betimes.service.scheduling.charges import Charge
-from betimes.service.scheduling.events import KINDS, Event
-from betimes.service.scheduling.fold import CHANGES, count_paid_by_moved, open_accounts
-from betimes.service.scheduling.job import JOBS, Job, Preemption
+from betimes.service.scheduling.job import JOBS, Job, share_held
 from betimes.service.scheduling.node import LOST, NODE, Node
 from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.service.scheduling.promises import PromiseErrors
@@ -24,7 +22,6 @@ from betimes.service.scheduling.windows import Windows
 from betimes.service.spec.users import User
 
 FORMAT = 1  # of a snapshot
-_RESTORE = "the log was changed by a disk, a hand or another version; restore the database from a backup"
 
 
 class Ledger:
@@ -68,31 +65,6 @@ class Ledger:
         self.next_job = 1
         self.next_event = 1
         self.last_at = 0.0
-
-    def apply(self, event: Event) -> Job | None:
-        """Let an event have happened; returns its job, also when this was its last event."""
-        if event.event_id != self.next_event:
-            raise StoreError(
-                f"the event log goes on with {event.event_id} where {self.next_event} should follow; "
-                "restore the database from a copy"
-            )
-        self.next_event += 1
-        self.charges = []
-        self.last_at = max(self.last_at, event.at_s)
-        self.promise_errors.passed(event.at_s)
-        change = CHANGES.get(event.kind)
-        job = self.jobs.get(event.job) if event.job is not None else None
-        if event.job is not None and job is None and event.kind != "submitted":
-            return None  # it was over within the turn; a promise may still have been on its way
-        count_paid_by_moved(self, event, job)
-        before = job.units if job is not None else 0
-        if change is not None:
-            job = change(self, event, job) or job
-        if self.shares.accounts and job is not None:
-            self.shares.moved(job, before, event.at_s - self.epoch_at)
-        if job is not None and "preemption" in event.data:
-            job.preemption = Preemption(**event.data["preemption"])
-        return job
 
     def away(self) -> Iterator[Node]:
         """Nodes that take no work against the plan, and those that were lost for good within a day."""
@@ -158,7 +130,7 @@ class Ledger:
         ledger.moved = {job.job_id for job in ledger.jobs.values() if job.move is not None}
         nodes = map(NODE.validate_python, found["nodes"])
         ledger.nodes = {node.machine.name: node for node in nodes}
-        open_accounts(ledger)
+        ledger._open_accounts()
         ledger.users = {one["name"]: User(**one) for one in found.get("users", ())}
         ledger.maintenance = Windows.from_json(found)
         if "shares" in found:
@@ -187,33 +159,27 @@ class Ledger:
         made.jobs, made.moved = {n: job.copied() for n, job in self.jobs.items()}, set(self.moved)
         return made
 
-    @classmethod
-    def recovered(cls, body: bytes | None, events: Iterable[Event], default_run_s: float = USUAL_S) -> Ledger:
-        """The ledger of a snapshot, if there is one, and of the events that follow it."""
-        ledger = cls(default_run_s) if body is None else cls.from_bytes(body, default_run_s)
-        ledger.follow(events)
-        return ledger
+    def hold_nodes(self, job: Job, at: float) -> None:
+        """The job's run holds its part of the rented machines that it shares, and no more of others."""
+        if job.run is None or job.run.started_at is None:
+            return
+        unit, places = job.spec.unit, job.run.places
+        for name, units in places:
+            node = self.nodes.get(name)
+            if node is not None and node.rented_at is not None and node.is_shared:
+                node.account.hold(node.prices, job.job_id, job.user, units * share_held(unit, node), at)
 
-    def follow(self, events: Iterable[Event]) -> None:
-        """Let events of a log have happened."""
-        for event in events:
-            job = self._read(event)
-            if job is not None and job.status.is_over:
-                self.forget(job)
-
-    def _read(self, event: Event) -> Job | None:
-        """`apply` of an event that was kept: one that this version cannot read is refused, not guessed at."""
-        if event.kind not in KINDS:
-            raise StoreDamaged(f"event {event.event_id} is of no known kind ({event.kind!r:.60}); {_RESTORE}")
-        try:
-            return self.apply(event)
-        except StoreError:
-            raise
-        except Exception as error:
-            why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            raise StoreDamaged(
-                f"event {event.event_id} ({event.kind}) cannot be read ({why}); {_RESTORE}"
-            ) from error
+    def _open_accounts(self) -> None:
+        """Runs hold their parts of rented machines, also by a snapshot of an earlier version, which does not say so."""
+        running = [
+            job for job in self.jobs.values() if job.run is not None and job.run.started_at is not None
+        ]
+        for job in sorted(running, key=lambda job: (job.run and job.run.started_at) or 0.0):
+            if job.run is not None and not any(
+                name in self.nodes and job.job_id in self.nodes[name].account.holdings
+                for name, _ in job.run.places
+            ):
+                self.hold_nodes(job, job.run.started_at or 0.0)
 
     def forget(self, job: Job) -> None:
         """Drop a job that is over, except its status while others wait for it: the store keeps it."""

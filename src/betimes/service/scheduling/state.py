@@ -17,6 +17,7 @@ from betimes.errors import Conflict, Unknown
 from betimes.service.scheduling.beliefs import Siblings
 from betimes.service.scheduling.effects import Effect
 from betimes.service.scheduling.events import Ended, Event, RunId
+from betimes.service.scheduling.fold import apply
 from betimes.service.scheduling.job import Job, Places, demand_of, held_by, memory_of
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import Ledger
@@ -478,7 +479,7 @@ class SchedulerState:
     ) -> Job | None:
         """Let an event happen; returns its job, also when this was its last event."""
         event = Event(self.ledger.next_event, self.now_at, kind, cause, job, node, data)
-        changed = self.ledger.apply(event)
+        changed = apply(self.ledger, event)
         self.events.append(event)
         rows = (charge.row(event.event_id, number) for number, charge in enumerate(self.ledger.charges))
         self._charge_rows += rows

@@ -11,7 +11,7 @@ import pytest
 
 from betimes.page.words import sentence_of
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.scheduling.promises import SLACK_S
 from betimes.testing import InMemoryService
 
@@ -136,8 +136,8 @@ def test_a_replay_of_the_log_judges_the_same_promise(service: InMemoryService) -
         Event(one.event_id, one.at, one.kind, one.cause, one.job_id, one.node, one.data)
         for one in service.events()
     ]
-    whole = Ledger.recovered(None, log)
+    whole = recovered(None, log)
     assert whole.jobs[job].judged is not None
-    half = Ledger.recovered(None, log[: len(log) - 2])
-    again = Ledger.recovered(half.to_bytes(), log[len(log) - 2 :])
+    half = recovered(None, log[: len(log) - 2])
+    again = recovered(half.to_bytes(), log[len(log) - 2 :])
     assert json.loads(again.to_bytes()) == json.loads(whole.to_bytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from betimes.service.scheduling.fold import recovered
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.job_spec import JobSpec
 from betimes.testing import InMemoryService
@@ -73,7 +74,7 @@ def test_after_a_restart_the_same_is_expected() -> None:
         controller = service._parts.controller
         kept, now_s = controller.scheduler.ledger, service.now_s
         events = list(controller.store.each_event(0))
-        for again in (Ledger.recovered(None, events), Ledger.from_bytes(kept.to_bytes())):
+        for again in (recovered(None, events), Ledger.from_bytes(kept.to_bytes())):
             grid = again.promise_errors.expected(again.jobs[x], now_s)
             before = kept.promise_errors.expected(kept.jobs[x], now_s)
             assert grid is not None

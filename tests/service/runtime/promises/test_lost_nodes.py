@@ -14,7 +14,7 @@ from betimes.page.words import sentence_of
 from betimes.service.machines.budgets import DAY_S
 from betimes.service.runtime.commands import ChangeMembers, Command, SetNodeStatus
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.fold import recovered
 from betimes.service.scheduling.node import DRAINING, LOST, UP
 from betimes.testing import InMemoryService
 
@@ -132,8 +132,8 @@ def test_a_promise_with_an_interval_is_broken_as_well_and_a_replay_of_the_log_ag
         assert (one["why"], one["because"]) == ("never", "node large-0 is lost")
         assert one["promise"]["finish_high_at"] >= now_s + 200.0
         log = [Event(e.event_id, e.at, e.kind, e.cause, e.job_id, e.node, e.data) for e in service.events()]
-        whole, half = Ledger.recovered(None, log), Ledger.recovered(None, log[:-3])
-        again = Ledger.recovered(half.to_bytes(), log[-3:])
+        whole, half = recovered(None, log), recovered(None, log[:-3])
+        again = recovered(half.to_bytes(), log[-3:])
         assert json.loads(again.to_bytes()) == json.loads(whole.to_bytes())
         assert [node.machine.name for node in whole.away()] == ["large-0"]
 
