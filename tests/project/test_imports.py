@@ -1,4 +1,4 @@
-"""Modules do not import each other in a circle, not even late, within functions."""
+"""Modules do not import each other in a circle, not even late, within functions, or for the names of types only."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ SOURCES = Path(__file__).resolve().parents[2] / "src"
 
 Graph = dict[str, set[str]]
 
+KNOWN = {
+    "betimes.kernels.cache": {"betimes.kernels.dispatching"},
+    "betimes.service.runtime.controller": {"betimes.service.runtime.metrics"},
+    "betimes.service.runtime.faults": {"betimes.service.runtime.inbox"},
+    "betimes.workload.family_demands": {"betimes.workload.workload"},
+    "betimes.workload.validation": {"betimes.workload.workload"},
+    "betimes.workload.writing": {"betimes.workload.workload"},
+}
+"""Imports of types that close a circle; there are to be no more."""
+
 
 def _modules() -> dict[str, Path]:
     names: dict[str, Path] = {}
@@ -19,21 +29,23 @@ def _modules() -> dict[str, Path]:
     return names
 
 
-def _statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Imports anywhere, but for those that only a type checker sees."""
+def _statements(node: ast.AST, *, types: bool) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Imports anywhere; types: with those that only a type checker sees."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test) and not types:
             continue
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child
-        yield from _statements(child)
+        yield from _statements(child, types=types)
 
 
 def _graph(modules: dict[str, Path]) -> Graph:
+    """What each module imports; a package's own types are what it exports once they are used (`betimes.lazy`)."""
     graph: Graph = {}
     for name, path in modules.items():
         found = set[str]()
-        for statement in _statements(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for statement in _statements(tree, types=path.name != "__init__.py"):
             if isinstance(statement, ast.Import):
                 found.update(alias.name for alias in statement.names)
             else:
@@ -77,5 +89,9 @@ def test_a_circle_is_found() -> None:
 def test_no_module_imports_itself_through_others() -> None:
     modules = _modules()
     assert len(modules) > 400
-    found = cycle(_graph(modules))
+    graph = _graph(modules)
+    for name, others in KNOWN.items():
+        assert others <= graph[name], f"{name} no longer imports these: take them out of KNOWN"
+        graph[name] -= others
+    found = cycle(graph)
     assert not found, " -> ".join(found)
