@@ -24,9 +24,8 @@ class Buckets:
 
     def __init__(self, pace: Pace, clock: Callable[[], float] = time.monotonic) -> None:
         self.pace, self._clock = pace, clock
-        self._levels: dict[
-            str, tuple[float, float]
-        ] = {}  # what is left, and when; whoever asked last comes last
+        # What is left, and when; whoever asked last comes last.
+        self._levels: dict[str, tuple[float, float]] = {}
 
     def take(self, token: str) -> float:
         """Count a request; 0.0, or how long it has to wait, s, where it is one too many."""

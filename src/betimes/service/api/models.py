@@ -102,9 +102,8 @@ class ProgressReport(Asked):
 
     done: float = Field(ge=0, allow_inf_nan=False)
     total: float = Field(gt=0, allow_inf_nan=False)
-    attempt: Annotated[int, Field(ge=1, le=2**31 - 1), WHOLE] | None = (
-        None  # BETIMES_ATTEMPT; the token's by default
-    )
+    attempt: Annotated[int, Field(ge=1, le=2**31 - 1), WHOLE] | None = None
+    """BETIMES_ATTEMPT; the token's by default."""
 
 
 class PolicyChoice(Asked):

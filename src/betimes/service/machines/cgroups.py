@@ -17,9 +17,8 @@ from pathlib import Path, PurePosixPath
 
 _LOG = logging.getLogger(__name__)
 _ESCAPE = re.compile(r"\\([0-7]{3})")
-_SERVICE = (
-    "service"  # where the service itself moves to: a group with processes cannot have limited groups below it
-)
+_SERVICE = "service"
+"""Where the service itself moves to: a group with processes cannot have limited groups below it."""
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 
 KINDS = ("started", "finished", "failed", "cancelled", "promise-broken")
 ENDS = ("finished", "failed", "cancelled")
-UPTO = (
-    "notified"  # of table `meta`: the last event up to which all are delivered, and the setting's hook then
-)
+UPTO = "notified"
+"""Of table `meta`: the last event up to which all are delivered, and the setting's hook then."""
 LIMIT_S = 10.0  # of a delivery
 DELAYS_S = (1.0, 10.0, 60.0)  # before each further try
 MOST_AT_ONCE = 8

@@ -287,9 +287,8 @@ class RestartCost:
 
 LEARNT = ("default", "last-two", "limit")  # bases of beliefs that may be replaced
 LEAST_NEWS_S = 0.1  # beliefs that are closer count as equal
-SIBLINGS_A_FINISHED = (
-    50  # of so many siblings, one must have finished since the last time: news costs time for each of them
-)
+SIBLINGS_A_FINISHED = 50
+"""Of so many siblings, one must have finished since the last time: news costs time for each of them."""
 MOST_A_TURN = 1000  # jobs whose belief is updated in one turn: more would delay requests
 
 Key = tuple[str, str]  # user and `JobSpec.history_key`

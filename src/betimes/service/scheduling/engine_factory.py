@@ -125,9 +125,8 @@ class Built:
 
     engine: LivePool | LiveNodes | Standby
     kind: str  # pool or nodes
-    nodes: dict[
-        int, tuple[str, Amounts]
-    ]  # those that do not come and go by its decisions, and their capacity
+    nodes: dict[int, tuple[str, Amounts]]
+    """Those that do not come and go by its decisions, and their capacity."""
     kinds: dict[str, int]  # of their types
     accounts: dict[int, Account]  # of the jobs that it has taken over, in its unit of work
     offered: tuple[Offer, ...] = ()  # machines that it may rent for several jobs

@@ -75,9 +75,8 @@ class UserBudgets:
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
         self._state, self._engine = state, engine
-        self.spent: dict[
-            str, Short
-        ] = {}  # users whose jobs may not begin to use shared rented machines, as of the last look
+        # Users whose jobs may not begin to use shared rented machines, as of the last look.
+        self.spent: dict[str, Short] = {}
         self.stops: set[str] = set()  # of them, those whose runs have to leave such machines
 
     @property

@@ -270,9 +270,8 @@ class Job:
     status: Status = Status.BLOCKED
     units: int = 0  # granted by the policy
     places: Places = field(default_factory=list[tuple[str, int]])
-    units_per_task: int = (
-        1  # at most, of the tasks in which it holds its places; in a pool units are held one by one
-    )
+    units_per_task: int = 1
+    """At most, of the tasks in which it holds its places; in a pool units are held one by one."""
     attempt: int = 0
     preemptions: int = 0
     resizes: int = 0
@@ -281,22 +280,19 @@ class Job:
     not_before_at: float = 0.0
     started_at: float | None = None
     finished_at: float | None = None
-    left_at: float | None = (
-        None  # its last run has ended, before the service knew; null: when the service knew
-    )
+    left_at: float | None = None
+    """Its last run has ended, before the service knew; null: when the service knew."""
     restarting_since_at: float | None = None  # stopped to go on at once at another width; null: it gets on
     progress_frac: float | None = None
     alone_per_s: float | None = None  # reported throughput with its machines to itself, steps a second
     alone_on: tuple[str, ...] = ()  # the types of these machines; empty: of old, unknown
     promised_finish_at: float | None = None
     promised_within: dict[str, float] | None = None  # its interval: `promises.INTERVAL`; null: none
-    quoted: dict[str, Any] | None = (
-        None  # its latest promise: number, instant, start and end; null: it has none
-    )
+    quoted: dict[str, Any] | None = None
+    """Its latest promise: number, instant, start and end; null: it has none."""
     judged: dict[str, Any] | None = None  # the promise that is judged: `promises.judged`; null: none
-    broken_until_at: float | None = (
-        None  # until when the last broken one could be kept; null: none was broken
-    )
+    broken_until_at: float | None = None
+    """Until when the last broken one could be kept; null: none was broken."""
     reason: dict[str, Any] | None = None
     account: Account | None = None  # while an engine has it
     run: Run | None = None
@@ -305,9 +301,8 @@ class Job:
     preemption: Preemption | None = None  # the last one
     next_move: MoveRecord | None = None  # that is decided, and not yet made
     move: MoveRecord | None = None  # after which it runs now
-    binding: dict[str, Any] | None = (
-        None  # nodes that it will have: when its victims have left, or from start_s on
-    )
+    binding: dict[str, Any] | None = None
+    """Nodes that it will have: when its victims have left, or from start_s on."""
     rental: Rental | None = None  # machines that are rented for it alone
 
     def settle(self, account: dict[str, Any]) -> None:

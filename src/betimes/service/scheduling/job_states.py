@@ -15,9 +15,8 @@ class Status(StrEnum):
     """Where a job is in its life."""
 
     HELD = "held"  # by a user, until it is released
-    BLOCKED = (
-        "blocked"  # waits for another job, its turn in an array, the delay before a retry, or to begin later
-    )
+    BLOCKED = "blocked"
+    """Waits for another job, its turn in an array, the delay before a retry, or to begin later."""
     QUEUED = "queued"  # the policy may start it
     RUNNING = "running"
     STOPPING = "stopping"  # asked to stop; still holds its units

@@ -39,19 +39,15 @@ class Ledger:
         self.maintenance = Windows()
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
         self.gone_usd: dict[str, float] = {}  # all charges, by the present day and month, as `day 1767225600`
-        self.gone_nodes: dict[
-            str, dict[str, Any]
-        ] = {}  # machines gone within a day, and what was counted for them: the cloud's bill may follow
-        self.spent_usd: dict[
-            str, dict[str, float]
-        ] = {}  # on rented machines, by user, and by month and present day
-        self.reached: dict[
-            str, dict[str, Any]
-        ] = {}  # budgets at their end, which holds until `until_at`, by whose it is and its period
+        # Machines gone within a day, and what was counted for them: the cloud's bill may follow.
+        self.gone_nodes: dict[str, dict[str, Any]] = {}
+        # On rented machines, by user, and by month and present day.
+        self.spent_usd: dict[str, dict[str, float]] = {}
+        # Budgets at their end, which holds until `until_at`, by whose it is and its period.
+        self.reached: dict[str, dict[str, Any]] = {}
         self.charges: list[Charge] = []  # of the last event, for rented machines
-        self.over: dict[
-            int, str
-        ] = {}  # the status of jobs that are over and that others may wait for, by number
+        # The status of jobs that are over and that others may wait for, by number.
+        self.over: dict[int, str] = {}
         self.moved: set[int] = set()  # jobs that run after a move whose saving is counted
         self.epoch_at = 0.0  # engines count seconds from here
         self.policy = ""
@@ -59,9 +55,8 @@ class Ledger:
         self.member: str | None = None  # of the portfolio in force, that decides; null: the first
         self.record = PolicyRecord()  # of the policy in force
         self.idle: dict[str, Any] | None = None  # why a decision did nothing, as was logged last
-        self.set_aside: list[
-            dict[str, Any]
-        ] = []  # inputs that could not be carried out, of the last day and of jobs that are not over
+        # Inputs that could not be carried out, of the last day and of jobs that are not over.
+        self.set_aside: list[dict[str, Any]] = []
         self.next_job = 1
         self.next_event = 1
         self.last_at = 0.0

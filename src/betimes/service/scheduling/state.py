@@ -306,9 +306,8 @@ class TrialIndex:
     def __init__(self) -> None:
         self.of: defaultdict[int, TrialsOfSet] = defaultdict(TrialsOfSet)  # by the set's number
         self.to_review: set[int] = set()  # sets with a trial that is over or may run again
-        self.to_share: dict[
-            int, tuple[int, ...]
-        ] = {}  # sets whose units may change hands; the jobs that take some
+        # Sets whose units may change hands; the jobs that take some.
+        self.to_share: dict[int, tuple[int, ...]] = {}
 
     def note(self, job: Job) -> None:
         """A job is new, or has changed."""

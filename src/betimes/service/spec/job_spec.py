@@ -234,9 +234,8 @@ class JobSpec(BaseModel):
     venv: Folder | None = None  # the virtual environment that it runs in
     image: FileName | None = None  # the container image that it runs in
     stdin: Text | None = None  # what the command reads from standard input
-    output: FileName | None = (
-        None  # the file for standard output, in place of the log; %j is the job's number
-    )
+    output: FileName | None = None
+    """The file for standard output, in place of the log; %j is the job's number."""
     error: FileName | None = None  # the file for standard error; by default that of the output
     cpu: Amount = 1.0  # cores
     memory_gib: Amount = 0.0  # 0: no limit, none set aside
@@ -246,14 +245,12 @@ class JobSpec(BaseModel):
     )  # what a unit needs on machines of a family instead; it then runs on these families only
     min_units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] = 1
     max_units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] = 1
-    units_per_task: UnitsPerTask = (
-        "pack"  # units that stay together on a node, where the policy is one for nodes
-    )
+    units_per_task: UnitsPerTask = "pack"
+    """Units that stay together on a node, where the policy is one for nodes."""
     curve: Formula | Curve = LINEAR  # linear, amdahl:F, power:A, or a table
     qos: Literal["trial", "best-effort"] = "best-effort"
-    rent: Literal["auto", "never", "now"] = (
-        "auto"  # a machine of its own: as the policy has it, never, or at once
-    )
+    rent: Literal["auto", "never", "now"] = "auto"
+    """A machine of its own: as the policy has it, never, or at once."""
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000), WHOLE] = 0
     grace_s: float = Field(default=30.0, ge=0, le=86_400, allow_inf_nan=False)
     estimate_s: Seconds | None = None  # of the run on max_units
@@ -276,9 +273,8 @@ class JobSpec(BaseModel):
     retries: Annotated[int, Field(ge=0, le=1000), WHOLE] = 0
     backoff_s: float = Field(default=10.0, ge=0, le=86_400, allow_inf_nan=False)  # doubled with every retry
     requeue: bool = True  # False: a run that was preempted, resized or lost with its node fails the job
-    notify: Hook | None = (
-        None  # a URL, or a command on the service's machine: when it starts, ends, fails, is late
-    )
+    notify: Hook | None = None
+    """A URL, or a command on the service's machine: when it starts, ends, fails, is late."""
     labels: dict[Label, Text] = Field(default_factory=dict, max_length=100)
     resources: dict[ResourceName, Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE]] = Field(
         default_factory=dict, max_length=100

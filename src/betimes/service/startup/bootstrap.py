@@ -262,9 +262,8 @@ async def _serving(
     page = partial(config.page, backend) if config.page is not None else None
     metrics = None
     if config.metrics != "off":
-        from betimes.service.runtime.metrics import (
-            Metrics,  # a service without them does not load the library
-        )
+        # A service without them does not load the library.
+        from betimes.service.runtime.metrics import Metrics
 
         metrics = Metrics(controller).text
     app = create_app(

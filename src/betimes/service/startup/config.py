@@ -552,9 +552,8 @@ class ServiceConfig:
 
     as_copy: bool = False  # the state is a copy of another, which goes on
     accepts_loss: bool = False  # start also where the log lacks what the state directory shows
-    machines: list[Machine] | None = (
-        None  # virtual ones, in place of those of `nodes`, `cluster` or this machine
-    )
+    machines: list[Machine] | None = None
+    """Virtual ones, in place of those of `nodes`, `cluster` or this machine."""
     rents_from: OpenCloud | None = None  # in place of `cloud`
     rented_nodes: RentedNodes | None = None  # the machines rented from there that join the Ray cluster
     kernels: Kernels | None = None

@@ -8,9 +8,8 @@ from typing import Any
 
 from betimes.service.scheduling.events import Event
 
-Row = dict[
-    str, Any
-]  # column -> value, as in `schema`; documents (labels, spec, reason, places) as Python values
+Row = dict[str, Any]
+"""Column -> value, as in `schema`; documents (labels, spec, reason, places) as Python values."""
 Answer = tuple[str, str, Any]  # user, idempotency key, a JSON value
 
 

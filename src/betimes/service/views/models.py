@@ -38,9 +38,8 @@ class Estimate(View):
     start_at: float | None
     finish_at: float | None
     basis: str  # what the run time is taken from: estimate, limit, progress, last-two, alike, default, doubled, grace
-    finish_low_at: float | None = (
-        None  # null, as the next three: in lists, and where few jobs like it have finished
-    )
+    finish_low_at: float | None = None
+    """Null, as the next three: in lists, and where few jobs like it have finished."""
     finish_median_at: float | None = None
     finish_high_at: float | None = None
     level: float | None = None  # probability of an end between low and high
@@ -67,9 +66,8 @@ class Quote(View):
     quote_id: int | None = None  # null where nothing was stored
     job_id: int | None = None
     made_at: float
-    earliest_at: float | None = (
-        None  # before that it certainly does not begin; null: the promise of a job that is there
-    )
+    earliest_at: float | None = None
+    """Before that it certainly does not begin; null: the promise of a job that is there."""
     policy: str
     start_at: float | None  # null: the policy never starts it as things stand
     finish_at: float | None  # as played out, before what past promises were off by
@@ -85,9 +83,8 @@ class Quote(View):
     basis: str
     reason: Reason | None = None  # why it waits; null: it starts at once
     options: list[QuoteOption] = []  # where it would wait, or be rented a machine
-    elements: int | None = (
-        None  # of an array: how many of its elements it is of, where these are not all of them
-    )
+    elements: int | None = None
+    """Of an array: how many of its elements it is of, where these are not all of them."""
     note: str | None = None  # in the answer to a quote: as with `Submitted`
     not_run: str | None = None  # likewise
 
@@ -144,18 +141,16 @@ class RunView(View):
     started_at: float
     ended_at: float | None = None
     ran_s: float  # so far, or until it ended; without the time for which it stood still
-    outcome: str | None = (
-        None  # exited, preempted, resized, cancelled, time-limit, out-of-memory, node-lost, start-failed, lost
-    )
+    outcome: str | None = None
+    """One of: exited, preempted, resized, cancelled, time-limit, out-of-memory, node-lost, start-failed, lost."""
     exit_code: int | None = None
     signal: int | None = None
     max_rss_gib: float | None = None
     cpu_s: float | None = None
     message: str | None = None
     memory_limit_gib: float | None = None  # of all of its processes together; null: none
-    memory_limited_by: str | None = (
-        None  # how that is enforced: cgroup v2, or polling (and a limit of each process)
-    )
+    memory_limited_by: str | None = None
+    """How that is enforced: cgroup v2, or polling (and a limit of each process)."""
     log_lost_bytes: int | None = None  # of its output: dropped for newer, or no room was left for it
 
 
@@ -176,9 +171,8 @@ class JobView(View):
     submitted_at: float
     started_at: float | None = None
     finished_at: float | None = None
-    ran_s: float | None = (
-        None  # its present run so far, or its last run; without the time for which that stood still
-    )
+    ran_s: float | None = None
+    """Its present run so far, or its last run; without the time for which that stood still."""
     attempt: int = 0  # runs so far
     preemptions: int = 0
     resizes: int = 0
@@ -328,9 +322,8 @@ class AccuracyView(View):
     level: float  # probability of intervals that are given now
     first: AccuracyFigures  # promises made at submission
     latest: AccuracyFigures  # of each job the last one: made again where it outran its estimate
-    estimate: (
-        AccuracyFigures  # the promised start, and the user's own estimate or time limit, where one was given
-    )
+    estimate: AccuracyFigures
+    """The promised start, and the user's own estimate or time limit, where one was given."""
     ratio: AccuracyFigures  # the end as played out, times one ratio for all: the median so far
     by: By | None = None
     groups: list[AccuracyGroup] = []
@@ -383,9 +376,8 @@ class JobStory(View):
     preempted: list[PreemptionView] = []  # its own runs that made room for others
     displaced: list[PreemptionView] = []  # the runs of others that made room for it
     trials: list[JobView] = []  # of a set: its trials, the first 1,000
-    quote_error_s: float | None = (
-        None  # seconds its quote was off by, once it has finished: truth less promise
-    )
+    quote_error_s: float | None = None
+    """Seconds its quote was off by, once it has finished: truth less promise."""
 
 
 class MaintenanceView(View):
@@ -606,9 +598,8 @@ class WhatIfJob(View):
     finish_before_at: float | None
     start_at: float | None
     finish_at: float | None
-    finish_low_at: float | None = (
-        None  # null, as the next three: it is not new, or few jobs like it have finished
-    )
+    finish_low_at: float | None = None
+    """Null, as the next three: it is not new, or few jobs like it have finished."""
     finish_median_at: float | None = None
     finish_high_at: float | None = None
     level: float | None = None
@@ -641,9 +632,8 @@ class Help(View):
     """A change with which a waiting job would be done earlier."""
 
     text: str
-    change: (
-        WhatIfSpec  # the same, as `what_if` takes it; a job in `submit` takes the place of the waiting one
-    )
+    change: WhatIfSpec
+    """The same, as `what_if` takes it; a job in `submit` takes the place of the waiting one."""
     start_at: float | None
     finish_at: float
     earlier_s: float | None  # than as things stand; null: it would never be done
@@ -656,9 +646,8 @@ class HelpsView(View):
     start_at: float | None = None  # as things stand; null: never, or not known
     finish_at: float | None = None
     helps: list[Help] = []
-    not_tried: list[
-        str
-    ] = []  # changes for which there was no time, and those that cannot be made, with the reason
+    not_tried: list[str] = []
+    """Changes for which there was no time, and those that cannot be made, with the reason."""
 
 
 OBJECTIVE = "^(jct|pred_err|unfairness|slowdown|wait|makespan|utilisation):(avg|p50|p90|p95|p99|max)$"
@@ -789,9 +778,8 @@ class FleetView(View):
     month_usd: float = 0.0
     going: int = 0  # machines that the cloud is still being asked to take back
     no_more: str | None = None  # why nothing more is rented now: a limit of the operator's
-    plans_at: float | None = (
-        None  # when the policy plans next; null: not in rounds, or there is nothing to plan
-    )
+    plans_at: float | None = None
+    """When the policy plans next; null: not in rounds, or there is nothing to plan."""
 
 
 class GiveBackSpec(BaseModel):
@@ -870,6 +858,5 @@ class Health(View):
     compiling: str | None = None  # the policy that is being compiled, in force or to be
     problems: list[str] = []  # "the disk is full: ..."
     notes: list[str] = []  # what is no problem, and good to know
-    clock_ahead_s: float = (
-        0.0  # of the machine's clock, which was put back; the service's own never goes back
-    )
+    clock_ahead_s: float = 0.0
+    """Of the machine's clock, which was put back; the service's own never goes back."""

@@ -34,9 +34,8 @@ from betimes.service.machines.local import available_cores
 from betimes.service.scheduling.events import Ended, Report
 from betimes.service.uploads.kept import Uploads
 
-LEASE = (
-    "BETIMES_LEASE"  # names a file of a rented machine, which ends once no service has renewed it for a while
-)
+LEASE = "BETIMES_LEASE"
+"""Names a file of a rented machine, which ends once no service has renewed it for a while."""
 POLL_S = 5.0  # a request waits so long for reports
 MOST_CURSORS = 64  # of logs that are read at once
 

@@ -31,9 +31,8 @@ class _Wanted:
     """A run that is to be on the node until it is reported as ended."""
 
     launch: Launch
-    stop_by: float | None = (
-        None  # by the monotonic clock: when its grace period is over; null: it is not to stop
-    )
+    stop_by: float | None = None
+    """By the monotonic clock: when its grace period is over; null: it is not to stop."""
     lacks_room: bool = False  # for its archive, as reported
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -207,9 +207,8 @@ class Memory:
         self.limit_bytes = limit_bytes
         self.group = group if limit_bytes else None
         self.by = _WITHOUT_GROUP if limit_bytes else "none"
-        self.used_bytes = self.most_bytes = (
-            0  # by all of its processes, when they were last looked at, and ever
-        )
+        # By all of its processes, when they were last looked at, and ever.
+        self.used_bytes = self.most_bytes = 0
 
     @property
     def is_left_to_command(self) -> bool:
