@@ -16,7 +16,7 @@ import time
 
 from measuring import Table, arguments, introduce
 
-BETIMES = (sys.executable, "-c", "import sys; from betimes.cli.main import main; sys.exit(main())")
+BETIMES = (sys.executable, "-c", "import sys; from betimes.cli.main import program; sys.exit(program())")
 FIFO = (*BETIMES, "simulate", "demo:jobs=3000", "--json", "--policy", "fifo")
 SIMULATE = (*BETIMES, "simulate", "demo:jobs=200", "--units", "64", "--policy", "wfq", "--predict", "--json")
 

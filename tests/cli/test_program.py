@@ -103,6 +103,54 @@ def test_a_reader_that_leaves_early_is_no_error_to_speak_of() -> None:
     assert done.stderr == b""
 
 
+ENDS = """
+import atexit, sys, threading, time
+from betimes.cli.main import program
+
+class Held:
+    def __del__(self):
+        print("freed")
+
+held = Held()
+atexit.register(print, "exit function", end="")
+{more}
+sys.exit(program())
+"""
+THREAD = "threading.Thread(target=lambda: (threading.main_thread().join(), print('thread'))).start()"
+CALLED = "program = lambda run=program: run()"
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "code", "printed"),
+    [
+        (("simulate", "sample:tiny", "--policy", "fifo"), "", 0, ["exit function"]),
+        (("policies", "nonsense"), "", 2, ["exit function"]),
+        (("policies", "fifo", "--json"), THREAD, 0, ["thread", "exit functionfreed"]),
+        (("policies", "fifo", "--json"), CALLED, 0, ["exit functionfreed"]),
+        (("config",), "", 0, ["exit functionfreed"]),
+    ],
+)
+def test_a_verb_that_simulates_ends_without_freeing_what_it_holds(
+    words: tuple[str, ...], more: str, code: int, printed: list[str]
+) -> None:
+    """Unless a thread is to be waited for, or another program has called it."""
+    command = [sys.executable, "-c", ENDS.format(more=more), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == code
+    assert (done.stderr == "") == (code == 0), done.stderr
+    assert done.stdout.splitlines()[-len(printed) :] == printed
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this machine has no device that is full")
+def test_output_that_is_lost_at_the_end_is_reported() -> None:
+    command = [sys.executable, "-c", ENDS.format(more=""), "policies", "fifo"]
+    env = {**os.environ, "PYTHONUNBUFFERED": ""}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=env)
+    assert done.returncode == 120  # Python's for that
+    assert "No space left on device" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("processes", "after_s"),
     [

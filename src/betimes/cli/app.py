@@ -15,7 +15,7 @@ from betimes.cli import warm
 from betimes.cli.for_typer import CommandAfterDashes, for_typer, group
 from betimes.cli.live import backup, demo, doctor, service, up
 from betimes.cli.simulate import learn_waits, policies, reproduce, size_fleet, trace, tune
-from betimes.cli.verbs import VERBS, function_of
+from betimes.cli.verbs import SIMULATE, VERBS, function_of
 
 SECTIONS = {
     "Start": ("up", "open", "down", "demo"),
@@ -41,9 +41,7 @@ SECTIONS = {
         *("nodes", "maintenance", "users", "policy", "portfolio", "fleet"),
         *("service", "config", "backup", "restore", "doctor", "warm"),
     ),
-    "Simulate": (
-        *("simulate", "compare", "policies", "tune", "size-fleet", "learn-waits", "trace", "reproduce"),
-    ),
+    "Simulate": SIMULATE,
     "Other clients": ("slurm-commands", "client-file"),
 }
 """The verbs as `betimes --help` lists them."""

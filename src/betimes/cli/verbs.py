@@ -144,6 +144,9 @@ VERBS = {
 }
 """By the words that call the verb; a group's name alone stands for its default verb."""
 
+SIMULATE = ("simulate", "compare", "policies", "tune", "size-fleet", "learn-waits", "trace", "reproduce")
+"""Verbs that work in this process alone, with compiled code."""
+
 
 def function_of(verb: Verb) -> Callable[..., None]:
     """The function that carries a verb out."""
