@@ -49,7 +49,7 @@ class JobsOnNodes:
     """The jobs of an engine.
 
     machines: the shape of each owned node; shapes: of those that take work, by which jobs are split into tasks. rents:
-    machines may be rented for jobs alone; shares: for several jobs. rounds: of a planner, which is told of the jobs.
+    machines may be rented for jobs alone; shares: for several jobs. rounds: of a planner, to which jobs are reported.
     """
 
     driver: Driver  # of the cluster that is made of these numbers

@@ -145,7 +145,7 @@ class FakeCloud:
         self._troubles: list[Outage | Slow] = []
         self._steps = 0
         self._timers: list[_Timer] = []
-        self._untold: list[tuple[_Timer, CloudEvent]] = []  # a heap: in the order of their timers
+        self._unreported: list[tuple[_Timer, CloudEvent]] = []  # a heap: in the order of their timers
         for offered in offers:
             self.offer(offered)
         for step in script:
@@ -261,14 +261,14 @@ class FakeCloud:
         """The time of the next event, or of an unreported one; infinity: none."""
         while self._timers and self._timers[0].is_moot:
             heappop(self._timers)
-        if self._untold:
-            return self._untold[0][1].at_s
+        if self._unreported:
+            return self._unreported[0][1].at_s
         return self._timers[0].at_s if self._timers else math.inf
 
     def advance(self, now_s: float) -> list[CloudEvent]:
         """Unreported events until now, in the order of time."""
         self._play(now_s)
-        return [heappop(self._untold)[1] for _ in range(len(self._untold))]
+        return [heappop(self._unreported)[1] for _ in range(len(self._unreported))]
 
     def machines(self) -> list[Machine]:
         """Booted machines held as of the last call, by type and number."""
@@ -312,7 +312,7 @@ class FakeCloud:
             timer = heappop(self._timers)
             event = None if timer.is_moot else timer.act(timer.at_s)
             if event is not None:
-                heappush(self._untold, (timer, event))
+                heappush(self._unreported, (timer, event))
         self._now_s = now_s
 
     def _step(self, at_s: float, step: SetPrice | SetCapacity | Reclaim) -> CloudEvent | None:

@@ -109,8 +109,8 @@ class Arrivals:
         self._workload = workload
         self._table, _ = bind(workload.curve_names, int(workload.max_units.max(initial=1)), curves)
         self._truth_s = workload.work_s / self._table.at(workload.curve, workload.max_units)
-        told_s = np.where(np.isnan(workload.estimate_s), self._truth_s, workload.estimate_s)
-        self._told_s = np.maximum(told_s, 1.0)
+        estimate_s = np.where(np.isnan(workload.estimate_s), self._truth_s, workload.estimate_s)
+        self._estimate_s = np.maximum(estimate_s, 1.0)
         on_nodes = kind_of(policy)[0] == NODES
         self._grace = grace and on_nodes
         self._required = requirements_of(workload)
@@ -178,7 +178,7 @@ class Arrivals:
             curve = Curve(speedup=dict(enumerate(speeds, 1)))
         return JobSpec(
             command=["replayed"],
-            name=f"{self._told_s[row]:g} s",
+            name=f"{self._estimate_s[row]:g} s",
             labels={"trace-job": str(workload.job_id[row])},
             workload=None if self._kinds is None else str(self._kinds[row]) or None,
             workdir="/",
@@ -194,7 +194,7 @@ class Arrivals:
             priority=int(workload.priority[row]),
             require=dict(self._required.distinct[self._required.of_job[row]]),
             grace_s=float(workload.grace_s[row]) if self._grace else 0.0,
-            estimate_s=float(self._told_s[row]),
+            estimate_s=float(self._estimate_s[row]),
             rent=str(self._rent[row]) if self._rent is not None else "auto",  # pyright: ignore[reportArgumentType]
             env={WORK: repr(work_s), SPEEDS: ",".join(map(repr, speeds))},
         )

@@ -177,7 +177,7 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(_text(each) for each in found)  # pyright: ignore[reportUnknownVariableType]
 
 
-def _told(
+def _setting(
     name: str,
     help: str,  # noqa: A002
     parse: Callable[[Any], Any] = _text,
@@ -193,17 +193,17 @@ class ServiceConfig:
 
     state: Path = field(
         default_factory=default_state,
-        metadata=_told(
+        metadata=_setting(
             "state", "Where everything is kept; by default BETIMES_STATE, or your own.", _path, "DIR"
         ),
     )
     port: int = field(
         default=0,
-        metadata=_told("port", "0: that of the last time, or a free one.", _whole(0, 65535), "N", "0"),
+        metadata=_setting("port", "0: that of the last time, or a free one.", _whole(0, 65535), "N", "0"),
     )
     listen: str | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "listen",
             "Let others connect at this address; by default only this machine can.",
             _text,
@@ -212,7 +212,7 @@ class ServiceConfig:
     )
     local_users: Literal["known", "any"] | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "local_users",
             "Which other Unix users of this machine may use the service without a token, over a Unix socket: known: "
             "those of `betimes users`; any: each, as a user; by default none.",
@@ -222,7 +222,7 @@ class ServiceConfig:
     )
     socket: Path | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "socket",
             "The Unix socket for --local-users, where they all can reach it; by default /run/betimes/socket for root, "
             "where clients look by themselves.",
@@ -232,7 +232,7 @@ class ServiceConfig:
     )
     certificate: Path | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "certificate",
             "Let others connect with TLS only, at --listen and --port: a certificate in PEM, with those between it and "
             "its authority. This machine goes on without, on loopback.",
@@ -242,7 +242,7 @@ class ServiceConfig:
     )
     run_as_me: bool = field(
         default=False,
-        metadata=_told(
+        metadata=_setting(
             "run_as_me",
             "Run the jobs of all users as the service's own user. By default jobs run as their owners where the "
             "service runs as root; where it does not, and on other machines, jobs of others are refused.",
@@ -250,11 +250,11 @@ class ServiceConfig:
         ),
     )
     key: Path | None = field(
-        default=None, metadata=_told("key", "The key of --certificate, in PEM.", _path, "FILE")
+        default=None, metadata=_setting("key", "The key of --certificate, in PEM.", _path, "FILE")
     )
     rate_limit: Pace | None = field(
         default=Pace(200.0, 2000.0),
-        metadata=_told(
+        metadata=_setting(
             "rate_limit",
             "Requests a second that each token may make, and behind a colon how many at once after a rest; off: any "
             "number. An operator on this machine is never limited.",
@@ -265,7 +265,7 @@ class ServiceConfig:
     )
     metrics: Literal["token", "local", "off"] = field(
         default="token",
-        metadata=_told(
+        metadata=_setting(
             "metrics",
             "Who may read /metrics, for Prometheus: token: who has one; local: and each caller on this "
             "machine; off: nobody, and nothing is counted.",
@@ -276,7 +276,7 @@ class ServiceConfig:
     )
     read_all: bool = field(
         default=False,
-        metadata=_told(
+        metadata=_setting(
             "read_all",
             "Let every user read the command and the output of all jobs, and not only of their own; the environment "
             "stays private.",
@@ -286,7 +286,7 @@ class ServiceConfig:
     )
     policy: str | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "policy",
             "Who starts when; by default that of last time, or fifo. pool:fifo and nodes:fifo tell engines apart.",
             metavar="NAME[:k=v,...]",
@@ -294,7 +294,7 @@ class ServiceConfig:
     )
     policy_files: Path | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "policy_files",
             "The folder from which users may put policies of their own in force, as DIR/FILE.py:NAME; by default none.",
             _path,
@@ -303,13 +303,13 @@ class ServiceConfig:
     )
     nodes: Path | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "nodes", "Virtual nodes, whose jobs only take time; by default this machine.", _path, "FILE.toml"
         ),
     )
     cloud: str | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "cloud",
             "A made-up cloud to rent nodes from, whose jobs only take time: the offers of a cluster file or of a "
             "catalogue.",
@@ -318,13 +318,13 @@ class ServiceConfig:
     )
     cluster: str | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "cluster", "Both in one file: its nodes as --nodes, its offers as --cloud.", metavar="FILE.toml"
         ),
     )
     fleet: str | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "fleet",
             "Rent machines on which jobs really run, in place of made-up ones; local: processes of this machine, to "
             "try it out, of the offers of --cloud or of two small ones; command: by the scripts rent, release and "
@@ -336,7 +336,7 @@ class ServiceConfig:
     )
     ray: str | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "ray",
             "Run jobs on the machines of a Ray cluster that this machine is a node of, instead of on this machine "
             "alone; auto: the cluster that runs here.",
@@ -345,7 +345,7 @@ class ServiceConfig:
     )
     ray_share_frac: float = field(
         default=1.0,
-        metadata=_told(
+        metadata=_setting(
             "ray_share",
             "How much of each machine's cores, memory and GPUs jobs may use, where others use the cluster too.",
             _frac,
@@ -355,24 +355,25 @@ class ServiceConfig:
     )
     ray_open: bool = field(
         default=False,
-        metadata=_told(
+        metadata=_setting(
             "ray_open",
             "Join the cluster even if it has public addresses and asks for no token: a firewall closes its ports.",
             _yes,
         ),
     )
     database: str | None = field(
-        default=None, metadata=_told("database", "postgresql://...; by default SQLite in DIR.", metavar="URL")
+        default=None,
+        metadata=_setting("database", "postgresql://...; by default SQLite in DIR.", metavar="URL"),
     )
     default_run_s: float = field(
         default=3600.0,
-        metadata=_told(
+        metadata=_setting(
             "usual", "Default run-time estimate for jobs without one.", _some_seconds, "TIME", "1h"
         ),
     )
     level: float = field(
         default=0.8,
-        metadata=_told(
+        metadata=_setting(
             "interval",
             "The share of jobs that are to be done within the interval that they are promised.",
             _inner_frac,
@@ -382,7 +383,7 @@ class ServiceConfig:
     )
     restart_s: float | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "restart",
             "What a job loses when it is started again; by default what that has taken of late.",
             _seconds,
@@ -391,7 +392,7 @@ class ServiceConfig:
     )
     fair_share_s: float | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "fair_share",
             "Users share by their weights: who used more of late goes later, and use that is so long ago counts half; "
             "by default whose jobs they are makes no difference.",
@@ -401,7 +402,7 @@ class ServiceConfig:
     )
     resize_interval_s: float = field(
         default=0.0,
-        metadata=_told(
+        metadata=_setting(
             "resize_interval",
             "A job in a pool keeps the width that it has got for so long, unless it is preempted.",
             _seconds,
@@ -411,13 +412,13 @@ class ServiceConfig:
     )
     resize_gain: bool = field(
         default=False,
-        metadata=_told(
+        metadata=_setting(
             "resize_gain", "A job changes its width only where it gains more than the restart costs.", _yes
         ),
     )
     lease_s: float = field(
         default=30.0,
-        metadata=_told(
+        metadata=_setting(
             "lease",
             "A node that sends heartbeats is lost if this passes without one.",
             _some_seconds,
@@ -427,7 +428,7 @@ class ServiceConfig:
     )
     keep_finished_s: float | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "keep_finished",
             "Forget jobs, and what they printed, so long after their end; by default never.",
             _some_seconds,
@@ -436,7 +437,7 @@ class ServiceConfig:
     )
     keep_runs: Keep | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "keep_runs",
             "Remove what jobs printed, and their folders, so long after their end, or the oldest beyond an amount: "
             "30d, 20GiB, both as 30d,20GiB, or never. The jobs stay known.",
@@ -447,7 +448,7 @@ class ServiceConfig:
     )
     keep_events: Keep | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "keep_events",
             "Move events that are older, or beyond an amount, to files in DIR/archive: 30d, 1GiB, both, or never.",
             lambda value: parse_keep(_written(value)),
@@ -457,7 +458,7 @@ class ServiceConfig:
     )
     notify: str | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "notify",
             "Who is notified when any job starts, ends or fails, and when its promise is broken, besides who a job "
             "names itself: a URL gets JSON by POST, a command runs with that as its standard input.",
@@ -467,7 +468,7 @@ class ServiceConfig:
     )
     upload_bytes: int = field(
         default=100 << 20,
-        metadata=_told(
+        metadata=_setting(
             "upload_limit",
             "The most that a directory may hold which is sent along with a job (submit --upload).",
             _bytes,
@@ -477,7 +478,7 @@ class ServiceConfig:
     )
     retune: tuple[str, ...] = field(
         default=(),
-        metadata=_told(
+        metadata=_setting(
             "retune",
             "Search for a Pareto front on the recent workload again and again: after so long, when workload or "
             "prediction errors have drifted, or both (give it twice). What is found is proposed.",
@@ -487,7 +488,7 @@ class ServiceConfig:
     )
     retune_objective: tuple[str, ...] = field(
         default=(),
-        metadata=_told(
+        metadata=_setting(
             "retune_objective",
             "For what, once for each; by default those that --retune-apply bounds, else jct:avg and pred_err:avg.",
             _texts,
@@ -496,7 +497,7 @@ class ServiceConfig:
     )
     retune_jobs: int | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "retune_jobs",
             "On so many jobs, and as many after them to report on; by default 1,000.",
             _whole(2),
@@ -505,7 +506,7 @@ class ServiceConfig:
     )
     retune_apply: tuple[str, ...] = field(
         default=(),
-        metadata=_told(
+        metadata=_setting(
             "retune_apply",
             "Put the proposed point in force unasked if it keeps this, once for each objective: jct:avg<=1.05 (times "
             "are factors of what the policy in force brings), pred_err:p99<=0.2, slowdown:p95<=1.1x.",
@@ -515,7 +516,7 @@ class ServiceConfig:
     )
     budget: Budgets = field(
         default=Budgets(),
-        metadata=_told(
+        metadata=_setting(
             "budget",
             "The most that all rented machines may cost a day or a month, as in 50usd/day; and that they may cost for "
             "a user's jobs, as in ann=20usd/day or ann=50 (a month), where * is each user else. By default any amount. "
@@ -526,13 +527,13 @@ class ServiceConfig:
     )
     most_machines: int | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "most_machines", "The most machines rented at once; by default any number.", _whole(0), "N"
         ),
     )
     longest_lease_s: float | None = field(
         default=None,
-        metadata=_told(
+        metadata=_setting(
             "longest_lease",
             "A rented machine is given back after so long, whatever runs there; by default never.",
             _some_seconds,
@@ -541,7 +542,7 @@ class ServiceConfig:
     )
     resources: dict[str, int] = field(
         default_factory=dict[str, int],
-        metadata=_told(
+        metadata=_setting(
             "resource",
             "How much there is of something that jobs need besides machines, as of licences; they ask for it with "
             "--resource. Repeatable.",
@@ -642,13 +643,13 @@ def read_settings(
     state directory, which need not exist. Raises InputError, naming the flag, variable, or file and key.
     """
     found: dict[str, Given] = {}
-    told = {PREFIX + setting.name.upper(): setting.name for setting in SETTINGS.values()}
+    by_variable = {PREFIX + setting.name.upper(): setting.name for setting in SETTINGS.values()}
     for variable in (each for each in environ if each.startswith(PREFIX)):
-        if variable not in told:
+        if variable not in by_variable:
             raise InputError(
-                f"{variable}: no such setting{_near(variable, told)}; `betimes config` lists all"
+                f"{variable}: no such setting{_near(variable, by_variable)}; `betimes config` lists all"
             )
-        _take(found, told[variable], environ[variable], variable, Path())
+        _take(found, by_variable[variable], environ[variable], variable, Path())
     for name, value in flags.items():
         if value not in (None, False, []):
             _take(found, name, value, "--" + name.replace("_", "-"), Path())

@@ -357,7 +357,7 @@ class PreemptionView(View):
     nodes: float  # that the run held
     left_at: float | None = None
     resumed_at: float | None = None
-    vacating_node_s: float | None = None  # held from being told until it had left
+    vacating_node_s: float | None = None  # held from the request to leave until it had left
     restart_node_s: float | None = None  # held by the next run before its work went on
     lost_node_s: float | None = None  # of work that had to be done again; known where progress is reported
     cost_node_s: float  # what is known of these three
