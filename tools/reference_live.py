@@ -21,7 +21,7 @@ from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import KEPT, SHARED, VARIABLES, Launches
 from betimes.service.runtime.metrics import Metrics
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.scheduling.events import KINDS
+from betimes.service.scheduling.fold import KINDS
 from betimes.service.scheduling.job_states import Status, diagram
 from betimes.service.scheduling.reasons import CODES
 from betimes.service.store.store import Store
@@ -103,8 +103,8 @@ def events_page(table: Table) -> str:
             "(server-sent events; `Last-Event-ID` resumes). The tables of jobs, runs, nodes and quotes follow from it.",
             "An event has an `event_id`, an instant (`at`, seconds since 1970), a `kind`, a `cause` (`user:NAME`, "
             "`operator`, `policy`, `executor`, `timer`, `progress`, `node`, `cloud`, `recovery`), a job or node where "
-            "it is about one, and `data`.",
-            table(("kind", "what it says"), ((f"`{kind}`", text) for kind, text in KINDS.items())),
+            "it is about one, a `text` in words, and `data`.",
+            table(("kind", "what it says"), ((f"`{name}`", kind.meaning) for name, kind in KINDS.items())),
         )
     )
 

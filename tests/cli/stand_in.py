@@ -20,6 +20,8 @@ from betimes.service.api.examples import (
     USAGE,
     WHAT_IF,
 )
+from betimes.service.runtime.to_views import event_view
+from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, split_after
@@ -91,9 +93,10 @@ def node(name: str = "here", **fields: Any) -> NodeView:
 
 
 def event(event_id: int = 7, **fields: Any) -> EventView:
-    given: dict[str, Any] = {"at": NOW - 60.0, "kind": "started", "cause": "policy", "job_id": 41}
+    given: dict[str, Any] = {"at_s": NOW - 60.0, "kind": "started", "cause": "policy", "job": 41}
     given |= {"node": "here", "data": {"units": 4}}
-    return EventView(event_id=event_id, **{**given, **fields})
+    given |= {{"at": "at_s", "job_id": "job"}.get(name, name): value for name, value in fields.items()}
+    return event_view(Event(event_id, **given))
 
 
 def searching(**fields: Any) -> TuningView:

@@ -361,7 +361,7 @@ def test_a_jobs_page_has_its_promise_beside_the_truth(on_pages: OnPages) -> None
         (number,) = await submitted(pages, {})
         page = await pages.at(f"/job/{number}")
         assert re.search("(promised|expected) to end", page.text)
-        assert "Promised to end at" in page.text
+        assert "Quoted: done " in page.text
         await pages.service.advance_to(BEGIN_AT + 4000.0)
         await asyncio.sleep(0)
         over = await pages.at(f"/job/{number}")

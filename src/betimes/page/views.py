@@ -13,7 +13,6 @@ from betimes.foresight.tuning import Baseline, Front
 from betimes.page.drawing import Axis, Bar, Row, Stretch, bar, dots, equally_likely, lanes, usage
 from betimes.page.query import instant, local_path, whole
 from betimes.page.session import Session
-from betimes.page.words import sentence_of
 from betimes.service.runtime.page_reads import Ends, PageReads, Span
 from betimes.service.runtime.page_reads import Row as QueueRow
 from betimes.service.runtime.queue_order import Place
@@ -21,7 +20,7 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec.sbatch import command_line
 from betimes.service.store.databases.schema import LIVE, OVER
-from betimes.service.views.models import By, JobFilter, JobView, Quote
+from betimes.service.views.models import By, EventView, JobFilter, JobView, Quote
 
 ROWS = 50  # of a page of jobs
 HELPS_S = 2.0  # processor time for what would help a job
@@ -149,7 +148,7 @@ async def job(reads: PageReads, request: Request, session: Session) -> dict[str,
         "job": shown,
         "story": story,
         "command": command_line(story.spec.command),
-        "sentences": [(event.at, sentence_of(event)) for event in story.events if sentence_of(event)],
+        "sentences": [(event.at, sentence_of(event)) for event in story.events if event.kind not in _SILENT],
         "picture": _promises(story.quotes, shown, now_at),
         "dots": _dots(ends, now_at, level, reads.earliest_at(shown.job_id))
         if ends is not None and ends[0] < ends[2]
@@ -170,6 +169,18 @@ async def helps(reads: PageReads, request: Request, session: Session) -> dict[st
     number = int(request.path_params["number"])
     found = await reads.backend.helps(number, HELPS_S)
     return {"title": f"What would help job {number}", "number": number, "found": found}
+
+
+_SILENT = ("granted", "learnt", "queued", "preempts", "released", "launched", "parallelism-changed")
+"""Kinds of events that a job's story leaves out."""
+
+
+def sentence_of(event: EventView) -> str:
+    """A sentence of a job's story: `Quoted: done 14:05.`; instants in it are in UTC."""
+    who = event.cause.removeprefix("user:")
+    by = f" by {who}" if who != event.cause else ""
+    said = f": {event.text.rstrip('.')}" if event.text else ""
+    return f"{event.kind.replace('-', ' ').capitalize()}{by}{said}."
 
 
 def _promises(quotes: Sequence[Quote], shown: JobView, now_at: float) -> dict[str, Any] | None:

@@ -6,14 +6,9 @@ from pathlib import Path
 
 from betimes.service.access.unix_users import Owners
 from betimes.service.runtime.launches import KEPT, VARIABLES, Launches
-from betimes.service.scheduling.events import KINDS, RunId
-from betimes.service.scheduling.fold import CHANGES
+from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import Job, Run
 from betimes.service.spec.job_spec import JobSpec
-
-
-def test_every_kind_of_event_that_changes_something_is_described() -> None:
-    assert set(CHANGES) <= set(KINDS)
 
 
 def test_a_job_finds_what_is_described_and_what_it_asked_for(tmp_path: Path) -> None:

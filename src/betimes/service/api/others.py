@@ -15,6 +15,7 @@ from betimes.service.spec.job_spec import hook_host
 from betimes.service.views.models import EventView, JobStory, JobView, Reason
 
 _ABOUT_USERS = ("user-set", "token-made", "token-revoked")
+_HIDDEN: dict[str, Any] = {"data": {}, "text": None}
 
 
 class Events:
@@ -44,15 +45,15 @@ class Events:
 
     def _shown(self, event: EventView) -> EventView:
         if event.kind == "set-aside":  # a traceback may show anything
-            return event.model_copy(update={"data": {}})
+            return event.model_copy(update=_HIDDEN)
         if event.job_id is None:
             is_others = event.kind in _ABOUT_USERS and event.data.get("user") != self._caller.user
-            return event.model_copy(update={"data": {}}) if is_others else event
+            return event.model_copy(update=_HIDDEN) if is_others else event
         owner = self._owners.get(event.job_id)
         if owner == self._caller.user:
             return event
         if not self._here.rights.may(self._caller, "read", owner):
-            return event.model_copy(update={"data": {}})
+            return event.model_copy(update=_HIDDEN)
         return _without_env(event)
 
 

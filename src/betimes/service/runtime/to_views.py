@@ -16,6 +16,7 @@ from betimes.service.executors.supervision.files import LOG
 from betimes.service.scheduling.admission import WAITING
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fleet_limits import is_reached
+from betimes.service.scheduling.fold import KINDS
 from betimes.service.scheduling.job import Preemption
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import Node
@@ -156,8 +157,17 @@ def event_view(event: Event) -> EventView:
         cause=event.cause,
         job_id=event.job,
         node=event.node,
+        text=_words(event),
         data=_without_hook(event.data),
     )
+
+
+def _words(event: Event) -> str | None:
+    words = KINDS[event.kind].words
+    try:
+        return None if words is None else words(event.data)
+    except (KeyError, TypeError):  # an earlier version's event, which has other data
+        return None
 
 
 def _without_hook(data: dict[str, Any]) -> dict[str, Any]:
@@ -238,7 +248,7 @@ def _shown(job_id: int, one: Preemption) -> PreemptionView:
     )
 
 
-KINDS = ("selected", "not-selected")
+OF_SELECTIONS = ("selected", "not-selected")
 A_PAGE = 1000
 
 
@@ -246,7 +256,7 @@ def selections(store: Store, last: int) -> list[SelectionView]:
     """The newest selections, newest first, with the results of jobs that waited then."""
     newest: deque[Event] = deque(maxlen=last)
     after = store.archived_upto
-    while found := store.events(after, A_PAGE, None, KINDS):
+    while found := store.events(after, A_PAGE, None, OF_SELECTIONS):
         newest.extend(found)
         after = found[-1].event_id
     jobs: dict[int, Row | None] = {}

@@ -10,9 +10,9 @@ from betimes.cluster import Offer
 from betimes.cluster.billing import Prices, lease_usd
 from betimes.service.machines.budgets import DAY, MONTH, period_name, period_since, period_until
 from betimes.service.scheduling.charges import Charge
-from betimes.service.scheduling.fold import budget_key
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import Node, charges_until
+from betimes.service.scheduling.node_events import budget_key
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
 

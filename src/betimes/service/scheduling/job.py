@@ -316,6 +316,11 @@ class Job:
         """Total seconds of its runs."""
         return self.ran_s + (self.run.ran_s(now_at) if self.run is not None else 0.0)
 
+    def delays_retry(self, at: float) -> bool:
+        """Whether it waits for the end of the delay before its next try, not for an instant that its user named."""
+        is_delay = self.failures > 0 and self.not_before_at != self.spec.begin_at
+        return self.status is Status.BLOCKED and is_delay and self.not_before_at > at
+
     @property
     def is_suspended(self) -> bool:
         """Whether its run stands still at a user's request, or did so when it was stopped."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import asdict, replace
 from typing import Any
 
 from betimes.errors import StoreError
-from betimes.service.machines.budgets import DAY_S
+from betimes.service.machines.budgets import DAY, DAY_S, MONTH, period_name, period_since
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
 from betimes.service.scheduling.charges import Charge
 from betimes.service.scheduling.job import JOBS, Job, share_held
@@ -163,6 +163,32 @@ class Ledger:
             node = self.nodes.get(name)
             if node is not None and node.rented_at is not None and node.is_shared:
                 node.account.hold(node.prices, job.job_id, job.user, units * share_held(unit, node), at)
+
+    def leave_nodes(self, job: Job, at: float, places: Iterable[tuple[str, int]], now_at: float) -> None:
+        """The job's run holds nothing any more of the machines of these places, and is charged for what it held."""
+        for name, _ in places:
+            node = self.nodes.get(name)
+            charge = None if node is None else node.account.leave(node.prices, name, job.job_id, at)
+            if charge is not None:
+                self.charge(charge, now_at)
+
+    def charge(self, charge: Charge, now_at: float) -> None:
+        """Add a charge to the present day and month, and to what its user has spent in them."""
+        self.charges.append(charge)
+        counted = dict[str, float]()
+        for period in (DAY, MONTH):
+            since_at = period_since(period, now_at)
+            key, usd = f"{period} {since_at:.0f}", charge.usd_in(since_at)
+            counted[key] = self.gone_usd.get(key, 0.0) + usd
+        self.gone_usd = counted
+        if charge.user is None:
+            return
+        spent, today = self.spent_usd.setdefault(charge.user, {}), period_name(DAY, now_at)
+        for name in [name for name in spent if len(name) == len(today) and name != today]:
+            del spent[name]
+        for period in (DAY, MONTH):
+            name = period_name(period, now_at)
+            spent[name] = spent.get(name, 0.0) + charge.usd_in(period_since(period, now_at))
 
     def _open_accounts(self) -> None:
         """Runs hold their parts of rented machines, also by a snapshot of an earlier version, which does not say so."""

@@ -1,15 +1,17 @@
-"""Windows of maintenance as the ledger has them, and the changes that their events make."""
+"""Windows of maintenance as the ledger has them, and the kinds of events about them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import TypeAdapter
 
 from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.kind import Data, Kind
 from betimes.service.scheduling.node import Node
+from betimes.units import instant
 
 
 @dataclass(frozen=True)
@@ -83,3 +85,37 @@ class Windows:
         """The windows of a snapshot, which has more besides."""
         windows = map(MAINTENANCE.validate_python, found.get("maintenance", ()))
         return cls({window.number: window for window in windows}, found.get("next_maintenance", 1))
+
+
+class _Ledger(Protocol):
+    """What of the ledger these kinds change."""
+
+    maintenance: Windows
+
+
+def _words(data: Data) -> str:
+    when = f"from {instant(data['from_at'])} to {instant(data['to_at'])}"
+    window = f"{data['number']}, of {', '.join(data['nodes']) or 'all nodes'}, {when}"
+    window += f": {data['reason']}" if data["reason"] else ""
+    if not data["running"]:
+        return window
+    return f"{window}; may hit job{'s' if len(data['running']) > 1 else ''} {', '.join(map(str, data['running']))}"
+
+
+def _end(ledger: _Ledger, event: Event, _: None) -> None:
+    ledger.maintenance.end(event)
+
+
+def _number_words(data: Data) -> str:
+    return f"maintenance {data['number']}"
+
+
+KINDS: dict[str, Kind[_Ledger]] = {
+    "maintenance-set": Kind(
+        "no job starts on these nodes that would not be over when the maintenance begins, until its end",
+        lambda ledger, event, _: ledger.maintenance.set(event),
+        _words,
+    ),
+    "maintenance-removed": Kind("a maintenance is called off, or ended early", _end, _number_words),
+    "maintenance-over": Kind("a maintenance has ended: its nodes take jobs again", _end, _number_words),
+}

@@ -339,6 +339,7 @@ class EventView(View):
     cause: str  # what brought it about: user:NAME, executor, timer, policy, operator, recovery, or event:ID
     job_id: int | None = None
     node: str | None = None
+    text: str | None = None  # its details in words, instants in UTC; null: `data` say all, or are not shown
     data: dict[str, Any] = {}
 
 

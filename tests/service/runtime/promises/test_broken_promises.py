@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from betimes.page.words import sentence_of
+from betimes.page.views import sentence_of
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fold import recovered
 from betimes.service.scheduling.promises import SLACK_S
@@ -48,8 +48,10 @@ def test_a_job_that_goes_on_after_its_interval_breaks_its_promise_once(service: 
     assert again.made_at == one["at"]
     assert again.finish_high_at is not None
     assert again.finish_high_at > first.finish_high_at
-    (told,) = [text for text in map(sentence_of, service.job(job).events) if "is broken" in text]
-    assert told.startswith("The promise to end by 1970-01-01T00:")
+    (told,) = [
+        text for text in map(sentence_of, service.job(job).events) if text.startswith("Promise broken")
+    ]
+    assert told.startswith("Promise broken: promised 1970-01-01T00:")
 
 
 def test_each_new_promise_is_judged_in_its_turn(service: InMemoryService) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from betimes.cli.render.events import details
-from betimes.service.views.models import EventView
+from betimes.service.runtime.to_views import event_view
+from betimes.service.scheduling.events import Event
 from tests.cli.stand_in import NOW
 
 
 def say(kind: str, node: str | None = None, **data: Any) -> str:
-    event = EventView(event_id=1, at=NOW, kind=kind, cause="policy", job_id=1, node=node, data=data)
-    return details(event, NOW)
+    """What `betimes events` shows of an event beside its kind."""
+    return details(event_view(Event(1, NOW, kind, "policy", 1, node, data)), NOW)
 
 
 MOVE = {"decided_at": 1.0, "before_usd_per_h": 0.18, "after_usd_per_h": 0.1, "expected_cost_usd": 0.004}
@@ -115,6 +116,6 @@ def test_a_broken_promise_names_the_promise_and_the_end(why: str, finish_at: flo
     assert text in told
 
 
-def test_kinds_of_a_later_version_are_shown_as_they_are() -> None:
+def test_events_of_an_earlier_version_with_other_data_are_shown_as_they_are() -> None:
     assert say("moved", node="here", units=2, places=[["a", 1]]) == "on here units=2 places=a:1"
     assert say("launched", width=2) == "width=2"

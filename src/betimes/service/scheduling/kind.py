@@ -1,0 +1,50 @@
+"""A kind of event: its meaning, the change that it makes, and its details in words, declared in one place.
+
+Each capability declares its kinds beside its records; `fold.KINDS` has all of them. Events hold the policy's decisions,
+so that recovering never asks it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.job import Job
+
+Data = Mapping[str, Any]
+"""What an event has besides its kind, instant, cause, job and node."""
+Slice_contra = TypeVar("Slice_contra", contravariant=True)
+"""The part of the ledger that the kind changes."""
+
+
+@dataclass(frozen=True)
+class Kind(Generic[Slice_contra]):
+    """A kind of event.
+
+    change: of the ledger, given the event and its job (None: it is of none); returns the job that the event has made.
+    Without one the event changes nothing by itself. words: an event's details in a few words, from its data; instants
+    in them are in UTC (`units.instant`). Without them it has none, or its data are shown as they are.
+    """
+
+    meaning: str
+    change: Callable[[Slice_contra, Event, Any], Job | None] | None = None
+    words: Callable[[Data], str] | None = None
+
+
+def reason_text(data: Data) -> str:
+    """The sentence of an event's reason, where it has one."""
+    return data["reason"]["text"] if data["reason"] else ""
+
+
+def units_text(units: float) -> str:
+    """`1 unit`, `3 units`."""
+    return f"{units:g} unit{'' if units == 1 else 's'}"
+
+
+def places_text(places: list[list[Any]]) -> str:
+    """` on here`, ` on a (3), b (1)`; empty if the policy leaves the nodes open."""
+    if len(places) <= 1:
+        return f" on {places[0][0]}" if places else ""
+    return " on " + ", ".join(f"{node} ({units})" for node, units in places)

@@ -1,0 +1,126 @@
+"""The kinds of events about the service and the policy in force: set, selected, tuned, idle, set aside."""
+
+from __future__ import annotations
+
+from betimes.service.machines.budgets import DAY_S
+from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.kind import Data, Kind, reason_text
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.policy_record import PolicyRecord
+from betimes.service.scheduling.promise_events import void_promise
+from betimes.units import length
+
+NEWS_FRAC = 0.05  # of the time until a promised end: a jump of the clock by more makes the promise void
+MOST_SET_ASIDE = 50  # that the ledger knows; the log has all
+
+
+def _opened(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.epoch_at = event.data["epoch_at"]
+
+
+def _clock_set(ledger: Ledger, event: Event, _: Job | None) -> None:
+    """The service's clock goes on from `at_s` plus what it is put forward by."""
+    by_s = event.data["stepped_s"]
+    for job in ledger.jobs.values():
+        if job.delays_retry(event.at_s):
+            job.not_before_at += by_s
+        if job.promised_finish_at is not None and by_s > NEWS_FRAC * (job.promised_finish_at - event.at_s):
+            void_promise(ledger, job)
+
+
+def _set_aside(ledger: Ledger, event: Event, _: Job | None) -> None:
+    kept = [one for one in ledger.set_aside if one["job"] in ledger.jobs or one["at"] > event.at_s - DAY_S]
+    kept = [one for one in kept if one["what"] != event.data["what"]]
+    data = {"what": event.data["what"], "error": event.data["error"]}
+    ledger.set_aside = [*kept, {"at": event.at_s, "job": event.job, **data}][-MOST_SET_ASIDE:]
+
+
+def _idle(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.idle = event.data["reason"]
+
+
+def _policy_set(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.policy, ledger.policy_since_at = event.data["policy"], event.at_s
+    ledger.member, ledger.record = None, PolicyRecord()
+    for job_id, account in event.data.get("accounts", {}).items():
+        ledger.jobs[int(job_id)].settle(account)
+
+
+def _selected(ledger: Ledger, event: Event, _: Job | None) -> None:
+    if not event.data["shadow"]:
+        ledger.member = event.data["member"]
+    for job_id, until_s in event.data.get("waits_until_s", ()):
+        if (account := ledger.jobs[job_id].account) is not None:
+            account.waits_until_s = until_s
+
+
+def _policy_words(data: Data) -> str:
+    front = data.get("front")
+    if front is None:
+        return data["policy"]
+    names = "".join(f", {name}" for name in front["names"])
+    return f"{data['policy']} (point {front['point']}{names} of the front of event {front['event']})"
+
+
+def _selected_words(data: Data) -> str:
+    reported = ", reported only" if data["shadow"] else ""
+    return f"{data['member']}, the best of {len(data['scores'])} for {data['waiting']} waiting jobs{reported}"
+
+
+def _problem_words(data: Data) -> str:
+    return data["problem"]
+
+
+def _clock_words(data: Data) -> str:
+    back = data["wall_s"] < 0
+    return f"the machine's clock went {'back' if back else 'forward'} {length(abs(data['wall_s']))}"
+
+
+def _set_aside_words(data: Data) -> str:
+    return f"{data['what']} could not be carried out: {data['error']}; --json shows the traceback"
+
+
+KINDS: dict[str, Kind[Ledger]] = {
+    "opened": Kind(
+        "the first start ever; engines count seconds from here", _opened, lambda _: "for the first time"
+    ),
+    "recovered": Kind("the service has started again and read its state from this log"),
+    "policy-set": Kind("another policy decides from now on", _policy_set, _policy_words),
+    "selected": Kind(
+        "the portfolio has chosen the member that decides from now on; the scores of those simulated",
+        _selected,
+        _selected_words,
+    ),
+    "not-selected": Kind(
+        "a selection failed, or came too late; the member in force goes on deciding", words=_problem_words
+    ),
+    "not-planned": Kind(
+        "a planner failed, or answered too late; what it decided before holds", words=_problem_words
+    ),
+    "instruction-refused": Kind(
+        "an instruction of a planner is out of date: its job or machine is gone, or has no room",
+        words=_problem_words,
+    ),
+    "tuning": Kind("a search for a Pareto front on the recent workload has begun, and why"),
+    "tuning-stopped": Kind("a user ends a search with the front so far"),
+    "tuned": Kind("a search has ended with a front: how large it is, and what is proposed"),
+    "not-tuned": Kind("a search has ended without a front, and why"),
+    "idle": Kind(
+        "a decision started and stopped no job, for another reason than the last decision of that kind",
+        _idle,
+        reason_text,
+    ),
+    "clock-set": Kind(
+        "the machine's clock was set, or the machine was suspended: how far its clock jumped, and how far the "
+        "service's went with it. Delays of retries go on; promises that this changes by much are void",
+        _clock_set,
+        _clock_words,
+    ),
+    "set-aside": Kind(
+        "an input, or a step of a turn, could not be carried out, with the traceback: the service goes on without it, "
+        "and tries it again after the next start",
+        _set_aside,
+        _set_aside_words,
+    ),
+}

@@ -1,0 +1,68 @@
+"""The kinds of events about promises: made, void, broken."""
+
+from __future__ import annotations
+
+from betimes.foresight.promise_model import Queue
+from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.kind import Data, Kind
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.promises import INTERVAL, judged
+from betimes.units import instant
+
+
+def void_promise(ledger: Ledger, job: Job) -> None:
+    """A job's promise counts no more: something that it rested on has changed."""
+    job.promised_finish_at = job.promised_within = job.judged = job.broken_until_at = job.quoted = None
+    ledger.promise_errors.void(job)
+
+
+def _quoted(ledger: Ledger, event: Event, job: Job) -> None:
+    quote = event.data["quote"]
+    if job.promised_finish_at is None:
+        job.promised_finish_at = event.data["finish_at"]
+        if quote.get("level") is not None:
+            job.promised_within = {name: quote[name] for name in INTERVAL}
+    if job.judged is None:
+        job.judged = judged(job, quote)
+    job.quoted = {name: quote[name] for name in ("quote_id", "made_at", "start_at", "finish_at")}
+    queue = Queue(*event.data.get("queue", (0, 0, 0.0)))  # earlier versions did not note it
+    learned = event.data.get("learned")
+    learned = None if learned is None else tuple(learned)
+    earliest_at = event.data.get("earliest_at", quote["made_at"])
+    ledger.promise_errors.promised(job, quote, queue, learned, earliest_at)
+
+
+def _promise_broken(_: Ledger, event: Event, job: Job) -> None:
+    job.judged, job.broken_until_at = None, event.data["promise"]["until_at"]
+
+
+def _quoted_words(data: Data) -> str:
+    finish_at, reason = data["finish_at"], data["quote"]["reason"]
+    done = "never, unless the load or the nodes change" if finish_at is None else f"done {instant(finish_at)}"
+    return done + (f"; {reason['text']}" if reason else "")
+
+
+def _broken_words(data: Data) -> str:
+    promise = data["promise"]
+    if promise["finish_high_at"] is None:
+        text = f"promised {instant(promise['finish_at'])}"
+    else:
+        ends = f"({instant(promise['finish_low_at'])} to {instant(promise['finish_high_at'])})"
+        text = f"promised {instant(promise['finish_median_at'])} {ends}"
+    why = f"; {data['because']}" if "because" in data else ""
+    if data["finish_at"] is None:
+        is_never = data["why"] == "never"
+        return f"{text}; it is {'never done as things stand' if is_never else 'not done yet'}{why}"
+    was = "was" if data["why"] == "ended" else "is expected to be"
+    return f"{text}; it {was} done {instant(data['finish_at'])}{why}"
+
+
+KINDS: dict[str, Kind[Ledger]] = {
+    "quoted": Kind("a job was promised a start and an end", _quoted, _quoted_words),
+    "promise-broken": Kind(
+        "a job's end came after what was promised, or is sure to, as a node is away; a new one follows",
+        _promise_broken,
+        _broken_words,
+    ),
+}
