@@ -58,6 +58,6 @@ def play(engine: Engine, jobs: dict[int, VirtualJob], arrivals: list[tuple[float
             del leaving[job]
             jobs[job].leave(now)
         while coming < len(arrivals) and arrivals[coming][0] == now:
-            what.wanted.append(arrivals[coming][1])
+            what.requests.append(arrivals[coming][1])
             coming += 1
         heed(engine.happen(now, what))

@@ -23,9 +23,9 @@ def test_a_job_in_the_slot_of_one_that_ends_on_its_rented_machine_is_not_stopped
         offers=[Offer(type="big", cpu=8.0, memory_gib=8.0, usd_per_h=1.0)],
     )
     engine.happen(
-        0.0, Inputs(wanted=[JobRequest(1, 4, 4, "linear", 50.0), JobRequest(2, 8, 8, "linear", 50.0)])
+        0.0, Inputs(requests=[JobRequest(1, 4, 4, "linear", 50.0), JobRequest(2, 8, 8, "linear", 50.0)])
     )
     engine.start_alone(2, 0.0)
-    rounds = engine.happen(9.0, Inputs(done=[1, 2], wanted=[JobRequest(3, 4, 4, "linear", 50.0)]))
+    rounds = engine.happen(9.0, Inputs(done=[1, 2], requests=[JobRequest(3, 4, 4, "linear", 50.0)]))
     instructions = [each for one in rounds for each in one.instructions]
     assert instructions == [Grant(3, 0, 4, (Allocation(0, 4),), 4)]

@@ -49,9 +49,9 @@ def test_a_play_out_is_the_same_in_used_room(policy: str) -> None:
         if live and luck.random() < 0.5:
             what.done.append(live.pop(luck.randrange(len(live))))
         if step < 90:  # more than the slots that there are first
-            what.wanted = [wanted(coming + k, luck) for k in range(luck.randrange(3))]
-            live += [one.job for one in what.wanted]
-            coming += len(what.wanted)
+            what.requests = [wanted(coming + k, luck) for k in range(luck.randrange(3))]
+            live += [one.job for one in what.requests]
+            coming += len(what.requests)
         for engine in (used, fresh):
             engine.happen(now_s, what)
         more = wanted(coming, luck) if luck.random() < 0.3 else None
@@ -66,7 +66,7 @@ def test_a_play_out_for_one_more_job_may_end_with_it(policy: str, monkeypatch: p
     for seed in range(8):
         luck, engine = random.Random(seed), pool(policy)
         for job in range(30):
-            engine.happen(2.0 * job, Inputs(wanted=[wanted(job, luck)]))
+            engine.happen(2.0 * job, Inputs(requests=[wanted(job, luck)]))
         more = wanted(99, luck)
         asked = engine.foresee(60.0, more)()
         with monkeypatch.context() as patched:
@@ -80,7 +80,7 @@ def test_a_play_out_for_one_more_job_may_end_with_it(policy: str, monkeypatch: p
 
 def test_play_outs_that_go_on_at_once_do_not_meet() -> None:
     luck, engine = random.Random(5), pool("fifo")
-    engine.happen(0.0, Inputs(wanted=[wanted(job, luck) for job in range(40)]))
+    engine.happen(0.0, Inputs(requests=[wanted(job, luck) for job in range(40)]))
     expected = told(engine.foresee(0.0)())
     plays = [engine.foresee(0.0) for _ in range(4)]
     found: list[Foreseen] = []
@@ -97,7 +97,7 @@ def test_play_outs_that_go_on_at_once_do_not_meet() -> None:
 def test_a_play_out_whose_jobs_never_start_leaves_nothing_behind() -> None:
     engine = LivePool(parse_policy("fifo"), CORES, np.array([[0, 1000, 0]]))
     started = engine.happen(
-        0.0, Inputs(wanted=[JobRequest(1, 2, 2, "linear", 10.0), JobRequest(2, 1, 1, "linear", 5.0)])
+        0.0, Inputs(requests=[JobRequest(1, 2, 2, "linear", 10.0), JobRequest(2, 1, 1, "linear", 5.0)])
     )
     granted = [move.job for one in started for move in one.instructions if isinstance(move, Grant)]
     stuck = told(engine.foresee(0.0)())
@@ -150,7 +150,7 @@ def test_a_queue_handed_down_is_the_queue_that_is_asked_about(
         for _ in range(luck.randrange(3)):
             cpu, memory_gib = luck.choice(demands)
             seconds = luck.choice((2.0, 5.0, luck.uniform(5.0, 50.0)))
-            what.wanted.append(
+            what.requests.append(
                 JobRequest(
                     coming, 1, 1 + luck.randrange(4), "linear", seconds, cpu=cpu, memory_gib=memory_gib
                 )

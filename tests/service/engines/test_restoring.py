@@ -19,11 +19,11 @@ def test_more_units_are_held_than_the_pool_has() -> None:
     # On three cores there are three units, and six jobs that hold half a core each.
     engine = LivePool(parse_policy("srsf"), 3, np.array([[0, 3000, 0]]))
     giver = LivePool(parse_policy("srsf"), JOBS, np.array([[0, 3000, 0]]))
-    giver.happen(0.0, Inputs(wanted=[wanted(job) for job in range(JOBS)]))
+    giver.happen(0.0, Inputs(requests=[wanted(job) for job in range(JOBS)]))
     for job in range(JOBS):
         engine.restore(Restored(wanted(job), giver.account(job), 1, (Allocation(0, 1),)), 0.0)
     rounds = engine.happen(0.0, Inputs(look=True))
-    rounds += engine.happen(0.0, Inputs(wanted=[wanted(JOBS)]))  # at the same instant
+    rounds += engine.happen(0.0, Inputs(requests=[wanted(JOBS)]))  # at the same instant
     held = dict.fromkeys(range(JOBS), 1)
     for one in rounds:
         for move in one.instructions:

@@ -75,8 +75,8 @@ def test_what_is_said_without_a_play_out_is_what_a_play_out_says(kind: str, poli
         if live and luck.random() < 0.1:
             one.lose(live[0], now_s)
             what.look = True
-        what.wanted = [wanted(coming + k, luck) for k in range(luck.choice((0, 1, 1, 2)))]
-        came = [each.job for each in what.wanted]
+        what.requests = [wanted(coming + k, luck) for k in range(luck.choice((0, 1, 1, 2)))]
+        came = [each.job for each in what.requests]
         live += came
         coming += len(came)
         rounds += one.happen(now_s, what)

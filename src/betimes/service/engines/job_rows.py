@@ -64,21 +64,21 @@ class JobRows:
                 room += count * most if most > 0 else 0.0
         return room >= tasks.count
 
-    def fill(self, arrival: Arrival, wanted: JobRequest, tasks: JobTasks, submit_s: float) -> None:
+    def fill(self, arrival: Arrival, request: JobRequest, tasks: JobTasks, submit_s: float) -> None:
         """Write a job submitted at this time into a row; it never ends by itself."""
         row: Any = arrival  # by item: setting an attribute of a record takes several times as long
         row["submit_s"] = submit_s
         row["run_s"] = math.inf
         row["units"] = tasks.units
         self.fill_tasks(arrival, tasks)
-        row["labels"] = mask(wanted.require, self.bits)
-        row["workload"] = self.workloads.get(workload_of(wanted.workload), -1)
-        row["trial"], row["priority"], row["grace_s"] = int(wanted.trial), wanted.priority, wanted.grace_s
-        row["runtime_estimate_s"] = wanted.runtime_estimate_s
+        row["labels"] = mask(request.require, self.bits)
+        row["workload"] = self.workloads.get(workload_of(request.workload), -1)
+        row["trial"], row["priority"], row["grace_s"] = int(request.trial), request.priority, request.grace_s
+        row["runtime_estimate_s"] = request.runtime_estimate_s
         row["believed_per_work"] = 1.0
         row["user"] = -1
-        row["longest_s"], row["limit_s"] = math.inf, wanted.limit_s
-        row["choice"], row["speculated"] = wanted.choice, int(not wanted.may_restart)
+        row["longest_s"], row["limit_s"] = math.inf, request.limit_s
+        row["choice"], row["speculated"] = request.choice, int(not request.may_restart)
 
     def fill_tasks(self, arrival: Arrival, tasks: JobTasks) -> None:
         """Write the fields that depend on a job's tasks, whose demand has a row."""

@@ -94,21 +94,21 @@ class JobsOnNodes:
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as counted there
         self.changed = False  # jobs have lost nodes, or nodes have changed, and no pass has followed yet
 
-    def know(self, slot: int, wanted: JobRequest) -> None:
+    def know(self, slot: int, request: JobRequest) -> None:
         """Register a job in this slot."""
-        self.slot_of[wanted.job], self.job_of[slot] = slot, wanted.job
-        if wanted.require:
-            self.required[wanted.job] = wanted.require
-        self.asked[wanted.job] = wanted.asked
-        if wanted.asked not in self._alike:
-            self._alike[wanted.asked], self._tasks_for[wanted.asked] = set(), self._split(wanted.asked)
-        self._alike[wanted.asked].add(wanted.job)
-        if wanted.by_family:
-            self._by_family.add(wanted.job)
-        if wanted.workload:
-            self._workload_of[wanted.job] = workload_of(wanted.workload)
+        self.slot_of[request.job], self.job_of[slot] = slot, request.job
+        if request.require:
+            self.required[request.job] = request.require
+        self.asked[request.job] = request.asked
+        if request.asked not in self._alike:
+            self._alike[request.asked], self._tasks_for[request.asked] = set(), self._split(request.asked)
+        self._alike[request.asked].add(request.job)
+        if request.by_family:
+            self._by_family.add(request.job)
+        if request.workload:
+            self._workload_of[request.job] = workload_of(request.workload)
         if self.rounds is not None:
-            self.rounds.know(slot, wanted)
+            self.rounds.know(slot, request)
 
     def forget(self, job: int) -> None:
         """A job has left the engine."""
@@ -126,31 +126,31 @@ class JobsOnNodes:
         """The job in a slot, for messages."""
         return self.job_of.get(slot, NEW_JOB)
 
-    def tasks(self, wanted: JobRequest) -> JobTasks:
+    def tasks(self, request: JobRequest) -> JobTasks:
         """The tasks of a job, or those it would have if submitted now."""
-        return self.tasks_of.get(wanted.job) or self._split(wanted.asked)
+        return self.tasks_of.get(request.job) or self._split(request.asked)
 
-    def prepare(self, wanted: Sequence[JobRequest]) -> list[JobTasks]:
+    def prepare(self, requests: Sequence[JobRequest]) -> list[JobTasks]:
         """The tasks of jobs to be submitted; all that they need has its numbers from now on."""
-        self._learn_labels([one.require for one in wanted])
-        tasks = [self._split(one.asked) for one in wanted]
+        self._learn_labels([one.require for one in requests])
+        tasks = [self._split(one.asked) for one in requests]
         self._learn_demands(tasks)
         return tasks
 
     def prepare_restored(self, carried: Restored) -> JobTasks:
         """The same for a job that is taken over; single units where a pool has given it what it holds."""
-        wanted = carried.wanted
-        self._learn_labels([wanted.require])
-        tasks = whole = self._tasks_for.get(wanted.asked) or self._split(wanted.asked)
+        request = carried.request
+        self._learn_labels([request.require])
+        tasks = whole = self._tasks_for.get(request.asked) or self._split(request.asked)
         if carried.units:
-            rooms = suiting(self.shapes, wanted.require)
-            tasks = job_tasks(wanted.unit, wanted.max_units, carried.units_per_task, rooms)
+            rooms = suiting(self.shapes, request.require)
+            tasks = job_tasks(request.unit, request.max_units, carried.units_per_task, rooms)
             if not are_of(tasks, carried.places):
-                tasks = job_tasks(wanted.unit, wanted.max_units, SPREAD, rooms)
+                tasks = job_tasks(request.unit, request.max_units, SPREAD, rooms)
         self._learn_demands([tasks])
-        self.tasks_of[wanted.job] = tasks
+        self.tasks_of[request.job] = tasks
         if tasks != whole:
-            self._outdated.add(wanted.job)
+            self._outdated.add(request.job)
         return tasks
 
     def _split(self, asked: Asked) -> JobTasks:
@@ -161,15 +161,15 @@ class JobsOnNodes:
         rooms = roomiest([*suiting(self.shapes, asked.require), *suiting(self.offered, asked.require)])
         return job_tasks(asked.unit, asked.units, asked.units_per_task, rooms)
 
-    def fill(self, arrival: Arrival, wanted: JobRequest, tasks: JobTasks, now_s: float) -> None:
+    def fill(self, arrival: Arrival, request: JobRequest, tasks: JobTasks, now_s: float) -> None:
         """Write a job with these tasks, submitted now, into a row."""
-        self.rows.fill(arrival, wanted, tasks, now_s)
-        arrival.fits_no_owned = self._fits_no_owned(tasks, wanted.require)
+        self.rows.fill(arrival, request, tasks, now_s)
+        arrival.fits_no_owned = self._fits_no_owned(tasks, request.require)
         if self.users:
-            arrival.user = self.users.get(wanted.user, -1)
-            arrival.charge, arrival.unit_memory = unit_charge(wanted.unit.most), float(wanted.unit.most[2])
+            arrival.user = self.users.get(request.user, -1)
+            arrival.charge, arrival.unit_memory = unit_charge(request.unit.most), float(request.unit.most[2])
         if self.rounds is not None:  # a moving job has left once that is reported, not at once
-            arrival.stop_s = max(wanted.grace_s, PATIENCE_S)
+            arrival.stop_s = max(request.grace_s, PATIENCE_S)
 
     def _fits_no_owned(self, tasks: JobTasks, required: Labels) -> int:
         """1: machines may be rented for jobs alone, and owned ones with these labels do not hold this job when empty.

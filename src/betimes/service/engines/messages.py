@@ -201,7 +201,7 @@ class Alone:
 class Restored:
     """A job as one engine hands it to another, or as in the log: what it holds, and its progress."""
 
-    wanted: JobRequest
+    request: JobRequest
     account: Account
     units: int = 0
     places: tuple[Allocation, ...] = ()
@@ -241,7 +241,7 @@ class Inputs:
     widths: list[tuple[int, int]] = field(
         default_factory=list[tuple[int, int]]
     )  # job, units that it can use from now on
-    wanted: list[JobRequest] = field(default_factory=list[JobRequest])
+    requests: list[JobRequest] = field(default_factory=list[JobRequest])
     plan: Plan | None = None  # a planner's answer to an earlier question
     look: bool = False  # the policy is to look even without events
 

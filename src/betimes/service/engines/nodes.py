@@ -288,8 +288,8 @@ class LiveNodes:
             looks = True
         for job in what.done:
             self.jobs.forget(job)
-        if looks or what.wanted or self.next_timer_s() <= now_s:
-            rounds.append(self._instant(now_s, what.wanted, looks))
+        if looks or what.requests or self.next_timer_s() <= now_s:
+            rounds.append(self._instant(now_s, what.requests, looks))
         while True:
             self._put_off(now_s)
             if self.next_timer_s() > now_s:
@@ -518,11 +518,11 @@ class LiveNodes:
         pool["events"] = max(pool["events"], carried.account.seq)
         trace = self._carried_row
         tasks = self.jobs.prepare_restored(carried)
-        self.jobs.fill(trace.arrivals[0], carried.wanted, tasks, now_s)
+        self.jobs.fill(trace.arrivals[0], carried.request, tasks, now_s)
         slot, account = entries.take_slot(self.state, self.rules, trace, 0), carried.account
-        self.jobs.know(slot, carried.wanted)
+        self.jobs.know(slot, carried.request)
         if account.resizes > 0:
-            self.jobs.resizes_of[carried.wanted.job] = account.resizes
+            self.jobs.resizes_of[carried.request.job] = account.resizes
         give_account(self.state, slot, account, carried.units > 0 or carried.alone is not None)
         if account.speculated and len(self.state.rentings) > 0:
             self.state.rentings[slot].speculated = 1
@@ -532,7 +532,7 @@ class LiveNodes:
             renting.offer, need.rented, need.began_s = alone.offer, alone.count, alone.began_s
             entries.resume_alone(self.state, slot, alone.speculates_until_s)
             if not alone.are_up:
-                self.jobs.booting.add(carried.wanted.job)
+                self.jobs.booting.add(carried.request.job)
         elif carried.units:
             self.state.evictions[slot].vacate_at = carried.leave_by_s
             count = self.jobs.plan(tasks, carried.places)
@@ -558,9 +558,9 @@ class LiveNodes:
         for one in carried:
             preemptor = self.slot_of.get(one.makes_room_for) if one.makes_room_for is not None else None
             if preemptor is not None and evictions[preemptor].awaited > 0:
-                evictions[self.slot_of[one.wanted.job]].preemptor = preemptor
+                evictions[self.slot_of[one.request.job]].preemptor = preemptor
         for one in carried:
-            slot = self.slot_of[one.wanted.job]
+            slot = self.slot_of[one.request.job]
             if self.state.needs[slot].bound >= 0 and evictions[slot].awaited == 0:
                 entries.settle_binding(self.state, slot)
 
@@ -584,27 +584,27 @@ class LiveNodes:
         number = int(self.state.directory[cluster.front].block)
         return self.job_of[int(self.state.queue[number * BLOCK + int(self.state.blocks[number].head)].slot)]
 
-    def _instant(self, until_s: float, wanted: Sequence[JobRequest] = (), looks: bool = False) -> Decisions:
+    def _instant(self, until_s: float, requests: Sequence[JobRequest] = (), looks: bool = False) -> Decisions:
         """Let the next instant happen, with these submissions; looks: as in `Driver.instant`."""
-        trace = new_trace(len(wanted), 1).replaced(outcomes=blank(Outcome, 0))
-        for at, (one, tasks) in enumerate(zip(wanted, self.jobs.prepare(wanted), strict=True)):
+        trace = new_trace(len(requests), 1).replaced(outcomes=blank(Outcome, 0))
+        for at, (one, tasks) in enumerate(zip(requests, self.jobs.prepare(requests), strict=True)):
             self.jobs.tasks_of[one.job] = tasks
             self.jobs.fill(trace.arrivals[at], one, tasks, until_s)
-        self._coming, self._first = wanted, int(self.state.pool[0].submitted)
+        self._coming, self._first = requests, int(self.state.pool[0].submitted)
         lines = self.driver.instant(until_s, trace, looks=looks)
         self._enter()
         if self.rounds is not None:
-            self.rounds.wake(self.driver, is_job=len(wanted) > 0)
+            self.rounds.wake(self.driver, is_job=len(requests) > 0)
         return Decisions(float(self.state.pool[0].now), tuple(instructions_in(lines, self.jobs)))
 
     def _enter(self) -> None:
         """Register the submitted jobs by slot."""
         if not self._coming:
             return
-        wanted, self._coming = self._coming, ()
+        requests, self._coming = self._coming, ()
         seqs, marks = as_array(self.state.jobs)["seq"], as_array(self.state.progress)["served_by"]
         new = np.flatnonzero((marks >= 0) & (seqs >= self._first)).tolist()
-        for slot, one in zip(sorted(new, key=lambda slot: self.state.jobs[slot].seq), wanted, strict=True):
+        for slot, one in zip(sorted(new, key=lambda slot: self.state.jobs[slot].seq), requests, strict=True):
             self.jobs.know(slot, one)
             self.state.progress[slot].row = slot
             if self.rents and not self._can_rent(slot, one):
@@ -618,14 +618,14 @@ class LiveNodes:
             self._note_selection(driver)
         self.rounds.hold(driver)
 
-    def _can_rent(self, slot: int, wanted: JobRequest) -> bool:
+    def _can_rent(self, slot: int, request: JobRequest) -> bool:
         """Whether the machines that would be rented for a waiting job hold all of it."""
         if self.state.needs[slot].alarm_s == math.inf:
             return True  # none will be
         offer = _offer_for(self.state, slot, False)
         count = _machines_for(self.state, slot, offer)
         machine = rooms_of(self.jobs.offered)[offer]
-        return units_on(self.jobs.tasks_of[wanted.job], wanted.unit, machine, count) is not None
+        return units_on(self.jobs.tasks_of[request.job], request.unit, machine, count) is not None
 
     def _foresee_wait(self, driver: Driver) -> None:
         """Let a job begin to wait, unless a play-out shows that the wait would be in vain."""

@@ -108,14 +108,14 @@ class LiveRounds:
             turn.ended.append((seq, at_s))
             del turn.ended[:-MOST_TOLD]
 
-    def know(self, slot: int, wanted: JobRequest) -> None:
+    def know(self, slot: int, request: JobRequest) -> None:
         """Register a job in this slot. Jobs of one kind are of one workload, or else have equal demands."""
         self._measured.pop(slot, None)
-        (self._profiled.add if wanted.profiled else self._profiled.discard)(slot)
+        (self._profiled.add if request.profiled else self._profiled.discard)(slot)
         self.kinds += [""] * (slot + 1 - len(self.kinds))
         self.jobs += [0] * (slot + 1 - len(self.jobs))
-        self.jobs[slot] = wanted.job
-        self.kinds[slot] = wanted.workload or f"{wanted.max_units} x {wanted.unit}"
+        self.jobs[slot] = request.job
+        self.kinds[slot] = request.workload or f"{request.max_units} x {request.unit}"
 
     def set_speeds(self, offers: Sequence[Offer]) -> None:
         """The offers have other speeds: the planner is asked again."""

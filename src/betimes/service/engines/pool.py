@@ -197,9 +197,9 @@ class LivePool:
         if idle or what.believed or what.widths or what.look:
             self._ask()
             rounds.append(self._round())
-        for wanted in what.wanted:
-            self._arrive(wanted, now_s)
-        if what.wanted:  # repeated decisions at one instant count once
+        for request in what.requests:
+            self._arrive(request, now_s)
+        if what.requests:  # repeated decisions at one instant count once
             rounds.append(self._round())
         return rounds
 
@@ -216,9 +216,9 @@ class LivePool:
         missed = max(0, pool.submitted - pool.events)
         pool.events += missed
         pool.contention += missed * pool.active
-        self._fill(self.driver, carried.wanted, now_s)
+        self._fill(self.driver, carried.request, now_s)
         slot = self.driver.take_in(0)
-        self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
+        self.slot_of[carried.request.job], self.job_of[slot] = slot, carried.request.job
         account, progress = carried.account, self.state.progress[slot]
         progress.resizes = account.resizes
         give_account(self.state, slot, account, carried.units > 0)
@@ -231,14 +231,14 @@ class LivePool:
             entries.place_on(self.state, slot, place.node, place.units)
         if carried.units:
             entries.hold(self.state, slot, float(carried.units))
-            self.held[carried.wanted.job] = carried.places
+            self.held[carried.request.job] = carried.places
 
     def settle(self, carried: Iterable[Restored]) -> None:
         """Once all are restored: set the contention of each, where it is known."""
         pool = self.state.pool[0]
         for one in carried:
             if one.account.seen_events > 0.0:
-                job = self.state.jobs[self.slot_of[one.wanted.job]]
+                job = self.state.jobs[self.slot_of[one.request.job]]
                 job.seen_count = pool.events - one.account.seen_events
                 job.seen_sum = pool.contention - one.account.seen_active
 
@@ -452,13 +452,13 @@ class LivePool:
         work_s = float(jobs["remaining_s"][slots].sum()) / max(1.0, float(copy.pool[0].units))
         return [*(now_s + work_s * step / STOPS for step in range(1, STOPS)), math.inf]
 
-    def _arrive(self, wanted: JobRequest, now_s: float) -> None:
+    def _arrive(self, request: JobRequest, now_s: float) -> None:
         self._forget_curves()
-        self._fill(self.driver, wanted, now_s)
-        self.slot_of[wanted.job] = slot = self._take_in(self.driver, self.job_of, wanted.job)
+        self._fill(self.driver, request, now_s)
+        self.slot_of[request.job] = slot = self._take_in(self.driver, self.job_of, request.job)
         self._ask()
-        if wanted.work_s is not None:
-            entries.believe(self.state, slot, wanted.work_s * SLACK)
+        if request.work_s is not None:
+            entries.believe(self.state, slot, request.work_s * SLACK)
 
     def _take_in(self, driver: Driver, job_of: dict[int, int], job: int) -> int:
         """Submit the job of the filled arrival; returns its slot. The policy is to be asked."""
@@ -468,20 +468,20 @@ class LivePool:
         driver.state.progress[slot].row = slot
         return slot
 
-    def _fill(self, driver: Driver, wanted: JobRequest, now_s: float) -> None:
+    def _fill(self, driver: Driver, request: JobRequest, now_s: float) -> None:
         """Write the job into the arrival of a driver, whose state then knows its curve."""
-        row = self.curves.row_of(wanted)
+        row = self.curves.row_of(request)
         self._use_curves(driver)
         arrival = driver.trace.arrivals[0]
         arrival.submit_s, arrival.work = now_s, math.inf
-        arrival.min_units, arrival.max_units, arrival.curve = wanted.min_units, wanted.max_units, row
-        arrival.gpu, arrival.cpu, arrival.memory = wanted.demand
-        arrival.limit_s = wanted.limit_s
-        work_s = wanted.runtime_estimate_s * speed(wanted, wanted.max_units)
-        arrival.believed = work_s if wanted.work_s is None else wanted.work_s
+        arrival.min_units, arrival.max_units, arrival.curve = request.min_units, request.max_units, row
+        arrival.gpu, arrival.cpu, arrival.memory = request.demand
+        arrival.limit_s = request.limit_s
+        work_s = request.runtime_estimate_s * speed(request, request.max_units)
+        arrival.believed = work_s if request.work_s is None else request.work_s
         arrival.believed_per_work = 1.0
-        arrival.user = self.users.get(wanted.user, -1)
-        arrival.priority, arrival.charge = wanted.priority, unit_charge(wanted.unit.most)
+        arrival.user = self.users.get(request.user, -1)
+        arrival.priority, arrival.charge = request.priority, unit_charge(request.unit.most)
 
     def _use_curves(self, driver: Driver) -> None:
         """Give a driver the present table of curves, and the policy's tables from it."""

@@ -27,12 +27,12 @@ class Speedups:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def row_of(self, wanted: JobRequest) -> int:
+    def row_of(self, request: JobRequest) -> int:
         """The row of a job's curve."""
-        key = (wanted.curve, wanted.table)
+        key = (request.curve, request.table)
         widest = self.table.shape[1] - 1
-        if wanted.max_units > widest:
-            self._make(list(self.rows), max(2 * widest, wanted.max_units))
+        if request.max_units > widest:
+            self._make(list(self.rows), max(2 * widest, request.max_units))
         if key not in self.rows:
             self._make([*self.rows, key], self.table.shape[1] - 1)
         return self.rows[key]
@@ -49,9 +49,9 @@ class Speedups:
         self.table = np.array([_row(*key, widest) for key in keys])
 
 
-def speed(wanted: JobRequest, units: int) -> float:
+def speed(request: JobRequest, units: int) -> float:
     """Speed-up of a job on so many units over one."""
-    return float(_row(wanted.curve, wanted.table, max(NARROWEST, wanted.max_units, units))[units])
+    return float(_row(request.curve, request.table, max(NARROWEST, request.max_units, units))[units])
 
 
 @lru_cache(maxsize=4096)

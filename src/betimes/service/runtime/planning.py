@@ -30,7 +30,7 @@ from betimes.service.runtime.commands import TakePlan, TakeSelection
 from betimes.service.runtime.inbox import Inbox
 from betimes.service.scheduling.decisions import Selection
 from betimes.service.scheduling.effects import AskPlanner, SelectMember
-from betimes.service.scheduling.engine_factory import wanted_for
+from betimes.service.scheduling.engine_factory import request_for
 from betimes.service.scheduling.events import Event
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.store import Store
@@ -73,7 +73,7 @@ A_PAGE = 1000  # events
 class _Known:
     """A job; took_s: its run time, null: not finished. row: as made by `JobRows`, null: nothing holds it now."""
 
-    wanted: JobRequest
+    request: JobRequest
     submitted_at: float
     took_s: float | None = None
     row: tuple[Any, ...] | None = None
@@ -104,7 +104,7 @@ class PastJobs:
         self._without_row = []
         jobs = [job for job in self._jobs.values() if job.row is not None]
         rows = np.array([job.row for job in jobs], record_type(Arrival))
-        known_s = [job.wanted.runtime_estimate_s if job.took_s is None else job.took_s for job in jobs]
+        known_s = [job.request.runtime_estimate_s if job.took_s is None else job.took_s for job in jobs]
         rows["run_s"] = rows["runtime_estimate_s"] = known_s
         return Submitted(rows, self._newest, snapshot.empty)
 
@@ -128,18 +128,18 @@ class PastJobs:
         if event.kind == "finished" and event.job in self._jobs:
             self._jobs[event.job].took_s = data["run_s"]
         elif event.kind == "submitted" and "set_id" not in data and "trials" not in data:
-            wanted = wanted_for(event.job, JobSpec(**data["spec"]), data["believed_s"])
-            self._jobs[event.job] = known = _Known(wanted, event.at_s)
+            request = request_for(event.job, JobSpec(**data["spec"]), data["believed_s"])
+            self._jobs[event.job] = known = _Known(request, event.at_s)
             self._without_row.append(known)
             self._newest = event.job
 
 
 def _row_of(job: _Known, rows: JobRows, epoch_at: float) -> tuple[Any, ...] | None:
-    tasks = rows.split(job.wanted.asked)
-    if not rows.is_held(job.wanted.asked, tasks):
+    tasks = rows.split(job.request.asked)
+    if not rows.is_held(job.request.asked, tasks):
         return None
     arrival = blank(Arrival, 1)
-    rows.fill(arrival[0], job.wanted, tasks, job.submitted_at - epoch_at)
+    rows.fill(arrival[0], job.request, tasks, job.submitted_at - epoch_at)
     return as_array(arrival)[0].item()
 
 

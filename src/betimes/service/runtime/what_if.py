@@ -30,7 +30,7 @@ from betimes.service.runtime.commands import (
 )
 from betimes.service.runtime.rehearsal import Arrival, Rehearsal, Times
 from betimes.service.runtime.rentals import Rentals
-from betimes.service.scheduling.engine_factory import wanted_of
+from betimes.service.scheduling.engine_factory import request_of
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.node import DRAINING, LOST, UP
 from betimes.service.scheduling.promises import INTERVAL, could_hold
@@ -313,12 +313,12 @@ def _again(job: Job, run_s: float, **fields: Any) -> WhatIfSpec:
 
 def _narrower(scheduler: Scheduler, job: Job) -> Iterator[Change]:
     """Half of its units, and one."""
-    spec, wanted = job.spec, wanted_of(job)
+    spec, request = job.spec, request_of(job)
     is_rigid = scheduler.kind == "nodes" or spec.min_units == spec.max_units
     least = spec.max_units if is_rigid else spec.min_units
     for units in sorted({max(1, least // 2), 1} - {least}, reverse=True):
         widest = units if is_rigid else spec.max_units
-        run_s = job.runtime_estimate_s * speed(wanted, spec.max_units) / speed(wanted, widest)
+        run_s = job.runtime_estimate_s * speed(request, spec.max_units) / speed(request, widest)
         if run_s <= (spec.time_limit_s or math.inf):
             text = f"submitted again on {units} unit{'' if units == 1 else 's'} instead of {least}"
             yield Change(text, _again(job, run_s, min_units=units, max_units=widest))

@@ -9,7 +9,7 @@ from betimes.errors import Conflict, Refused
 from betimes.service.scheduling.admission import Admission
 from betimes.service.scheduling.beliefs import LEARNT
 from betimes.service.scheduling.effects import LimitRun
-from betimes.service.scheduling.engine_factory import wanted_of
+from betimes.service.scheduling.engine_factory import request_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import Job, spec_text
@@ -68,18 +68,18 @@ class Edits:
             job, spec = self._state.ledger.jobs[number], self.check(number, changes)
             if spec == job.spec:
                 continue
-            before = wanted_of(job)
+            before = request_of(job)
             self._log(job, spec, changes, user)
             if job.account is None:
                 self._admit(job)
                 continue
-            wanted = wanted_of(job)
+            request = request_of(job)
             if (
-                replace(before, runtime_estimate_s=wanted.runtime_estimate_s, limit_s=wanted.limit_s)
-                != wanted
+                replace(before, runtime_estimate_s=request.runtime_estimate_s, limit_s=request.limit_s)
+                != request
             ):
                 self._renews = True
-            if before.limit_s != wanted.limit_s:
+            if before.limit_s != request.limit_s:
                 self._engine.set_limit(job)
             if not RESTATING.isdisjoint(changes.given) and job.trials is None:
                 self._restated[number] = f"user:{user}"

@@ -41,7 +41,7 @@ from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.twin.nodes.renting import CHOICES
 
 
-def wanted_for(job_id: int, spec: JobSpec, runtime_estimate_s: float, user: str = "") -> JobRequest:
+def request_for(job_id: int, spec: JobSpec, runtime_estimate_s: float, user: str = "") -> JobRequest:
     """The request of a job to an engine; runtime_estimate_s: run time on max_units.
 
     A limit is one of each trial in a set, which has none itself.
@@ -71,17 +71,17 @@ def wanted_for(job_id: int, spec: JobSpec, runtime_estimate_s: float, user: str 
     )
 
 
-def wanted_of(job: Job) -> JobRequest:
+def request_of(job: Job) -> JobRequest:
     """The request of a job of the ledger to an engine."""
-    wanted = wanted_for(job.job_id, job.spec, job.runtime_estimate_s, job.user)
+    request = request_for(job.job_id, job.spec, job.runtime_estimate_s, job.user)
     if job.alone_per_s is not None:
-        wanted = replace(wanted, profiled=True)
-    return wanted if job.trials is None else replace(wanted, max_units=job.trials.width, limit_s=0.0)
+        request = replace(request, profiled=True)
+    return request if job.trials is None else replace(request, max_units=job.trials.width, limit_s=0.0)
 
 
-def at_width(wanted: JobRequest, units: int) -> JobRequest:
+def at_width(request: JobRequest, units: int) -> JobRequest:
     """The same job, rigid at the width that it has now: nodes do not change a job's width."""
-    return wanted if units == wanted.max_units else replace(wanted, min_units=units, max_units=units)
+    return request if units == request.max_units else replace(request, min_units=units, max_units=units)
 
 
 def _row(speedup: dict[int, float], widest: int) -> tuple[float, ...]:
@@ -276,7 +276,7 @@ def build(
     for name, node in (nodes | rented).items():
         if node.status not in ((UP, BOOTING) if name in rented else (UP,)):
             engine.open_node(numbers[name], False)
-    accounts = {one.wanted.job: engine.account(one.wanted.job) for one in carried}
+    accounts = {one.request.job: engine.account(one.request.job) for one in carried}
     machines = {numbers[name]: (name, _generation(engine, numbers[name])) for name in rented}
     owned = {numbers[name]: (name, node.capacity) for name, node in nodes.items()}
     return Built(engine, kind, owned, kinds, accounts, offered, sharing is not None, machines)
@@ -339,7 +339,7 @@ def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
 
 def _seeing(carried: Restored, contention: Contention | None) -> Restored:
     """A job with its contention in a pool until now."""
-    seen = contention.get(carried.wanted.job) if contention is not None else None
+    seen = contention.get(carried.request.job) if contention is not None else None
     if seen is None:
         return carried
     return replace(carried, account=replace(carried.account, seen_events=seen[0], seen_active=seen[1]))
@@ -352,7 +352,7 @@ def _still_owed(
     if not carried.owed:
         return carried
     held: dict[int, Amounts] = {}
-    for victim in victims.get(carried.wanted.job, ()):
+    for victim in victims.get(carried.request.job, ()):
         places = victim.run.places if victim.run is not None else []
         for node, amounts in held_by(victim.spec, places, victim.units_per_task, nodes):
             whole = held.get(numbers[node], (0, 0, 0))
@@ -395,18 +395,18 @@ def _work_of(job: Job, policy: str) -> float:
 
 
 def _full_speed(job: Job) -> float:
-    wanted = wanted_of(job)
-    return speed(wanted, wanted.max_units)
+    request = request_of(job)
+    return speed(request, request.max_units)
 
 
 def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at: float) -> Restored:
     """A job as the new engine takes it over. Work is in seconds on one unit in a pool, in plain seconds on nodes."""
-    account, wanted, was = job.account, wanted_of(job), kind_of(before)[0]
+    account, request, was = job.account, request_of(job), kind_of(before)[0]
     if account is None:
         raise ValueError(f"internal: job {job.job_id} is in no engine")
     run = job.run
     if job.rental is not None:
-        return Restored(wanted, account)
+        return Restored(request, account)
     # That run leaves rented machines; the job's places are others by now.
     if run is not None and run.stopping == SPECULATED:
         run = None
@@ -416,7 +416,7 @@ def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at
     )
     units = run.units if run and run.launched and kind == NODES else job.units
     if kind != was:
-        faster = speed(wanted, units or wanted.max_units) if kind == NODES else _full_speed(job)
+        faster = speed(request, units or request.max_units) if kind == NODES else _full_speed(job)
         factor = 1.0 / faster if kind == NODES else faster
         account = Account(
             **{**account.__dict__, "left_s": account.left_s * factor, "size_s": account.size_s * factor}
@@ -426,19 +426,19 @@ def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at
         units = 0 if leaving else job.units
         where = job.places or (run.places if run is not None else [])
         return Restored(
-            wanted, account, units, tuple(Allocation(numbers[node], held) for node, held in where if units)
+            request, account, units, tuple(Allocation(numbers[node], held) for node, held in where if units)
         )
     if units and not places:
         units = 0  # granted by a pool, and not started yet
     if units:
-        wanted = at_width(wanted, units)
+        request = at_width(request, units)
         leave_by_s = run.stop_by_at - epoch_at if run is not None and run.stop_by_at is not None else math.inf
-        return Restored(wanted, account, units, places, job.units_per_task, leave_by_s, job.makes_room_for)
+        return Restored(request, account, units, places, job.units_per_task, leave_by_s, job.makes_room_for)
     bound = job.binding or {}
     if was != NODES or any(node not in numbers for node, _ in bound.get("places", ())):
         bound = {}
     return Restored(
-        wanted,
+        request,
         account,
         bound=tuple(Allocation(numbers[node], held) for node, held in bound.get("places", ())),
         owed=tuple((gpu, cpu, memory) for gpu, cpu, memory in bound.get("owed", ())),
@@ -484,13 +484,13 @@ class Standby:
         """Take over a job as it stands."""
         rate, units = 0.0, carried.units
         if carried.alone is not None:
-            rate, units = 1.0, carried.wanted.max_units
+            rate, units = 1.0, carried.request.max_units
         elif carried.units and self.kind == "pool":
-            rate = speed(carried.wanted, carried.units)
+            rate = speed(carried.request, carried.units)
         elif carried.units and carried.leave_by_s == float("inf"):
             # A job that is to leave its nodes works no more.
             rate = 1.0
-        self._jobs[carried.wanted.job] = _Work(carried.account, units, rate)
+        self._jobs[carried.request.job] = _Work(carried.account, units, rate)
 
     def next_timer_s(self) -> float:
         """Never: nothing happens by itself."""

@@ -11,7 +11,7 @@ from functools import partial
 
 from betimes.errors import Refused, Unknown
 from betimes.service.scheduling import reasons
-from betimes.service.scheduling.engine_factory import wanted_of
+from betimes.service.scheduling.engine_factory import request_of
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.node import EARLY_S, Node
 from betimes.service.scheduling.part import Part
@@ -132,7 +132,7 @@ class MaintenanceWindows(Part):
             return math.inf
         if run.stop_by_at is not None:
             return max(now_at, run.stop_by_at)
-        limit_s = wanted_of(job).limit_s
+        limit_s = request_of(job).limit_s
         if limit_s > 0.0 and job.set_id is None:
             return now_at + max(0.0, limit_s - run.ran_s(now_at))
         return now_at + self._engine.lasts_s(job)

@@ -42,8 +42,8 @@ from betimes.service.scheduling.engine_factory import (
     Standby,
     build,
     pool_units,
+    request_of,
     resume_machine,
-    wanted_of,
 )
 from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.node import BOOTING, UP, Node
@@ -183,7 +183,7 @@ class PolicyEngine:
     def speed(self, job: Job, units: int | None = None) -> float:
         """Speed-up of a job over one unit: on so many units, or on those of its run."""
         held = job.run.units if units is None and job.run else units or 1
-        return speed(wanted_of(job), held)
+        return speed(request_of(job), held)
 
     def rate(self, job: Job, units: int | None = None) -> float:
         """Work a second in the engine's unit: in a pool the speed-up (`speed`), on nodes 1, or `pace` in its run."""
@@ -234,14 +234,14 @@ class PolicyEngine:
     def enter(self, job: Job) -> None:
         """A job has nothing left to wait for but the policy."""
         self._state.job_index.enters(job)
-        self._pending.wanted.append(self._request_for(job))
+        self._pending.requests.append(self._request_for(job))
 
     def enter_anew(self, numbers: Collection[int]) -> None:
         """Let those of these jobs that are about to enter do so with their present beliefs."""
         jobs = self._state.ledger.jobs
-        self._pending.wanted = [
-            self._request_for(jobs[wanted.job]) if wanted.job in numbers else wanted
-            for wanted in self._pending.wanted
+        self._pending.requests = [
+            self._request_for(jobs[request.job]) if request.job in numbers else request
+            for request in self._pending.requests
         ]
 
     @property
@@ -286,7 +286,7 @@ class PolicyEngine:
         """A job leaves the engine, for any reason."""
         number, pending = job.job_id, self._pending
         if number in self._state.job_index.entering:
-            pending.wanted = [wanted for wanted in pending.wanted if wanted.job != number]
+            pending.requests = [request for request in pending.requests if request.job != number]
             self._state.job_index.entering.discard(number)
         self.retract_belief(number)
         pending.gone = [one for one in pending.gone if one != number]
@@ -349,7 +349,7 @@ class PolicyEngine:
 
     def lasts_s(self, job: Job) -> float:
         """How long a job takes at most if it starts now: by its time limit, else as is believed."""
-        limit_s = wanted_of(job).limit_s
+        limit_s = request_of(job).limit_s
         if limit_s > 0.0 and (job.run is None or not job.run.launched):
             return limit_s
         if job.account is None or not self.knows(job):
@@ -361,7 +361,7 @@ class PolicyEngine:
     def set_limit(self, job: Job) -> None:
         """The time limit of a job is another."""
         if self._built is not None and job.job_id in self.engine.slot_of:
-            self.engine.set_limit(job.job_id, wanted_of(job).limit_s)
+            self.engine.set_limit(job.job_id, request_of(job).limit_s)
 
     # --- machines that it rents for several jobs --------------------------------------------------------------
 
@@ -516,7 +516,7 @@ class PolicyEngine:
         self._tell_users()
         what, self._pending = self._pending, Inputs()
         if self.stands_by:  # new jobs wait for the policy
-            self._pending.wanted, what.wanted = what.wanted, []
+            self._pending.requests, what.requests = what.requests, []
         rounds = self.engine.happen(self._state.now_s, what)
         bounded: list[tuple[int, float]] = []
         for move in (each for one in rounds for each in one.instructions if isinstance(each, Outrun)):
@@ -697,13 +697,13 @@ class PolicyEngine:
             self.engine.rounds.answer_at_once()
 
     def _request_for(self, job: Job) -> JobRequest:
-        wanted = wanted_of(job)
+        request = request_of(job)
         if job.trials is None:
-            return wanted
+            return request
         left_s = self.set_left_s(job, self._state.now_at)
         if job.trials.left == 1:  # as any other job
-            return replace(wanted, runtime_estimate_s=left_s)
-        return replace(wanted, work_s=left_s)
+            return replace(request, runtime_estimate_s=left_s)
+        return replace(request, work_s=left_s)
 
     def _set_left_at(self, number: int, at_s: float) -> float | None:
         """Known work left when a job outruns its estimate; null: it is no set, so nothing is known."""

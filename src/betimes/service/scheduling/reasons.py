@@ -17,7 +17,7 @@ from betimes.cluster.tasks import JobTasks
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.machines.budgets import DAY
-from betimes.service.scheduling.engine_factory import pool_resource, wanted_of
+from betimes.service.scheduling.engine_factory import pool_resource, request_of
 from betimes.service.scheduling.fleet_limits import LimitsOfFleet, Short, UserBudgets
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
@@ -498,7 +498,7 @@ class WaitReasons:
     def _lack(self, job: Job, closed: frozenset[str] = frozenset()) -> _Lack | None:
         """The job's lack beside the closed nodes; null: free resources would do."""
         engine, spec = self._engine.engine, job.spec
-        tasks = engine.jobs.tasks(wanted_of(job)) if isinstance(engine, LiveNodes) else None
+        tasks = engine.jobs.tasks(request_of(job)) if isinstance(engine, LiveNodes) else None
         asked = _Asked(spec.unit, spec.required, spec.min_units, tasks, closed)
         if asked not in self._lacks:
             self._lacks[asked] = self._lack_of(asked)

@@ -24,7 +24,7 @@ from betimes.service.scheduling.decisions import DecisionApplier, MemberSelectio
 from betimes.service.scheduling.earliest import EarliestStarts
 from betimes.service.scheduling.edits import Edits
 from betimes.service.scheduling.effects import Effect
-from betimes.service.scheduling.engine_factory import Settings, wanted_for, wanted_of
+from betimes.service.scheduling.engine_factory import Settings, request_for, request_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fleet_limits import LimitsOfFleet, UserBudgets
@@ -237,8 +237,8 @@ class Scheduler:
         widest = job.spec.max_units
         if self._engine.is_nodes:
             return [0.0, *[1.0] * widest]
-        wanted = wanted_of(job)
-        return [0.0, *(speed(wanted, units) for units in range(1, widest + 1))]
+        request = request_of(job)
+        return [0.0, *(speed(request, units) for units in range(1, widest + 1))]
 
     def pace(self, job: Job) -> float:
         """How fast a job's run is on its nodes."""
@@ -419,8 +419,8 @@ class Scheduler:
         self._state.doing = (POLICY, self.ledger.policy)
         what, rounds = self._engine.decide()
         self._state.doing = None
-        for wanted in what.wanted:
-            self.jobs.entered(wanted.job)
+        for request in what.requests:
+            self.jobs.entered(request.job)
         for news in learnt:
             self._learnt.log(news)
         for number in restated.jobs:
@@ -480,10 +480,10 @@ class Scheduler:
         run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
         if spec.rent == "auto" and self.admission.over_budget(spec, user) is not None:
             spec = spec.model_copy(update={"rent": "never"})
-        wanted = wanted_for(0, set_spec(spec) if spec.as_one else spec, run_s, user)
+        request = request_for(0, set_spec(spec) if spec.as_one else spec, run_s, user)
         job = Job(0, spec, user, now_at, run_s, believed.basis)
         grid = None if spec.as_one else self.ledger.promise_errors.expected(job, now_at)
-        return self._engine.foresee(now_s, wanted, grid, may_rent=may_rent), believed.basis
+        return self._engine.foresee(now_s, request, grid, may_rent=may_rent), believed.basis
 
     def keeps_from_queueing(self, job: Job, now_at: float) -> dict[str, Any] | None:
         """Why a job, if it were submitted, would not queue, array and resources aside; null: it would."""

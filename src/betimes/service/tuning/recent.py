@@ -15,7 +15,7 @@ from betimes.cluster.labels import as_texts
 from betimes.errors import Conflict
 from betimes.service.engines.speedups import Speedups, speed
 from betimes.service.scheduling.beliefs import LEAST_S
-from betimes.service.scheduling.engine_factory import wanted_for
+from betimes.service.scheduling.engine_factory import request_for
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.service.store.queries import ran_s
@@ -86,8 +86,8 @@ def recent(store: Store, most: int, working: Mapping[int, float]) -> Recent:
     work_s: list[float] = []
     for one in seen:
         number, spec = one.row["job_id"], one.spec
-        wanted = wanted_for(number, spec, one.runtime_estimate_s)
-        full = speed(wanted, spec.max_units)
+        request = request_for(number, spec, one.runtime_estimate_s)
+        full = speed(request, spec.max_units)
         took_s = one.runtime_estimate_s * full
         if one.took_s is not None:
             took_s = one.took_s * full
@@ -95,7 +95,7 @@ def recent(store: Store, most: int, working: Mapping[int, float]) -> Recent:
             took_s = working[number]
         elif Status(one.row["status"]).is_over:
             runs = (run for run in store.runs(number) if run["ended_at"] is not None)
-            took_s = sum(speed(wanted, r["units"]) * ran_s(r) for r in runs)
+            took_s = sum(speed(request, r["units"]) * ran_s(r) for r in runs)
         work_s.append(max(LEAST_S, took_s))
     # Tuning is for policies of a pool, under which jobs require no labels, and need the same everywhere.
     specs = [one.spec.model_copy(update={"require": {}, "demand": {}}) for one in seen]
@@ -264,9 +264,9 @@ class _Names:
         """The name of a job's curve."""
         if not isinstance(spec.curve, Curve):
             return spec.curve
-        wanted = wanted_for(0, spec, 1.0)
-        named = (f"measured-{len(self._of) + 1}", self._speeds.row_of(wanted))
-        return self._of.setdefault(wanted.table, named)[0]
+        request = request_for(0, spec, 1.0)
+        named = (f"measured-{len(self._of) + 1}", self._speeds.row_of(request))
+        return self._of.setdefault(request.table, named)[0]
 
     def table(self) -> SpeedupTable | None:
         """All measured curves; null: none."""
