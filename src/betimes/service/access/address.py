@@ -32,7 +32,7 @@ class Address(NamedTuple):
 
 
 class Found(NamedTuple):
-    """How to reach a service; `token` is empty where none is known."""
+    """A service's address and token; `token` is empty where none is known."""
 
     url: str
     token: str
@@ -98,7 +98,7 @@ def find_service(
     state: str | Path | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Found:
-    """How to reach a service: `url`, else that of `state`, else BETIMES_URL, else BETIMES_STATE or the default
+    """The service to call: `url`, else that of `state`, else BETIMES_URL, else BETIMES_STATE or the default
     directory, else the machine's socket, where no other directory is named or the one named is another user's.
 
     The token is `token`, else BETIMES_TOKEN, else the state directory's, which is sent to no address but the one there.

@@ -36,7 +36,7 @@ class KeptToken:
 
 
 class TokenStore(Protocol):
-    """Where the hashes of tokens are kept; the store is one."""
+    """A keeper of the hashes of tokens; the store is one."""
 
     def add_token(self, token: KeptToken) -> None:
         """Keep it; durable when it returns."""
@@ -51,13 +51,13 @@ class TokenStore(Protocol):
         ...
 
     def note_uses(self, used_at: Mapping[str, float]) -> None:
-        """When tokens were used last, by their hashes."""
+        """Note the instants of the last uses of tokens, by their hashes."""
         ...
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who makes a request; `token`: the hash of the token, which tells apart programs of one user."""
+    """The user who makes a request; `token`: the hash of the token, which tells apart programs of one user."""
 
     user: str
     role: str

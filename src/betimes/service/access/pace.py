@@ -1,4 +1,4 @@
-"""How many requests one token may make."""
+"""The pace of requests: a limit for each token."""
 
 from __future__ import annotations
 

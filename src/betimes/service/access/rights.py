@@ -1,4 +1,4 @@
-"""Who may do what: the one place that decides it, for routes, pages and streams."""
+"""The rights of roles: the one place that decides them, for routes, pages and streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a request may ask for."""
+"""Limits of what one request may ask for."""
 
 from __future__ import annotations
 

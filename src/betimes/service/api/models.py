@@ -96,7 +96,7 @@ class JobSignals(JobNumbers):
 
 
 class ProgressReport(Asked):
-    """How far a run has come, in any unit."""
+    """The progress of a run, in any unit."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"done": 100, "total": 300}]})
 
@@ -119,7 +119,7 @@ class PolicyChoice(Asked):
 
 
 class JobQuery(Asked):
-    """Which jobs to list: all conditions hold at once."""
+    """Conditions on the jobs to list; all hold at once."""
 
     status: list[Status] = []
     user: Word | None = None
@@ -147,7 +147,7 @@ class JobQuery(Asked):
 
 
 class AccuracyQuery(Asked):
-    """Which promises to judge: those of jobs that finished in a period."""
+    """The promises to judge: those of jobs that finished in a period."""
 
     since_s: Age | None = Field(default=None, description="from so many seconds ago; null: from the first")
     until_s: Age = Field(default=0.0, description="until so many seconds ago")
@@ -166,19 +166,19 @@ class UsageQuery(Asked):
 
 
 class HelpsQuery(Asked):
-    """How much processor time the tries may take, s."""
+    """The processor time that the tries may take, s."""
 
     within_s: float = Field(default=2.0, gt=0, le=30, allow_inf_nan=False)
 
 
 class WaitQuery(Asked):
-    """How long to wait for a job, s."""
+    """The longest wait for a job, s."""
 
     timeout_s: float = Field(default=30.0, ge=0, le=MOST_WAIT_S, allow_inf_nan=False)
 
 
 class LogQuery(Asked):
-    """Which part of a job's output."""
+    """The part of a job's output to return."""
 
     attempt: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
         default=None, description="of a run; the latest by default"
@@ -193,13 +193,13 @@ class LogQuery(Asked):
 
 
 class TokenQuery(Asked):
-    """Which tokens to list."""
+    """Conditions on the tokens to list."""
 
     user: Word | None = Field(default=None, description="of this user; null: of all")
 
 
 class EventQuery(Asked):
-    """Which events: those past `after`."""
+    """Conditions on events; only those past `after` are returned."""
 
     after: EventNumber = Field(
         default=0, description="events past this one; 0: the oldest that are not archived"

@@ -72,7 +72,7 @@ def units_on(
 
 
 def times_on(machine: Room, demand: Amounts | None) -> int:
-    """How often a demand fits on a machine; null: nothing can run there."""
+    """The number of times that a demand fits on a machine; null: nothing can run there."""
     if demand is None:
         return 0
     return min(room // need for room, need in zip(machine.amounts, demand, strict=True) if need > 0)

@@ -1,4 +1,4 @@
-"""What a live engine of nodes knows by job: slots, tasks, demands, and the reservations that it has reported.
+"""The jobs of a live engine of nodes: slots, tasks, demands, and the reservations that it has reported.
 
 Outside, jobs hold units; inside, tasks are placed. The core matches both with nodes by numbers: bits of labels, numbers
 of families, rows of demands. They are dealt here, anew as jobs come, and as nodes come and go.

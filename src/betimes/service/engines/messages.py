@@ -260,7 +260,7 @@ class LeaseAhead:
 
 @dataclass(frozen=True)
 class Foreseen:
-    """When jobs start and finish if nothing more is submitted, s; NaN: never, as things stand."""
+    """Starts and finishes of jobs if nothing more is submitted, s; NaN: never, as things stand."""
 
     job: list[int]
     start_s: Floats
@@ -310,7 +310,7 @@ class Engine(Protocol):
     """A live cluster under a policy. Instants never go back; none of the methods looks at a clock."""
 
     def next_timer_s(self) -> float:
-        """When to call it again if nothing happens before, s; infinity: never."""
+        """The instant to call it again if nothing happens before, s; infinity: never."""
         ...
 
     def catch_up(self, now_s: float) -> list[Decisions]:

@@ -229,7 +229,7 @@ class LiveNodes:
         return self.jobs.set_speeds(offers)
 
     def next_timer_s(self) -> float:
-        """When the next belief is outrun, or a victim should have left."""
+        """The instant at which the next belief is outrun, or a victim should have left."""
         return float(self.state.timers[0].at_s) if self.state.cluster[0].timers > 0 else math.inf
 
     def catch_up(self, now_s: float) -> list[Decisions]:
@@ -247,7 +247,7 @@ class LiveNodes:
         return rounds
 
     def _put_off(self, until_s: float) -> None:
-        """What is reported does not happen by itself: expect exits and machines that are late by `until_s` later.
+        """Expect exits and machines that are late by `until_s` later: what is reported does not happen by itself.
 
         A job keeps its nodes until its exit is reported, however long ago its grace period ended, and no speculative
         run ends before it has begun.

@@ -230,7 +230,7 @@ class LiveRounds:
         return turn.planner, turn.question(driver)
 
     def _shown(self, found: Snapshot) -> Snapshot:
-        """What the planner sees: throughputs beside neighbours are from reports of progress; else a job has none."""
+        """The planner's view: throughputs beside neighbours are from reports of progress; else a job has none."""
         now_s = found.now_s
         rentable = tuple(
             0 if self._refused_until_s.get(offer, -math.inf) >= now_s else left

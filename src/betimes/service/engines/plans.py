@@ -1,4 +1,4 @@
-"""What a planner's moves save."""
+"""The savings of a planner's moves."""
 
 from __future__ import annotations
 

@@ -526,7 +526,7 @@ def _as_started(pid: int) -> dict[str, Any]:
 
 
 def _ago_s(at_s: float | None) -> float:
-    """How long ago an instant was, by the wall clock, as its writer's."""
+    """Seconds since an instant, by the wall clock, as its writer's."""
     return 0.0 if at_s is None else max(0.0, time.time() - at_s)
 
 

@@ -125,7 +125,7 @@ class VirtualWorld:
                 del self.jobs[run.job]
 
     def next_at(self) -> float:
-        """When there is something to report; infinity: nothing happens by itself."""
+        """The instant of the next report; infinity: nothing happens by itself."""
         if self.reports:
             return self.reports[0].at_s
         while self.due and not self._holds(self.due[0]):
@@ -160,7 +160,7 @@ class VirtualWorld:
         return reports
 
     def progress_frac(self, run: RunId, now_at: float) -> float | None:
-        """How far a run has come; null: it is not there."""
+        """The progress of a run; null: it is not there."""
         stay = self.stays.get(run.job)
         return (
             self.jobs[run.job].progress_frac(self._s(now_at))

@@ -80,12 +80,12 @@ def period_name(period: str, at_s: float) -> str:
 
 
 def period_since(period: str, at_s: float) -> float:
-    """When the day or the month of an instant began, seconds since 1970."""
+    """The begin of the day or the month of an instant, seconds since 1970."""
     now = datetime.fromtimestamp(at_s, UTC)
     return datetime(now.year, now.month, now.day if period == DAY else 1, tzinfo=UTC).timestamp()
 
 
 def period_until(period: str, at_s: float) -> float:
-    """When the day or the month of an instant ends, seconds since 1970."""
+    """The end of the day or the month of an instant, seconds since 1970."""
     since_at = period_since(period, at_s)
     return since_at + DAY_S if period == DAY else period_since(MONTH, since_at + 31 * DAY_S)

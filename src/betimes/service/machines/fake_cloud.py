@@ -284,7 +284,7 @@ class FakeCloud:
         return self._sorted(each for each in self._instances.values() if each.up_at_s == math.inf)
 
     def held(self, type: str) -> int:  # noqa: A002
-        """How many of a type are held as of the last call, booting or booted."""
+        """The number of machines of a type that are held as of the last call, booting or booted."""
         self._known(type)
         return self._held[type]
 

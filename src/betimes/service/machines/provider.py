@@ -124,7 +124,7 @@ class Provider(Protocol):
         ...
 
     def next_at_s(self) -> float:
-        """When `advance` should be called next; infinity: not before a request."""
+        """The instant to call `advance` next; infinity: not before a request."""
         ...
 
     def poll(self) -> bool:
@@ -144,7 +144,7 @@ class Provider(Protocol):
         ...
 
     def going(self) -> int:
-        """How many machines are still being given back, without being held any more."""
+        """The number of machines that are still being given back, without being held any more."""
         ...
 
     def given_out(self, request: RequestId) -> list[Machine] | None:

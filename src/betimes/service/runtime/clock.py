@@ -75,7 +75,7 @@ class Clock:
 
     @property
     def ahead_s(self) -> float:
-        """How far this clock is ahead of the wall clock, which was put back; 0: no more than usual."""
+        """Seconds by which this clock is ahead of the wall clock, which was put back; 0: no more than usual."""
         ahead_s = self.now_s() - self._wall()
         return ahead_s if ahead_s > self._threshold_s else 0.0
 

@@ -200,7 +200,7 @@ class Controller:
                 self.problem = None
 
     def _note_problem(self, error: StoreError) -> None:
-        """What `/readyz` shows until a commit succeeds."""
+        """Note the problem that `/readyz` shows until a commit succeeds."""
         self.problem = str(error)
         if self.metrics is not None:
             self.metrics.store_errors.labels(type(error).__name__).inc()
@@ -296,7 +296,7 @@ class Controller:
             self.at_rest.clear()
 
     def next_due_at(self) -> float:
-        """When the next event is due by itself: a policy's timer, a virtual run's end, a replayed submission."""
+        """The instant of the next event due by itself: a policy's timer, a virtual run's end, a replayed submission."""
         due = [self.scheduler.next_timer_at(), *(world.next_at() for world in self.effects.worlds)]
         due.append(self.leases.next_expiry_s())
         due.append(self.rentals.next_at() if self.rentals is not None else math.inf)
@@ -510,7 +510,7 @@ class Controller:
         return fault if fault is not None and fault.one is not None else suspect
 
     def _fault_of(self, error: Exception, why: Exception) -> Fault | None:
-        """What made a turn void; null: the store, several inputs of which one may have, or it is not known."""
+        """The fault that made a turn void; null: the store, one of several inputs, or it is not known."""
         scheduler, taken = self.scheduler, self.taken
         policy, doing = scheduler.ledger.policy, scheduler.doing
         alone = taken[0] if len(taken) == 1 else None

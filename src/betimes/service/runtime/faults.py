@@ -1,4 +1,4 @@
-"""What could not be carried out, for an unknown reason, and is set aside, so that the service goes on without it."""
+"""Faults: inputs, steps and effects that failed for an unknown reason are set aside, so that the service goes on."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Fault:
 
 @dataclass
 class SetAside:
-    """What is not tried again before the next start: by then the program may have been mended."""
+    """The faults that are not tried again before the next start: by then the program may have been mended."""
 
     reports: set[Any] = field(
         default_factory=set[Any]

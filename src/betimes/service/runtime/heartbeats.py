@@ -31,11 +31,11 @@ class Heartbeats:
         self._heard_s.pop(node, None)
 
     def last_s(self, node: str) -> float | None:
-        """When the last heartbeat came; null: it is not watched."""
+        """The instant of the last heartbeat; null: it is not watched."""
         return self._heard_s.get(node)
 
     def next_expiry_s(self) -> float:
-        """When the next lease ends; infinity: no node is watched."""
+        """The end of the next lease; infinity: no node is watched."""
         return next(iter(self._heard_s.values()), math.inf) + self.lease_s
 
     def expired(self, now_s: float) -> list[str]:

@@ -49,7 +49,7 @@ class Input:
 
     @property
     def key_of_report(self) -> tuple[str, RunId] | None:
-        """Which report of which run it is; null: it is none."""
+        """The kind and the run of a report; null: it is none."""
         command = self.command
         return (
             (type(command.report).__name__, command.report.run) if isinstance(command, TakeReport) else None

@@ -147,7 +147,7 @@ class Launches:
 
 
 def _slurm_variables(job: Job, run: Run, nodes: Mapping[str, Node]) -> dict[str, str]:
-    """What batch scripts of Slurm read about the run; `sbatch` of `spec` has set what is known before it.
+    """The variables of batch scripts of Slurm about the run; `sbatch` of `spec` has set those that are known before it.
 
     Nodes are named so that other programs can reach them: this machine by its host name.
     """

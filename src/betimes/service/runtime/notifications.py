@@ -69,7 +69,7 @@ def missing_program(hook: str) -> str | None:
 
 
 class Notification(NamedTuple):
-    """What is delivered, and to whom."""
+    """A message, and its receiver."""
 
     to: str  # a URL, or a command
     event_id: int

@@ -1,4 +1,4 @@
-"""What the pages show, read without a turn and without a new play-out for each of them.
+"""Reads of the pages, without a turn and without a new play-out for each of them.
 
 Rows come from the store, ends and their order from the last forecast. While somebody looks, `renew` has the forecast
 made again, rarely enough to take at most one part in `SHARE` of a core.
@@ -93,7 +93,7 @@ class PageReads:
 
     @property
     def last_end_at(self) -> float:
-        """When the last of the live jobs is expected to end; the present if that is not known."""
+        """The expected end of the last of the live jobs; the present if that is not known."""
         found = self.backend.promises.latest
         known = found.finish_at[np.isfinite(found.finish_at)] if found is not None else np.empty(0)
         return float(known.max(initial=self.now_at))
@@ -151,7 +151,7 @@ class PageReads:
         return kept.order
 
     def ends(self, job: JobView) -> Ends | None:
-        """When a live job ends, as things stand now; three times the point where no interval is known; null: never."""
+        """The end of a live job, as things stand now; three times the point where no interval is known; null: never."""
         expected_at = None if job.estimate is None else job.estimate.finish_at
         return None if expected_at is None else self.ends_of(job.job_id, expected_at)
 
@@ -197,7 +197,7 @@ class PageReads:
         return await self.backend.job(number, renews=False)
 
     async def accuracy(self, by: By) -> AccuracyView:
-        """How well promises held, also by user, name, policy or horizon. Raises StoreError."""
+        """The accuracy of promises, also by user, name, policy or horizon. Raises StoreError."""
         return await self.backend.accuracy(None, 0.0, by, False)
 
     def is_running(self, number: int, run: int) -> bool:

@@ -1,4 +1,4 @@
-"""When jobs will be done: a copy of the engine is played out, in a thread where that takes long.
+"""Promised ends of jobs: a copy of the engine is played out, in a thread where that takes long.
 
 A stopping run occupies its nodes until it exits. Play-outs do not model that: to a policy for a pool a preempted job
 has left, and a cancelled one goes on until its end is reported. Here a promise that rests on such nodes is put off

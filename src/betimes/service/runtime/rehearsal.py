@@ -142,7 +142,7 @@ class Rehearsal:
         return charged_usd(node, offers, until_at) - charged_usd(node, offers, self.now_at)
 
     def _turn(self, at: float, commands: Sequence[Command[Any]]) -> list[Any]:
-        """What is due at an instant; an end comes before the timer of the job's belief, however both are rounded."""
+        """Play all that is due at an instant; an end precedes the timer of its job, however both are rounded."""
         scheduler = self._scheduler
         slack_s = ROUNDED * math.ulp(scheduler.ledger.epoch_at)  # engines count from there
         ends_at = self._world.next_at()

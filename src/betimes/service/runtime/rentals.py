@@ -128,11 +128,11 @@ class Rentals:
         return self._cloud.cost_usd(now_at)
 
     def next_at(self) -> float:
-        """When there is news to report; infinity: not before the next request."""
+        """The instant of the next news; infinity: not before the next request."""
         return min(self._news_at, self._cloud.next_at_s())
 
     def going(self) -> int:
-        """How many machines are still being given back."""
+        """The number of machines that are still being given back."""
         return self._cloud.going()
 
     def poll(self) -> bool:

@@ -54,7 +54,7 @@ class Source:
         self._seen = 0
 
     def next_at(self) -> float:
-        """When the next one is due; infinity: there is none."""
+        """The instant at which the next one is due; infinity: there is none."""
         return self._coming[0] if self._coming is not None else math.inf
 
     def take(self, now_at: float) -> list[tuple[JobSpec, str]]:
@@ -156,7 +156,7 @@ class Arrivals:
 
     @property
     def begin_s(self) -> float:
-        """When the first job is submitted."""
+        """The submission of the first job."""
         return float(self._workload.submit_s[self._rows[0]])
 
     def __iter__(self) -> Iterator[tuple[float, JobSpec]]:

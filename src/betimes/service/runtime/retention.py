@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Retention:
-    """How long things are kept; None: for ever.
+    """The times for which things are kept; None: for ever.
 
     finished_s: jobs that are over, with their rows and all else. runs: their folders, with their output. events: in the
     database, before they go to files.

@@ -157,12 +157,12 @@ class ServiceBackend:
 
     @property
     def upload_limits(self) -> UploadLimits:
-        """How large a directory may be."""
+        """The limits of a directory's size."""
         return UploadLimits(most_bytes=self.uploads.most_bytes, most_files=self.uploads.most_files)
 
     @property
     def most_upload_bytes(self) -> int:
-        """How large the archive of a directory may be."""
+        """The largest size of the archive of a directory, bytes."""
         return self.uploads.most_archive_bytes
 
     async def upload(self, sha256: str) -> UploadView:
@@ -244,7 +244,7 @@ class ServiceBackend:
         return [job_view(rows[number], waiting, now_at) for number in numbers]
 
     async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
-        """How far a run has come. Raises Unknown, Conflict."""
+        """Report the progress of a run. Raises Unknown, Conflict."""
         await self.controller.ask(ReportProgress(job, attempt, done, total))
 
     def check_run_token(self, job: int, attempt: int, token: str) -> bool:
@@ -252,7 +252,7 @@ class ServiceBackend:
         return self.run_tokens.allows(job, attempt, token)
 
     async def owners(self, numbers: Sequence[int], /) -> dict[int, str]:
-        """Who submitted jobs, by their numbers; those that there are."""
+        """The owners of jobs, by their numbers; those that there are."""
         live = self.scheduler.ledger.jobs
         found = {number: live[number].user for number in numbers if number in live}
         if others := [number for number in numbers if number not in found]:
@@ -516,7 +516,7 @@ class ServiceBackend:
         return PortfolioView(policy=ledger.policy, member=ledger.member, selections=found)
 
     async def what_if(self, asked: WhatIfSpec, user: str) -> WhatIfView:
-        """Who would finish when after changes, none of which is made; the policy may be `front:3`, too.
+        """The ends of jobs after changes, none of which is made; the policy may be `front:3`, too.
 
         Raises Refused, Unknown, Conflict and PolicyError as the changes would.
         """
@@ -543,7 +543,7 @@ class ServiceBackend:
         return question.how_sure(found, self.scheduler)
 
     async def helps(self, number: int, within_s: float, /) -> HelpsView:
-        """What would help a job that waits."""
+        """The changes that would help a job that waits."""
         scheduler, made_at = self.scheduler, self.controller.clock.now_s()
         job = scheduler.ledger.jobs.get(number)
         if job is None and scheduler.ended_as(number) is None:
@@ -562,7 +562,7 @@ class ServiceBackend:
     async def accuracy(
         self, since_s: float | None, until_s: float, by: By | None, listed: bool
     ) -> AccuracyView:
-        """How well the promises of a period held, from so long ago (null: from the first) until so long ago.
+        """The accuracy of the promises of a period, from so long ago (null: from the first) until so long ago.
 
         Raises Refused for a period that ends before it begins.
         """
@@ -578,7 +578,7 @@ class ServiceBackend:
     async def usage(
         self, since_s: float | None, until_s: float, by: Literal["user", "name", "label", "account"] | None
     ) -> UsageView:
-        """What runs used in a period. Raises Refused for a period that ends before it begins."""
+        """The use by runs in a period. Raises Refused for a period that ends before it begins."""
         since_at, until_at = self._period(since_s, until_s)
         ledger = self.scheduler.ledger
         nodes, standing = [*ledger.nodes.values()], dict[str, Standing]()
@@ -597,7 +597,7 @@ class ServiceBackend:
         return await asyncio.to_thread(read)
 
     async def efficiency(self, number: int, /) -> EfficiencyView:
-        """What a job, or an array, used of what it asked for. Raises Unknown."""
+        """The part that a job, or an array, used of its request. Raises Unknown."""
         store = self.controller.store
         if await asyncio.to_thread(store.job, number) is None:
             raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")

@@ -95,7 +95,7 @@ class LiveTuner:
         return self.view()
 
     def view(self) -> TuningView:
-        """How far it is, and the latest front."""
+        """Its progress, and the latest front."""
         search = self.going.view if self.going is not None else None
         tuned = self.tuned
         if tuned is None:

@@ -1,4 +1,4 @@
-"""What jobs have used: of the cluster in a period, and of what each has asked for."""
+"""The use by jobs: of the cluster in a period, and of what each has asked for."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def usage_view(
 
 
 def efficiency_view(number: int, rows: Sequence[Row]) -> EfficiencyView:
-    """What the runs of a job, or of an array, used of what they had; rows: of `store.queries.runs_of`."""
+    """The part that the runs of a job, or of an array, used of what they had; rows: of `store.queries.runs_of`."""
     over = [row for row in rows if row["ended_at"] is not None]
     specs = [JobSpec(**row["spec"]) for row in over]
     run_s = [ran_s(row) for row in over]
@@ -198,7 +198,7 @@ def efficiency_view(number: int, rows: Sequence[Row]) -> EfficiencyView:
 
 
 def _cores(measured: Sequence[tuple[Row, JobSpec, float]]) -> Iterable[str]:
-    """What to ask for instead of cores that were not used: smaller units, or fewer."""
+    """Advice for cores that were not used: ask for smaller units, or fewer."""
     if not measured:
         return
     used = max(row["cpu_s"] / s for row, _, s in measured)
@@ -214,7 +214,7 @@ def _cores(measured: Sequence[tuple[Row, JobSpec, float]]) -> Iterable[str]:
 
 
 def _memory(weighed: Sequence[tuple[Row, JobSpec]]) -> Iterable[str]:
-    """What to ask for instead of memory that was not used, or was not enough."""
+    """Advice for memory that was not used, or was not enough."""
     if not weighed:
         return
     short = any(row["outcome"] == "out-of-memory" for row, _ in weighed)

@@ -1,4 +1,4 @@
-"""Who would finish when after a change, and which changes would help a job that waits.
+"""Ends of jobs after a change that is not made, and the changes that would help a job that waits.
 
 The present state is played out twice, as it is and changed; what helps is found by trying obvious changes, each in a
 rehearsal until the job is done.

@@ -36,7 +36,7 @@ class BrokenPromises(Part):
         self._state = state
 
     def next_at(self) -> float:
-        """When the next promise is broken if its job is not over by then; infinity: none is judged."""
+        """The instant at which the next promise is broken if its job is not over by then; infinity: none is judged."""
         return self._state.job_index.promises.next_at()
 
     def before_decision(self) -> None:

@@ -25,7 +25,7 @@ class EarliestStarts:
         self._state, self._engine, self._budgets = state, engine, budgets
 
     def of(self, job: Job, now_at: float) -> float:
-        """When the job may begin at the earliest; now, where it runs or nothing keeps it."""
+        """The earliest instant at which the job may begin; now, where it runs or nothing keeps it."""
         earliest_at: dict[int, float] = {}
         path, jobs = {job.job_id: job}, self._state.ledger.jobs
         while path:  # a loop: dependencies may be a chain of any length
@@ -60,7 +60,7 @@ class EarliestStarts:
         return self._opening(job, max(from_at, begin_at, spent_until_at))
 
     def _opening(self, job: Job, from_at: float) -> float:
-        """When a node that it could use takes it, by maintenance; machines that can be rented take it at any time."""
+        """The instant at which a node takes it, by maintenance; machines that can be rented take it at any time."""
         windows, spec = self._state.ledger.maintenance, job.spec
         if not windows:
             return from_at

@@ -526,7 +526,7 @@ class Standby:
     share = settle = open_node = set_closings = set_limit = sure_to_keep = ignore
 
     def account(self, job: int) -> Account:
-        """How far a job has come, true when its units last changed."""
+        """The account of a job's work, true when its units last changed."""
         return self._jobs[job].account
 
     def believed_left(self, job: int, now_s: float) -> float:

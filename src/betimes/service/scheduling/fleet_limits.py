@@ -1,4 +1,4 @@
-"""What keeps the rented fleet within the operator's limits, whatever the policy decides."""
+"""The limits that an operator sets for the rented fleet: they hold, whatever the policy decides."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Short(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What has happened."""
+        """The sentence that users read."""
         return f"{self.user}'s budget of ${self.budget_usd:g} a {self.period} for rented machines is spent"
 
     def reached(self, now_at: float) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class UserBudgets:
         )
 
     def of(self, user: str, period: str) -> float:
-        """What a user may spend a day or a month, by the settings and the user's limits, USD; infinity: any amount."""
+        """A user's budget of a day or a month, by the settings and the user's limits, USD; infinity: any amount."""
         known = self._state.ledger.users.get(user)
         limit = known.limits.max_usd_per_day if known is not None and period == DAY else None
         return min(self._engine.settings.budgets.of(user, period), math.inf if limit is None else limit)
@@ -163,7 +163,7 @@ class UserBudgets:
         return new
 
     def next_at(self) -> float:
-        """When to look next; infinity: not before something happens."""
+        """The instant to look next; infinity: not before something happens."""
         if not self.are_given:
             return math.inf
         rents = any(node.rented_at is not None for node in self._state.ledger.nodes.values())
@@ -189,7 +189,7 @@ class LimitsOfFleet:
         return {name: node for name, node in nodes.items() if node.rented_at is not None}
 
     def charges(self, until_at: float) -> list[Charge]:
-        """What is to be charged for the fleet if it is kept until an instant, beside what has been."""
+        """The charge for the fleet if it is kept until an instant, beside what has been charged."""
         offers = self._engine.settings.offers
         return [each for node in self._rented.values() for each in charges(node, offers, until_at)]
 
@@ -263,7 +263,7 @@ class LimitsOfFleet:
                 yield Ending(name, now_at, end_at, short.text, short.reached(now_at))
 
     def next_at(self) -> float:
-        """When a limit is to be looked at next; infinity: not before a machine comes."""
+        """The instant to look at a limit next; infinity: not before a machine comes."""
         now_at, rented = self._state.now_at, self._rented
         has_budget = bool(self._engine.settings.budgets.usd_by_period) and bool(rented)
         due = [now_at + LOOK_S] if has_budget else [self._users.next_at()]
@@ -275,7 +275,7 @@ class LimitsOfFleet:
 
 
 def charges(node: Node, offers: Sequence[Offer], until_at: float) -> list[Charge]:
-    """What is to be charged for a rented machine that is kept until an instant, beside what has been."""
+    """The charge for a rented machine that is kept until an instant, beside what has been charged."""
     return charges_until(node, charged_usd(node, offers, until_at), until_at)
 
 

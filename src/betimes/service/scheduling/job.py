@@ -83,7 +83,7 @@ class Preemption:
 
 
 def nodes_held(places: Iterable[tuple[str, int]], unit: UnitDemand, nodes: Mapping[str, Node]) -> float:
-    """How many nodes units amount to: the largest share of any resource, added up over nodes."""
+    """The number of nodes that units amount to: the largest share of any resource, added up over nodes."""
     return sum(units * share_held(unit, nodes[name]) for name, units in places)
 
 
@@ -246,7 +246,7 @@ class Rental:
 
     @property
     def count(self) -> int:
-        """How many machines."""
+        """The number of machines."""
         return len(self.units)
 
 

@@ -12,7 +12,7 @@ from betimes.errors import IllegalMove
 
 
 class Status(StrEnum):
-    """Where a job is in its life."""
+    """The state of a job in its life."""
 
     HELD = "held"  # by a user, until it is released
     BLOCKED = "blocked"

@@ -104,7 +104,7 @@ class Jobs(Part):
         return None if short is None else reasons.budget_spent(short)
 
     def next_at(self) -> float:
-        """When the next delay before a retry is over."""
+        """The end of the next delay before a retry."""
         return self._state.job_index.delays.next_at()
 
     def before_decision(self) -> None:

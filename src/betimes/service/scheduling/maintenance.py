@@ -82,7 +82,7 @@ class MaintenanceWindows(Part):
         return window
 
     def next_at(self) -> float:
-        """When the next window begins or ends, or a run is stopped for one."""
+        """The instant at which the next window begins or ends, or a run is stopped for one."""
         now_at, windows = self._state.now_at, self._state.ledger.maintenance
         edges = (each.from_at if each.from_at > now_at else each.to_at for each in windows)
         return min((*edges, *(at for at, *_ in self._to_stop())), default=math.inf)
@@ -104,7 +104,7 @@ class MaintenanceWindows(Part):
                 self._state.take_step("stop", job.job_id, stop)
 
     def _to_stop(self) -> Iterator[tuple[float, Job, Node, Maintenance]]:
-        """When to stop a job's run, as late as its grace period allows, the node, and the window."""
+        """The instants to stop jobs' runs, as late as their grace periods allow, the job, the node, and the window."""
         now_at, ledger = self._state.now_at, self._state.ledger
         for window in ledger.maintenance:
             for node in ledger.nodes.values() if window.stop else ():
@@ -126,7 +126,7 @@ class MaintenanceWindows(Part):
         )
 
     def _ends_by_at(self, job: Job) -> float:
-        """When a run is over: at the latest by its time limit, else as is believed; infinity: nobody knows."""
+        """The end of a run: at the latest by its time limit, else as is believed; infinity: nobody knows."""
         now_at, run = self._state.now_at, job.run
         if run is None or job.is_suspended:
             return math.inf

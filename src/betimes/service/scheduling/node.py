@@ -130,7 +130,7 @@ class Node:
 
 
 def charges_until(node: Node, lease_usd: float, until_at: float) -> list[Charge]:
-    """What is still to be charged for a rented machine that has cost this by an instant: to runs there, and nobody."""
+    """The open charges of a rented machine that has cost this by an instant: to runs there, and to nobody."""
     name, since_at = node.machine.name, node.rented_at or 0.0
     if node.up_at is not None and node.up_at < until_at:
         since_at = node.up_at  # most offers charge from then on: the days of a lease have what they cost

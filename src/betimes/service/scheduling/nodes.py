@@ -153,7 +153,7 @@ class Nodes(Part):
         self.set_status(name, DRAINING, "cloud")
 
     def next_at(self) -> float:
-        """When to stop a run next; infinity: not before a node has notice."""
+        """The instant to stop a run next; infinity: not before a node has notice."""
         return min((at for at, *_ in self._to_stop()), default=math.inf)
 
     def before_decision(self) -> None:
@@ -177,7 +177,7 @@ class Nodes(Part):
             self._state.take_step("stop", job.job_id, stop)
 
     def _to_stop(self) -> Iterator[tuple[float, float, Job, Node]]:
-        """When to stop a job's run on a node that has notice, in seconds how long it then has, and the node."""
+        """The instants to stop runs on nodes that have notice, the job, the seconds that it then has, and the node."""
         now_at = self._state.now_at
         for name, node in self._state.ledger.nodes.items():
             if node.goes_at is not None:
@@ -264,7 +264,7 @@ class Nodes(Part):
         return node.by_policy and bool(self._engine.shared_offers) and not self._engine.stands_by
 
     def _earlier(self, name: str, at: float) -> dict[str, float]:
-        """What an event has of an instant in the past."""
+        """The data of an event about an instant in the past."""
         return {name: at} if at < self._state.now_at else {}
 
     def _cost_usd(self, node: Node, why: str, at: float, usd_per_h: float | None = None) -> float:
@@ -553,7 +553,7 @@ class Leases(Part):
         self._state, self._limits, self._nodes, self._rentals = state, limits, nodes, rentals
 
     def next_at(self) -> float:
-        """When a limit is to be looked at next."""
+        """The instant to look at a limit next."""
         return self._limits.next_at()
 
     def before_decision(self) -> None:

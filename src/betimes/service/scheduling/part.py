@@ -14,7 +14,7 @@ class Part:
     name = ""
 
     def next_at(self) -> float:
-        """When it wants a turn if nothing happens before; infinity: never."""
+        """The instant at which it wants a turn if nothing happens before; infinity: never."""
         return math.inf
 
     def before_decision(self) -> None:

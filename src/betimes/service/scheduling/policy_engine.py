@@ -124,7 +124,7 @@ class PolicyEngine:
         return self._built.accounts if self._built is not None else {}
 
     def next_timer_at(self) -> float:
-        """When a timer of the policy goes off; infinity: never."""
+        """The instant of the policy's next timer; infinity: never."""
         timer_s = self.engine.next_timer_s() if self._built else math.inf
         timer_at = timer_s + self._state.ledger.epoch_at
         while timer_at - self._state.ledger.epoch_at < timer_s:  # rounded: it would be too early then
@@ -192,7 +192,7 @@ class PolicyEngine:
         return self.speed(job, units)
 
     def pace(self, job: Job) -> float:
-        """How fast a job's run is on its nodes, as on the slowest; 1 where no speed is stated or learned."""
+        """The speed of a job's run on its nodes, that of the slowest; 1 where no speed is stated or learned."""
         if job.run is None or (job.spec.workload is None and not job.spec.unit.speeds):
             return 1.0
         nodes = self._state.ledger.nodes
@@ -200,7 +200,7 @@ class PolicyEngine:
         return min((self.speed_on(job.spec, node) for node in on), default=1.0)
 
     def speed_on(self, spec: JobSpec, node: Node) -> float:
-        """How fast a job is on a node."""
+        """The speed of a job on a node."""
         return self._speed_on(spec, node.family, node.machine.type if node.by_policy else "")
 
     def pace_on(self, job: Job, types: Iterable[str]) -> float:
@@ -348,7 +348,7 @@ class PolicyEngine:
         self.look()
 
     def lasts_s(self, job: Job) -> float:
-        """How long a job takes at most if it starts now: by its time limit, else as is believed."""
+        """The longest run time of a job that starts now: by its time limit, else as is believed."""
         limit_s = request_of(job).limit_s
         if limit_s > 0.0 and (job.run is None or not job.run.launched):
             return limit_s
@@ -372,7 +372,7 @@ class PolicyEngine:
 
     @property
     def plans_at(self) -> float | None:
-        """When the planner in force is asked next; null: the policy does not plan in rounds, or there is nothing to."""
+        """The instant of the planner's next round; null: the policy does not plan in rounds, or there is nothing to."""
         engine = None if self.stands_by else self.engine
         if (
             not isinstance(engine, LiveNodes)
@@ -594,7 +594,7 @@ class PolicyEngine:
         return found
 
     def boots(self, now_at: float) -> dict[str, float]:
-        """When each booting node should be up by its offer; a late one, any moment."""
+        """The instants at which booting nodes should be up by their offers; a late one, any moment."""
         offers = {offer.type: offer for offer in self.settings.offers}
         return {
             name: max(node.rented_at + offer.boot_s + offer.setup_s, now_at + LATE_S)

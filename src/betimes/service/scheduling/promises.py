@@ -57,7 +57,7 @@ class Forecast:
         return _known(float(self.start_at[row])), _known(float(self.finish_at[row]))
 
     def starting_before(self, at: float, most: int) -> tuple[int, list[int]]:
-        """How many waiting jobs start before an instant, and the first of them."""
+        """The number of waiting jobs that start before an instant, and the first of them."""
         starts_at, jobs = self._starts
         count = int(np.searchsorted(starts_at, at, side="left"))
         return count, jobs[: min(count, most)].tolist()
@@ -70,7 +70,7 @@ class Forecast:
 
     @property
     def first_end_at(self) -> float:
-        """When the first of them ends; infinity: none does."""
+        """The end of the first of them; infinity: none ends."""
         ends_at = self._ends[0]
         return float(ends_at[0]) if len(ends_at) else math.inf
 
@@ -203,7 +203,7 @@ class PromiseErrors:
         queue: Queue,
         earliest_at: float,
     ) -> Around:
-        """How sure an end promised now is; earliest_at: before that the job certainly does not begin."""
+        """The interval around an end promised now; earliest_at: before that the job certainly does not begin."""
         if finish_at is None:
             return Around({})
         point = self._point(job, made_at, start_at, finish_at, queue, earliest_at)
@@ -262,7 +262,7 @@ class PromiseErrors:
         self.model.submitted(str(job.job_id), described(job))
 
     def edited(self, job: Job) -> None:
-        """What a job asks for has changed."""
+        """A job's request has changed."""
         if self._knows(job):
             self.model.run_times.changed(str(job.job_id), described(job))
 
@@ -311,7 +311,7 @@ class PromiseErrors:
             self.model.forget(str(job.job_id))
 
     def void(self, job: Job) -> None:
-        """What a job was promised is void."""
+        """A job's promise is void."""
         self.model.intervals.forget(str(job.job_id))
 
     def _knows(self, job: Job) -> bool:
@@ -331,7 +331,7 @@ class PromiseErrors:
 
 
 def described(job: Job) -> Described:
-    """What its specification tells of a job's run time; the time limit of a set, or an array, is that of each part."""
+    """A job's run time as its specification has it; the time limit of a set, or an array, is that of each part."""
     spec = job.spec
     limit_s = math.nan if spec.time_limit_s is None else spec.time_limit_s
     is_one = job.trials is None and spec.array is None and not math.isnan(limit_s)
@@ -359,7 +359,7 @@ def judged(job: Job, quote: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def due_at(job: Job) -> float | None:
-    """When a job's promise is broken if it is not over by then: an end is often reported a moment after it."""
+    """The instant at which a job's promise is broken if it is not over: an end is often reported a moment after it."""
     return None if job.judged is None or job.status.is_over else job.judged["until_at"] + SLACK_S
 
 

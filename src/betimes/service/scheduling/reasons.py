@@ -346,7 +346,7 @@ class WaitReasons:
         return self._state.ledger.jobs.get(number)
 
     def basis_of(self, job: Job) -> str:
-        """Where the run time that its end is foreseen with is from."""
+        """The source of the run time with which its end is foreseen."""
         return self._state.ledger.promise_errors.takes(job, self._state.now_at)[1]
 
     def is_for_the_policy(self, job: Job) -> bool:

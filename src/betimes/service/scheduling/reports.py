@@ -99,7 +99,7 @@ class ReportHandling:
         self._go_on(job, report, asked, slack_s)
 
     def _when(self, run: Run, report: Ended) -> tuple[float, float, dict[str, Any]]:
-        """When a run ended, the time by which it ran less than the service's clock shows, and data for its event.
+        """A run's end, the time by which it ran less than the service's clock shows, and data for its event.
 
         The supervisor's record counts where it differs noticeably.
         """

@@ -201,7 +201,7 @@ class Scheduler:
 
     @property
     def plans_at(self) -> float | None:
-        """When the planner in force is asked next; null: the policy does not plan in rounds, or there is nothing to."""
+        """The instant of the planner's next round; null: the policy does not plan in rounds, or there is nothing to."""
         return self._engine.plans_at
 
     def offers_for(self, spec: JobSpec) -> tuple[Offer, ...]:
@@ -229,7 +229,7 @@ class Scheduler:
 
     @property
     def boots_at(self) -> float:
-        """When the next booting node should be up; infinity: none boots."""
+        """The instant at which the next booting node should be up; infinity: none boots."""
         return min(self._engine.boots(self.now_at).values(), default=math.inf)
 
     def speeds(self, job: Job) -> list[float]:
@@ -241,7 +241,7 @@ class Scheduler:
         return [0.0, *(speed(request, units) for units in range(1, widest + 1))]
 
     def pace(self, job: Job) -> float:
-        """How fast a job's run is on its nodes."""
+        """The speed of a job's run on its nodes."""
         return self._engine.pace(job)
 
     def cost_usd(self, spec: JobSpec, run_s: float) -> float | None:
@@ -323,7 +323,7 @@ class Scheduler:
         return made
 
     def next_timer_at(self) -> float:
-        """When `turn` wants to be called if nothing happens before; infinity: never."""
+        """The instant at which `turn` wants to be called if nothing happens before; infinity: never."""
         if self._state.siblings.are_outdated:
             return self.now_at
         own_at = min(part.next_at() for part in self._parts)

@@ -29,7 +29,7 @@ MIB_A_GIB = 1024.0
 
 @dataclass
 class ShareAccount:
-    """What the jobs of a user hold, and have held of late; charge in cores (`cluster.resources.unit_charge`)."""
+    """The holdings of a user's jobs, now and of late; charge in cores (`cluster.resources.unit_charge`)."""
 
     since_s: float
     recent: float = 0.0

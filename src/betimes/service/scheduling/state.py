@@ -227,7 +227,7 @@ class JobIndex:
         return None
 
     def has_of(self, resource: str) -> dict[int, int]:
-        """How much each job has of a resource, be it that it still waits for the policy."""
+        """The amount of a resource that each job has, also one that still waits for the policy."""
         return self._taken[resource]
 
     def next_for(self, resource: str) -> Iterator[int]:
@@ -405,7 +405,7 @@ class Occupancy:
 
 
 def most(free: Amounts, demand: Amounts, limit: int) -> int:
-    """How many units, at most `limit`, fit into `free`."""
+    """The number of units, at most `limit`, that fit into `free`."""
     return max(0, min([limit, *(room // need for room, need in zip(free, demand, strict=True) if need > 0)]))
 
 

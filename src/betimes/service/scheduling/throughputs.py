@@ -1,4 +1,4 @@
-"""What reports of progress show of machines: how much neighbours slow a job, and how fast each type is for a workload.
+"""Speeds learned from reports of progress: by how much neighbours slow a job, and each type's speed for a workload.
 
 Both rest on what a job does alone on its machines, so that neither is taken for the other.
 """
@@ -100,7 +100,7 @@ MOST_WORKLOADS = 1000
 
 @dataclass
 class _Rate:
-    """What the last jobs did alone on a type, steps a second; their median, kept while the new one is close to it."""
+    """Rates of the last jobs alone on a type, steps a second; their median, kept while the new one is close to it."""
 
     last_per_s: dict[str, float] = field(default_factory=dict[str, float])
     usual_per_s: float = 0.0
@@ -117,7 +117,7 @@ class _Rate:
 
 @dataclass
 class MeasuredRates:
-    """What jobs of each workload did alone on each type of machine: how fast the types are for it.
+    """The rates of jobs of each workload alone on each type of machine: the speeds of the types for it.
 
     Steps of jobs of one workload on equally many units are taken to be alike. Those that reported longest ago are
     forgotten.

@@ -14,7 +14,7 @@ from betimes.service.spec.users import TokenSpec, User, UserChanges
 
 
 class Held(NamedTuple):
-    """What the runs of a user hold together."""
+    """The holdings of a user's runs together."""
 
     running_jobs: int
     units: int
@@ -22,7 +22,7 @@ class Held(NamedTuple):
 
 
 def held_now(ledger: Ledger, name: str) -> Held:
-    """What the user's runs hold; one whose job is stopping counts until it has ended."""
+    """The holdings of the user's runs; one whose job is stopping counts until it has ended."""
     jobs = units = 0
     memory_gib = 0.0
     for job in ledger.jobs.values():

@@ -88,7 +88,7 @@ class Windows:
 
 
 class _Ledger(Protocol):
-    """What of the ledger these kinds change."""
+    """The slice of the ledger that these kinds change."""
 
     maintenance: Windows
 

@@ -18,7 +18,7 @@ _SPELT = {"memory": "memory_gib"}
 
 
 class FamilyDemand(BaseModel):
-    """What a unit needs on machines of one family; of a resource that is left out what the job says beside it.
+    """The demand of a unit on machines of one family; a resource that is left out is as the job has it beside it.
 
     speed: how fast the job works there. Its run time, and what it is believed to take, is that at speed 1.
     """

@@ -133,7 +133,7 @@ def is_url(hook: str) -> bool:
 
 
 def hook_host(hook: str) -> str:
-    """What may be logged of a hook, and shown to others: its host. The rest of a URL, or a command, may be secret."""
+    """The host of a hook, which may be logged and shown to others. The rest of a URL, or a command, may be secret."""
     return str(urlsplit(hook).hostname) if is_url(hook) else "a command"
 
 
@@ -481,7 +481,7 @@ def _indices(text: str, part: str) -> Iterator[int]:
 
 
 def slurm_variables(array: str, indices: Sequence[int]) -> dict[str, str]:
-    """What the elements of an array of a batch script read about it; Slurm's step is the first that is written."""
+    """The variables of an array's elements in a batch script; Slurm's step is the first that is written."""
     step = re.search(r":(\d+)", array)
     known = {
         "COUNT": len(indices), "MIN": indices[0], "MAX": indices[-1], "STEP": int(step[1]) if step else 1,
@@ -535,10 +535,10 @@ def trial_spec(spec: JobSpec) -> JobSpec:
 
 
 def trials_of(spec: JobSpec) -> int:
-    """How many trials an array that is one job has."""
+    """The number of trials of an array that is one job."""
     return len(parse_array(spec.array or "")[0])
 
 
 def full_run_s(trial_s: float, spec: JobSpec) -> float:
-    """How long the set takes on all the units that it may use, as if its trials could be divided."""
+    """The run time of the set on all the units that it may use, as if its trials could be divided."""
     return trial_s * trials_of(spec) / set_spec(spec).max_units

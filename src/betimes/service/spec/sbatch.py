@@ -518,7 +518,7 @@ class _Reader:
         }
 
     def _tasks(self) -> int | None:
-        """How many tasks are asked for; null: as many as there are nodes."""
+        """The number of tasks that are asked for; null: as many as there are nodes."""
         stated, per_gpu = self._stated_tasks(), self._count("ntasks-per-gpu")
         return stated if stated or not per_gpu else per_gpu * self._gpus()[0] or None
 
@@ -526,7 +526,7 @@ class _Reader:
         return self._count("ntasks") or self._count("ntasks-per-node")
 
     def _gpus(self) -> tuple[int, str | None]:
-        """How many GPUs, and of which kind, if given."""
+        """The number of GPUs, and their kind, if given."""
         tasks, per_gpu = self._stated_tasks(), self._count("ntasks-per-gpu")
         for name, times in (("gpus", 1), ("gpus-per-node", 1), ("gpus-per-task", tasks or 1)):
             found = self._read(name, gpu_number)
@@ -633,7 +633,7 @@ class _Reader:
                 )
 
     def _environment(self, fields: Mapping[str, Any]) -> dict[str, str]:
-        """What is exported, and what a script reads about its request."""
+        """The variables that are exported, and those that a script reads about its request."""
         env = self._read("export", lambda text: exported(text, self.environ))
         if env is None:
             env = exported("ALL", self.environ)

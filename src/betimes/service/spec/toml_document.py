@@ -39,7 +39,7 @@ def parse(text: str) -> Document:
 
 
 def _depth(value: object) -> int:
-    """How deep tables and lists are nested, counted no deeper than matters."""
+    """The depth to which tables and lists are nested, counted no deeper than matters."""
     level, depth = [value], 0
     while level and depth <= MOST_DEPTH:
         inner: list[object] = []

@@ -29,7 +29,7 @@ _Jobs = Annotated[int, Field(ge=1, le=10**9), WHOLE]
 
 
 class UserLimits(BaseModel):
-    """How much a user may have at once, and spend; null: no limit."""
+    """Limits of what a user may have at once, and spend; null: no limit."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -72,7 +72,7 @@ class User(BaseModel):
 
 
 class UserChanges(BaseModel):
-    """What to change of a user: fields left out, or null, stay as they are; of the limits, null removes one."""
+    """Changes of a user: fields left out, or null, stay as they are; of the limits, null removes one."""
 
     model_config = ConfigDict(
         extra="forbid",

@@ -37,7 +37,7 @@ PREFIX = "BETIMES_UP_"
 
 
 class Setting(NamedTuple):
-    """How text and tables give a field of `ServiceConfig`. `parse` raises ValueError naming the valid forms."""
+    """A field of `ServiceConfig` in text and tables. `parse` raises ValueError naming the valid forms."""
 
     name: str
     help: str

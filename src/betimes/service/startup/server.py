@@ -41,7 +41,7 @@ HEAD_S = 10.0  # in which a request's line and headers must have come, from its 
 
 
 class Encrypted(NamedTuple):
-    """Where others may connect with TLS, and the files in PEM that show who answers."""
+    """An address for connections with TLS, and the files in PEM that show who answers."""
 
     host: str
     port: int
@@ -172,7 +172,7 @@ class Listener:
             greeting.add_done_callback(self._greetings.discard)
 
     async def _wait_for_room(self) -> None:
-        """Where there is none, the oldest connection that asks for nothing ends, so that idle ones keep nobody out."""
+        """End the oldest connection that asks for nothing where there is no room, so that idle ones keep nobody out."""
         while self._room.locked():
             self._report(
                 f"{self._most:,} connections to {self._name} are open, as many as may be; idle ones are ended, and "

@@ -45,7 +45,7 @@ class Home:
 
     @classmethod
     def of(cls, folder: Path) -> Home:
-        """Where it is now."""
+        """The present identity of a state directory: its path, device, inode, host and boot."""
         real = folder.resolve()
         found = real.stat()
         return cls(str(real), found.st_dev, found.st_ino, socket.gethostname(), boot_id())
@@ -145,7 +145,7 @@ def _numbered(folder: Path, after: int = 0) -> list[Path]:
 
 
 def _lacks(noted: LastEvent, log_id: str | None, last_event: int, unknown: set[int]) -> str:
-    """What the log lacks of the state directory; empty: nothing."""
+    """A text about the parts of the state directory that the log lacks; empty: none."""
     parts: list[str] = []
     if noted.event_id and noted.log_id != log_id:
         parts.append(f"this is not the database that was used here last, which had {noted.event_id} events")

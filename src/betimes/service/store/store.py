@@ -183,7 +183,7 @@ class Store(Reader):
             return connection.execute(update(schema.tokens).where(*which).values(revoked_at=at)).rowcount
 
     def note_uses(self, used_at: Mapping[str, float]) -> None:
-        """When tokens were used last, by their hashes."""
+        """Note the instants of the last uses of tokens, by their hashes."""
         with self._writing, self._database.writing() as connection:
             for hashed, at in used_at.items():
                 connection.execute(

@@ -55,7 +55,7 @@ class Range(BaseModel):
 
     @property
     def looks_at(self) -> int:
-        """How many jobs are compared with these: enough for a test, few enough to fit several times in these."""
+        """The number of jobs to compare with these: enough for a test, few enough to fit several times in these."""
         return min(MOST_LOOKED_AT, max(LEAST_LOOKED_AT, len(self.size_s) // 4))
 
 

@@ -1,4 +1,4 @@
-"""When to search again unasked, for which objectives, which point to propose, and the bounds for acting on it.
+"""Searches unasked: their occasions and objectives, the point to propose, and the bounds for acting on it.
 
 A bound is one on each objective, such as `jct:avg<=1.05`.
 """

@@ -1,4 +1,4 @@
-"""What the API says of searches and of the latest front. It needs the front's model, and so most of Betimes."""
+"""The API's view of searches and of the latest front. It needs the front's model, and so most of Betimes."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def uploads_of(state: Path) -> Path:
 
 
 def archive_path(state: Path, sha256: str) -> Path:
-    """Where an archive is, if it is there."""
+    """The path of an archive, if it is there."""
     return Uploads(uploads_of(state)).path(sha256)
 
 
@@ -41,11 +41,11 @@ class Uploads:
 
     @property
     def most_archive_bytes(self) -> int:
-        """How large an archive may be: incompressible files take a little more room in it."""
+        """The largest size of an archive: incompressible files take a little more room in it."""
         return self.most_bytes + self.most_bytes // 1000 + _BYTES_A_FILE * self.most_files
 
     def path(self, sha256: str) -> Path:
-        """Where an archive is, if it is there."""
+        """The path of an archive, if it is there."""
         return self.folder / f"{sha256}.zip"
 
     def use(self, sha256: str) -> int | None:

@@ -1,4 +1,4 @@
-"""What the service answers: the models that the API serves, the clients return and the command line prints.
+"""The service's answers: the models that the API serves, the clients return and the command line prints.
 
 Instants are seconds since 1970 (`_at`), durations seconds (`_s`), both floats; null: not known, or not yet.
 """
@@ -32,7 +32,7 @@ class Reason(View):
 
 
 class Estimate(View):
-    """When a job is expected to start and finish, as of an instant."""
+    """The expected start and finish of a job, as of an instant."""
 
     as_of_at: float
     start_at: float | None
@@ -46,7 +46,7 @@ class Estimate(View):
 
 
 class QuoteOption(View):
-    """What a job can do under a policy that rents: wait for the machines that are owned, or have one rented now."""
+    """A job's choice under a policy that rents: wait for the machines that are owned, or have one rented now."""
 
     what: Literal["wait", "rent now"]
     start_at: float
@@ -101,7 +101,7 @@ class Submitted(View):
 
 
 class UploadLimits(View):
-    """How large a directory may be that is sent along with a job."""
+    """Limits of a directory that is sent along with a job."""
 
     most_bytes: int  # of its files together
     most_files: int  # with directories and links
@@ -115,7 +115,7 @@ class UploadView(View):
 
 
 class Uploaded(View):
-    """What became of a directory that was to be sent."""
+    """The outcome of sending a directory."""
 
     folder: str
     sha256: str  # what a job names in `upload`
@@ -196,7 +196,7 @@ By = Literal["user", "name", "policy", "horizon"]
 
 
 class UsageFigures(View):
-    """What jobs used, in hours of their units, and of cores and GPUs of these; null: not known.
+    """The use by jobs, in hours of their units, and of cores and GPUs of these; null: not known.
 
     The wait is that of the jobs that started.
     """
@@ -215,7 +215,7 @@ class UsageFigures(View):
 
 
 class UsageGroup(View):
-    """What the jobs of one user, name or label used."""
+    """The use by the jobs of one user, name or label."""
 
     name: str
     figures: UsageFigures
@@ -227,7 +227,7 @@ class UsageGroup(View):
 
 
 class UsageView(View):
-    """What the runs of a period used within it, those that go on included; groups: the largest first.
+    """The use by the runs of a period within it, those that go on included; groups: the largest first.
 
     Of labels, a job counts in the group of each.
     """
@@ -245,7 +245,7 @@ class UsageView(View):
 
 
 class EfficiencyView(View):
-    """What the ended runs of a job, or of all of an array, used of what they had; null: not recorded.
+    """The part that the ended runs of a job, or of all of an array, used of what they had; null: not recorded.
 
     Cores are in core seconds, over the runs of which their use is known; memory is that of the run that used most.
     """
@@ -266,7 +266,7 @@ class EfficiencyView(View):
 
 
 class AccuracyFigures(View):
-    """How well some promises held; null: not known. Errors are of the JCT, counted from the promise, over the promised.
+    """The accuracy of promises; null: not known. Errors are of the JCT, counted from the promise, over the promised.
 
     Kept, early and late are promises with an interval, by where the truth fell.
     """
@@ -315,7 +315,7 @@ class JudgedPromise(View):
 
 
 class AccuracyView(View):
-    """How well the promises of jobs that finished in a period held, next to users' estimates and a simple baseline."""
+    """The accuracy of promises to jobs that finished in a period, next to users' estimates and a simple baseline."""
 
     since_at: float
     until_at: float
@@ -438,14 +438,14 @@ class NodeView(View):
 
 
 class Me(View):
-    """Who asks, as the token or the Unix socket says."""
+    """The user who asks, by the token or the Unix socket."""
 
     user: str
     role: str  # user, viewer, operator, ...
 
 
 class HeldView(View):
-    """What the jobs of a user have now."""
+    """The holdings of a user's jobs now."""
 
     running_jobs: int = 0
     queued_jobs: int = 0
@@ -454,7 +454,7 @@ class HeldView(View):
 
 
 class SpentView(View):
-    """What rented machines have cost for a user's jobs in the present day or month (UTC), so far."""
+    """The cost of rented machines for a user's jobs in the present day or month (UTC), so far."""
 
     period: Literal["day", "month"]
     spent_usd: float
@@ -589,7 +589,7 @@ class WhatIfSpec(BaseModel):
 
 
 class WhatIfJob(View):
-    """When a job starts first and is done, as things stand (`_before_at`) and after the changes; null: never."""
+    """The first start and the end of a job, as things stand (`_before_at`) and after the changes; null: never."""
 
     job_id: int
     name: str
@@ -607,7 +607,7 @@ class WhatIfJob(View):
 
 
 class WhatIfSums(View):
-    """What a play comes to, over the jobs that finish both ways, and the arrivals that `load` brings."""
+    """The sums of a play, over the jobs that finish both ways, and the arrivals that `load` brings."""
 
     jobs: int
     arrivals: int  # of `jobs`
@@ -619,7 +619,7 @@ class WhatIfSums(View):
 
 
 class WhatIfView(View):
-    """Who would finish when, if every run took as long as believed and nothing more were submitted."""
+    """The ends of jobs, if every run took as long as believed and nothing more were submitted."""
 
     made_at: float
     jobs: list[WhatIfJob]  # all that are not over, by number
@@ -641,7 +641,7 @@ class Help(View):
 
 
 class HelpsView(View):
-    """What would help a waiting job; empty for one that does not wait for room."""
+    """The changes that would help a waiting job; empty for one that does not wait for room."""
 
     made_at: float
     start_at: float | None = None  # as things stand; null: never, or not known
@@ -767,7 +767,7 @@ class FleetMove(View):
 
 
 class FleetView(View):
-    """What is rented now, USD an hour; beside a machine for each task, null: the policy rents none that tasks share."""
+    """The rented fleet, USD an hour; beside a machine for each task, null: the policy rents none that tasks share."""
 
     policy: str
     machines: list[FleetMachine]
@@ -810,7 +810,7 @@ class FleetStep(View):
 
 
 class FleetPlanView(View):
-    """What the policy would change now; `at`: its next round, null: none is due before a job comes."""
+    """The changes that the policy would make now; `at`: its next round, null: none is due before a job comes."""
 
     policy: str
     at: float | None
@@ -832,7 +832,7 @@ class Page(View, Generic[T]):
 
 
 class JobFilter(BaseModel):
-    """Which jobs: all conditions hold at once."""
+    """Conditions on jobs; all hold at once."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

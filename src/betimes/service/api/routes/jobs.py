@@ -322,7 +322,7 @@ async def signal_jobs(
 
 
 async def _attempt(job_id: JobId, here: Here, token: RunToken) -> int:
-    """Which run of the job the token is that of; raises Rejected where it is none's."""
+    """The number of the job's run to which the token belongs; raises Rejected where it belongs to none."""
     named = attempt_of(token)
     if named is None or not here.backend.check_run_token(job_id, named, token):
         if here.tokens.caller(token) is None and named is None:

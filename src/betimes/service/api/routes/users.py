@@ -1,4 +1,4 @@
-"""Who shares the service: role, share and limits of each, and their tokens."""
+"""Users of the service: role, share and limits of each, and their tokens."""
 
 from __future__ import annotations
 

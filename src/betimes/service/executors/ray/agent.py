@@ -123,7 +123,7 @@ class NodeAgent:
         await asyncio.to_thread(_take_archive, Path(archive))
 
     async def taken_away_at(self) -> float | None:
-        """When this machine of EC2 is taken away, seconds since 1970; null: not as far as is known."""
+        """The instant at which this machine of EC2 is taken away, seconds since 1970; null: none is known."""
         return await asyncio.to_thread(_taken_away_at)
 
     async def reports(self, session: str, after: int) -> list[tuple[int, Report]]:

@@ -345,7 +345,7 @@ class Ec2:
             more["NextToken"] = answer["NextToken"]
 
     def _notices(self, machines: Mapping[str, dict[str, Any]]) -> dict[str, float]:
-        """How long until spot machines are taken away, of those that know it: by the machine itself, or by EC2."""
+        """Seconds until spot machines are taken away, of those that know it: by the machine itself, or by EC2."""
         now_s = time.time()
         found = {
             name: max(0.0, at_s - now_s) for name, at_s in self._nodes.notices.items() if name in machines

@@ -59,7 +59,7 @@ class Ec2Settings(BaseModel):
 
 @dataclass(frozen=True)
 class Pool:
-    """Where machines of a type come from, which has some or has none."""
+    """A source of machines of a type, which has some or has none."""
 
     type: str  # EC2's
     zone: str
@@ -111,7 +111,7 @@ def _check(offer: Offer, settings: Ec2Settings) -> None:
 
 
 def pools_of(offer: Offer, settings: Ec2Settings) -> list[Pool]:
-    """Where an offer's machines come from, in the order in which that is tried."""
+    """The sources of an offer's machines, in the order in which they are tried."""
     zone = dict(offer.labels).get("zone")
     zones = list(settings.subnets) if zone is None else [zone]
     market: Market = "on-demand" if offer.spot is None else "spot"

@@ -118,7 +118,7 @@ class Call(Protocol[_A_co]):
 
 
 class Backend(Protocol):
-    """How a cloud is reached. Each call begins at once and raises CloudError where it cannot.
+    """The calls to a cloud. Each begins at once and raises CloudError where it cannot.
 
     `service` tells apart the services that share a cloud; names are used once.
     """
@@ -331,7 +331,7 @@ class RemoteCloud:
         return self._sorted("up")
 
     def going(self) -> int:
-        """How many machines are still being given back, without being held any more."""
+        """The number of machines that are still being given back, without being held any more."""
         return sum(each.state == "goes" for each in self._machines.values())
 
     def given_out(self, request: RequestId) -> list[Machine] | None:

@@ -147,7 +147,7 @@ class ScriptCall(Generic[_M]):
         return self._status is not None
 
     def result(self) -> _M:
-        """What it has printed, once it is over. Raises CloudError for anything else than that."""
+        """Its output, once it is over. Raises CloudError for anything else than that."""
         printed, errors = _taken(self._printed), _taken(self._errors)
         if self._is_late:
             raise CloudError(f"{self._script} was ended, as it took longer than {self._limit_s:g} s")

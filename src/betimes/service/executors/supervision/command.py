@@ -1,4 +1,4 @@
-"""How a new process becomes a run's command, the message when it cannot, and the files of its output."""
+"""The start of a run's command: a new process becomes it, or says why it cannot; the files of its output."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def become_command(
 
 
 def _of_slurm_process(variables: dict[str, str], limit_s: float | None) -> dict[str, str]:
-    """What a batch script of Slurm reads about its process; without a limit its end is a year away, as with Slurm."""
+    """Variables of a Slurm batch script about its process; without a limit its end is a year away, as with Slurm."""
     nodes, start_s = variables["SLURM_JOB_NODELIST"].split(","), int(time.time())
     return {
         "SLURMD_NODENAME": nodes[int(variables.get("RANK", "0"))],

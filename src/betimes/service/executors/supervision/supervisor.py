@@ -181,7 +181,7 @@ class Supervisor:
         return trouble
 
     def _hear(self, reports: int) -> bytes:
-        """What the command's process reports next; empty: it began, or ended, or was to be killed before.
+        """Wait for the next report of the command's process; empty: it began, or ended, or was to be killed before.
 
         It may hang for good - in a folder on a file server that is away, at an output that is a FIFO - so that
         requests and the time limit hold meanwhile.
