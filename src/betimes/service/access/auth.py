@@ -62,9 +62,8 @@ class Caller:
     user: str
     role: str
     token: str = field(default="", repr=False, compare=False)  # empty: known without one
-    is_peer: bool = field(
-        default=False, repr=False, compare=False
-    )  # known by a Unix socket, with a role by its name
+    is_peer: bool = field(default=False, repr=False, compare=False)
+    """Known by a Unix socket, with a role by its name."""
 
 
 RoleOf = Callable[[str], str | None]

@@ -73,9 +73,8 @@ def waiting_account(state: NodesState, slot: int, account: Account) -> Account:
     """The account with a waiting policy's fields of the job in a slot."""
     need = state.needs[slot]
     renting = state.rentings[slot]
-    is_decided = (
-        renting.undecided == 0
-    )  # else a play-out finds the deadline, now or in the engine that takes over
+    # Else a play-out finds the deadline, now or in the engine that takes over.
+    is_decided = renting.undecided == 0
     waits = need.holder < 0 and need.alarm == EXPIRED and need.alarm_s < math.inf and is_decided
     return replace(
         account,

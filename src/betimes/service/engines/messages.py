@@ -235,12 +235,10 @@ class Inputs:
 
     done: list[int] = field(default_factory=list[int])  # jobs that leave the engine for any reason
     gone: list[int] = field(default_factory=list[int])  # stopped jobs that have left
-    believed: list[tuple[int, float]] = field(
-        default_factory=list[tuple[int, float]]
-    )  # job, seconds left on one unit
-    widths: list[tuple[int, int]] = field(
-        default_factory=list[tuple[int, int]]
-    )  # job, units that it can use from now on
+    believed: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    """Job, seconds left on one unit."""
+    widths: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Job, units that it can use from now on."""
     requests: list[JobRequest] = field(default_factory=list[JobRequest])
     plan: Plan | None = None  # a planner's answer to an earlier question
     look: bool = False  # the policy is to look even without events

@@ -149,11 +149,6 @@ def notify(
 def _began(entry: Path) -> int | None:
     try:
         return json.loads(read_bytes(str(entry), _MOST_BYTES) or b"{}").get("start_ticks")
-    except (
-        Damaged,
-        OSError,
-        ValueError,
-        AttributeError,
-        RecursionError,
-    ):  # not (or no longer) a handler's file
+    except (Damaged, OSError, ValueError, AttributeError, RecursionError):
+        # Not (or no longer) a handler's file.
         return None

@@ -254,9 +254,8 @@ def _look(folder: str, control: str, identity: str) -> Fate:
         if over is not None:
             return Over(over)
         (launch, _), (shim, _) = _tolerant(folder, files.LAUNCH), _tolerant(folder, files.SHIM)
-        if (
-            launch is not None and launch.get("boot_id") != boot_id()
-        ):  # damaged files were not on the disk then
+        if launch is not None and launch.get("boot_id") != boot_id():
+            # Damaged files were not on the disk then.
             return Over(_lose(folder, shim, "node-lost", "the machine restarted while it ran"))
         if damage is not None:
             kill_leftovers(shim or {}, folder, identity)

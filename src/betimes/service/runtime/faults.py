@@ -88,9 +88,8 @@ class Fault:
 class SetAside:
     """The faults that are not tried again before the next start: by then the program may have been mended."""
 
-    reports: set[Any] = field(
-        default_factory=set[Any]
-    )  # `Input.key_of_report`: executors repeat what they report
+    reports: set[Any] = field(default_factory=set[Any])
+    """`Input.key_of_report`: executors repeat what they report."""
     steps: set[Step] = field(default_factory=set[Step])
     policies: set[str] = field(default_factory=set[str])
     new: list[Fault] = field(default_factory=list[Fault])  # to be logged by the next turn

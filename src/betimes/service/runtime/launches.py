@@ -94,9 +94,8 @@ class Launches:
             env["BETIMES_SOCKET"] = str(self.socket)
         if job.array_id is not None:
             env |= {"BETIMES_ARRAY_ID": str(job.array_id), "BETIMES_ARRAY_INDEX": str(job.array_index)}
-        if (
-            "SLURM_SUBMIT_DIR" in spec.env
-        ):  # a batch script of Slurm; others might take it for a sign of Slurm
+        if "SLURM_SUBMIT_DIR" in spec.env:
+            # A batch script of Slurm; others might take it for a sign of Slurm.
             env |= _slurm_variables(job, run, nodes)
         unit_on = {
             node: needed

@@ -212,9 +212,8 @@ class Selections:
         try:
             try:
                 selection = await asyncio.to_thread(self._choose, asked)
-            except (
-                Exception
-            ) as error:  # a member may be a user's code; the service goes on under its last choice
+            except Exception as error:
+                # A member may be a user's code; the service goes on under its last choice.
                 log.warning("a selection of %s has failed", asked.policy, exc_info=error)
                 problem = f"the selection has failed: {type(error).__name__}: {error}"
                 selection = Selection(asked.policy, asked.snapshot.at_s, problem=problem)

@@ -46,9 +46,8 @@ class Leaving:
     """Jobs that leave, and jobs that wait for that, by now."""
 
     gone_at: dict[int, float] = field(default_factory=dict[int, float])  # by job that ends: when it has left
-    room_at: dict[int, float] = field(
-        default_factory=dict[int, float]
-    )  # by job with a place: when that is free
+    room_at: dict[int, float] = field(default_factory=dict[int, float])
+    """By job with a place: when that is free."""
 
     @property
     def holds_until_at(self) -> float:

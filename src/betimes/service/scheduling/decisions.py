@@ -175,9 +175,8 @@ class Selection:
     at_s: float
     member: MemberRules | None = None
     problem: str | None = None
-    data: dict[str, Any] = field(
-        default_factory=dict[str, Any]
-    )  # the event's data; jobs: since when each waits
+    data: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The event's data; jobs: since when each waits."""
 
 
 class MemberSelection(Part):

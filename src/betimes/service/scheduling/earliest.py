@@ -54,9 +54,8 @@ class EarliestStarts:
             return from_at
         short = self._budgets.spent.get(job.user)
         spent_until_at = short.until_at if short is not None and job.rental is None else from_at
-        begin_at = max(
-            job.not_before_at, job.spec.begin_at or 0.0
-        )  # the latter, of one that is not submitted
+        # Only the specification has it of a job that is not submitted yet.
+        begin_at = max(job.not_before_at, job.spec.begin_at or 0.0)
         return self._opening(job, max(from_at, begin_at, spent_until_at))
 
     def _opening(self, job: Job, from_at: float) -> float:

@@ -102,17 +102,15 @@ class JobIndex:
         self.leaving: set[int] = set()  # their runs are stopping
         self.nominated: set[int] = set()  # others are preempted for them
         self.requiring: set[int] = set()  # they require labels of their nodes, and are not over
-        self.by_family: set[int] = (
-            set()
-        )  # their demand depends on the family of their nodes; they are not over
+        # Their demand depends on the family of their nodes; they are not over.
+        self.by_family: set[int] = set()
         self._on_node: defaultdict[str, set[int]] = defaultdict(set)
         self._nodes_of: dict[int, frozenset[str]] = {}  # of those in `_on_node`
         self._followers: defaultdict[int, set[int]] = defaultdict(set)  # by the job that they wait for
         self._named: defaultdict[tuple[str, str], Line] = defaultdict(Line)  # jobs that are not over
         self._busy: defaultdict[int, set[int]] = defaultdict(set)  # by array: queued, running, or about to be
-        self._waiting: defaultdict[int, list[int]] = defaultdict(
-            list
-        )  # by array: a heap of those beyond its limit
+        # By array: a heap of those beyond its limit.
+        self._waiting: defaultdict[int, list[int]] = defaultdict(list)
         self._taken: defaultdict[str, dict[int, int]] = defaultdict(dict)  # by resource: by job that has some
         self._short: defaultdict[str, Line] = defaultdict(Line)  # by resource: the jobs that lack some
         self.delays = Due()  # of blocked jobs: when they may queue
@@ -331,9 +329,8 @@ class Occupancy:
         self.nodes = ledger.nodes
         self.holdings: dict[RunId, _Holding] = {}
         self.used: dict[str, Amounts] = {}
-        self._runs: defaultdict[str, dict[RunId, None]] = defaultdict(
-            dict
-        )  # by node, in the order of `holdings`
+        # By node, in the order of `holdings`.
+        self._runs: defaultdict[str, dict[RunId, None]] = defaultdict(dict)
         for job in ledger.jobs.values():
             if job.run is not None and job.run.launched:
                 holding = self._holding(job.spec, job.run.places, job.units_per_task)

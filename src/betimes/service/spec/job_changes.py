@@ -46,9 +46,8 @@ class JobChanges(BaseModel):
     cpu: Amount | None = None
     memory_gib: Amount | None = None
     gpu: Amount | None = None
-    after: list[After] | None = Field(
-        default=None, max_length=MOST_AFTER
-    )  # empty: it waits for none any more
+    after: list[After] | None = Field(default=None, max_length=MOST_AFTER)
+    """Empty: it waits for none any more."""
     singleton: bool | None = None  # it waits for its user's jobs of its name that came before; false: no more
     begin_at: float | None = Field(default=None, ge=0, le=1e11, allow_inf_nan=False)  # 0: at any time
 

@@ -240,9 +240,8 @@ class JobSpec(BaseModel):
     cpu: Amount = 1.0  # cores
     memory_gib: Amount = 0.0  # 0: no limit, none set aside
     gpu: Amount = 0.0
-    demand: dict[Family, FamilyDemand] = Field(
-        default_factory=dict, max_length=MOST_FAMILIES
-    )  # what a unit needs on machines of a family instead; it then runs on these families only
+    demand: dict[Family, FamilyDemand] = Field(default_factory=dict, max_length=MOST_FAMILIES)
+    """The demand of a unit on machines of a family instead; it then runs on these families only."""
     min_units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] = 1
     max_units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] = 1
     units_per_task: UnitsPerTask = "pack"
@@ -257,18 +256,16 @@ class JobSpec(BaseModel):
     steps: Annotated[int, Field(ge=1, le=MOST_STEPS), WHOLE] | None = None
     step_s: Seconds | None = None
     time_limit_s: Seconds | None = None
-    warn_s: float = Field(
-        default=60.0, ge=0, le=86_400, allow_inf_nan=False
-    )  # before the limit, by warn_signal
+    warn_s: float = Field(default=60.0, ge=0, le=86_400, allow_inf_nan=False)
+    """Before the limit, by warn_signal."""
     warn_signal: Literal["USR1", "USR2", "TERM", "INT", "HUP"] = "USR1"
     checkpoint_dir: Folder | None = None  # a folder of the job's own by default
     array: Array | None = None  # 1-100%10
     as_one: bool = False  # the array is one elastic job, each element of which is a trial on one unit
     after: list[After] = Field(default_factory=list, max_length=MOST_AFTER)  # "41", "41:any", "prep:fail"
     singleton: bool = False  # start when all of its user's jobs of its name that came before are over
-    begin_at: float | None = Field(
-        default=None, ge=0, le=1e11, allow_inf_nan=False
-    )  # not before; s since 1970
+    begin_at: float | None = Field(default=None, ge=0, le=1e11, allow_inf_nan=False)
+    """Not before; s since 1970."""
     hold: bool = False  # keep it from starting until a user releases it
     retries: Annotated[int, Field(ge=0, le=1000), WHOLE] = 0
     backoff_s: float = Field(default=10.0, ge=0, le=86_400, allow_inf_nan=False)  # doubled with every retry
@@ -278,10 +275,10 @@ class JobSpec(BaseModel):
     labels: dict[Label, Text] = Field(default_factory=dict, max_length=100)
     resources: dict[ResourceName, Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE]] = Field(
         default_factory=dict, max_length=100
-    )  # of what the service counts besides machines, such as licences: of the job as a whole
-    require: NodeLabels = Field(
-        default_factory=dict
-    )  # labels that its nodes must have: a mapping, or ["zone=a"]
+    )
+    """Of what the service counts besides machines, such as licences: of the job as a whole."""
+    require: NodeLabels = Field(default_factory=dict)
+    """Labels that its nodes must have: a mapping, or ["zone=a"]."""
 
     @field_validator("command")
     @classmethod

@@ -98,9 +98,8 @@ async def running(config: ServiceConfig) -> AsyncIterator[Service]:
     kernels = config.kernels or Kernels()
     config.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = stat.S_IMODE(config.state.stat().st_mode)
-    passed_through = (
-        os.geteuid() == 0 or config.local_users
-    ) and mode & 0o077 == 0o011  # by jobs of others, to their folders
+    # Jobs of other users pass through it, to their folders.
+    passed_through = (os.geteuid() == 0 or config.local_users) and mode & 0o077 == 0o011
     if mode & 0o077 and not passed_through:
         message = "%s is open to others (mode %o); what jobs print and keep is not, but close it: chmod %s %s"
         # Others' jobs have to pass through it to their folders, and others to the socket.

@@ -349,8 +349,7 @@ def _url(host: str, bound: socket.socket) -> str:
     number, port = bound.getsockname()[:2]
     shown = number if host.lower().rstrip(".") == "localhost" else host.strip("[]")
     with contextlib.suppress(ValueError):
-        if ipaddress.ip_address(
-            number
-        ).is_unspecified:  # every address of the machine: clients here take loopback
+        if ipaddress.ip_address(number).is_unspecified:
+            # Every address of the machine: clients here take loopback.
             shown = "::1" if ":" in number else "127.0.0.1"
     return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"

@@ -38,10 +38,8 @@ from betimes.service.executors.rented.remote_cloud import (
 from betimes.service.machines.machine import Kind, Machine
 
 REFUSED_S = 180.0  # for so long a pool that has refused is not asked
-TRIES, FIRST_WAIT_S = (
-    5,
-    1.0,
-)  # of a launch that was throttled, or whose answer was lost; each wait is twice the last
+TRIES, FIRST_WAIT_S = 5, 1.0
+"""Of a launch that was throttled, or whose answer was lost; each wait is twice the last."""
 PRICES_S = 300.0  # between two looks at spot prices
 NOTICE_S = 120.0  # from the notice until a spot machine is taken away
 _GONE = ("shutting-down", "terminated")  # any other state is, or could again be, paid for

@@ -60,9 +60,8 @@ def policy_of(settings: Ec2Settings, cluster: Cluster) -> dict[str, Any]:
         statements.append({"Sid": "Profile", "Action": "iam:PassRole", "Resource": "*", "Condition": passed})
     if settings.image.startswith("resolve:ssm:"):
         statements.append({"Sid": "Image", "Action": "ssm:GetParameters", "Resource": "*"})
-    if any(
-        offer.spot is not None for offer in cluster.offers
-    ):  # the first spot machine of an account needs it
+    if any(offer.spot is not None for offer in cluster.offers):
+        # The first spot machine of an account needs it.
         role = "arn:aws:iam::*:role/aws-service-role/spot.amazonaws.com/*"
         statements.append({"Sid": "Spot", "Action": "iam:CreateServiceLinkedRole", "Resource": role})
     allowed = [{"Effect": "Allow", **each} for each in statements]

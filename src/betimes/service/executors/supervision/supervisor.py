@@ -132,9 +132,8 @@ class Supervisor:
 
     def _start(self) -> str | None:
         """Start the command; the error if that fails. Raises _NoRoom."""
-        making = os.path.join(
-            self.folder, EXIT
-        )  # before anything runs, so that exit.json can be written even on a full disk
+        # Before anything runs, so that exit.json can be written even on a full disk.
+        making = os.path.join(self.folder, EXIT)
         try:
             reserve_exit(self.folder)
             making = self.launch["control"]
@@ -356,11 +355,8 @@ class Supervisor:
                     self._resume()
                 elif what == b"memory":
                     self.memory.allow(int(amount))
-            except (
-                OSError,
-                ValueError,
-                OverflowError,
-            ) as error:  # a process that can write here can write anything
+            except (OSError, ValueError, OverflowError) as error:
+                # A process that can write here can write anything.
                 self._complain(f"ignored {request!r}: {error}")
 
     def _limit(self, time_limit_s: float) -> None:
@@ -472,9 +468,8 @@ class Supervisor:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         rss_bytes = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         peak_bytes = self.memory.peak_bytes() or rss_bytes
-        if (
-            code == -signal.SIGKILL and not self.killed
-        ):  # perhaps by the kernel, which may be quicker than a look
+        if code == -signal.SIGKILL and not self.killed:
+            # Perhaps by the kernel, which may be quicker than a look.
             is_above = 0 < self.memory.limit_bytes < max(peak_bytes, rss_bytes)
             self.is_out_of_memory = self.is_out_of_memory or is_above or self.memory.ran_out()
         if self.is_out_of_memory:

@@ -33,13 +33,8 @@ from sqlalchemy.types import UserDefinedType
 from betimes.errors import StoreDamaged
 
 VERSION = "0010"  # of the tables
-LIVE = (
-    "held",
-    "blocked",
-    "queued",
-    "running",
-    "stopping",
-)  # `views.Status`, which costs too much to import here
+LIVE = ("held", "blocked", "queued", "running", "stopping")
+"""The states of a job that is not over; `views.Status`, which has them too, costs too much to import here."""
 OVER = ("finished", "failed", "cancelled")
 
 _LARGEST = 2**63 - 1
@@ -301,9 +296,8 @@ charges = _table(
     _key("event_id", WHOLE),  # with which it became known
     _key("number", WHOLE),
     _must("node", TEXT),
-    _may(
-        "job_id", WHOLE
-    ),  # null: no job held that part; no foreign key: a bill may come after the job's row has gone
+    # Null: no job held that part. No foreign key: a bill may come after the job's row has gone.
+    _may("job_id", WHOLE),
     _may("user", TEXT),
     _must("since_at", NUMBER),
     _must("until_at", NUMBER),
