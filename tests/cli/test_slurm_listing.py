@@ -18,7 +18,7 @@ from betimes.cli.slurm_values import OF_JOB, OF_NODES
 from betimes.errors import InputError
 from betimes.service.access.auth import KeptToken, hashed
 from betimes.service.scheduling.job_states import Status
-from betimes.service.views.models import Reason
+from betimes.service.views.models import JobFilter, JobStory, JobView, Page, Reason
 from betimes.workload import read_trace
 from tests.cli.conftest import Slurm
 from tests.service.serving import Background
@@ -324,6 +324,33 @@ def test_json_of_squeue(slurm: Slurm, jobs: Background, tmp_path: Path) -> None:
     assert first["exit_code"]["status"] == ["SUCCESS"]
     assert len(first) > 120
     assert [job["job_id"] for job in json.loads(slurm("squeue", "--json", "-t", "F").out)["jobs"]] == [2]
+
+
+def test_what_was_submitted_is_asked_for_once(
+    slurm: Slurm, jobs: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(6):
+        slurm("sbatch", "--array=1-20", "-t", "7", stdin=SCRIPT)
+    asked, backend = list[JobFilter](), jobs.it.backend
+    list_jobs = backend.jobs
+
+    async def noted(which: JobFilter) -> Page[JobView]:
+        asked.append(which)
+        return await list_jobs(which)
+
+    async def one_by_one(number: int) -> JobStory:
+        raise AssertionError(number)
+
+    monkeypatch.setattr(backend, "jobs", noted)
+    monkeypatch.setattr(backend, "job", one_by_one)
+    told = json.loads(slurm("squeue", "--json").out)["jobs"]
+    assert len(told) == 124
+    assert {job["time_limit"]["number"] for job in told[4:]} == {7}
+    assert [which.spec for which in asked] == [False, True, True]
+    assert slurm("squeue", "-h", "-r", "-o", "%l").out.count("7:00\n") == 120
+    jobs.it.tokens.store.add_token(KeptToken(hashed("eve's"), "eve", "user"))
+    monkeypatch.setenv("BETIMES_TOKEN", "eve's")
+    assert slurm("squeue", "-h", "-t", "R", "-o", "%i %l").out == "1_3 N/A\n"
 
 
 def test_json_of_sacct(slurm: Slurm, jobs: Background, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,6 +241,8 @@ class FakeBackend:
         self._may_fail()
         fit = [view for number, view in sorted(self.views.items(), reverse=True) if _fits(view, which)]
         items = fit[: which.limit]
+        if which.spec:
+            items = [job.model_copy(update={"spec": self.specs[job.job_id]}) for job in items]
         return Page(items=items, following=items[-1].job_id if len(fit) > len(items) else None)
 
     async def job(self, number: int) -> JobStory:

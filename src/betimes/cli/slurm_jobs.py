@@ -15,9 +15,11 @@ from betimes.printing import report
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from betimes.client.calls import Conditions
     from betimes.client.plain import PlainClient
 
 RECENT_S = 300.0  # finished jobs stay in `squeue -t all` for so long, as with Slurm's MinJobAge
+SPECS_AT_ONCE = 100  # each has a script and an environment
 PARTITION = "betimes"
 VERSION = "24.11.0"  # whose options and output these are
 _STATES = {
@@ -57,11 +59,37 @@ ACTIVE = (*WAITING, "running", "stopping")
 Job = Any  # an answer of the service, with the attributes of `JobView`
 
 
-class NodesOfJobs:
-    """The nodes on which jobs run, asked for once, when they are needed."""
+class SharedAnswers:
+    """What is asked for once for many jobs of a list, when it is needed: their nodes, and what was submitted."""
 
     def __init__(self, service: PlainClient) -> None:
         self.service = service
+        self._which: Conditions = {}
+        self._numbers: list[int] = []
+        self._specs: dict[int, Any] = {}
+
+    def listed(self, which: Conditions) -> list[Job]:
+        """All jobs that meet the conditions, newest first."""
+        from betimes.cli.live.jobs.ids import every_job
+
+        found = every_job(self.service, which)
+        self._which, self._numbers = which, [job.job_id for job in found]
+        return found
+
+    def spec(self, job: Job) -> Any:
+        """What was submitted; null: the job was not listed. Raises NotAllowed: only its user and operators read it."""
+        number = job.job_id
+        if number not in self._specs and number in self._numbers:
+            at = self._numbers.index(number)
+            some = self._numbers[at - at % SPECS_AT_ONCE :][:SPECS_AT_ONCE]
+            which: Conditions = {**self._which, "after": some[0] + 1, "limit": len(some), "spec": True}
+            found: list[Any] = self.service.jobs(**which).items
+            self._specs |= {each.job_id: each.get("spec") for each in found}
+        if number in self._specs and self._specs[number] is None:
+            raise NotAllowed(
+                f"job {number} is {job.user}'s; what was submitted is for them and for operators"
+            )
+        return self._specs.get(number)
 
     @cached_property
     def by_job(self) -> dict[int, list[str]]:
@@ -79,7 +107,7 @@ class Listed:
     It may stand for the waiting elements of an array, `indices`, as in `1,3-5`. unit: of memory, as --units has it.
     """
 
-    def __init__(self, view: Job, there: NodesOfJobs, indices: str = "", unit: str = "") -> None:
+    def __init__(self, view: Job, there: SharedAnswers, indices: str = "", unit: str = "") -> None:
         self.view, self.there, self.indices, self.unit = view, there, indices, unit
 
     def __getattr__(self, name: str) -> Any:
@@ -93,7 +121,8 @@ class Listed:
     @property
     def spec(self) -> Any:
         """What was submitted. Raises NotAllowed."""
-        return self.story.spec
+        found = self.there.spec(self.view)
+        return self.story.spec if found is None else found
 
     @cached_property
     def started_at(self) -> float | None:
@@ -260,13 +289,10 @@ def amount(gib: float, unit: str = "") -> str:
     return f"{mib}M" if mib % 1024 else f"{mib // 1024}G" if mib else "0"
 
 
-def tres(story: Any) -> str:
+def tres(job: Job, spec: Any) -> str:
     """What it asks for, as in `cpu=2,mem=1536M,node=1,gres/gpu=1`."""
-    count, spec = cores(story.job), story.spec
-    memory, gpu = (
-        spec.get("memory_gib", 0.0) * story.job.max_units,
-        spec.get("gpu", 0.0) * story.job.max_units,
-    )
+    count = cores(job)
+    memory, gpu = spec.get("memory_gib", 0.0) * job.max_units, spec.get("gpu", 0.0) * job.max_units
     parts = [f"cpu={count}", *([f"mem={amount(memory)}"] if memory else []), "node=1", f"billing={count}"]
     return ",".join([*parts, *([f"gres/gpu={gpu:g}"] if gpu else [])])
 

@@ -194,9 +194,9 @@ def _queued(job: Listed) -> dict[str, Any]:
             "standard_output": file_of(job, "output"),
             "tasks": _number(int(_text(job, "tasks") or 1)),
             "time_limit": _limit(job),
-            "tres_alloc_str": tres(job.story) if job.started_at else "",
+            "tres_alloc_str": tres(job, spec) if job.started_at else "",
             "tres_per_node": _text(job, "gres"),
-            "tres_req_str": tres(job.story),
+            "tres_req_str": tres(job, spec),
         }
     except NotAllowed:
         known["nodes"] = ",".join(job.there.by_job.get(job.job_id, []))

@@ -30,7 +30,7 @@ from betimes.cli.slurm_jobs import (
     RECENT_S,
     SHORT,
     Listed,
-    NodesOfJobs,
+    SharedAnswers,
     by_number,
     check_known,
     cores,
@@ -215,8 +215,8 @@ def chosen(service: PlainClient, asked: Asked, *, recent: bool) -> Iterator[List
     wanted = {each for state in asked.words("states", "state") or () for each in _statuses(state.upper())}
     window = _window(asked) if asked.command == "sacct" else None
     by = _filters(service, asked)
-    there, now_s, unit = NodesOfJobs(service), time.time(), _unit(asked)
-    for view in _of_service(service, asked, only_active=recent and not wanted):
+    there, now_s, unit = SharedAnswers(service), time.time(), _unit(asked)
+    for view in _of_service(there, asked, only_active=recent and not wanted):
         job = Listed(view, there, unit=unit)
         if window is not None:
             if not _was(view, wanted, *window):
@@ -248,18 +248,16 @@ def in_one(found: Sequence[Listed]) -> list[Listed]:
     return [jobs[0] for jobs in waiting.values()]
 
 
-def _of_service(service: PlainClient, asked: Asked, *, only_active: bool) -> Iterable[Job]:
+def _of_service(there: SharedAnswers, asked: Asked, *, only_active: bool) -> Iterable[Job]:
     if asked.value("jobs"):
-        return by_number(service, asked.values["jobs"])
-    from betimes.cli.live.jobs.ids import every_job
-
+        return by_number(there.service, asked.values["jobs"])
     which: Conditions = {}
     if only_active:
         which["status"] = ACTIVE
     names = asked.words("name")
     if names is not None and len(names) == 1:
         which["name"] = next(iter(names))
-    return every_job(service, which)[::-1]
+    return there.listed(which)[::-1]
 
 
 def _filters(service: PlainClient, asked: Asked) -> list[Callable[[Listed], bool]]:

@@ -331,7 +331,7 @@ def _of_job(story: Any) -> Fields:
             ("NumTasks", env.get("SLURM_NTASKS", 1)),
             ("CPUs/Task", env.get("SLURM_CPUS_PER_TASK", 1)),
         ],
-        [("TRES", tres(story))],
+        [("TRES", tres(story.job, story.spec))],
         [("Command", shlex.join(spec["command"][-1:]))],
         [("WorkDir", spec.get("workdir") or "/")],
         [("StdErr", error or out or "(null)"), ("StdIn", "/dev/null"), ("StdOut", out or "(null)")],

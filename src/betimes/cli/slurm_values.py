@@ -240,7 +240,7 @@ OF_JOB: dict[str, Callable[[Listed], str]] = {
     "tasks": _asked("NTASKS"),
     "tasks_per_node": _asked("NTASKS_PER_NODE"),
     "total_cpu": lambda job: _of_most(job, "cpu_s", lambda used_s: full_clock(clock(used_s))),
-    "tres": lambda job: tres(job.story),
+    "tres": lambda job: tres(job, job.spec),
     "uid": lambda job: _uid(job, "pw_uid"),
     "used": elapsed,
     "user": lambda job: job.user,

@@ -55,6 +55,7 @@ class Conditions(TypedDict, total=False):
     label: Mapping[str, str]
     after: int
     limit: int
+    spec: bool  # no condition: with what was submitted, of jobs that the caller may read
 
 
 class Call(NamedTuple):

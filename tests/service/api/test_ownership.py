@@ -113,6 +113,10 @@ def test_what_others_see_of_a_job(tmp_path: Path) -> None:
             assert (seen[2]["name"], seen[2]["user"], seen[2]["labels"]) == ("train", "ada", {"team": "red"})
             assert seen[3]["promised_finish_at"] is not None
             assert SECRET not in str([job for job in jobs if job["user"] != user])
+            assert not any("spec" in job for job in jobs)
+            jobs = (await service.done("GET", "/jobs", tokens[user], params={"spec": True}))["items"]
+            with_spec = {job["job_id"]: job["spec"]["env"] for job in jobs if "spec" in job}
+            assert with_spec == ({5: {"KEY": SECRET}} if user == "eve" else {})
             events = (await service.done("GET", "/events", tokens[user], params={"limit": 1000}))["items"]
             others = [event for event in events if event["job_id"] in (1, 2, 3, 4)]
             assert {event["kind"] for event in others} > {
@@ -160,6 +164,8 @@ def test_a_setting_lets_all_read_but_the_environment(tmp_path: Path) -> None:
         story = await service.done("GET", "/jobs/2", tokens["vic"])
         assert (story["spec"]["command"][1], story["spec"]["env"]) == (f"--key={SECRET}", {})
         assert (story["spec"]["notify"], HOOK in str(story)) == ("hooks.example", False)
+        listed = (await service.done("GET", "/jobs", tokens["vic"], params={"spec": True}))["items"]
+        assert {job["job_id"]: job["spec"] for job in listed}[2] == story["spec"]
         assert story["events"][0]["data"]["spec"]["env"] == {}
         events = (await service.done("GET", "/events", tokens["eve"], params={"job": 2}))["items"]
         assert events[0]["data"]["spec"]["env"] == {}

@@ -130,6 +130,7 @@ class JobQuery(Asked):
     )
     after: JobNumber | None = Field(default=None, description="jobs before this one: a page's `following`")
     limit: Annotated[int, Field(ge=1, le=MOST_PAGE)] = 100
+    spec: bool = Field(default=False, description="with what was submitted, of jobs that the caller may read")
 
     @field_validator("label")
     @classmethod

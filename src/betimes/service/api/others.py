@@ -11,7 +11,7 @@ from typing import Any
 
 from betimes.service.access.auth import Caller
 from betimes.service.api.context import Context
-from betimes.service.spec.job_spec import hook_host
+from betimes.service.spec.job_spec import JobSpec, hook_host
 from betimes.service.views.models import EventView, JobStory, JobView, Reason
 
 _ABOUT_USERS = ("user-set", "token-made", "token-revoked")
@@ -58,24 +58,28 @@ class Events:
 
 
 def job_for(here: Context, caller: Caller, job: JobView) -> JobView:
-    """A job in a list; what could not be started is part of its command."""
-    if job.reason is None or job.reason.code != "start-failed" or here.rights.may(caller, "read", job.user):
-        return job
-    reason = Reason(code=job.reason.code, text="its command could not be started")
-    return job.model_copy(update={"reason": reason})
+    """A job in a list; what could not be started is part of its command, which is part of what was submitted."""
+    if here.rights.may(caller, "read", job.user):
+        spec = job.spec and _spec_for(here, caller, job.user, job.spec)
+        return job if spec is job.spec else job.model_copy(update={"spec": spec})
+    reason = job.reason
+    if reason is not None and reason.code == "start-failed":
+        reason = Reason(code=reason.code, text="its command could not be started")
+    return job.model_copy(update={"spec": None, "reason": reason})
 
 
 def story_for(here: Context, caller: Caller, story: JobStory) -> JobStory:
     """The story of a job that the caller may read; its environment and its hook are for its user and operators."""
-    if story.job.user == caller.user or here.rights.may(caller, "operate"):
+    spec = _spec_for(here, caller, story.job.user, story.spec)
+    if spec is story.spec:
         return story
-    hook = story.spec.notify
-    return story.model_copy(
-        update={
-            "spec": story.spec.model_copy(update={"env": {}, "notify": hook and hook_host(hook)}),
-            "events": [_without_env(event) for event in story.events],
-        }
-    )
+    return story.model_copy(update={"spec": spec, "events": [_without_env(event) for event in story.events]})
+
+
+def _spec_for(here: Context, caller: Caller, owner: str, spec: JobSpec) -> JobSpec:
+    if owner == caller.user or here.rights.may(caller, "operate"):
+        return spec
+    return spec.model_copy(update={"env": {}, "notify": spec.notify and hook_host(spec.notify)})
 
 
 def _without_env(event: EventView) -> EventView:

@@ -266,6 +266,9 @@ class ServiceBackend:
         waiting = self.scheduler.wait_reasons(found)
         now_at = self.controller.clock.now_s()
         items = [job_view(row, waiting, now_at) for row in rows]
+        if which.spec:
+            specs = [JobSpec(**row["spec"]) for row in rows]
+            items = [job.model_copy(update={"spec": spec}) for job, spec in zip(items, specs, strict=True)]
         return Page(items=items, following=items[-1].job_id if len(items) == which.limit else None)
 
     async def job(self, number: int, /, *, renews: bool = True) -> JobStory:

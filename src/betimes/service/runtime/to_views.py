@@ -52,7 +52,7 @@ from betimes.service.views.models import (
 
 PERIODS: tuple[Literal["day", "month"], ...] = ("day", "month")
 _RUN_VIEWED = set(RunView.model_fields)
-_VIEWED = set(JobView.model_fields) - {"reason", "estimate"}
+_VIEWED = set(JobView.model_fields) - {"reason", "estimate", "spec"}
 
 
 def job_view(row: Mapping[str, Any], waiting: WaitReasons, now_at: float) -> JobView:

@@ -185,6 +185,11 @@ class JobView(View):
     promised_high_at: float | None = None
     promised_level: float | None = None  # probability of an end between low and high
     labels: dict[str, str] = {}
+    spec: JobSpec | None = Field(
+        default=None,
+        exclude_if=lambda spec: spec is None,
+        description="only where a list is asked for it, and of jobs that the caller may read",
+    )
 
     @property
     def stated_at(self) -> float | None:
@@ -843,6 +848,7 @@ class JobFilter(BaseModel):
     label: dict[str, str] = {}
     after: int | None = None  # jobs are listed newest first; those with smaller numbers than this
     limit: int = 100
+    spec: bool = False  # with what was submitted
 
 
 class Health(View):
