@@ -24,7 +24,7 @@ class Buckets:
 
     def __init__(self, pace: Pace, clock: Callable[[], float] = time.monotonic) -> None:
         self.pace, self._clock = pace, clock
-        # What is left, and when; whoever asked last comes last.
+        # By token: the requests left as of an instant. The token that asked last comes last.
         self._levels: dict[str, tuple[float, float]] = {}
 
     def take(self, token: str) -> float:

@@ -218,7 +218,7 @@ class Restored:
 JobInstruction = Grant | Preempt | Migrate | Bind | Reserve | Outrun | Rent | StopSpeculating
 
 Instruction = JobInstruction | RentMachine | ReleaseMachine
-"""What the policy has decided, to be carried out; `Outrun` is no decision, but follows from a belief."""
+"""A decision of the policy, to be carried out; `Outrun` is no decision, but follows from a belief."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 _LOG = logging.getLogger(__name__)
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 _SERVICE = "service"
-"""Where the service itself moves to: a group with processes cannot have limited groups below it."""
+"""The group of the service itself: a group with processes cannot have limited groups below it."""
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def _why(node: Node, policy: str) -> str:
 
 
 def _paid_until_at(scheduler: Scheduler, node: Node, now_at: float) -> float | None:
-    """Until when a machine is paid; null: nothing is charged for it yet."""
+    """The instant until which a machine is paid; null: nothing is charged for it yet."""
     offers = scheduler.settings.offers
     offer = next((each for each in offers if each.type == node.machine.type), None)
     if offer is None or node.rented_at is None:

@@ -51,7 +51,7 @@ class Leaving:
 
     @property
     def holds_until_at(self) -> float:
-        """Until when this holds; infinity: until something happens."""
+        """The instant until which this holds; infinity: until something happens."""
         return min((*self.gone_at.values(), *self.room_at.values()), default=math.inf)
 
     def put_off(self, found: Forecast) -> Forecast:

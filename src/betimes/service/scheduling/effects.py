@@ -14,7 +14,7 @@ from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.twin.nodes.planner_rounds import Question
 
 Signalled = Literal["steps", "command", "all"]
-"""Which processes of a run get a signal: the tasks of its steps, its first process alone, or all."""
+"""The processes of a run that get a signal: the tasks of its steps, its first process alone, or all."""
 
 
 @dataclass(frozen=True, slots=True)

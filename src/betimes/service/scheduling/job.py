@@ -292,7 +292,7 @@ class Job:
     """Its latest promise: number, instant, start and end; null: it has none."""
     judged: dict[str, Any] | None = None  # the promise that is judged: `promises.judged`; null: none
     broken_until_at: float | None = None
-    """Until when the last broken one could be kept; null: none was broken."""
+    """The last instant at which the last broken one could be kept; null: none was broken."""
     reason: dict[str, Any] | None = None
     account: Account | None = None  # while an engine has it
     run: Run | None = None

@@ -14,7 +14,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job
 
 Data = Mapping[str, Any]
-"""What an event has besides its kind, instant, cause, job and node."""
+"""The data of an event besides its kind, instant, cause, job and node."""
 Slice_contra = TypeVar("Slice_contra", contravariant=True)
 """The part of the ledger that the kind changes."""
 

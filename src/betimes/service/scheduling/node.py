@@ -42,7 +42,7 @@ class Node:
     goes_at: float | None = None  # it has notice: it is taken away or given back then
     goes_since: str | None = None  # the limit that it has to go by; null: the cloud takes it away
     since_at: float | None = None
-    """Since when it drains, has drained, or is lost; null: it does not, and is not."""
+    """The instant since which it drains, has drained, or is lost; null: it does not, and is not."""
     earlier_prices: tuple[tuple[float, float], ...] = ()  # since it was rented: until when, and USD an hour
     account: LeaseAccount = field(default_factory=LeaseAccount)  # of a rented one that jobs share
 

@@ -46,7 +46,7 @@ from betimes.service.scheduling.users import Users
 from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec
 
 POLICY = "policy"
-"""What a step of a turn is in which the policy decides."""
+"""The step of a turn in which the policy decides."""
 LEFT_OUT_S = 1.0
 """Between two turns without an input, where steps are left out."""
 

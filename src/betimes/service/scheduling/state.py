@@ -427,7 +427,7 @@ Step = tuple[str, int | str]
 """A step of a turn that inputs do not name: what is done, and the job or the part of the scheduler."""
 
 FindStatus = Callable[[int], str | None]
-"""How a job that is over ended; null: there was none of that number."""
+"""The end of a job that is over; null: there was none of that number."""
 
 
 class Changes(NamedTuple):

@@ -95,8 +95,8 @@ Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
 _RANGE = "[0-9]{1,9}(-[0-9]{1,9}(:[0-9]{1,9})?)?"
 _ARRAY = re.compile(r"(?P<indices>[0-9,:-]+)(?:%(?P<most>[0-9]{1,9}))?")
 ON = ("ok", "any", "fail", "start", "corr")
-"""What of another job is waited for: that it has succeeded, has ended, or has not succeeded; that it has started or
-ended; of an array, that the element at the same place has succeeded."""
+"""The condition on another job that is waited for: it has succeeded, has ended, or has not succeeded; it has started or
+ended; of an array, the element at the same place has succeeded."""
 _AFTER = re.compile(rf"(?P<job>[^\0]{{1,200}}?)(?::(?P<on>{'|'.join(ON)}))?", re.DOTALL)
 Array = Annotated[
     str,

@@ -123,7 +123,7 @@ _STEP = frozenset(
     }
 )
 LAUNCHING = frozenset({"compress", "msg-timeout", "resv-ports", "send-libs", "threads"})
-"""How srun reaches nodes and copies programs there; there is nothing to reach or to copy."""
+"""Options by which srun reaches nodes and copies programs there; there is nothing to reach or to copy."""
 SRUN = Grammar(
     "srun",
     SHORT

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from betimes.service.spec.job_spec import MOST_UNITS, WHOLE, in_schema
 
 Role = Literal["viewer", "user", "operator"]
-"""What a user may do: see the queue and the account; run jobs, too; everything."""
+"""The rights of a user: see the queue and the account; run jobs, too; everything."""
 
 USER_WORD = "[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}"
 USER_NAME = f"^(?!operator$){USER_WORD}$"  # `operator` is a cause of events by itself

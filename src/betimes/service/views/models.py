@@ -150,7 +150,7 @@ class RunView(View):
     message: str | None = None
     memory_limit_gib: float | None = None  # of all of its processes together; null: none
     memory_limited_by: str | None = None
-    """How that is enforced: cgroup v2, or polling (and a limit of each process)."""
+    """The enforcement of that limit: cgroup v2, or polling (and a limit of each process)."""
     log_lost_bytes: int | None = None  # of its output: dropped for newer, or no room was left for it
 
 
@@ -785,7 +785,7 @@ class FleetView(View):
     going: int = 0  # machines that the cloud is still being asked to take back
     no_more: str | None = None  # why nothing more is rented now: a limit of the operator's
     plans_at: float | None = None
-    """When the policy plans next; null: not in rounds, or there is nothing to plan."""
+    """The policy's next round; null: it does not plan in rounds, or there is nothing to plan."""
 
 
 class GiveBackSpec(BaseModel):

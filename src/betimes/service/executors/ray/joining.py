@@ -43,7 +43,7 @@ class RentedNodes:
     address: str = ""  # that they join
     names: set[str] = field(default_factory=set[str])  # of those on which jobs can run
     notices: dict[str, float] = field(default_factory=dict[str, float])
-    """When they are taken away, s since 1970."""
+    """The instants at which they are taken away, s since 1970."""
     have_notices: bool = False  # whether the machines know that before
 
 
