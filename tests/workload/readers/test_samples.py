@@ -218,6 +218,25 @@ def test_sacct_with_several_attempts_of_a_job_keeps_the_last(put: Put) -> None:
     assert dict(w.notes.skipped) == {"earlier attempt of a job": 1}
 
 
+def test_sacct_tells_a_number_that_is_used_again_from_a_requeue(put: Put) -> None:
+    times = [  # submission and end: a job that is requeued at once, and the number again after a day, twice
+        (1_000, 2_000),
+        (2_001, 4_000),
+        (4_300, 5_000),
+        (91_000, 92_000),
+        (92_301, 93_000),
+    ]
+    lines = [f"7|ann|{submit}|{submit}|{end}|1|COMPLETED" for submit, end in reversed(times)]
+    text = "\n".join(["JobIDRaw|User|Submit|Start|End|AllocCPUS|State", *lines, ""])
+    w = read_trace(put(text.encode(), "sample"))
+    assert columns(w, "job_id", "submit_s", "work_s") == [
+        ["7", "7/2", "7/3"],
+        [0, 86_700, 88_001],
+        [700, 1000, 699],
+    ]
+    assert dict(w.notes.skipped) == {"earlier attempt of a job": 2}
+
+
 def test_csv(put: Put) -> None:
     w = read_trace(put(samples.CSV, "sample"))
     assert columns(w, "job_id", "submit_s", "work_s") == [["b", "a"], [0, 5], [4, 21]]

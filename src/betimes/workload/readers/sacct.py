@@ -62,8 +62,9 @@ def _read(source: Source, tally: Tally) -> Workload:
     Needs JobIDRaw or JobID, Submit, State, ElapsedRaw or Elapsed (or Start and End), and AllocCPUS or NCPUS
     (or ReqCPUS). Submission is counted from the first Submit (local times count as UTC; UnixStartTime in the
     notes). GPUs and memory a unit come from AllocTRES, else ReqTRES. Left out and counted: job steps, jobs
-    not finished, those that never ran, and all attempts of a job but the last: of one number, user and Cluster. Where
-    several have a number, ids are made as north/101. Local times that go back, as when a
+    not finished, those that never ran, and all attempts of a job but the last: of one number, user and Cluster, each
+    submitted at most 300 s after the end of the one before. Where several have a number, ids are made as north/101 and
+    101/2. Local times that go back, as when a
     clock is put back: a run that ends before it starts is malformed, a start before the submission is an
     unknown wait, with a warning. Raises TraceError for a file without a header. Source:
     https://slurm.schedmd.com/sacct.html
@@ -127,6 +128,7 @@ def _take(rows: Rows, further: list[str], assembly: Assembly) -> int:
         {
             "job_id": job_id,
             "submit_s": submit_s,
+            "ended_s": np.where(np.isnan(end_s), start_s + run_s, end_s),
             "work_s": run_s * units,
             "min_units": units,
             "max_units": units,
@@ -239,8 +241,10 @@ SACCT = TraceFormat(
         "keep as UnixStartTime. SLURM_TIME_FORMAT=%s prints Unix seconds; without it times are local, and wrong by an "
         "hour where a clock change lies between: those that go back are warned of or refused, others go "
         "unnoticed. Job steps, jobs not finished, those that never ran, and all attempts of a job but the last "
-        "(--duplicates) are left out and counted: rows of one number, user and Cluster. Print Cluster where a "
-        "dump is of several (--allclusters), as each counts by itself; ids are then north/101."
+        "(--duplicates) are left out and counted: rows of one number, user and Cluster, each submitted at most 300 s "
+        "after the end of the one before. A later one is another job, as after a reset of Slurm's numbers; its id is "
+        "then 101/2. Print Cluster where a dump is of several (--allclusters), as each counts by itself; ids are then "
+        "north/101."
     ),
     rules=(
         FieldRule("JobIDRaw, else JobID", "job_id"),

@@ -15,6 +15,8 @@ from betimes.workload.readers.source import Source
 from betimes.workload.validation import repeated
 from betimes.workload.workload import Notes, Workload
 
+REQUEUED_S = 300.0  # after the end of an attempt: what has its number and is submitted later is another job
+
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
@@ -90,8 +92,10 @@ class Assembly:
 
         `guess` names further text columns to turn into numbers where every cell is one. `dated` submissions
         are Unix seconds, and become seconds since the first of them, which the header keeps as UnixStartTime.
-        `attempts_by`: rows of one id are attempts of one job where they agree in these columns, too; the one that was
-        submitted last is kept. Where several jobs have an id, these columns become part of it, as in `north/101`.
+        `attempts_by`: rows of one id are attempts of one job where they agree in these columns, too, and each was
+        submitted at most `REQUEUED_S` after the one before was over (`ended_s`; NaN: not known); the last is kept.
+        Where several jobs have an id, these columns become part of it, as in `north/101`, then their order, as in
+        `101/2`.
 
         Raises TraceError where an id is used twice (unless such rows are skipped) and where no job is left.
         """
@@ -135,19 +139,31 @@ class Assembly:
 def _last_attempts(made: dict[str, AnyColumn], told_by: Sequence[str], tally: Tally) -> dict[str, AnyColumn]:
     if not len(ids := made.get("job_id", np.empty(0))):
         return made
+    ended_s, submit_s = made.pop("ended_s"), made["submit_s"]
     jobs = np.zeros(len(ids), np.int64)
     for name in ("job_id", *(name for name in told_by if name in made)):
         distinct, codes = np.unique(made[name], return_inverse=True)
         _, jobs = np.unique(jobs * len(distinct) + codes, return_inverse=True)
-    latest_first = np.argsort(made["submit_s"], kind="stable")[::-1]
-    _, lasts = np.unique(jobs[latest_first], return_index=True)
-    keep = np.sort(latest_first[lasts])
+    order = np.lexsort((submit_s, jobs))  # stable
+    is_other = np.diff(jobs[order]) != 0
+    is_other |= submit_s[order][1:] - ended_s[order][:-1] > REQUEUED_S
+    keep = np.sort(order[np.append(is_other, True)])
     tally.left_out("earlier attempt of a job", len(ids) - len(keep))
     made = {name: values[keep] for name, values in made.items()}
     for name in told_by:
         if name in made and repeated(made["job_id"]) is not None:
             texts = np.char.add(made[name].astype(np.str_), "/")
-            made["job_id"] = np.char.add(texts, made["job_id"].astype(np.str_))
+            longer = np.char.add(texts, made["job_id"].astype(np.str_))
+            if len(np.unique(longer)) > len(np.unique(made["job_id"])):
+                made["job_id"] = longer
+    if repeated(made["job_id"]) is not None:
+        _, codes = np.unique(made["job_id"], return_inverse=True)
+        order = np.lexsort((made["submit_s"], codes))
+        firsts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        number = np.empty(len(order), np.int64)
+        number[order] = np.arange(len(order)) - np.repeat(firsts, np.diff(firsts, append=len(order))) + 1
+        endings = np.where(number > 1, np.char.add("/", number.astype(np.str_)), "")
+        made["job_id"] = np.char.add(made["job_id"].astype(np.str_), endings)
     return made
 
 
