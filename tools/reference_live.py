@@ -124,7 +124,8 @@ def job_environment_page(table: Table) -> str:
             "hands over a variable as it is where you submit.",
             "## On a cluster",
             "With `betimes up --ray` a job may hold units on several nodes: its command is started once on each. Its "
-            "processes find these variables too, also where there is one node only:",
+            "processes find these variables too, also where there is one node only, and so do jobs under `--fleet`; "
+            "under `--fleet local` every address is 127.0.0.1, and the names tell machines apart:",
             table(("variable", "value"), ((f"`{name}`", text) for name, text in ON_A_CLUSTER.items())),
             "## Signals",
             table(
