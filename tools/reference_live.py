@@ -24,6 +24,7 @@ from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.fold import KINDS
 from betimes.service.scheduling.job_states import Status, diagram
 from betimes.service.scheduling.reasons import CODES
+from betimes.service.scheduling.run_ends import HOW, STOPS, TABLE
 from betimes.service.store.store import Store
 
 Table = Callable[[tuple[str, ...], Iterable[tuple[str, ...]]], str]
@@ -59,6 +60,22 @@ def life_of_a_live_job_page(table: Table) -> str:
             f"```mermaid\n{diagram()}```",
             "A job may run several times: it is preempted and resumes, loses its node, is restarted at another width, "
             "or fails and is retried. Each time is a *run*, numbered from 1 (`BETIMES_ATTEMPT`).",
+            "## After a run",
+            "What follows for the job when nothing of the run is left. A job that may not be queued again (`requeue = "
+            "false`) has failed instead.",
+            table(
+                ("how it ended", "", "while nobody had asked it to stop"),
+                ((f"`{how}`", text, f"{TABLE[None][how]}") for how, text in HOW.items()),
+            ),
+            "What ended before it could be stopped has ended by itself; else:",
+            table(
+                ("why it was stopping", "", "once it is stopped, or lost"),
+                (
+                    (f"`{why}`", text, f"{TABLE[why]['stopped']}")
+                    for why, text in STOPS.items()
+                    if why is not None
+                ),
+            ),
             "## Reasons",
             "Why a job waits, stopped or failed. `betimes job ID` and `betimes jobs` show the sentence; "
             "`--json` has the code, and the evidence beside it.",

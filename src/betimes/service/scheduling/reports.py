@@ -11,10 +11,11 @@ from betimes.service.scheduling import reasons
 from betimes.service.scheduling.beliefs import ProgressRate, differs
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Ended, Report, RunId, Started
-from betimes.service.scheduling.job import NODE_GOES, SPECULATED, Job, Places, Run
+from betimes.service.scheduling.job import Job, Places, Run
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.run_ends import Next, what_follows
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.throughputs import LEAST_BESIDE_S, SAME_FRAC, RelativeThroughput
@@ -208,30 +209,33 @@ class ReportHandling:
         return self._rates.setdefault(number, ProgressRate())
 
     def _go_on(self, job: Job, report: Ended, asked: str | None, slack_s: float) -> None:
-        """Decide how a job goes on after its run; asked: why the run was stopped, if it was; slack_s: of `_when`."""
-        why, jobs = report.why, self._jobs
-        if asked == "cancelled":
-            jobs.end_cancelled(job)
-        elif asked == "requeued" and why in ("stopped", "lost", "node-lost"):
-            jobs.interrupted(job, reasons.requeued())
-        elif asked == NODE_GOES and job.reason is not None and why in ("stopped", "lost", "node-lost"):
-            jobs.interrupted(job, job.reason)
-        elif asked == SPECULATED and why in ("stopped", "lost", "node-lost"):
-            jobs.requeue(job, keeps=job.units > 0)
-        elif why == "node-lost" and asked is None and job.losses < MOST_LOSSES and job.rental is not None:
-            jobs.start_again(job, reasons.lost(report.message))
-        elif why == "node-lost" and asked is None and job.losses < MOST_LOSSES:
-            jobs.interrupted(job, reasons.lost(report.message))
-        elif why == "node-lost" and asked is None:
-            jobs.end(job, "failed", reasons.lost_again(job.losses + 1, report.message))
-        elif why == "stopped" or (asked is not None and why in ("lost", "node-lost")):
-            jobs.stopped(job)
-        elif report.exit_code == 0 and why == "exited":
-            jobs.finish(job, slack_s)
-        elif why == "lost" and not (job.spec.requeue and job.failures < job.spec.retries):
-            jobs.end(job, "failed", reasons.unknown_end(report.message, job.spec.requeue))
-        elif why in ("exited", "out-of-memory", "lost") and job.failures < job.spec.retries:
-            jobs.retry(job, report)
-        else:
-            reason = reasons.failed(why, report.exit_code, report.signal, report.message)
-            jobs.end(job, "failed", reason)
+        """Carry out what follows for a job; asked: why the run was stopping, if it was; slack_s: of `_when`."""
+        jobs = self._jobs
+        match what_follows(report, asked):
+            case Next.FINISHED:
+                jobs.finish(job, slack_s)
+            case Next.CANCELLED:
+                jobs.end_cancelled(job)
+            case Next.STOPPED:
+                jobs.stopped(job)
+            case Next.SPECULATED:
+                jobs.requeue(job, keeps=job.units > 0)
+            case Next.REQUEUED:
+                jobs.interrupted(job, reasons.requeued())
+            case Next.MOVED:
+                jobs.interrupted(job, job.reason or reasons.requeued())
+            case Next.LOST if job.losses >= MOST_LOSSES:
+                jobs.end(job, "failed", reasons.lost_again(job.losses + 1, report.message))
+            case Next.LOST if job.rental is not None:
+                jobs.start_again(job, reasons.lost(report.message))
+            case Next.LOST:
+                jobs.interrupted(job, reasons.lost(report.message))
+            case Next.RETRIED if job.failures < job.spec.retries:
+                jobs.retry(job, report)
+            case Next.RETRIED_IF_ASKED if job.spec.requeue and job.failures < job.spec.retries:
+                jobs.retry(job, report)
+            case Next.RETRIED_IF_ASKED:
+                jobs.end(job, "failed", reasons.unknown_end(report.message, job.spec.requeue))
+            case Next.RETRIED | Next.FAILED:
+                how = reasons.failed(report.why, report.exit_code, report.signal, report.message)
+                jobs.end(job, "failed", how)
