@@ -136,6 +136,7 @@ class Service:
         self.asked: list[tuple[str, Any]] = []
         self.known = [job()]
         self.ahead_s = 0.0  # its clock, of the machine's
+        self.notes: list[str] = []  # of its health
         self.stories: dict[int, JobStory] = {41: ran()}
         self.promise: Quote | None = quote()
         self.submitted_reason: Reason | None = None
@@ -376,7 +377,7 @@ class Service:
     def health(self) -> Health:
         newest = max((event.event_id for event in self.log), default=0)
         given = {"ready": True, "version": "1", "uptime_s": 9.0, "recovery_s": 0.1, "replayed_events": 0}
-        notes = [f"The system clock went back {self.ahead_s:g} s."] if self.ahead_s else []
+        notes = [*self.notes, *([f"The system clock went back {self.ahead_s:g} s."] if self.ahead_s else [])]
         return Health(**given, jobs_active=1, last_event_id=newest, notes=notes, clock_ahead_s=self.ahead_s)
 
     def _changed(self, verb: str, ids: Sequence[int], status: Status, where_possible: bool) -> list[JobView]:

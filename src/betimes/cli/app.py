@@ -96,7 +96,7 @@ _add("config", "Show the settings of a service, and where each was set.", up.sho
 _add("backup", "Write the log of the service to one file, while it runs.", backup.backup)
 _add("restore", "Put the log of a backup into a state directory.", backup.restore)
 _add("demo", "See a service run three jobs, and go on with it.", demo.demo)
-_add("doctor", "Check a Ray cluster that is to run jobs.", doctor.doctor)
+_add("doctor", "Check the service, and a Ray cluster that is to run jobs.", doctor.doctor)
 _service = group("service", "Have systemd run the service.", service.status)
 for _verb_of_service in (service.install, service.uninstall, service.status):
     _service.command()(for_typer(_verb_of_service))

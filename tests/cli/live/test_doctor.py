@@ -11,11 +11,17 @@ import pytest
 from betimes.service.access import address
 from betimes.service.access.unix_users import own_name
 from tests.cli.conftest import Call
+from tests.cli.stand_in import Service
 
 
-def test_without_ray_there_is_no_cluster_to_check(betimes: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_there_is_no_cluster_to_check(
+    betimes: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BETIMES_URL", raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
-    (found,) = betimes("doctor", "--json").json()
+    of_service, found = betimes("doctor", "--json", "--state", tmp_path).json()
+    assert (of_service["check"], of_service["ok"]) == ("service", True)
+    assert "betimes up" in of_service["text"]
     assert found["ok"]
     assert "jobs on this machine do not need" in found["text"]
 
@@ -30,11 +36,22 @@ def test_where_a_service_is_for_all_users_they_must_be_able_to_run_its_python(
     monkeypatch.setattr(address, "MACHINE_SOCKET", tmp_path / "socket")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
-        ran = betimes("doctor")
+        ran = betimes("doctor", "--state", tmp_path)
     assert ran.code == 1
     assert f"WRONG: other users than {own_name()} cannot run {tmp_path}/closed/python" in " ".join(
         ran.out.split()
     )
+
+
+def test_it_shows_what_the_service_has_set_aside(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert betimes("doctor").code == 0
+    service.notes = ["report ended of run 2.1 could not be carried out and is set aside"]
+    ran = betimes("doctor")
+    assert ran.code == 1
+    assert "WRONG: report ended of run 2.1 could not be carried out" in ran.out
 
 
 FILE = """

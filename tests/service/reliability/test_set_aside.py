@@ -81,28 +81,68 @@ def test_a_report_that_cannot_be_carried_out(tmp_path: Path, monkeypatch: pytest
     async def goes_on(service: Assembly) -> None:
         first = await submit(service, 3)
         await service.advance_to(15.0)
-        assert [await status(service, number) for number in first] == ["finished", "running", "finished"]
-        (later,) = await submit(service)
+        assert [await status(service, number) for number in first] == ["finished", "failed", "finished"]
+        later = await submit(service, 4)
+        await service.advance_to(16.0)
+        assert [await status(service, number) for number in later] == [
+            "running"
+        ] * 4  # nothing holds its core
         await service.advance_to(30.0)
-        assert await status(service, later) == "finished"
+        reason = (await service.backend.job(POISONED)).job.reason
+        assert reason is not None
+        assert "could not handle the end of its run (RuntimeError)" in reason.text
         (note,) = await notes(service)
         assert "report ended of run 2.1 could not be carried out (RuntimeError" in note
 
     async def is_still_shown(service: Assembly) -> None:
         assert len(await notes(service)) == 1
-        await service.advance_to(60.0)
+        assert await status(service, POISONED) == "failed"
         (later,) = await submit(service)
         await service.advance_to(80.0)
         assert await status(service, later) == "finished"
-        assert len(await notes(service)) == 1
+
+    (found,) = play(tmp_path, goes_on, is_still_shown)
+    assert found.job == POISONED
+    assert "RuntimeError: poisoned" in found.data["traceback"]
+
+
+def test_a_cancelled_job_whose_end_cannot_be_handled_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison(monkeypatch, ReportHandling, "ended", lambda report: report.run.job == POISONED)
+
+    async def goes_on(service: Assembly) -> None:
+        await submit(service, 3)
+        await service.settle()
+        await service.backend.cancel([POISONED], "ann")
+        await service.advance_to(60.0)
+        assert await status(service, POISONED) == "cancelled"
+
+    play(tmp_path, goes_on)
+
+
+def test_a_run_that_cannot_even_be_given_up_holds_its_nodes_until_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison(monkeypatch, ReportHandling, "ended", lambda report: report.run.job == POISONED)
+    poison(monkeypatch, ReportHandling, "give_up", lambda run, _: run.job == POISONED)
+
+    async def goes_on(service: Assembly) -> None:
+        await submit(service, 3)
+        await service.advance_to(30.0)
+        assert await status(service, POISONED) == "running"
+        (later,) = await submit(service)
+        await service.advance_to(60.0)
+        assert await status(service, later) == "finished"
 
     async def is_mended(service: Assembly) -> None:
         monkeypatch.undo()
         await service.advance_to(120.0)
+        assert await status(service, POISONED) == "finished"
 
-    found = play(tmp_path, goes_on, is_still_shown, is_mended)
-    assert {event.job for event in found} == {POISONED}
-    assert "RuntimeError: poisoned" in found[0].data["traceback"]
+    ended, given_up = play(tmp_path, goes_on, is_mended)
+    assert ended.data["what"] == "report ended of run 2.1"
+    assert (given_up.job, given_up.data["what"]) == (POISONED, "input GiveUpRun of run 2.1")
 
 
 def test_a_report_that_the_store_refuses(tmp_path: Path) -> None:
@@ -117,7 +157,10 @@ def test_a_report_that_the_store_refuses(tmp_path: Path) -> None:
             service.world.forget(RunId(number, 1), now_at)
             service.controller.inbox.hear(Ended(RunId(number, 1), now_at, 1, message=message))
         others, _ = await asyncio.gather(submit(service), service.settle())
-        assert [await status(service, number) for number in first] == ["failed", "running", "failed"]
+        assert [await status(service, number) for number in first] == ["failed"] * 3
+        reason = (await service.backend.job(POISONED)).job.reason
+        assert reason is not None
+        assert reason.code == "lost"
         await service.advance_to(30.0)
         assert await status(service, others[0]) == "finished"
 

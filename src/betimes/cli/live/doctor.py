@@ -1,4 +1,4 @@
-"""`betimes doctor`: checks that a cluster is fit to run jobs."""
+"""`betimes doctor`: checks that the service is well, and that a cluster is fit to run jobs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from betimes.cli.verbs import Json
+from betimes.cli.verbs import Json, State
 
 if TYPE_CHECKING:
     from betimes.service.executors.ray.doctor import Finding
@@ -29,13 +29,15 @@ def doctor(
             "--shared", metavar="DIR", help="A directory that every machine should see.", show_default=False
         ),
     ] = None,
+    state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Check a Ray cluster for `betimes up --ray`: versions, clocks, GPUs, ports and the shared directory.
+    """Check the service, and a Ray cluster for `betimes up --ray`: versions, clocks, GPUs, ports, the shared directory.
 
-    Where a service of this machine's users listens, also whether they can run this Python. Exits with 1 if something is
-    wrong. Where Ray is not installed there is no cluster to check. With --json an array of `check`, `node` (null: the
-    cluster, or this machine), `ok`, `text`.
+    Of the service it shows why it takes no jobs, and what it could not carry out and has set aside; where it is one of
+    this machine's users, also whether they can run this Python. Exits with 1 if something is wrong. Where no service
+    runs, or Ray is not installed, there is none to check. With --json an array of `check`, `node` (null: the service,
+    the cluster, or this machine), `ok`, `text`.
     """
     import asyncio
     import sys
@@ -55,7 +57,24 @@ def doctor(
         found.append(
             Finding("python", None, why is None, why or "the other users of this machine can run it")
         )
-    show_findings(found, as_json)
+    show_findings([*_of_service(state), *found], as_json)
+
+
+def _of_service(state: str | None) -> list[Finding]:
+    """What a service reports of itself."""
+    from betimes.cli.live import connection
+    from betimes.errors import NotReachable, ServiceError
+    from betimes.service.executors.ray.doctor import Finding
+
+    try:
+        with connection.connect(state) as service:
+            health = service.health()
+    except NotReachable as error:
+        return [Finding("service", None, True, str(error))]
+    except ServiceError as error:
+        return [Finding("service", None, False, str(error))]
+    wrong = [Finding("service", None, False, text) for text in (*health.problems, *health.notes)]
+    return wrong or [Finding("service", None, True, f"Betimes {health.version}, takes jobs")]
 
 
 def show_findings(found: list[Finding], as_json: bool) -> None:

@@ -436,6 +436,17 @@ class NoteFault(Command[None]):
 
 
 @dataclass(frozen=True)
+class GiveUpRun(Command[None]):
+    """The report of a run's end is set aside: its nodes are free all the same. error: that of the report."""
+
+    run: RunId
+    error: str
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        scheduler.reports.give_up(self.run, self.error)
+
+
+@dataclass(frozen=True)
 class TakeOver(Command[None]):
     """The policy in force is compiled, and decides from now on."""
 

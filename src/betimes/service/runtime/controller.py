@@ -31,6 +31,7 @@ from betimes.service.runtime.commands import (
     AdvanceCloud,
     Command,
     ExpireLease,
+    GiveUpRun,
     NoteFault,
     NoteHeartbeat,
     SubmitJob,
@@ -461,6 +462,8 @@ class Controller:
             if suspect is not None and suspect.one is not None:
                 self.set_aside.add(suspect)
                 suspect.one.answer(suspect.answer)
+                if (run := suspect.one.ended_run) is not None:
+                    self.inbox.tell(GiveUpRun(run, type(suspect.error).__name__))
             self.set_aside.new.clear()
             self.taken, self.failures, self.problem = [], 0, None
             await self._carry_out(again.effects)

@@ -27,6 +27,12 @@ _STEPS = {
 _OF_JOBS = ("admit", "promise", "stop", "trials")
 
 
+def _run_of(what: object) -> tuple[str, int | None]:
+    """Words for the run that something concerns, and its job; empty and null where it concerns none."""
+    run: RunId | None = getattr(what, "run", None)
+    return ("", None) if run is None else (f" of run {run.job}.{run.number}", run.job)
+
+
 @dataclass(frozen=True)
 class Fault:
     """An input, a step of a turn, or an effect, and the error that it raised. job: that it concerns; null: none."""
@@ -45,7 +51,10 @@ class Fault:
             kind, (job, number) = key
             return cls(f"report {kind.lower()} of run {job}.{number}", error, job, one)
         kind, user = type(one.command).__name__, getattr(one.command, "user", None)
-        return cls(f"request {kind} of {user}" if user is not None else f"input {kind}", error, one=one)
+        if user is not None:
+            return cls(f"request {kind} of {user}", error, one=one)
+        of, job = _run_of(one.command)
+        return cls(f"input {kind}{of}", error, job, one)
 
     @classmethod
     def of_step(cls, step: Step, error: Exception) -> Fault:
@@ -57,9 +66,8 @@ class Fault:
     @classmethod
     def of_effect(cls, effect: Effect, error: Exception) -> Fault:
         """An effect that could not be carried out."""
-        run: RunId | None = getattr(effect, "run", None)
-        of = f" of run {run.job}.{run.number}" if run is not None else ""
-        return cls(f"effect {type(effect).__name__}{of}", error, run.job if run is not None else None)
+        of, job = _run_of(effect)
+        return cls(f"effect {type(effect).__name__}{of}", error, job)
 
     @property
     def text(self) -> str:

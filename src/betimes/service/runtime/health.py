@@ -79,10 +79,12 @@ async def health_of(controller: Controller, readiness: Readiness, uptime_s: floa
     jobs = scheduler.ledger.jobs
     for one in scheduler.ledger.set_aside:
         if one["job"] in jobs or one["at"] > now_at - DAY_S:
+            again = (
+                "; it is tried again after the next start" if one["job"] is None or one["job"] in jobs else ""
+            )
             notes.append(
                 f"{one['what']} could not be carried out ({one['error']}, {instant(one['at'])}) and is set aside; all "
-                "else goes on. `betimes events --kind set-aside --json` shows the traceback; it is tried again after "
-                "the next start."
+                f"else goes on. `betimes events --kind set-aside --json` shows the traceback{again}."
             )
     return Health(
         ready=not problems and not controller.stopping,

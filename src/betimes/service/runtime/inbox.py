@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from betimes.service.runtime.commands import Command, TakeReport
-from betimes.service.scheduling.events import Report, RunId, Started
+from betimes.service.scheduling.events import Ended, Report, RunId, Started
 from betimes.service.views.models import Quote, QuoteOption
 
 T = TypeVar("T")
@@ -54,6 +54,12 @@ class Input:
         return (
             (type(command.report).__name__, command.report.run) if isinstance(command, TakeReport) else None
         )
+
+    @property
+    def ended_run(self) -> RunId | None:
+        """The run whose end it reports; null: it is no such report."""
+        key = self.key_of_report
+        return key[1] if key is not None and key[0] == Ended.__name__ else None
 
     def answer(self, result: Any) -> None:
         """Set the result, or the exception, of the request that waits; a second one is dropped."""

@@ -119,7 +119,7 @@ KINDS: dict[str, Kind[Ledger]] = {
     ),
     "set-aside": Kind(
         "an input, or a step of a turn, could not be carried out, with the traceback: the service goes on without it, "
-        "and tries it again after the next start",
+        "and tries it again after the next start. A job whose run's end is set aside has failed, and frees its nodes",
         _set_aside,
         _set_aside_words,
     ),

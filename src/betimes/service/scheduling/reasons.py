@@ -265,6 +265,14 @@ def unknown_end(message: str | None, requeue: bool) -> dict[str, Any]:
     return reason("lost", text + ("no retries are left" if requeue else "requeue is false"))
 
 
+def end_not_handled(error: str) -> dict[str, Any]:
+    """The report of its run's end could not be handled."""
+    text = f"the service could not handle the end of its run ({error}); its work may be done: "
+    return reason(
+        "lost", text + "`betimes events --kind set-aside --json` shows why, `betimes logs` what it printed"
+    )
+
+
 def lost_again(times: int, message: str | None) -> dict[str, Any]:
     """Its runs are lost time and again."""
     text = f"its run was lost {times} times in a row{f': {message}' if message else ''}"

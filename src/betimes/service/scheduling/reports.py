@@ -99,6 +99,25 @@ class ReportHandling:
         self._runs.release(report.run)
         self._go_on(job, report, asked, slack_s)
 
+    def give_up(self, of: RunId, error: str) -> None:
+        """End a run whose end could not be handled: its nodes are free, and its job is over, as failed or cancelled.
+
+        error: why it could not. Nothing is learned from such a run.
+        """
+        job = self._state.job_of(of)
+        if job is None or job.run is None:
+            return
+        run, now_at, reason = job.run, self._state.now_at, reasons.end_not_handled(error)
+        report = Ended(of, now_at, None, why="lost", message=reason["text"])
+        self._state.note_run(job, report, report.why, ended_at=now_at, ran_s=run.ran_s(now_at))
+        how = {"outcome": report.why, "exit_code": None, "signal": None, "message": report.message}
+        self._state.log("ended", "recovery", job.job_id, number=run.number, **how)
+        self._runs.release(of)
+        if run.stopping == "cancelled":
+            self._jobs.end_cancelled(job)
+        else:
+            self._jobs.end(job, "failed", reason, "recovery")
+
     def _when(self, run: Run, report: Ended) -> tuple[float, float, dict[str, Any]]:
         """A run's end, the time by which it ran less than the service's clock shows, and data for its event.
 

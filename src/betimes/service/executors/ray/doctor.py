@@ -26,8 +26,8 @@ _NAME = "betimes-doctor"  # of its agents
 class Finding:
     """The outcome of one check."""
 
-    check: str  # cluster, ports, agent, versions, clock, gpus, shared, python
-    node: str | None  # null: it is about the cluster, or this machine
+    check: str  # service, cluster, ports, agent, versions, clock, gpus, shared, python
+    node: str | None  # null: it is about the service, the cluster, or this machine
     ok: bool
     text: str  # the result; if that is not ok, also what to do
 
