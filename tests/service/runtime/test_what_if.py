@@ -147,6 +147,19 @@ def test_under_a_policy_that_rents_the_answer_comes_true_whatever_boots_and_goes
         comes_true(service, answer)
 
 
+def test_a_machine_that_boots_for_a_job_is_waited_for_once() -> None:
+    offer = Offer(type="big", cpu=8, memory_gib=32, usd_per_h=3.6, boot_s=90.0)
+    cluster = Cluster("cloud", (NodeGroup("own", 1, 0, 3, 16),), offers=(offer,))
+    with InMemoryService(cluster, policy="ljw") as service:
+        service.submit(command=["has the owned machine"], workdir="/", estimate_s=1000.0, cpu=3.0)
+        number = service.submit(command=["x"], workdir="/", estimate_s=100.0, rent="now").job_id
+        held = JobSpec(command=["later"], workdir="/", hold=True)
+        for _ in range(3):
+            found = {one.job_id: one.finish_at for one in service.what_if(submit=[held]).jobs}
+            assert found[number] == pytest.approx(190.0)
+            service.advance(60.0)
+
+
 def test_objectives_and_cost_before_and_after() -> None:
     """One node of one core at $1 an hour, two jobs of 100 s; then a rented core, up after 40 s, billed from 30 s on."""
     offer = Offer(type="big", cpu=1, memory_gib=8, usd_per_h=3.6, boot_s=30.0, setup_s=10.0)

@@ -278,7 +278,7 @@ class Promises:
     def blocked(self, numbers: Sequence[int]) -> list[int]:
         """Those of these jobs that wait for others before they may queue, and can be promised an end nevertheless.
 
-        None where that would take long, or where the policy rents machines for jobs: those wait for their turn.
+        None where that would take long: those wait for their turn.
         """
         jobs = self.controller.scheduler.ledger.jobs
         if not self._can_rehearse:
@@ -290,7 +290,7 @@ class Promises:
     @property
     def _can_rehearse(self) -> bool:
         scheduler = self.controller.scheduler
-        return not (scheduler.stands_by or scheduler.rents or len(scheduler.ledger.jobs) > MOST_REHEARSED)
+        return not (scheduler.stands_by or len(scheduler.ledger.jobs) > MOST_REHEARSED)
 
     async def _of_whole(
         self, spec: JobSpec, user: str, kept: dict[str, Any] | None
@@ -345,6 +345,8 @@ class Promises:
         )
         if is_whole:
             (start_at, finish_at), kept = await self._of_whole(spec, user, kept)
+            if kept is not None or spec.array:  # options are those of one job that queues at once
+                options, taken = [], None
         elif kept is not None:  # as at its submission, it is promised an end once it queues
             start_at, finish_at = None, None
         trials = None

@@ -259,7 +259,9 @@ class Scheduler:
                 )
             elif job.account is not None and self._engine.knows(job):
                 account = self._engine.account(job.job_id)
-                work_s = account.left_s + account.stall_s * self._engine.rate(job)
+                boots = job.rental is not None and not job.rental.is_up  # which is its stall, and no work
+                stall_s = 0.0 if boots else account.stall_s
+                work_s = account.left_s + stall_s * self._engine.rate(job)
                 grid = self.ledger.promise_errors.expected(job, self.now_at)
                 if grid is not None:
                     full = self._engine.rate(job, job.spec.max_units)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from betimes.cli.live.jobs.deadline import Deadline, outlook
+from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.foresight.past_errors import LEAST
 from betimes.service.scheduling.promises import ENDS, STARTS
 from betimes.service.spec.job_spec import JobSpec
@@ -125,3 +126,46 @@ def test_the_shown_interval_is_renewed_as_a_job_runs_and_no_promise_is_judged_by
         assert later.finish_low_at is not None
         assert later.finish_low_at >= service.now_s > first.finish_low_at
         assert (after.quotes, after.job.promised_low_at) == (before.quotes, before.job.promised_low_at)
+
+
+GATES: dict[str, dict[str, Any]] = {
+    "begin": {"begin_at": 700.0},
+    "after": {"after": ["3"]},
+    "resource": {"resources": {"licence": 1}},
+    "array": {"array": "1-4%2"},
+}
+
+
+@pytest.mark.parametrize(
+    ("policy", "gate"),
+    [
+        *(("eva:t=1", gate) for gate in ("begin", "array")),
+        *(("ljw", gate) for gate in ("begin", "array")),
+        ("no-packing", "resource"),
+        ("stratus", "after"),
+        ("sww", "resource"),
+    ],
+)
+def test_a_gated_job_is_promised_the_end_that_comes_where_the_policy_rents(policy: str, gate: str) -> None:
+    """Asked while machines boot, and run, for others; it is quoted as it is promised."""
+    draw = random.Random(policy)
+    offers = (
+        Offer(type="small", cpu=2, memory_gib=8, usd_per_h=1.0, boot_s=40.0, setup_s=10.0, capacity=2),
+        Offer(type="big", cpu=8, memory_gib=32, usd_per_h=3.6, boot_s=90.0),
+    )
+    cluster = Cluster("cloud", (NodeGroup("own", 1, 0, 3, 16),), offers=offers)
+    with InMemoryService(cluster, policy=policy, resources={"licence": 1}) as service:
+        for _ in range(4):
+            estimate_s, cpu = draw.uniform(100.0, 500.0), draw.choice([1.0, 2.0])
+            service.submit(command=["x", str(estimate_s)], workdir="/", estimate_s=estimate_s, cpu=cpu)
+            service.advance(draw.choice([0.0, draw.uniform(0.0, 100.0)]))
+        service.submit(command=["has"], workdir="/", estimate_s=400.0, resources={"licence": 1})
+        spec = JobSpec(command=["gated"], workdir="/", estimate_s=draw.uniform(5.0, 500.0), **GATES[gate])
+        quote = service.quote(spec)
+        taken = service.submit(spec)
+        assert quote.elements is None
+        promised = [service.job(number).job.promised_finish_at for number in taken.job_ids]
+        service.finish()
+        ended = [service.job(number).job.finished_at for number in taken.job_ids]
+        assert promised == [pytest.approx(at, abs=1e-3) for at in ended]
+        assert quote.finish_at == pytest.approx(max(at or 0.0 for at in ended), abs=1e-3)
