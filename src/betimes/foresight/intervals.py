@@ -40,7 +40,7 @@ from betimes.foresight.past_errors import (
     Window,
 )
 from betimes.foresight.waits.estimators import boosted_quantile
-from betimes.kernels import Floats
+from betimes.kernels import Floats, FloatTable
 
 FIRST = 100  # finished jobs before the first fit
 GROWTH = 0.5  # fitted again after so many more, as a share of those known
@@ -381,9 +381,9 @@ class Intervals:
         """Quantiles of log(JCT / anchor) by the fitted models; null: there is none yet."""
         if not self.models:
             return None
-        total = np.zeros(3)
+        row, total = np.array([features]), np.zeros(3)
         for model in self.models.values():
-            total += _predicted(model, features)
+            total += _predicted(model, row)
         low, median, high = sorted((total / len(self.models)).tolist())
         return low, median, high
 
@@ -467,12 +467,11 @@ def fit(rows: Sequence[tuple[Floats, float]], level: float) -> tuple[Predictor, 
     return tuple(boosted_quantile(quantile, x, y) for quantile in (tail, 0.5, 1.0 - tail))
 
 
-def _predicted(model: tuple[Predictor, ...], features: Sequence[float]) -> Floats:
-    """What each predictor of a fitted model says."""
-    row, one, found = np.array([features]), np.zeros(1), np.zeros(len(model))
+def _predicted(model: tuple[Predictor, ...], row: FloatTable) -> Floats:
+    """What each predictor of a fitted model says of a row of features (1, features)."""
+    found = np.zeros(len(model))
     for at, predictor in enumerate(model):
-        predict_rows(predictor, row, one)
-        found[at] = one[0]
+        predict_rows(predictor, row, found[at : at + 1])
     return found
 
 
@@ -485,7 +484,7 @@ def _is_usable(model: tuple[Predictor, ...], features: Floats) -> bool:
         and bool((each.roots < len(each.trees)).all())
         for each in model
     )
-    return fits and len(model) == 3 and bool(np.isfinite(_predicted(model, features.tolist())).all())
+    return fits and len(model) == 3 and bool(np.isfinite(_predicted(model, features[np.newaxis])).all())
 
 
 def _log_ratio(jct_s: float, anchor_s: float) -> float:

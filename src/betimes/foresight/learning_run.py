@@ -105,7 +105,9 @@ class LearningRun:
         run = self.run
         if run.state is not self._state:  # the columns have grown
             self._state = run.state
-            self._progress, self._pool = as_array(run.state.progress), as_array(run.state.pool)
+            # As plain arrays: fields of NumPy's records take many times as long to read.
+            self._progress = as_array(run.state.progress).view(np.ndarray)
+            self._pool = as_array(run.state.pool).view(np.ndarray)
         progress = self._progress
         holders = run.state.holders[: self._pool["holders"][0]]
         rows = progress["row"][holders]

@@ -272,9 +272,8 @@ def _kaplan_meier(logs: Floats, weight: Floats, censored: Floats | None) -> Floa
     each = weight.sum() / len(weight) if len(weight) else 1.0
     logs = np.concatenate([logs, censored])
     weight = np.concatenate([weight, np.full(len(censored), each)])
-    ends = np.arange(len(logs)) < len(logs) - len(censored)
-    order = np.lexsort((~ends, logs))
-    logs, weight, ends = logs[order], weight[order], ends[order]
+    order = np.argsort(logs, kind="stable")  # at the same time ends come before those that last
+    logs, weight, ends = logs[order], weight[order], order < len(logs) - len(censored)
     at_risk = np.cumsum(weight[::-1])[::-1]
     lasting = np.cumprod(np.where(ends, 1.0 - weight / at_risk, 1.0))
     at: Ints = np.searchsorted(-lasting, AT - 1.0 - 1e-9)

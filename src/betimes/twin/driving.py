@@ -15,7 +15,7 @@ from typing import Any
 
 from betimes.core.status import DONE, STUCK
 from betimes.errors import PolicyViolation
-from betimes.kernels import INTERPRETED
+from betimes.kernels import INTERPRETED, as_array
 from betimes.policies import ChosenPolicy
 from betimes.twin.nodes.driver import Driver as NodesDriver
 from betimes.twin.pool.driver import Driver
@@ -53,7 +53,7 @@ def goes_on(
     driver: Driver | NodesDriver, policy: ChosenPolicy[Any], step: Callable[[int], int], stop: int
 ) -> bool:
     """One call of the loop, and what it asks for; returns whether it has to be called again."""
-    driver.state.pool[0].budget = EVENTS_A_CALL
+    as_array(driver.state.pool)["budget"][0] = EVENTS_A_CALL
     try:
         status = step(stop)
     except Exception as error:  # a user's hook can raise anything

@@ -306,9 +306,9 @@ class NodesSimulation:
 
     def take_ended(self) -> tuple[Ints, Floats]:
         """Rows and finishes, s, of the jobs that have finished since the last call, in order."""
-        new = as_array(self.trace.outcomes)[self._seen : (finished := int(self.trace.finished[0]))]
-        self._seen = finished
-        return new["row"], new["finish_s"]
+        seen, self._seen = self._seen, int(self.trace.finished[0])
+        new, outcomes = slice(seen, self._seen), as_array(self.trace.outcomes)
+        return outcomes["row"][new], outcomes["finish_s"][new]
 
     def believe(self, row: int, run_s: float) -> None:
         """The policy believes this run time of a job to come."""
@@ -321,7 +321,7 @@ class NodesSimulation:
     @property
     def now_s(self) -> float:
         """The time of the last event, in seconds of the trace."""
-        return float(self.state.pool[0].now)
+        return float(as_array(self.state.pool)["now"][0])
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
         """The outcome of every job, in the workload's order."""

@@ -210,9 +210,10 @@ class Simulation:
 
     def advance_before(self, row: int) -> int:
         """Let everything happen before `row` is submitted; returns the row after it."""
-        budget, self.state.pool[0].budget = int(self.state.pool[0].budget), UNLIMITED
+        of_pool = as_array(self.state.pool)["budget"]
+        budget, of_pool[0] = int(of_pool[0]), UNLIMITED
         self.driver.advance(self.jobs.submit_s[row])
-        self.state.pool[0].budget = budget
+        as_array(self.state.pool)["budget"][0] = budget
         return row + 1
 
     def take_ended(self) -> tuple[Ints, Floats]:
