@@ -416,7 +416,7 @@ def test_scontrol(slurm: Slurm, live: Background, betimes: Call, tmp_path: Path)
     assert slurm("squeue", "-h", "-t", "R", "-o", "%i %t").out == "1_3 R\n"
     assert slurm("scontrol", "requeue", "1_3").code == 0
     assert "MinJobAge               = 300 sec\n" in slurm("scontrol", "show", "config").out
-    assert slurm("scontrol", "show", "node", "here").out.startswith("NodeName=here CPUAlloc=")
+    assert slurm("scontrol", "show", "node", "here").out.startswith("NodeName=here CoresPerSocket=")
     assert slurm("scontrol", "show", "partition").out.startswith("PartitionName=betimes\n")
     assert slurm("scontrol", "ping").out.endswith(" is UP\n")
     assert slurm("scontrol", "show", "hostnames", "gpu[1-2,07]-a,b").out == "gpu1-a\ngpu2-a\ngpu07-a\nb\n"

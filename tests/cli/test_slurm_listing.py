@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import time
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from betimes.service.access.auth import KeptToken, hashed
 from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import JobFilter, JobStory, JobView, Page, Reason
 from betimes.workload import read_trace
-from tests.cli.conftest import Slurm
+from tests.cli.conftest import Said, Slurm
 from tests.service.serving import Background
 
 SCRIPT = "#!/bin/bash\n#SBATCH --job-name=align\n./align\n"
@@ -60,6 +61,60 @@ CALLS = {
 }  # fmt: skip
 
 
+READ = {
+    "Toil": (
+        "sacct -n -j 1,5 --format JobIDRaw,State,ExitCode -P -S 1970-01-01", r"^(\d+)\|(\w+)\|(\d+):\d+$",
+        "1 RUNNING 0 2 FAILED 1 3 PENDING 0 5 PENDING 0",
+    ),
+    "Toil's queue": ("squeue -h --format '%i %t %M'", r"^(\d+\S*) (R) ([\d:-]+)$", "1_3 R 1:05"),
+    "Toil's nodes": ("sinfo -Nhe --format '%m %c'", r"^(\d+) (\d+)$", "262144 64"),
+    "Toil's partitions": (
+        "sinfo -a -o '%P %G %l %p %c %m'", r"^(\S+)\*? (\S+) (\S+) (\d+) (\d+) (\d+)$",
+        "betimes* gpu:2 infinite 1 64 262144",
+    ),
+    "batchtools": ("squeue -h -o %i -u ada -t R,S,CG -r", r"^(\S+)$", "1_3"),
+    "parsl": ("squeue --job 1,5", r"^ *(\d\S*) +\S+ +\S+ +\S+ +(\S+)", "1_[5-6] PD 5 PD 1_3 R"),
+    "BEE": ("sacct -n -j 1_3", r"^(?:\S+ +){5}(\S+)", "RUNNING"),
+    "ReFrame": (
+        "sacct -S 2026-11-01 -P -j 1 -o jobid,state,exitcode,end,nodelist",
+        r"^(\d+(?:\+\d+|_\d+|_\[\d+-\d+\])?)\|(\S+)([^\|]*)\|(\d+)\:\d+\|\S+\|(?:.*)",
+        "1_3 RUNNING 0 1_4 FAILED 1 1_[5-6] PENDING 0",
+    ),
+    "ReFrame's queue": (
+        "squeue -h -j 1,5 -o '%i|%T|%N|%r'", r"^(\d+\S*)\|(\S+)\|\S*\|(.+)",
+        "1_[5-6] PENDING None 5 PENDING None 1_3 RUNNING None",
+    ),
+    "ReFrame's nodes": (
+        "scontrol -a show -o node here", r"NodeName=(\S+).* ActiveFeatures=(\S+).* State=(\S+).* Partitions=(\S+)",
+        "here ssd,zone=b MIXED betimes",
+    ),
+    "ReFrame's partition": ("scontrol -a show -o partitions", r"PartitionName=(\S+)\s+.*Default=YES", "betimes"),
+    "node monitors": (
+        "scontrol show node", r"CPUAlloc=(\d+)\s+CPUEfctv=(\d+)\s+CPUTot=(\d+)\s+CPULoad=\S+\s+AvailableFeatures=",
+        "4 64 64",
+    ),
+    "their resources": ("scontrol show node", r"(CfgTRES=\S+)\s+(AllocTRES=\S+)",
+                        "CfgTRES=cpu=64,mem=256G,billing=64,gres/gpu=2 AllocTRES=cpu=4,billing=4"),
+    "Snakemake's partitions": ("scontrol show partition -M betimes", r"TRES=.*gres/gpu=(\d+)", "2"),
+    "Snakemake": (
+        "sacct -X --parsable2 --clusters all --noheader --format=JobIdRaw,State --starttime 2026-11-26T07:00 "
+        "--endtime now --name later", r"^(\d+)\|(\w+)$", "5 PENDING",
+    ),
+    "metagenome-atlas": ("scontrol show jobid 5", r" JobState=(\S+)", "PENDING"),
+    "scripts": ("scontrol show job -dd -o 5", r"^JobId=(\d+) .* JobState=(\S+) .* NodeList=(\S+)", "5 PENDING (null)"),
+}  # fmt: skip
+"""Calls as they stand in the sources of public programs, what these look for in the output, and what they find."""
+SUBMITTED = (
+    "-J cromwell_1_main -D /tmp -o out -e err -t 600 -p short -n 2 --mem-per-cpu=100 --wrap '/usr/bin/env bash script'",
+    "-J toil_job_1 --export=A=b --mem=100 --cpus-per-task=1 --wrap=true",
+    "--job-name a --export=ALL --comment r -A lab -p short --cluster betimes -t 10 --mem 100 --ntasks-per-gpu=1 "
+    "--cpus-per-gpu=1 --gpus=1 -D /tmp --wrap=true",
+    "--depend=afterany:1 --ntasks-per-node=1 --mem=100M --time=1:00:00 --wrap=true",
+    "-J x -o x.out -e x.err -t 1:00:00 --partition=trc --cpus-per-task=1 --wrap=true --dependency=afterok:5 "
+    "--kill-on-invalid-dep=yes",
+)
+
+
 @pytest.fixture
 def jobs(slurm: Slurm, live: Background) -> Background:
     """An array of which one element runs and one has failed, and a job that is held."""
@@ -97,6 +152,22 @@ def test_calls_of_programs(slurm: Slurm) -> None:
         lines = said.out.strip("\n").split("\n")
         counts = {len((line[:-1] if line.endswith("|") else line).split(between)) for line in lines}
         assert count is None or counts == {count}, program
+
+
+def test_what_programs_find(slurm: Slurm, jobs: Background) -> None:
+    nodes = jobs.it.backend.nodes_here
+    labels, used = {"ssd": "yes", "zone": "b"}, {"free_cpu": 60.0, "gpu": 2.0, "free_gpu": 2.0}
+    nodes["here"] = nodes["here"].model_copy(update={"labels": labels, **used})
+    for program, (call, pattern, found) in READ.items():
+        command, *words = shlex.split(call)
+        said = slurm(command, *words)
+        assert (said.code, said.err) == (0, ""), program
+        groups = [
+            each for match in re.finditer(pattern, said.out, re.MULTILINE) for each in match.groups() if each
+        ]
+        assert " ".join(groups) == found, program
+    for number, words in enumerate(SUBMITTED, 6):
+        assert slurm("sbatch", *shlex.split(words)) == Said(0, f"Submitted batch job {number}\n", ""), words
 
 
 @pytest.mark.usefixtures("jobs")

@@ -290,11 +290,17 @@ def amount(gib: float, unit: str = "") -> str:
 
 
 def tres(job: Job, spec: Any) -> str:
-    """What it asks for, as in `cpu=2,mem=1536M,node=1,gres/gpu=1`."""
-    count = cores(job)
-    memory, gpu = spec.get("memory_gib", 0.0) * job.max_units, spec.get("gpu", 0.0) * job.max_units
-    parts = [f"cpu={count}", *([f"mem={amount(memory)}"] if memory else []), "node=1", f"billing={count}"]
-    return ",".join([*parts, *([f"gres/gpu={gpu:g}"] if gpu else [])])
+    """What it asks for, as in `cpu=2,mem=1536M,node=1,billing=2,gres/gpu=1`."""
+    memory_gib, gpu = (spec.get(name, 0.0) * job.max_units for name in ("memory_gib", "gpu"))
+    return resources(cores(job), memory_gib, gpu, nodes=1)
+
+
+def resources(cpu: float, memory_gib: float, gpu: float, *, nodes: int = 0) -> str:
+    """Amounts as in `cpu=2,mem=1536M,node=1,billing=2,gres/gpu=1`, those of 0 left out."""
+    amounts = (("cpu", cpu), ("mem", memory_gib), ("node", nodes), ("billing", cpu), ("gres/gpu", gpu))
+    return ",".join(
+        f"{name}={amount(count) if name == 'mem' else f'{count:g}'}" for name, count in amounts if count
+    )
 
 
 def ranges(indices: Iterable[int]) -> str:

@@ -29,6 +29,7 @@ from betimes.cli.slurm_jobs import (
     full_clock,
     instant,
     reason_of,
+    resources,
     service_here,
     start_of,
     state_of,
@@ -36,7 +37,7 @@ from betimes.cli.slurm_jobs import (
     tres,
 )
 from betimes.cli.slurm_options import Asked
-from betimes.cli.slurm_values import dependencies
+from betimes.cli.slurm_values import OF_NODES, dependencies, state_of_node
 from betimes.errors import BetimesError, InputError
 from betimes.printing import printable
 from betimes.service.spec.sbatch import Given, parse_time, read_program
@@ -362,36 +363,51 @@ def _known(at: float | None) -> str:
     return "Unknown" if at is None else instant(at)
 
 
+_STATES = {"alloc": "ALLOCATED", "drng": "MIXED+DRAIN", "drain": "IDLE+DRAIN", "mix": "MIXED"}
+
+
 def _of_nodes(service: PlainClient, name: str) -> list[Fields]:
+    """Nodes, in the order of Slurm's fields, which programs read by their places."""
     found = [node for node in service.nodes() if not name or node.name in hostnames(name)]
     if not found:
         raise BetimesError(f"Node {name} not found")
-    states = {"draining": "MIXED+DRAIN", "drained": "IDLE+DRAIN"}
+    return [_of_node(node) for node in found]
+
+
+def _of_node(node: Any) -> Fields:
+    state, used = state_of_node(node), node.cpu - node.free_cpu
+    features = OF_NODES["features"]((state, [node])) or "(null)"
+    used_gib = node.memory_gib - node.free_memory_gib
     return [
+        [("NodeName", node.name), ("CoresPerSocket", f"{node.cpu:g}")],
         [
-            [
-                ("NodeName", node.name),
-                ("CPUAlloc", f"{node.cpu - node.free_cpu:g}"),
-                ("CPUTot", f"{node.cpu:g}"),
-            ],
-            [("Gres", f"gpu:{node.gpu:g}" if node.gpu else "(null)")],
-            [("NodeAddr", node.name), ("NodeHostName", node.name), ("Version", VERSION)],
-            [
-                ("RealMemory", round(node.memory_gib * 1024)),
-                ("AllocMem", round((node.memory_gib - node.free_memory_gib) * 1024)),
-            ],
-            [
-                (
-                    "State",
-                    ("MIXED" if node.jobs else "IDLE")
-                    if node.status == "up"
-                    else states.get(node.status, "DOWN"),
-                ),
-                ("ThreadsPerCore", 1),
-            ],
-            [("Partitions", PARTITION)],
-        ]
-        for node in found
+            ("CPUAlloc", f"{used:g}"),
+            ("CPUEfctv", f"{node.cpu:g}"),
+            ("CPUTot", f"{node.cpu:g}"),
+            ("CPULoad", "N/A"),
+        ],
+        [("AvailableFeatures", features)],
+        [("ActiveFeatures", features)],
+        [("Gres", f"gpu:{node.gpu:g}" if node.gpu else "(null)")],
+        [("NodeAddr", node.name), ("NodeHostName", node.name), ("Version", VERSION)],
+        [
+            ("RealMemory", round(node.memory_gib * 1024)),
+            ("AllocMem", round(used_gib * 1024)),
+            ("FreeMem", "N/A"),
+            ("Sockets", 1),
+            ("Boards", 1),
+        ],
+        [
+            ("State", _STATES.get(state, state.upper())),
+            ("ThreadsPerCore", 1),
+            ("TmpDisk", 0),
+            ("Weight", 1),
+            ("Owner", "N/A"),
+            ("MCS_label", "N/A"),
+        ],
+        [("Partitions", PARTITION)],
+        [("CfgTRES", resources(node.cpu, node.memory_gib, node.gpu))],
+        [("AllocTRES", resources(used, used_gib, node.gpu - node.free_gpu))],
     ]
 
 
@@ -399,6 +415,7 @@ def _of_partition(service: PlainClient, name: str) -> list[Fields]:
     if name not in ("", PARTITION):
         raise BetimesError(f"Partition {name} not found")
     nodes = [node for node in service.nodes() if node.status == "up"]
+    total = [sum(getattr(node, what) for node in nodes) for what in ("cpu", "memory_gib", "gpu")]
     return [
         [
             [("PartitionName", PARTITION)],
@@ -408,9 +425,10 @@ def _of_partition(service: PlainClient, name: str) -> list[Fields]:
             [("Nodes", ",".join(node.name for node in nodes))],
             [
                 ("State", "UP"),
-                ("TotalCPUs", f"{sum(node.cpu for node in nodes):g}"),
+                ("TotalCPUs", f"{total[0]:g}"),
                 ("TotalNodes", len(nodes)),
             ],
+            [("TRES", resources(*total, nodes=len(nodes)))],
         ]
     ]
 
