@@ -17,13 +17,11 @@ SECONDS = {unit[0]: TIME_UNITS[unit] for unit in ("d", "h", "min", "s")}
 DURATION = "write seconds, or a duration such as 90s, 2h, 1h30m, 1d, 12:00:00 or 1-12:00:00"
 MEMORY = "write GiB, or an amount such as 512MiB, 4GiB or 1.5TiB"
 
+# Patterns are compiled by the functions that first use them: most commands need none of them.
 _NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
-_PLAIN = re.compile(_NUMBER)
-_PARTS = re.compile(
-    rf"(?:(?P<d>{_NUMBER})d)?(?:(?P<h>{_NUMBER})h)?(?:(?P<m>{_NUMBER})(?:min|m))?(?:(?P<s>{_NUMBER})s)?"
-)
-_CLOCK = re.compile(r"(?:(?P<d>[0-9]{1,6})-)?(?P<h>[0-9]{1,6}):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9])")
-_AMOUNT = re.compile(r"(?P<number>[0-9]{1,12}(?:\.[0-9]{1,9})?)(?P<unit>[kmgt]?)(?P<binary>i?)(?P<byte>b?)")
+_PARTS = rf"(?:(?P<d>{_NUMBER})d)?(?:(?P<h>{_NUMBER})h)?(?:(?P<m>{_NUMBER})(?:min|m))?(?:(?P<s>{_NUMBER})s)?"
+_CLOCK = r"(?:(?P<d>[0-9]{1,6})-)?(?P<h>[0-9]{1,6}):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9])"
+_AMOUNT = r"(?P<number>[0-9]{1,12}(?:\.[0-9]{1,9})?)(?P<unit>[kmgt]?)(?P<binary>i?)(?P<byte>b?)"
 
 # --- read ---
 
@@ -31,9 +29,9 @@ _AMOUNT = re.compile(r"(?P<number>[0-9]{1,12}(?:\.[0-9]{1,9})?)(?P<unit>[kmgt]?)
 def parse_duration(text: str) -> float:
     """Parse a duration, s: a plain number is seconds. Raises ValueError naming the valid forms."""
     wanted = text.strip().lower().replace(" ", "")
-    if _PLAIN.fullmatch(wanted):
+    if re.fullmatch(_NUMBER, wanted):
         return float(wanted)
-    found = _CLOCK.fullmatch(wanted) or _PARTS.fullmatch(wanted)
+    found = re.fullmatch(_CLOCK, wanted) or re.fullmatch(_PARTS, wanted)
     if found is None or not wanted:
         raise ValueError(f"{text[:40]!r} is not a duration; {DURATION}")
     seconds = math.fsum(float(number) * SECONDS[unit] for unit, number in found.groupdict().items() if number)
@@ -45,7 +43,7 @@ def parse_gib(text: str) -> float:
 
     Raises ValueError naming the valid forms; also for `4GB`, which some mean as 4 GiB and others as 7 % less.
     """
-    found = _AMOUNT.fullmatch(text.strip().lower().replace(" ", ""))
+    found = re.fullmatch(_AMOUNT, text.strip().lower().replace(" ", ""))
     if found is None or (found["binary"] and not found["unit"]):
         raise ValueError(f"{text[:40]!r} is not an amount of memory; {MEMORY}")
     if found["byte"] and not found["binary"]:

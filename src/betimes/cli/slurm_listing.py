@@ -9,7 +9,6 @@ import re
 import socket
 import sys
 import time
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from betimes.cli.slurm_fields import (
@@ -418,7 +417,7 @@ def _truncate(job: Listed, first_s: float, last_s: float) -> None:
 
 
 _DATE = r"(?:(\d{4})-(\d\d?)-(\d\d?)|(\d\d?)[./](\d\d?)(?:[./](\d\d))?|(\d\d)(\d\d)(\d\d)?)"
-_TIME = re.compile(rf"(?:{_DATE}(?:[-T ](?=\d)|$))?(?:(\d\d?):(\d\d)(?::(\d\d))?([ap]m)?)?", re.IGNORECASE)
+_TIME = rf"(?i)(?:{_DATE}(?:[-T ](?=\d)|$))?(?:(\d\d?):(\d\d)(?::(\d\d))?([ap]m)?)?"
 _HOURS = {"today": 0, "midnight": 0, "noon": 12, "fika": 15, "teatime": 16}
 
 
@@ -426,6 +425,8 @@ def time_of(option: str, text: str) -> float:
     """A time of Slurm, s since 1970, of the past where no day is given: `2026-11-27T18:00`, `11/27/26-18:00`, `6:30PM`,
     `noon`, `now-2days`. Raises InputError.
     """
+    from datetime import datetime  # which most calls need not
+
     relative = re.fullmatch(r"now(?:([+-]\d{1,9})(second|minute|hour|day|week)?s?)?", text)
     if relative is not None:
         unit_s = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
@@ -433,7 +434,7 @@ def time_of(option: str, text: str) -> float:
     today = datetime.now().replace(hour=0, minute=0, second=0, microsecond=0)
     if text in _HOURS:
         return today.replace(hour=_HOURS[text]).timestamp()
-    match = _TIME.fullmatch(text)
+    match = re.fullmatch(_TIME, text)
     try:
         if match is None or not text:
             raise ValueError(text)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_CHARACTERS = 65_536  # of any text
 CLUSTERS = ("all", "betimes")  # the names by which Slurm's --clusters may mean the one service
-_WIDTH = re.compile(r"(?P<least>[0-9]{1,9})(?:-(?P<most>[0-9]{1,9}))?")
+_WIDTH = r"(?P<least>[0-9]{1,9})(?:-(?P<most>[0-9]{1,9}))?"
 
 
 def parse_units(text: str) -> tuple[int, int]:
@@ -25,7 +25,7 @@ def parse_units(text: str) -> tuple[int, int]:
 
     Raises ValueError naming the forms.
     """
-    found = _WIDTH.fullmatch(text.strip())
+    found = re.fullmatch(_WIDTH, text.strip())
     if found is None:
         raise ValueError(f"{text[:40]!r} is no number of units; write 4, or 1-8 for at least 1 and at most 8")
     least, most = int(found["least"]), int(found["most"] or found["least"])

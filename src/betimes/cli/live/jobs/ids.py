@@ -28,16 +28,16 @@ Ids = Annotated[
         show_default=False,
     ),
 ]
-_ELEMENTS = re.compile(r"(?P<array>[1-9][0-9]{0,17})_\[(?P<index>\*|[0-9]{1,9})\]")
+_ELEMENTS = r"(?P<array>[1-9][0-9]{0,17})_\[(?P<index>\*|[0-9]{1,9})\]"
 _ON = ("ok", "any", "fail", "start", "corr")  # `job_spec.ON`, without the models
-_RANGE = re.compile(r"(?P<first>[1-9][0-9]{0,17})(?:-(?P<last>[1-9][0-9]{0,17}))?")
+_RANGE = r"(?P<first>[1-9][0-9]{0,17})(?:-(?P<last>[1-9][0-9]{0,17}))?"
 
 
 def parse_ids(words: Sequence[str]) -> list[int]:
     """The jobs named, each once, in the order given; raises InputError with the expected form."""
     found: dict[int, None] = {}
     for part in (part for word in words for part in word.split(",")):
-        match = _RANGE.fullmatch(part.strip())
+        match = re.fullmatch(_RANGE, part.strip())
         if match is None:
             raise InputError(
                 f"ID {part[:40]!r}: give the numbers of jobs, as in 41 or 41-45; `betimes jobs` lists them, and --name "
@@ -68,7 +68,7 @@ def waited_for(service: PlainClient, words: Sequence[str]) -> list[str]:
         job, colon, end = word.rpartition(":")
         if end not in _ON:
             job, colon, end = word, "", ""
-        elements = _ELEMENTS.fullmatch(job)
+        elements = re.fullmatch(_ELEMENTS, job)
         numbers = resolve(service, [job]) if elements is None else _of_array(service, **elements.groupdict())
         if end == "corr":  # of an array its number stands for all, each of which another one waits for
             numbers = numbers[:1] if elements is None else [int(elements["array"])]
