@@ -76,6 +76,16 @@ class EngineRenewal:
         if self._engine.stands_by:
             self.renew()
 
+    def renew_if_outdated(self) -> None:
+        """At the begin of a turn: runs have ended while the service was down, or users have come into play or gone."""
+        if (self._state.is_resuming and self._engine.has_departures) or self._engine.lacks_users:
+            self.renew()
+
+    def take_back_units(self) -> None:
+        """Sets that hold units which no trial may take give them up."""
+        if self._sets.hold_in_vain():
+            self.nodes_changed()
+
     def nodes_changed(self) -> None:
         """Nodes have come or gone, or take work again or no more."""
         if self._engine.kind is None:

@@ -30,7 +30,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fleet_limits import LimitsOfFleet, UserBudgets
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.jobs import Jobs
-from betimes.service.scheduling.learnt_runtimes import LearntRuntimes, News
+from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.maintenance import MaintenanceWindows
 from betimes.service.scheduling.nodes import JobRentals, Leases, MachineRentals, Nodes
@@ -392,17 +392,12 @@ class Scheduler:
     def turn(self, asleep: Collection[int] = ()) -> None:
         """Let the policy decide about new inputs; asleep: jobs that take longer, as their machine slept."""
         self._state.doing = None
-        if (self._state.is_resuming and self._engine.has_departures) or self._engine.lacks_users:
-            self.policy.renew()
+        self.policy.renew_if_outdated()
         for part in self._parts:
             self._state.take_step("timer", part.name, part.before_decision)
         self._state.is_resuming = False
-        if self._sets.hold_in_vain():
-            self.policy.nodes_changed()
-        restated = self._restate()
-        learnt = self._learnt.learn()
-        self.planner.hand_over()
-        rounds = self._decide(restated, learnt, asleep)
+        self.policy.take_back_units()
+        rounds = self._decide(asleep)
         self._decisions.apply(rounds)
         for part in self._parts:
             part.after_decision()
@@ -414,10 +409,11 @@ class Scheduler:
         edited = paused | self.reports.take_repaced() | self.edits.hand_over()
         return Restated(self._engine.reported, edited, frozenset(paused))
 
-    def _decide(
-        self, restated: Restated, learnt: Sequence[News], asleep: Collection[int]
-    ) -> Sequence[Decisions]:
-        """Let the policy decide; log what it now believes of jobs, and requeue those that it has let go."""
+    def _decide(self, asleep: Collection[int]) -> Sequence[Decisions]:
+        """Let the policy decide by all news; log what it now believes of jobs, and requeue those that it has let go."""
+        restated = self._restate()
+        learnt = self._learnt.learn()
+        self.planner.hand_over()
         self._state.doing = (POLICY, self.ledger.policy)
         what, rounds = self._engine.decide()
         self._state.doing = None
