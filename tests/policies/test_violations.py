@@ -205,6 +205,9 @@ def test_jobs_that_never_run_are_reported(policies: Path, how: int, predict: boo
         ("import no_such_module\n", "x", "ModuleNotFoundError"),
         ("def f(:\n", "f", "SyntaxError"),
         ("raise RuntimeError('on purpose')\n", "f", "RuntimeError: on purpose"),
+        ("\nimport math\nmath.sqr\n", "f", r", line 3: AttributeError: .* \(did you mean 'sqrt'\?\)"),
+        ("def nearly(): ...\nnearl()\n", "f", r", line 2: NameError: .* \(did you mean 'nearly'\?\)"),
+        ("from math import sqr\n", "f", r", line 1: ImportError: .* \(did you mean 'sqrt'\?\)"),
     ],
 )
 def test_a_policy_file_that_does_not_load(tmp_path: Path, text: str, name: str, message: str) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import dis
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
-from betimes.errors import PolicyError
+from betimes.errors import PolicyError, did_you_mean
+from betimes.kernels.structs import Struct, layout_of
 
 OURS = "betimes"
 
@@ -48,11 +51,40 @@ def check_reads_only(policy: str, hook: Any) -> None:
     for code in _codes(_plain(hook), set()):
         for instruction in dis.get_instructions(code):
             if instruction.opname == "STORE_ATTR":
-                line = instruction.positions.lineno if instruction.positions is not None else None
                 raise PolicyError(
-                    f"policy {policy}: {Path(code.co_filename).name}, line {line or code.co_firstlineno}, "
+                    f"policy {policy}: {Path(code.co_filename).name}, line {_line_of(instruction, code)}, "
                     f"{code.co_name} writes {instruction.argval}; a hook writes nothing but its answer"
                 )
+
+
+def mistyped(hook: Any, message: str, structs: Iterable[type[Struct]]) -> tuple[int, str] | None:
+    """The line of a user's hook on which stands the word that a compiler's message quotes, and the word meant, if any.
+
+    structs: of what the hook gets. Null where no such word is unknown to all of them.
+    """
+    if not is_users(hook):
+        return None
+    quoted = set(re.findall(r"'(\w+)'", message))
+    for code in _codes(_plain(hook), set()):
+        names = _plain(hook).__globals__
+        known = {*names, *vars(builtins), *code.co_varnames}
+        for value in names.values():
+            if isinstance(value, ModuleType):
+                known |= vars(value).keys()
+        for field in (field for struct in structs for field in layout_of(struct).fields.values()):
+            known |= {field.name, *(field.dtype.names or () if field.dtype is not None else ())}
+        for instruction in dis.get_instructions(code):
+            word = instruction.argval
+            if word in quoted - known and instruction.opname.startswith(
+                ("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD")
+            ):
+                return _line_of(instruction, code), did_you_mean(word, known)
+    return None
+
+
+def _line_of(instruction: dis.Instruction, code: CodeType) -> int:
+    found = instruction.positions.lineno if instruction.positions is not None else None
+    return found or code.co_firstlineno
 
 
 def _plain(function: Any) -> Any:

@@ -30,7 +30,8 @@ from betimes.core.pool.columns import Again, Grant, PoolRules, State, View
 from betimes.core.pool.order import share_by_user, share_in_group
 from betimes.errors import PolicyError
 from betimes.kernels import Floats, Ints, Records, Struct, full_kernel, hook, is_hook_ready, kernel
-from betimes.policies.declaring import check_declaration, check_reads_only, located
+from betimes.kernels.structs import layout_of
+from betimes.policies.declaring import check_declaration, check_reads_only, located, mistyped
 
 # Properties of a policy that spare play-outs a decision at every finish (`foresight.shortcuts`).
 ASK = 0  # nothing
@@ -203,8 +204,12 @@ def compiled(policy: str, function: Any, rules: type[Struct], name: str) -> Any:
     try:
         return hook(function, rules, name)
     except Exception as error:  # Numba raises many types of error for a function that it cannot compile
-        where = located(function)
-        raise PolicyError(f"policy {policy} ({where}) does not compile: {first_words(error)}") from error
+        where, message = located(function), first_words(error)
+        gets = (each for each in layout_of(rules).fields[name].parameters if isinstance(each, type))
+        structs = [each for each in gets if issubclass(each, Struct)]
+        if found := mistyped(function, message, structs):
+            message += f", line {found[0]}{found[1]}"
+        raise PolicyError(f"policy {policy} ({where}) does not compile: {message}") from error
 
 
 def first_words(error: Exception) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import hashlib
 import importlib.util
+import re
 import sys
+import traceback
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -14,7 +17,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from betimes import __version__
-from betimes.errors import InputError, PolicyError
+from betimes.errors import InputError, PolicyError, did_you_mean
 from betimes.kernels import BOUNDSCHECK, INTERPRETED, cache_root, checking_indices
 from betimes.policies.hooks import Policy
 from betimes.policies.nodes.hooks import NodesPolicy
@@ -169,12 +172,32 @@ def _execute(path: str, file: Path, module_name: str, checked: bool) -> ModuleTy
             spec.loader.exec_module(module)
     except Exception as error:  # any error is that of the user's file
         del sys.modules[module_name]
-        raise PolicyError(f"policy file {path}: {type(error).__name__}: {error}") from error
+        raise PolicyError(f"policy file {path}{_words(error, file, module)}") from error
     finally:
         sys.path.remove(str(file.parent))
         sys.dont_write_bytecode = writing
         _BESIDE.update(name for name in set(sys.modules) - before if _lies_in(file.parent, sys.modules[name]))
     return module
+
+
+def _words(error: Exception, file: Path, module: ModuleType) -> str:
+    """An error of a policy's file with the line in it, and the name that was meant where one is near."""
+    lines = [
+        line for at, line in traceback.walk_tb(error.__traceback__) if at.f_code.co_filename == str(file)
+    ]
+    where = f", line {lines[-1]}" if lines else ""
+    match error:
+        case NameError(name=str(name)):
+            near = did_you_mean(name, {*vars(module), *vars(builtins)})
+        case AttributeError(name=str(name), obj=obj):
+            near = did_you_mean(name, dir(obj))
+        case ImportError(name=str(name)) if name in sys.modules and (
+            missing := re.search(r"name '(\w+)'", str(error))
+        ):
+            near = did_you_mean(missing[1], dir(sys.modules[name]))
+        case _:
+            near = ""
+    return f"{where}: {type(error).__name__}: {error}{near}"
 
 
 def _lies_in(folder: Path, module: ModuleType) -> bool:

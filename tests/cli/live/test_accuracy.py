@@ -24,6 +24,7 @@ def test_the_figures_in_words(betimes: Call, service: Service) -> None:
         "12%",
         "First promises by user",
         "ada",
+        "Errors are of the time from the promise to the end",
     ):
         assert text in out
     assert betimes("accuracy", "--json").json()["first"]["kept"] == 79

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.cli.live.replayed import told_as_it_goes
+from betimes.cli.live.replayed import Tally, told_as_it_goes
 from betimes.cli.render.jobs import standing
 from betimes.service.runtime.replay import Arrivals, cluster_for, machines_for
 from betimes.service.startup.bootstrap import running
@@ -65,6 +65,29 @@ def test_a_replay_begins_at_the_first_submission(tmp_path: Path, capsys: pytest.
     workload = Workload.from_columns(submit_s=[submit_s, submit_s + 60.0], work_s=[60.0, 60.0])
     out, _ = replayed(workload, 1, 3600.0, tmp_path, capsys)
     assert "2 finished" in out
+
+
+def test_errors_of_promises_count_from_the_promise_as_those_of_accuracy_do() -> None:
+    tally = Tally(jobs=2)
+    for at, kind, job, finish_at, median_at in (
+        (0.0, "submitted", 1, None, None),
+        (50.0, "quoted", 1, 150.0, None),
+        (60.0, "quoted", 1, 250.0, None),  # a later promise counts for nothing
+        (100.0, "submitted", 2, None, None),
+        (100.0, "quoted", 2, 180.0, 200.0),
+        (200.0, "finished", 1, None, None),
+        (250.0, "finished", 2, None, None),
+    ):
+        tally.take(at, kind, job, {"finish_at": finish_at, "quote": {"finish_median_at": median_at}})
+    assert tally.errors == [0.5, 0.5]
+
+
+def test_a_promise_for_the_instant_at_which_it_is_made_has_no_error() -> None:
+    tally = Tally(jobs=1)
+    tally.take(0.0, "submitted", 1, {})
+    tally.take(1.0, "quoted", 1, {"finish_at": 1.0, "quote": {"finish_median_at": None}})
+    tally.take(2.0, "finished", 1, {})
+    assert (tally.over, tally.errors) == (1, [])
 
 
 def test_where_jobs_stand() -> None:

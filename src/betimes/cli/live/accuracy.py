@@ -98,6 +98,7 @@ def _print(found: AccuracyView, *, wide: bool) -> None:
         _row("one ratio for all", found.ratio),
     ]
     show(_COLUMNS, rows, wide=wide)
+    say("Errors are of the time from the promise to the end, over the promised one.")
     if found.groups:
         say("", f"First promises by {found.by}")
         show(_COLUMNS, [_row(group.name, group.figures) for group in found.groups], wide=wide)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from betimes.errors import ClusterError
@@ -265,6 +265,7 @@ def test_whatever_happens_exactly_the_wanted_machines_run(
 
 @settings(max_examples=20, deadline=None)
 @given(steps=st.lists(STEPS.filter(lambda step: step[0] not in ("crash", "empty", "late")), max_size=25))
+@example(steps=[("down", True), ("ask", "small", 1)])  # no answer, and no machine either
 def test_the_bill_is_the_providers(
     steps: list[tuple[Any, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -19,6 +19,7 @@ from betimes.service.executors.rented.ec2_doctor import Doctor, policy_of
 from betimes.service.executors.rented.ec2_file import Ec2Settings
 from betimes.service.executors.rented.remote_cloud import Call, Rented
 from betimes.service.machines.machine import Machine
+from tests.service.executors.rented.fake_ec2 import refusal
 from tests.service.executors.rented.instances import aws_account
 
 pytestmark = pytest.mark.slow  # boto3 and moto take seconds to load
@@ -86,11 +87,26 @@ class Prices:
         return {"PriceList": [json.dumps({"terms": {"OnDemand": {"b": price}}})]}
 
 
-def examined(settings: Ec2Settings, *offers: Offer, usd: float | None = 0.115) -> dict[str, str]:
+class Quotas:
+    """AWS's Service Quotas, which moto does not have. vcpus: null: the credentials may not look."""
+
+    def __init__(self, vcpus: float | None) -> None:
+        self.vcpus = vcpus
+
+    def get_service_quota(self, **_: Any) -> dict[str, Any]:
+        if self.vcpus is None:
+            raise refusal("AccessDeniedException", "GetServiceQuota")
+        return {"Quota": {"Value": self.vcpus}}
+
+
+def examined(
+    settings: Ec2Settings, *offers: Offer, usd: float | None = 0.115, vcpus: float | None = 32.0
+) -> dict[str, str]:
     """The findings; those that are wrong begin with WRONG."""
 
     def client(region: str, name: str) -> Any:
-        return Prices(usd) if name == "pricing" else open_client(region, name)
+        made = {"pricing": Prices(usd), "service-quotas": Quotas(vcpus)}
+        return made[name] if name in made else open_client(region, name)
 
     found = Doctor(settings, Cluster("aws", (), offers=offers or CLUSTER.offers), client).examine()
     return {
@@ -105,7 +121,15 @@ def test_an_account_that_is_as_it_should_be(account: Ec2Settings) -> None:
     assert found["m5.large type"] == "2 vCPUs, 8 GiB, 0 GPUs"
     assert found["m5.large price"] == "$0.115 an hour, as in AWS's price list"
     assert found["m5.large rent"] == "would be rented (tried with DryRun)"
-    assert found["m5.large quota"].startswith("not known"), "which is no `none`"
+    assert found["m5.large quota"] == "32 vCPUs: 16 machines"
+
+
+def test_a_quota_that_cannot_be_read_is_not_well(account: Ec2Settings) -> None:
+    text = examined(account, ON_DEMAND, vcpus=None)["m5.large quota"]
+    assert text.startswith(
+        "WRONG: not known: the credentials are missing, too old, or do not allow it; renew them"
+    )
+    assert text.endswith("or look at L-1216C47A in Service Quotas")
 
 
 @pytest.mark.parametrize(
@@ -121,6 +145,7 @@ def test_an_account_that_is_as_it_should_be(account: Ec2Settings) -> None:
         ({}, {"type": "m99.large"}, "m99.large type", "eu-central-1 has no m99.large; leave the offer out"),
         ({}, {"cpu": 4}, "m5.large type", "jobs would not fit"),
         ({}, {"usd_per_h": 0.09}, "m5.large price", "the file is out of date: $0.09 an hour, and $0.115"),
+        ({}, {"usd_per_h": 0.09}, "m5.large price", "; write usd_per_h = 0.115"),
     ],
 )
 def test_what_is_wrong_is_found_before_anything_is_rented(

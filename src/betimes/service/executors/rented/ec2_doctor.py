@@ -26,6 +26,17 @@ _QUOTAS = {  # vCPUs of running machines, on demand and spot, by the first lette
     "trn": ("L-2C3B7624", "L-6B0D517C"),
 }
 
+_REMEDIES = {kind: advice for kind, (advice, _) in TROUBLES.items()} | {
+    "capacity": "there are none now; try again later, or add a zone to [ec2] subnets",
+    "throttled": "AWS asks for fewer calls; run this again in a minute",
+    "permission": "the credentials are missing, too old, or do not allow it; renew them, or give them the policy of "
+    "`betimes fleet doctor --policy`",
+    "gone": "that is not there any more; run this again",
+    "invalid": "AWS does not accept the table [ec2]; correct what it names",
+    "unknown": "AWS did not answer this check; run it again, and look whether this machine reaches AWS",
+}
+"""The meaning of AWS's codes where nothing is changed, and what to do."""
+
 
 def policy_of(settings: Ec2Settings, cluster: Cluster) -> dict[str, Any]:
     """The smallest policy of IAM with which `--fleet ec2` works."""
@@ -105,7 +116,7 @@ class Doctor:
         except _Wrong as wrong:
             yield Finding(check, offer, False, str(wrong))
         except AwsError as error:
-            yield Finding(check, offer, False, str(error))
+            yield Finding(check, offer, False, _remedy(error))
 
     # --- checks: each returns what it has found, or raises _Wrong or AwsError ---
 
@@ -126,7 +137,9 @@ class Doctor:
         for type_ in {pools_of(offer, self._settings)[0].type for offer in self._offers}:
             runs = self._described(type_)["ProcessorInfo"]["SupportedArchitectures"]
             if built_for not in runs:
-                raise _Wrong(f"image {image} is built for {built_for}, and {type_} runs {', '.join(runs)}")
+                raise _Wrong(
+                    f"image {image} is built for {built_for}, and {type_} runs {', '.join(runs)}; name another one"
+                )
         return f"{image} ({images[0].get('Name', 'without a name')}, {built_for})"
 
     def _network(self) -> str:
@@ -135,13 +148,15 @@ class Doctor:
         for zone, id_ in self._settings.subnets.items():
             found = by_id[id_]
             if found["AvailabilityZone"] != zone:
-                raise _Wrong(f"subnet {id_} is in {found['AvailabilityZone']}, not in {zone}")
+                raise _Wrong(
+                    f"subnet {id_} is in {found['AvailabilityZone']}, not in {zone}; correct [ec2] subnets"
+                )
         free = sum(each["AvailableIpAddressCount"] for each in subnets)
         groups = asked(self._ec2.describe_security_groups, GroupIds=self._settings.security_groups)
         networks = {each["VpcId"] for each in (*subnets, *groups["SecurityGroups"])}
         if len(networks) > 1:
             raise _Wrong(
-                f"subnets and security groups are of several networks: {', '.join(sorted(networks))}"
+                f"subnets and security groups are of several networks, {', '.join(sorted(networks))}; name those of one"
             )
         return f"{', '.join(self._settings.subnets)}; {free} free addresses"
 
@@ -182,7 +197,8 @@ class Doctor:
         if missing:
             has = ", ".join(sorted(there)) or "none"
             raise _Wrong(
-                f"there are no {pools[0].type} in {', '.join(missing)}; these zones have them: {has}"
+                f"there are no {pools[0].type} in {', '.join(missing)}; these zones have them: {has}. Give the offer "
+                'the label of one (labels = { zone = "..." }), or leave it out'
             )
         return ", ".join(pool.zone for pool in pools)
 
@@ -191,15 +207,15 @@ class Doctor:
         if pool.market == "spot":
             now = spot_price(self._ec2, pool)
             if now is None:
-                raise _Wrong(f"AWS has no spot price of {pool}")
+                raise _Wrong(f"AWS has no spot price of {pool}; offer it in another zone, or without spot")
             return f"${now:g} an hour now, ${offer.usd_per_h:g} on demand; followed while the service runs"
         listed = self._listed_usd_per_h(pool.type)
         if listed is None:
-            return f"${offer.usd_per_h:g} an hour in the file; AWS's price list does not answer for it"
+            return f"${offer.usd_per_h:g} an hour in the file; AWS's price list has none; compare it with your bill"
         if abs(offer.usd_per_h - listed) > OFF_FRAC * listed:
             raise _Wrong(
                 f"the file is out of date: ${offer.usd_per_h:g} an hour, and ${listed:g} in AWS's price list; what is "
-                "spent would be counted wrong"
+                f"spent would be counted wrong; write usd_per_h = {listed:g}"
             )
         return f"${listed:g} an hour, as in AWS's price list"
 
@@ -231,7 +247,7 @@ class Doctor:
         try:
             found = asked(quotas.get_service_quota, ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"]
         except AwsError as error:  # which does not mean that there may be none
-            return f"not known ({error.code}); look at {code} in Service Quotas"
+            raise _Wrong(f"not known: {_remedy(error)}; or look at {code} in Service Quotas") from None
         if found < cpu:
             raise _Wrong(
                 f"the account may run {found:g} vCPUs of this kind, and one machine has {cpu}: ask AWS for more "
@@ -257,7 +273,7 @@ class Doctor:
         )
         ids = [each["InstanceId"] for one in answer["Reservations"] for each in one["Instances"]]
         if not ids:
-            return "can be tried once a machine is rented"
+            return "can be tried once a machine is rented; run this again then"
         self._dry(self._ec2.terminate_instances, InstanceIds=ids[:1])
         return "would be given back (tried with DryRun)"
 
@@ -267,6 +283,10 @@ class Doctor:
         except AwsError as error:
             if error.code != "DryRunOperation":
                 raise
+
+
+def _remedy(error: AwsError) -> str:
+    return f"{_REMEDIES[error.kind]} ({error.code}: {error.message[:200]})"
 
 
 class _Wrong(Exception):

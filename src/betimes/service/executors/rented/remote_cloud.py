@@ -174,7 +174,7 @@ class _Machine:
     missed_since_s: float = math.inf  # the first of these
     process: tuple[int, int | None] | None = None
     noticed: bool = False
-    never_was: bool = False  # `rent` has refused it
+    was_there: bool = False  # `rent` has answered so, or a list has shown it: else it is not paid for
     again_s: float = 0.0  # by the monotonic clock: when its release is asked for again
 
     @property
@@ -220,7 +220,7 @@ class RemoteCloud:
             self._known(machine.type)
             request = RequestId(machine.type, self._asked[machine.type])
             self._asked[machine.type] += 1
-            self._machines[machine.name] = _Machine(machine, request, asked_at_s, "boots")
+            self._machines[machine.name] = _Machine(machine, request, asked_at_s, "boots", was_there=True)
         self._service = self._read_journal()
 
     def offers(self) -> list[Offer]:
@@ -359,13 +359,12 @@ class RemoteCloud:
         except CloudError as error:  # it may be rented all the same
             self._refuse(each, NoCapacity(type_, 1, "capacity", str(error)))
             return
-        if each.state == "goes" and answer.refused is None:  # given back before it was there
-            return
         if answer.refused is not None:
-            each.never_was = True
             text = answer.text or f"there is no {type_}: {answer.refused}"
             self._refuse(each, NoCapacity(type_, 1, answer.refused, text))
-        else:
+            return
+        each.was_there = True
+        if each.state != "goes":  # given back before it was there
             each.state = "boots"
 
     def _released(self, each: _Machine, call: Call[Released]) -> None:
@@ -404,6 +403,7 @@ class RemoteCloud:
             self._reprice(type_, usd_per_h)
         for name, each in list(self._machines.items()):
             one = shown.pop(name, None)
+            each.was_there |= one is not None or name in ended
             if one is not None:
                 self._seen(each, one)
                 continue
@@ -487,7 +487,8 @@ class RemoteCloud:
                 continue
             self._billed.add(name)
             if name in self._over:
-                self._over[name].asked_at_s, self._over[name].ended_at_s = gone.since_s, gone.at_s
+                over = self._over[name]
+                over.asked_at_s, over.ended_at_s, over.was_there = gone.since_s, gone.at_s, True
             self._events.append(Billed(gone.at_s, name, name.rpartition("-")[0], gone.since_s))
 
     # --- state ---
@@ -555,7 +556,7 @@ class RemoteCloud:
 
     def _charge(self, each: _Machine) -> Any:
         offer = self._offers.get(each.machine.type)
-        if offer is None or each.state == "asked" or each.never_was:
+        if offer is None or not each.was_there:
             return 0
         since_s = offer.billing.since_s(each.asked_at_s, each.up_at_s)
         return lease_usd(offer.billing, self._prices[offer.type], since_s, min(each.ended_at_s, self._now_s))
