@@ -127,8 +127,6 @@ class InMemoryService:
         its units, else 60. exit_code: what it exits with then. Raises Refused, Unknown.
         """
         given = spec_of(spec, fields)
-        if work_s is None and given.estimate_s is not None and WORK not in given.env:
-            work_s = given.estimate_s * given.max_units
         truth = {WORK: repr(float(work_s))} if work_s is not None else {}
         truth |= {EXIT_CODE: str(exit_code)} if exit_code else {}
         complete = given.model_copy(update={"env": {**given.env, **truth}})

@@ -131,6 +131,20 @@ def test_a_move_saves_the_bill_of_the_plan_without_it_less_that_with_it() -> Non
     assert alone_usd_per_h(2, ["own"], {1: ["m"], 2: ["own"]}, price) == 0.0, "it has no price"
 
 
+@pytest.mark.parametrize(("policy", "moves"), [("eva:t=1,period=5", 0), ("eva:t=1,period=5,ends=false", 2)])
+def test_short_jobs_that_come_and_go_move_no_long_one(policy: str, moves: int) -> None:
+    """A c4 for both costs less than two c2, but only while the short one runs."""
+    quick = tuple(replace(offer, boot_s=3.0) for offer in OFFERS)
+    with InMemoryService(replace(CLUSTER, offers=quick), policy=policy) as service:
+        service.advance(1.0)
+        submit(service, 2.0, 3600.0)
+        service.advance(30.0)
+        for _ in range(3):
+            submit(service, 2.0, 8.0)
+            service.advance(20.0)
+        assert [event.job_id for event in service.events(kinds=["migrating"])] == [1] * moves
+
+
 def report(service: InMemoryService, until_s: float, steps_per_s: float, *jobs: int) -> None:
     """The jobs report every 40 s from now on, as far as they run."""
     done = dict.fromkeys(jobs, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,3 +26,22 @@ def test_a_run_on_nodes_that_was_preempted_needs_its_run_time_less_what_it_ran(
     world.start(a_launch(tmp_path, "x", run=again, units=units, env={WORK: repr(work_s)}), again_s)
     world.advance(again_s)
     assert world.next_at() == again_s + (work_s / units - (told_s - began_s))
+
+
+@pytest.mark.parametrize(
+    ("given", "takes_s"),
+    [
+        ({"estimate_s": 600.0}, 600.0),
+        ({"estimate_s": 600.0, "units": 2, "max_units": 4}, 1200.0),
+        ({"estimate_s": 600.0, "env": {WORK: "30"}}, 30.0),
+        ({}, 60.0),
+    ],
+)
+def test_a_run_takes_its_estimate_unless_its_work_is_set(
+    given: dict[str, Any], takes_s: float, tmp_path: Path
+) -> None:
+    """An estimate is of the run on all units that the job asks for."""
+    world = VirtualWorld()
+    world.start(a_launch(tmp_path, "x", **given), 0.0)
+    world.advance(0.0)
+    assert world.next_at() == takes_s

@@ -80,6 +80,21 @@ def test_room_is_being_made() -> None:
     assert idle(cluster)[-1].data["reason"]["text"] == "job 2 is next: job 1 makes room for it"
 
 
+def test_room_that_no_job_is_preempted_for_is_waited_for_all_the_same() -> None:
+    """As under a planner, which sends a job to where another leaves for a place of its own."""
+    cluster = Cluster("fitgpp", nodes=1)
+    cluster.submit(spec(100.0, cpu=2.0, grace_s=30.0))
+    cluster.go_on(20.0)
+    cluster.submit(spec(10.0, cpu=2.0, qos="trial"))
+    cluster.job(1).makes_room_for = None
+    found = cluster.scheduler.wait_reasons(None).why(cluster.job(2))
+    assert found == {
+        "code": "nominated",
+        "text": "it starts on n-0 once there is room",
+        "evidence": {"jobs": []},
+    }
+
+
 def test_next_is_who_the_policy_puts_there() -> None:
     cluster = Cluster("srsf", nodes=1)
     cluster.submit(spec(20.0, **BOTH))

@@ -27,6 +27,7 @@ _ON = {
     "keep_old": "true",
     "honest_events": "true",
     "poisson": "false",
+    "ends": "true",
 }
 
 
@@ -44,6 +45,7 @@ SWITCHES = {
     "keep_old": (eva(), eva(keep_old="false")),
     "honest_events": (eva(), eva(honest_events="false")),
     "poisson": (eva(poisson="true"), eva()),
+    "ends": (eva(), eva(ends="false")),
     "least_saving=0.1": (eva(least_saving="0.1"), eva()),
 }
 """The policies with each switch and without it, all other improvements on."""

@@ -79,10 +79,18 @@ SWITCHES = (
     _switch("poisson", "the exact time that a configuration lasts where events are Poisson"),
     _switch("matching", "the assignment to running machines with the fewest moves"),
     _switch("keep_old", "a task stays on its old machine until the new one is up"),
+    _switch(
+        "ends",
+        "whether savings count only until the jobs are believed to end: a short job then moves no other",
+    ),
     _switch("rounded", "totals are compared in cents"),
 )
 _ROUNDS_AS_RULES = _switch("rounds", ROUNDS.help, *ROUNDS.choices)
-_FIELDS = {"fill": "fill_running", "keep_old": "keep_running"}  # of Rules, where the names differ
+_FIELDS = {
+    "fill": "fill_running",
+    "keep_old": "keep_running",
+    "ends": "ends_believed",
+}  # of Rules, where the names differ
 
 Values = dict[str, Value | None]
 

@@ -46,6 +46,8 @@ class Launch:
     unit_on: Mapping[str, Natural] = field(default_factory=dict[str, Natural])
     """The demand of a unit on each node, where families differ; the amounts above are then those of the first."""
     speed: float = 1.0  # of the job on these nodes, as specified; for runs that only take time
+    estimate_s: float | None = None  # as specified, on `max_units`; likewise
+    max_units: int = 1
     stdin: str | None = None  # the command's standard input
     warn_signal: str = "USR1"
     output: str | None = None  # the file for standard output and, without `error`, for standard error

@@ -1,7 +1,8 @@
 """Jobs that only take time, on a virtual clock: they replay a trace on the real service.
 
 A job's true work is in its environment, where the scheduler does not look: `VIRTUAL_WORK_S`, seconds on one unit, and
-`VIRTUAL_SPEEDS`, its speed-ups on 1, 2, ... units (linear without).
+`VIRTUAL_SPEEDS`, its speed-ups on 1, 2, ... units (linear without). Without `VIRTUAL_WORK_S` it takes what its user has
+estimated, or a minute on one unit.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class VirtualWorld:
             return
         job = self.jobs.get(run.job)
         if job is None:
-            work_s, speed = _truth(launch.env, launch.units)
+            work_s, speed = _truth(launch)
             # On nodes, as in the twin, in seconds at the job's width, so that rounding is the same.
             if not self.at_once:
                 width = speed[launch.units]
@@ -240,8 +241,11 @@ class VirtualExecutor:
         """Nothing to watch."""
 
 
-def _truth(env: dict[str, str], units: int) -> tuple[float, list[float]]:
+def _truth(launch: Launch) -> tuple[float, list[float]]:
     """A job's work on one unit, s, and its speed on 0, 1, 2, ... units."""
-    speeds = [float(speed) for speed in env.get(SPEEDS, "").split(",") if speed]
-    linear = [float(number) for number in range(1, max(units, 1024) + 1)]
-    return float(env.get(WORK, DEFAULT_WORK_S)), [0.0, *(speeds or linear)]
+    speeds = [float(speed) for speed in launch.env.get(SPEEDS, "").split(",") if speed]
+    linear = [float(number) for number in range(1, max(launch.units, launch.max_units, 1024) + 1)]
+    speed = [0.0, *(speeds or linear)]
+    if WORK not in launch.env and launch.estimate_s is not None:
+        return launch.estimate_s * speed[launch.max_units], speed
+    return float(launch.env.get(WORK, DEFAULT_WORK_S)), speed

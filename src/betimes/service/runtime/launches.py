@@ -126,6 +126,8 @@ class Launches:
             warn_s=spec.warn_s,
             archive=str(archive_path(self.state, spec.upload)) if spec.upload is not None else None,
             speed=speed,
+            estimate_s=None if math.isnan(spec.runtime_estimate_s) else spec.runtime_estimate_s,
+            max_units=spec.max_units,
             stdin=spec.stdin,
             warn_signal=spec.warn_signal,
             output=_file(spec.output, job, run),

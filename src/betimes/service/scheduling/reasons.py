@@ -417,11 +417,10 @@ class WaitReasons:
             return compiling(self._state.ledger.policy)
         if "owed" in binding:
             victims = [other.job_id for other in self._jobs if other.makes_room_for == job.job_id]
-            if not victims and self._engine.shared_offers:
-                where = " and ".join(name for name, _ in binding["places"])
-                return reason(
-                    "nominated", f"it starts on {where} once there is room, and all of it is up", jobs=[]
-                )
+            if not victims:
+                where = " and ".join(dict.fromkeys(name for name, _ in binding["places"]))
+                up = ", and all of it is up" if self._engine.shared_offers else ""
+                return reason("nominated", f"it starts on {where} once there is room{up}", jobs=[])
             make = "makes" if len(victims) == 1 else "make"
             return reason("nominated", f"{named(victims)} {make} room for it", jobs=victims)
         closing = self._closing(job)

@@ -22,6 +22,8 @@ from betimes.policies.packing.problem import Machine, Problem, Round
 from betimes.policies.packing.throughput import DEFAULT_PAIR, Meaning, Throughput, ThroughputTable
 from betimes.policies.packing.valuation import Penalty, Valuation, valued
 
+LEAST_USD = 1e-6  # a saving: below it is rounding
+
 Only = Literal["both", "full", "partial"]
 
 FullPlanner = Literal["heuristic", "exact"]
@@ -56,6 +58,7 @@ class Rules:
     rounded: bool = False  # to cents, before the two plans are compared
     only: Only = "both"
     planner: FullPlanner = "heuristic"
+    ends_believed: bool = False  # a task counts, and a machine costs, only until its jobs are believed to end
     least_saving_usd_per_h: float = 0.0  # of a plan that moves jobs, over one that moves none; 0: any
 
     def __post_init__(self) -> None:
@@ -90,7 +93,12 @@ RULES: dict[str, Rules] = {
         rounded=True,
     ),
     "improved": Rules(
-        fill_running="cost-test", down_sizing="reuse", table="fitted", matching=True, keep_running=True
+        fill_running="cost-test",
+        down_sizing="reuse",
+        table="fitted",
+        matching=True,
+        keep_running=True,
+        ends_believed=True,
     ),
 }
 
@@ -264,6 +272,9 @@ class Eva:
             # The released code compares two totals rounded to cents.
             hours = lasts_s / 3600.0
             chosen = round(s_full * hours - m_full, 2) > round(s_partial * hours - m_partial, 2)
+        elif self.rules.ends_believed:
+            saves_usd = self._believed_usd(full, partial, valuation, lasts_s)
+            chosen = saves_usd > m_full - m_partial + LEAST_USD
         else:
             chosen = prefers_full(s_full, s_partial, m_full, m_partial, lasts_s)
         return Weighing(s_full, s_partial, m_full, m_partial, lasts_s, chosen)
@@ -271,6 +282,15 @@ class Eva:
     def _savings(self, plan: Plan, valuation: Valuation) -> float:
         cost = plan.usd_per_h(valuation.catalogue)
         return savings_usd_per_h(plan, valuation) + (cost - round(cost, 2) if self.rules.rounded else 0.0)
+
+    def _believed_usd(self, plan: Plan, other: Plan, valuation: Valuation, lasts_s: float) -> float:
+        """What a plan saves beyond another, USD, within `lasts_s` and until its jobs are believed to end."""
+        same = {*plan.bins} & {*other.bins}
+        mine, its = (
+            sum(lasting_usd(each, valuation, lasts_s) for each in one.bins if each not in same)
+            for one in (plan, other)
+        )
+        return mine - its
 
     def _move_usd(self, plan: Plan, problem: Problem) -> float:
         changed = changes(plan, problem)
@@ -311,6 +331,23 @@ def savings_usd_per_h(plan: Plan, valuation: Valuation) -> float:
     return worth - plan.usd_per_h(valuation.catalogue)
 
 
+def lasting_usd(each: Bin, valuation: Valuation, lasts_s: float) -> float:
+    """A bin's savings within `lasts_s`, USD: its machine is kept until its last task is believed to end.
+
+    A task of which no run time is believed runs on.
+    """
+    place, task = valuation.catalogue.place[each.type], valuation.problem.task
+    price = valuation.catalogue.types[place].usd_per_h
+    left_s = {one: min(task[one].remaining_s, lasts_s) for one in each.tasks}
+    left_s = {one: lasts_s if math.isnan(s) else s for one, s in left_s.items()}
+    total, since_s = 0.0, 0.0
+    for until_s in sorted(set(left_s.values())):
+        running = [one for one, s in left_s.items() if s > since_s]
+        total += (valuation.value(running, place) - price) * (until_s - since_s)
+        since_s = until_s
+    return total / 3600.0
+
+
 # --- Full or Partial: the quantitative criterion and its estimates. Source: Eva, section 4.5, equation 1 ---
 
 
@@ -337,7 +374,7 @@ def prefers_full(
     False if `lasts_s` is NaN; differences below a millionth of a dollar, as by rounding, do not count.
     """
     hours = lasts_s / 3600.0
-    return full_usd_per_h * hours - full_usd > partial_usd_per_h * hours - partial_usd + 1e-6
+    return full_usd_per_h * hours - full_usd > partial_usd_per_h * hours - partial_usd + LEAST_USD
 
 
 @dataclass
