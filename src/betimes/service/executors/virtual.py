@@ -247,5 +247,5 @@ def _truth(launch: Launch) -> tuple[float, list[float]]:
     linear = [float(number) for number in range(1, max(launch.units, launch.max_units, 1024) + 1)]
     speed = [0.0, *(speeds or linear)]
     if WORK not in launch.env and launch.estimate_s is not None:
-        return launch.estimate_s * speed[launch.max_units], speed
+        return launch.estimate_s * speed[min(launch.max_units, len(speed) - 1)], speed
     return float(launch.env.get(WORK, DEFAULT_WORK_S)), speed
