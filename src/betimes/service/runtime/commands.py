@@ -24,7 +24,7 @@ from betimes.service.scheduling.promises import Forecast
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.windows import Maintenance
 from betimes.service.spec.job_changes import JobChanges
-from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.pipelines import by_number, check_names, resolved
 from betimes.service.spec.users import TokenSpec, User, UserChanges
 from betimes.service.views.models import Quote, QuoteOption
@@ -181,6 +181,9 @@ class EditJobs(Command[list[int]]):
         able = _able(scheduler, self.numbers, self.where_possible, check)
         scheduler.edits.edit(able, self.changes, self.user)
         return able
+
+
+Control = CancelJobs | HoldJobs | ReleaseJobs | RequeueJobs | SuspendJobs | ResumeJobs | SignalJobs
 
 
 @dataclass(frozen=True)
@@ -498,8 +501,26 @@ class NoteTuning(Command[int]):
         return scheduler.note_tuning(self.kind, self.cause, **self.data)
 
 
+@dataclass(frozen=True)
+class AwaitJobs(Command[None]):
+    """Nothing, once all of these jobs are there."""
+
+    numbers: tuple[int, ...]
+
+    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
+        pass
+
+
+def named_by(command: Command[Any]) -> Iterable[int]:
+    """The jobs that a request names, which have to be there before it is carried out."""
+    if isinstance(command, SubmitJobs):
+        after = (split_after(text)[0] for spec in command.specs for text in spec.after)
+        return (number for number in after if isinstance(number, int))
+    return command.numbers if isinstance(command, AwaitJobs | EditJobs | Control) else ()
+
+
 def _control(
-    asked: CancelJobs | HoldJobs | ReleaseJobs | RequeueJobs | SuspendJobs | ResumeJobs | SignalJobs,
+    asked: Control,
     action: Action,
     scheduler: Scheduler,
     do: Callable[[int, str], None],

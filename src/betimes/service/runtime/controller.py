@@ -37,6 +37,7 @@ from betimes.service.runtime.commands import (
     SubmitJob,
     TakeOver,
     TakeReport,
+    named_by,
 )
 from betimes.service.runtime.effect_runner import RETRY_S, EffectRunner
 from betimes.service.runtime.faults import Fault, SetAside
@@ -68,6 +69,7 @@ Results = list[tuple[Input, Any]]
 """Inputs of a turn, and the result or the error of each."""
 
 MOST_A_TURN = 500  # inputs that one turn takes: more would keep the first of them waiting
+BETWEEN_SLICES_S = 0.005  # of an array, or of promises: a request needs several rounds of the event loop
 EVENTS_A_SNAPSHOT = 20_000
 LEASE_S = 30.0
 LATE_S = 1.0  # by which a turn on the machine's clock may be later than the virtual events that are due in it
@@ -282,6 +284,8 @@ class Controller:
 
     async def _wait(self) -> None:
         """Wait until the inbox has an input, or something is due."""
+        if self.scheduler.arrays.coming and not self.stopping:
+            await asyncio.sleep(BETWEEN_SLICES_S)
         if self.inbox or self.stopping:
             await asyncio.sleep(0)
             return
@@ -370,7 +374,7 @@ class Controller:
     def _decide(self, most: int) -> Results:
         """Everything in memory: inputs, at most so many of those that wait, and then the policy."""
         scheduler = self.scheduler
-        asked = self.inbox.take(MOST_A_TURN)
+        asked = self.inbox.take(MOST_A_TURN, self._waits_for_elements)
         self._heed_jumps()
         now_at = max(scheduler.now_at, self._instant())
         self.taken = [*(Input(command) for command in self._due(now_at)), *asked]
@@ -420,6 +424,12 @@ class Controller:
             if one.key is not None and not isinstance(result, BaseException):
                 batch.answers.append((one.key.user, one.key.key, one.key.answer(result)))
         return Turn(batch, effects)
+
+    def _waits_for_elements(self, one: Input) -> bool:
+        """Whether a request names a job of an array that is being taken: it is for the whole of it."""
+        if self.stopping or not (coming := self.scheduler.arrays.coming):
+            return False
+        return any(number in array.numbers for number in named_by(one.command) for array in coming)
 
     def _due(self, now_at: float) -> Iterator[Command[Any]]:
         """Events that are due by themselves: virtual runs, the cloud's news, ends of leases."""

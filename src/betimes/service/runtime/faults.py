@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from betimes.errors import InputError, ServiceError
+from betimes.service.scheduling.admission import ARRAY
 from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.scheduler import POLICY, Scheduler
 from betimes.service.scheduling.state import Step
@@ -22,9 +23,10 @@ _STEPS = {
     "stop": "the stop of job {} before its node goes",
     "trials": "the state of the set of trials {}",
     "timer": "what is due by itself: {}",
+    ARRAY: "the next elements of array {}",
     POLICY: "a decision of policy {}",
 }
-_OF_JOBS = ("admit", "promise", "stop", "trials")
+_OF_JOBS = ("admit", "promise", "stop", "trials", ARRAY)
 
 
 def _run_of(what: object) -> tuple[str, int | None]:

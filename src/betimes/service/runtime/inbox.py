@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 
 from betimes.service.runtime.commands import Command, TakeReport
@@ -102,9 +104,11 @@ class Inbox:
         """An executor's report."""
         self.tell(TakeReport(report))
 
-    def take(self, most: int) -> list[Input]:
-        """The first inputs, at most so many."""
-        taken, self.inputs = self.inputs[:most], self.inputs[most:]
+    def take(self, most: int, waits: Callable[[Input], bool] = lambda _: False) -> list[Input]:
+        """The first inputs, at most so many, without those that wait."""
+        taken = list(islice((one for one in self.inputs if not waits(one)), most))
+        gone = set(map(id, taken))
+        self.inputs = [one for one in self.inputs if id(one) not in gone]
         return taken
 
 

@@ -27,7 +27,7 @@ from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.executors.protocol import FORCE_AFTER_S
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.runtime.commands import PromiseJobs, SubmitJobs
-from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.controller import BETWEEN_SLICES_S, Controller
 from betimes.service.runtime.inbox import Newcomers
 from betimes.service.runtime.quotes import AT_ONCE_S, find_options, promise, with_intervals
 from betimes.service.runtime.rehearsal import Rehearsal, Times
@@ -145,7 +145,7 @@ MOST_REHEARSED = 500  # jobs that are not over: beyond, blocked ones are promise
 MOST_PAUSE_S = 60.0  # before promises that could not be made are tried again
 MOST_WITHIN_TURN_S = 0.02  # one that takes longer would keep the inputs of the next turn waiting
 LEAST_MOVED_S, MOVED_FRAC = 1.0, 0.05  # of what was promised: ends that move less are not promised anew
-MOST_A_TURN = 500  # promises that are made in one turn
+MOST_A_TURN = 200  # promises that are made in one turn
 
 
 @dataclass(frozen=True)
@@ -271,6 +271,8 @@ class Promises:
             found = found.beside(await self._rehearsed(blocked))
         made: list[Quote] = []
         for at in range(0, max(1, len(numbers)), MOST_A_TURN):  # between which others are answered
+            if at:
+                await asyncio.sleep(BETWEEN_SLICES_S)
             some = tuple(numbers[at : at + MOST_A_TURN])
             made += await self.controller.ask(PromiseJobs(some, found, tuple(options)))
         return made
@@ -413,7 +415,8 @@ class Promises:
         jobs = self.controller.scheduler.ledger.jobs
         numbers = [number for number in numbers if number not in jobs or not jobs[number].is_suspended]
         changed = max((event.event_id for event in events if _changes_nodes(event)), default=0)
-        anew = not self.controller.scheduler.stands_by and any(
+        anew = bool(changed) and not self.controller.scheduler.stands_by
+        anew = anew and any(
             job.quoted is not None and job.quoted["quote_id"] < changed for job in jobs.values()
         )
         if numbers or outrun or anew:
@@ -521,8 +524,7 @@ class Promises:
                 if outrun or anew:
                     moved = self._moved(await self.forecast(), None if anew else outrun)
                     numbers = list(dict.fromkeys((*numbers, *moved)))
-                for first in range(0, len(numbers), MOST_A_TURN) or (0,):  # without any, promises are judged
-                    await self.make(numbers[first : first + MOST_A_TURN])
+                await self.make(numbers)  # without any, promises are judged
                 self.pause_s = 0.0
             except BetimesError:
                 # Nothing could be stored, or played out. It is tried again after the next event, and then after longer

@@ -109,19 +109,24 @@ class Rehearsal:
         new = [job for number, job in scheduler.ledger.jobs.items() if number not in there]
         self.earliest_at = {job.job_id: scheduler.earliest_at(job, self.now_at) for job in new}
         self.reasons = {job.job_id: job.reason for job in new if job.status is Status.BLOCKED}
-        for _ in range(MOST_TURNS + TURNS_A_JOB * (len(scheduler.ledger.jobs) + len(coming))):
+        for _ in range(MOST_TURNS + TURNS_A_JOB * (self._jobs_left + len(coming))):
             comes_at = coming[0].at if coming else math.inf
             rentals_at = self._rentals.next_at() if self._rentals is not None else math.inf
             at = min(world.next_at(), scheduler.next_timer_at(), rentals_at, comes_at)
             if self._resized:
                 at = scheduler.now_at
-            if at == math.inf or not (scheduler.ledger.jobs or coming) or not goes_on():
+            if at == math.inf or not (self._jobs_left or coming) or not goes_on():
                 break
             commands: list[Command[Any]] = []
             while coming and coming[0].at <= at:
                 commands.append(coming.popleft().command)
             self.arrived += self._turn(at, commands)
         return self.times, results
+
+    @property
+    def _jobs_left(self) -> int:
+        ledger = self._scheduler.ledger
+        return len(ledger.jobs) + ledger.arrays.count()
 
     def cost_usd(self) -> float | None:
         """Cost, after the play, of all machines with a known price, from its beginning until the last job was done.

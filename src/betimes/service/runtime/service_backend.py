@@ -255,6 +255,8 @@ class ServiceBackend:
         """The owners of jobs, by their numbers; those that there are."""
         live = self.scheduler.ledger.jobs
         found = {number: live[number].user for number in numbers if number in live}
+        for array in self.scheduler.ledger.arrays:
+            found |= {number: array.user for number in numbers if number in array.missing}
         if others := [number for number in numbers if number not in found]:
             found |= await asyncio.to_thread(self.controller.store.owners, others)
         return found

@@ -18,7 +18,7 @@ from betimes.service.runtime.admission import (
     rounding_note,
     spread_note,
 )
-from betimes.service.runtime.commands import SubmitJobs
+from betimes.service.runtime.commands import AwaitJobs, SubmitJobs
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
 from betimes.service.runtime.promises import Promises
@@ -131,6 +131,11 @@ class Submissions:
         """The promises to accepted jobs; they stay accepted even if nothing can be promised now."""
         numbers, newcomers = taken
         made = newcomers.quotes
+        try:
+            if self.scheduler.arrays.coming:
+                await self.controller.ask(AwaitJobs(tuple(newcomers.numbers)))
+        except BetimesError as error:  # they are taken on after the next start
+            log.warning("not all elements of the arrays just taken are jobs yet: %s", error)
         if made is None and not self.scheduler.stands_by:
             try:
                 made = await self.promises.make(newcomers.numbers, newcomers.options)

@@ -5,9 +5,11 @@ A specification becomes one job, each element of an array, or an array as one jo
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from betimes.cluster import Offer
@@ -28,11 +30,13 @@ from betimes.service.engines.dedicated_machines import (
 from betimes.service.engines.named_policies import heeds_labels
 from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
+from betimes.service.scheduling.arrays import ComingArray
 from betimes.service.scheduling.fleet_limits import UserBudgets
 from betimes.service.scheduling.job import TrialSet, spec_text
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import LOST, Node
+from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.shares import check_limits
 from betimes.service.scheduling.state import SchedulerState
@@ -49,6 +53,9 @@ from betimes.service.spec.job_spec import (
 FIELDS = ("gpu", "cpu", "memory_gib")
 NAMES = (("GPU", "GPUs"), ("core", "cores"), ("GiB of memory", "GiB of memory"))
 NAMED = 3  # machines in a note
+ARRAY = "array"
+"""What a step of a turn is that takes a slice of an array."""
+ELEMENTS_A_TURN = 250  # of an array that become jobs: more would keep the requests of others waiting
 WAITING = (Status.QUEUED, Status.BLOCKED, Status.HELD)  # for whatever: in the queue of their user
 
 
@@ -244,11 +251,90 @@ def rented_usd(spec: JobSpec, offer: Offer, run_s: float) -> float:
     return float(count * lease_usd(offer.billing, Prices(offer.charged_usd_per_h), since_s, until_s))
 
 
+class LargeArrays(Part):
+    """Makes jobs of specifications, of the elements of a large array in slices: others are answered between these."""
+
+    name = "arrays"
+
+    def __init__(self, state: SchedulerState, jobs: Jobs) -> None:
+        self._state, self._jobs = state, jobs
+
+    @property
+    def coming(self) -> list[ComingArray]:
+        """Those of which not all elements are jobs yet; the fewest missing first; none that cannot be taken."""
+        left_out = self._state.left_out
+        able = [each for each in self._state.ledger.arrays if (ARRAY, each.first) not in left_out]
+        return sorted(able, key=lambda each: len(each.missing))
+
+    def next_at(self) -> float:
+        """At once, while there is one."""
+        return self._state.now_at if self.coming else math.inf
+
+    def before_decision(self) -> None:
+        """Let some more elements be jobs: of the array with the fewest left, so that a small one need not wait."""
+        for array in self.coming[:1]:
+            some = range(array.there, array.elements)[:ELEMENTS_A_TURN]
+            asked = {"user": array.user, "believed_s": array.believed_s, "basis": array.basis}
+            take = partial(self._take, array.whole, some, array.indices, array.first, asked)
+            self._state.take_step(ARRAY, array.first, take)
+
+    def submit(self, spec: JobSpec, user: str) -> list[int]:
+        """Accept a job, or an array that is no set; returns the job numbers, of which some may be no jobs yet."""
+        ledger = self._state.ledger
+        believed = ledger.runtime_estimates.believed(user, spec)
+        asked = {"user": user, "believed_s": believed.seconds, "basis": believed.basis}
+        indices = parse_array(spec.array)[0] if spec.array else []
+        first, elements = ledger.next_job, len(indices) or 1
+        numbers = list(range(first, first + elements))
+        if elements > ELEMENTS_A_TURN:
+            data = {**asked, "spec": spec_text(spec), "first": first, "elements": elements}
+            self._state.log("array-submitted", f"user:{user}", first, **data)
+        else:
+            self._take(spec, range(elements), indices, first, asked)
+        return numbers
+
+    def _take(
+        self, spec: JobSpec, some: range, indices: Sequence[int], first: int, asked: Mapping[str, Any]
+    ) -> None:
+        """Make a job of one alone, or of some elements of an array; first: its number; asked: the same of all."""
+        user, most = asked["user"], 0
+        alone = spec
+        if spec.array:
+            most = parse_array(spec.array)[1]
+            of_slurm = slurm_variables(spec.array, indices) if "SLURM_SUBMIT_DIR" in spec.env else {}
+            alone = spec.model_copy(update={"array": None, "env": {**spec.env, **of_slurm}})
+        text, follows = spec_text(alone), _follows(self._state, spec)
+        is_by_element = any(parse_after(each)[1] == "corr" for each in spec.after)
+        for at in some:
+            if is_by_element:
+                text = spec_text(_of_element(alone, at))
+            data: dict[str, Any] = {**asked, "spec": text}
+            if spec.array:
+                data |= {"array_id": first, "array_index": indices[at], "array_most": most}
+            if follows is not None:
+                data["reason"] = reasons.after(*follows)
+            elif most and at >= most:
+                data["reason"] = reasons.array(first, most)
+            job = self._state.log("submitted", f"user:{user}", first + at, **data)
+            if spec.hold and job is not None:
+                self._state.log("held", f"user:{user}", first + at, reason=reasons.by_user(user))
+        for at in some:
+            self._jobs.admit(self._state.ledger.jobs[first + at])
+
+
 class Admission:
     """Turns specifications into jobs of the ledger."""
 
-    def __init__(self, state: SchedulerState, engine: PolicyEngine, jobs: Jobs, budgets: UserBudgets) -> None:
+    def __init__(
+        self,
+        state: SchedulerState,
+        engine: PolicyEngine,
+        jobs: Jobs,
+        budgets: UserBudgets,
+        arrays: LargeArrays,
+    ) -> None:
         self._state, self._engine, self._jobs, self._budgets = state, engine, jobs, budgets
+        self._arrays = arrays
 
     def check(self, spec: JobSpec, user: str) -> None:
         """Raise Refused or Unknown for a job that this user cannot submit."""
@@ -315,6 +401,7 @@ class Admission:
             return
         jobs = self._state.ledger.jobs.values()
         queued = sum(job.user == name and job.set_id is None and job.status in WAITING for job in jobs)
+        queued += self._state.ledger.arrays.count(name)
         coming = [len(parse_array(spec.array)[0]) if spec.array and not spec.as_one else 1 for spec in specs]
         if queued + sum(coming) > most:
             raise Refused(
@@ -330,44 +417,7 @@ class Admission:
 
     def accept(self, spec: JobSpec, user: str) -> list[int]:
         """Accept a job that has passed `check`."""
-        return self._submit_set(spec, user) if spec.as_one else self._submit_each(spec, user)
-
-    def _submit_each(self, spec: JobSpec, user: str) -> list[int]:
-        ledger = self._state.ledger
-        indices, most = parse_array(spec.array) if spec.array else ([], 0)
-        first = ledger.next_job
-        believed = ledger.runtime_estimates.believed(user, spec)
-        alone = spec
-        if spec.array:
-            of_slurm = slurm_variables(spec.array, indices) if "SLURM_SUBMIT_DIR" in spec.env else {}
-            alone = spec.model_copy(update={"array": None, "env": {**spec.env, **of_slurm}})
-        text = spec_text(alone)
-        numbers: list[int] = []
-        follows = self._follows(spec)
-        is_by_element = any(parse_after(each)[1] == "corr" for each in spec.after)
-        for at, index in enumerate(indices or [None]):
-            number = ledger.next_job
-            if is_by_element:
-                text = spec_text(_of_element(alone, at))
-            data: dict[str, Any] = {
-                "spec": text,
-                "user": user,
-                "believed_s": believed.seconds,
-                "basis": believed.basis,
-            }
-            if spec.array:
-                data |= {"array_id": first, "array_index": index, "array_most": most}
-            if follows is not None:
-                data["reason"] = reasons.after(*follows)
-            elif most and at >= most:
-                data["reason"] = reasons.array(first, most)
-            job = self._state.log("submitted", f"user:{user}", number, **data)
-            numbers.append(number)
-            if spec.hold and job is not None:
-                self._state.log("held", f"user:{user}", number, reason=reasons.by_user(user))
-        for number in numbers:
-            self._jobs.admit(ledger.jobs[number])
-        return numbers
+        return self._submit_set(spec, user) if spec.as_one else self._arrays.submit(spec, user)
 
     def _submit_set(self, spec: JobSpec, user: str) -> list[int]:
         """Take an array as one job; its trials have the numbers that follow."""
@@ -383,7 +433,7 @@ class Admission:
             "believed_s": full_run_s(believed.seconds, spec),
             "trials": asdict(trials),
         }
-        follows = self._follows(spec)
+        follows = _follows(self._state, spec)
         if follows is not None:
             data["reason"] = reasons.after(*follows)
         job = self._state.log("submitted", f"user:{user}", number, **data)
@@ -424,11 +474,10 @@ class Admission:
         short = self._budgets.short_of(user, usd) if self._engine.offers_for_jobs else None
         return None if short is None else reasons.over_budget(short, usd)
 
-    def _follows(self, spec: JobSpec) -> tuple[int, str] | None:
-        """The first of the job's dependencies that is not met yet."""
-        return next(
-            (each for each in map(parse_after, spec.after) if self._state.is_met(*each) is None), None
-        )
+
+def _follows(state: SchedulerState, spec: JobSpec) -> tuple[int, str] | None:
+    """The first of the job's dependencies that is not met yet."""
+    return next((each for each in map(parse_after, spec.after) if state.is_met(*each) is None), None)
 
 
 def _of_element(spec: JobSpec, at: int) -> JobSpec:

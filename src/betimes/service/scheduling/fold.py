@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from betimes.errors import StoreDamaged, StoreError
 from betimes.service.scheduling import (
+    arrays,
     job_events,
     node_events,
     policy_events,
@@ -27,12 +28,14 @@ KINDS: dict[str, Kind[Ledger]] = {
     **user_events.KINDS,
     **node_events.KINDS,
     **windows.KINDS,
+    **arrays.KINDS,
     **job_events.KINDS,
     **promise_events.KINDS,
     **run_events.KINDS,
     **sets.KINDS,
 }
 """Every kind of event, by its name."""
+_OF_NEW = ("submitted", "array-submitted")  # kinds of events about jobs that are not there yet
 _RESTORE = "the log was changed by a disk, a hand or another version; restore the database from a backup"
 
 
@@ -49,7 +52,7 @@ def apply(ledger: Ledger, event: Event) -> Job | None:
     ledger.promise_errors.passed(event.at_s)
     change = KINDS[event.kind].change
     job = ledger.jobs.get(event.job) if event.job is not None else None
-    if event.job is not None and job is None and event.kind != "submitted":
+    if event.job is not None and job is None and event.kind not in _OF_NEW:
         return None  # it was over within the turn; a promise may still have been on its way
     count_paid_by_moved(ledger, event, job)
     before = job.units if job is not None else 0

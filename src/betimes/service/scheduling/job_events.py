@@ -40,6 +40,7 @@ def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
         ledger.shares.open([job.user], (), event.at_s - ledger.epoch_at)
     ledger.next_job = max(ledger.next_job, job.job_id + 1)
     ledger.promise_errors.submitted(job)
+    ledger.arrays.submitted(job)
     return job
 
 

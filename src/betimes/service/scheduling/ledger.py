@@ -10,6 +10,7 @@ from typing import Any
 
 from betimes.errors import StoreError
 from betimes.service.machines.budgets import DAY, DAY_S, MONTH, period_name, period_since
+from betimes.service.scheduling.arrays import ComingArrays
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
 from betimes.service.scheduling.charges import Charge
 from betimes.service.scheduling.job import JOBS, Job, share_held
@@ -33,6 +34,7 @@ class Ledger:
         self.measured_rates = MeasuredRates()
         self.promise_errors = PromiseErrors()
         self.jobs: dict[int, Job] = {}
+        self.arrays = ComingArrays()
         self.nodes: dict[str, Node] = {}
         self.shares = Shares()
         self.users: dict[str, User] = {}  # by name; none: whoever has the operator's token does everything
@@ -88,6 +90,7 @@ class Ledger:
                     else {}
                 ),
                 **self.maintenance.to_json(),
+                **self.arrays.to_json(),
                 **({"shares": SHARES.dump_python(self.shares, mode="json")} if self.shares.accounts else {}),
                 "rented": self.rented,
                 "spent_usd": self.spent_usd,
@@ -128,6 +131,7 @@ class Ledger:
         ledger._open_accounts()
         ledger.users = {one["name"]: User(**one) for one in found.get("users", ())}
         ledger.maintenance = Windows.from_json(found)
+        ledger.arrays = ComingArrays.from_json(found)
         if "shares" in found:
             ledger.shares = SHARES.validate_python(found["shares"])
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none

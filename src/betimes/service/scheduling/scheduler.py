@@ -18,7 +18,7 @@ from betimes.service.engines.accounts import expected_left
 from betimes.service.engines.messages import Decisions, Foreseen, Play
 from betimes.service.engines.speedups import speed
 from betimes.service.machines.machine import HERE
-from betimes.service.scheduling.admission import Admission
+from betimes.service.scheduling.admission import Admission, LargeArrays
 from betimes.service.scheduling.broken_promises import BrokenPromises
 from betimes.service.scheduling.decisions import DecisionApplier, MemberSelection, PlannerAnswers
 from betimes.service.scheduling.earliest import EarliestStarts
@@ -93,7 +93,8 @@ class Scheduler:
         self._learnt = LearntRuntimes(state, engine)
         self.policy = EngineRenewal(state, engine, self.jobs, sets)
         self.promises = BrokenPromises(state)
-        self.admission = Admission(state, engine, self.jobs, budgets)
+        arrays = self.arrays = LargeArrays(state, self.jobs)
+        self.admission = Admission(state, engine, self.jobs, budgets, arrays)
         self.edits = Edits(state, engine, self.jobs, self.admission, self.policy)
         self.reports = ReportHandling(state, engine, self.jobs, runs, sets, self.policy)
         self.nodes = Nodes(state, engine, self.jobs, runs, sets, self.policy)
@@ -108,6 +109,7 @@ class Scheduler:
         self._decisions = DecisionApplier(state, engine, runs, self.rentals, self.machines)
         self._parts: tuple[Part, ...] = (
             self.promises,  # before anything else changes
+            arrays,
             self.jobs,
             self.leases,
             self.maintenance,

@@ -10,7 +10,7 @@ import pytest
 
 from betimes.errors import StoreFull, Unavailable
 from betimes.service.engines.messages import Foreseen, Play
-from betimes.service.runtime.promises import MOST_WITHIN_TURN_S
+from betimes.service.runtime.promises import MOST_A_TURN, MOST_WITHIN_TURN_S
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.store.batch import Batch
 from tests.service.four_cores import RUN_S, on_four_cores, over, spec
@@ -149,7 +149,7 @@ def test_the_promises_of_a_large_array_are_made_in_slices(tmp_path: Path) -> Non
         with backend.controller.clock.hold():  # type: ignore[union-attr]
             (taken,) = await backend.submit([spec(array="1-1200")], "ann")
             assert taken.quote is not None
-            assert sorted(most)[-3:] == [200, 500, 500]
+            assert sorted(most)[-3:] == [MOST_A_TURN] * 3
             await backend.cancel(taken.job_ids, "ann")
         await over(backend)
 
