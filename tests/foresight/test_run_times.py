@@ -50,6 +50,21 @@ def test_an_array_and_what_takes_no_time_say_nothing_of_other_commands() -> None
         assert grid[HALF] == pytest.approx(middle_s)  # its own kin count
 
 
+def test_of_a_job_without_finished_kin_nothing_is_expected() -> None:
+    known = RunTimes()
+    jobs = {
+        f"{number}": Described("ann", f"command {number % 3}", 60.0, 1.0 + number % 2) for number in range(12)
+    }
+    for number, job in jobs.items():
+        known.submitted(number, job)
+    assert known.with_kin() == []
+    for number in ("0", "3", "6"):
+        known.ended(number, 600.0)
+    assert known.with_kin() == ["9"]
+    expected = {number for number, job in jobs.items() if known.expected(job, 60.0) is not None}
+    assert expected & known.active.keys() == {"9"}
+
+
 def test_a_thin_group_leaves_weight_to_the_coarser_ones() -> None:
     """One own run of 100 s gets 1/3; of the rest, the user's two get 1/2 and all jobs the other half, 200 s first."""
     known = after(1000.0, job=Described("ann", "other.py", 60.0, 1.0))

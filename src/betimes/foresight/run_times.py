@@ -214,6 +214,13 @@ class RunTimes:
             self._expected[question] = finished, answer
         return answer
 
+    def with_kin(self) -> list[str]:
+        """The active jobs with kin that have finished: of all others `expected` knows nothing."""
+        known = {key for key, group in self.groups.items() if group.logs}
+        if not known:
+            return []
+        return [job_id for job_id, each in self.active.items() if not known.isdisjoint(each.keys[:KIN])]
+
     def state(self) -> dict[str, Any]:
         """Everything learned, as JSON has it."""
         return {

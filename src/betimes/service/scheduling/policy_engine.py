@@ -569,7 +569,7 @@ class PolicyEngine:
     def _expected(self, numbers: Iterable[int] | None = None) -> dict[int, Floats]:
         """Quantiles of the run times of those of these jobs of which more is known than is believed; null: all."""
         errors, now_at, jobs = self._state.ledger.promise_errors, self._state.now_at, self._state.ledger.jobs
-        among = jobs.values() if numbers is None else map(jobs.__getitem__, numbers)
+        among = errors.with_kin(jobs) if numbers is None else map(jobs.__getitem__, numbers)
         known = (
             (job.job_id, grid)
             for job in among

@@ -184,6 +184,12 @@ class PromiseErrors:
         """
         return self._alike(job, at) if job.progress_frac is None else None
 
+    def with_kin(self, jobs: Mapping[int, Job]) -> Iterable[Job]:
+        """Those of all these jobs of which `expected` may know something, without a look at each of a long queue."""
+        if self._run_times is not None or len(self.model.run_times.active) < len(jobs):
+            return jobs.values()  # some of them are not in the model
+        return (jobs[number] for text in self.model.run_times.with_kin() if (number := int(text)) in jobs)
+
     def _alike(self, job: Job, at: float) -> Floats | None:
         """As `expected`, by the log alone, which does not have every report of progress."""
         stops = job.is_suspended or (job.run is not None and job.run.stopping is not None)
