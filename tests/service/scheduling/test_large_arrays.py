@@ -14,6 +14,7 @@ from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.scheduling import admission
 from betimes.service.scheduling.events import Event
 from betimes.service.spec.users import User
+from betimes.service.views.models import JobFilter, Submitted
 from tests.service.four_cores import on_four_cores
 from tests.service.four_cores import spec as of_four_cores
 from tests.service.reliability.cluster import Cluster, spec
@@ -83,3 +84,35 @@ def test_others_are_answered_while_an_array_is_taken_and_promised(tmp_path: Path
     on_four_cores(tmp_path, ask)
     for kind in ("submitted", "quoted"):
         assert max(sum(event.kind == kind for event in events) for events in turns) <= SLICE
+
+
+def test_a_list_by_user_name_or_array_has_the_whole_array(tmp_path: Path) -> None:
+    """By such a list `betimes cancel --name` names the jobs."""
+
+    async def ask(backend: ServiceBackend) -> None:
+        submitted = list[asyncio.Future[list[Submitted]]]()
+        for at, by in enumerate(("user", "name", "array_id")):
+            array = of_four_cores(array=f"1-{ELEMENTS}", name="sweep")
+            submitted.append(asyncio.ensure_future(backend.submit([array], "ann")))
+            while not backend.scheduler.ledger.arrays:
+                await asyncio.sleep(0)
+            (coming,) = backend.scheduler.ledger.arrays
+            which = {"user": "ann", "name": "sweep", "array_id": coming.first}
+            assert len((await backend.jobs(JobFilter())).items) < ELEMENTS * (at + 1)
+            listed = await backend.jobs(JobFilter(**{by: which[by]}))
+            assert {*coming.numbers} <= {job.job_id for job in listed.items}
+        await asyncio.gather(*submitted)
+
+    on_four_cores(tmp_path, ask)
+
+
+@pytest.mark.parametrize(("policy", "nodes"), [("wfq", 0), ("easy", 2)])
+def test_an_array_is_taken_whole_under_policies_for_pools_and_nodes(policy: str, nodes: int) -> None:
+    cluster = Cluster(policy, nodes=nodes) if nodes else Cluster(policy)
+    numbers = cluster.submit(spec(array=f"1-{ELEMENTS}"))
+    (held,) = cluster.submit(spec(hold=True, array=f"1-{SLICE + 1}"))[:1]
+    cluster.go_on(0.0)
+    assert {*cluster.ledger.jobs} >= {*numbers, *range(held, held + SLICE + 1)}
+    assert {cluster.status(number) for number in range(held, held + SLICE + 1)} == {"held"}
+    cluster.go_on()
+    assert {cluster.status(number) for number in numbers} == {"finished"}

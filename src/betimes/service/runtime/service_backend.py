@@ -20,6 +20,7 @@ from betimes.service.runtime.commands import (
     AddMaintenance,
     AddNodes,
     AddUser,
+    AwaitJobs,
     CancelJobs,
     ChangeUser,
     EditJobs,
@@ -263,6 +264,8 @@ class ServiceBackend:
 
     async def jobs(self, which: JobFilter, /) -> Page[JobView]:
         """Some of the jobs, newest first."""
+        if coming := self._coming(which):
+            await self.controller.ask(AwaitJobs(coming))
         rows = await asyncio.to_thread(self.controller.store.jobs, which)
         found = await self._forecast() if any(not Status(row["status"]).is_over for row in rows) else None
         waiting = self.scheduler.wait_reasons(found)
@@ -272,6 +275,19 @@ class ServiceBackend:
             specs = [JobSpec(**row["spec"]) for row in rows]
             items = [job.model_copy(update={"spec": spec}) for job, spec in zip(items, specs, strict=True)]
         return Page(items=items, following=items[-1].job_id if len(items) == which.limit else None)
+
+    def _coming(self, which: JobFilter) -> tuple[int, ...]:
+        """Elements that are no jobs yet, of arrays that a list of a user's, a name's or an array's jobs must not halve.
+
+        What is done to jobs by such a list, as `betimes cancel --name`, is for the whole array.
+        """
+        if which.user is None and which.name is None and which.array_id is None and not which.label:
+            return ()
+        return tuple(
+            array.missing[-1]
+            for array in self.scheduler.ledger.arrays
+            if which.user in (None, array.user) and which.array_id in (None, array.first)
+        )
 
     async def job(self, number: int, /, *, renews: bool = True) -> JobStory:
         """Everything about a job; renews: its estimate is worked out again where it is not of now. Raises Unknown."""
