@@ -54,7 +54,7 @@ MOVE = {"decided_at": 1.0, "before_usd_per_h": 0.18, "after_usd_per_h": 0.1, "ex
             {"number": 1, "outcome": "preempted", "exit_code": None, "signal": 15, "message": None},
             "run 1, preempted, signal 15",
         ),
-        ("finished", {"run_s": 3.1}, "3 s of work"),
+        ("finished", {"run_s": 3.1}, "3 s of run time, all runs together"),
         (
             "estimate-changed",
             {"account": {"left_s": 90.0}, "basis": "progress"},

@@ -261,7 +261,7 @@ KINDS: dict[str, Kind[Ledger]] = {
     "finished": Kind(
         "a job's command exited with 0",
         _over(Transition.FINISH),
-        lambda data: f"{length(data['run_s'])} of work",
+        lambda data: f"{length(data['run_s'])} of run time, all runs together",
     ),
     "failed": Kind("a job has failed for good", _over(Transition.FAIL), reason_text),
     "cancelled": Kind(
