@@ -21,6 +21,7 @@ from betimes.errors import StoreUnreachable
 from betimes.page import session
 from betimes.page.site import create_page
 from betimes.service.api.app import create_app
+from betimes.service.executors.virtual import WORK
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
@@ -33,8 +34,9 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'&"
 
 
 async def submitted(pages: Paged, *specs: dict[str, Any]) -> list[int]:
-    """Jobs of these fields; by default of an hour on one of the four cores."""
-    given = [JobSpec(**{"command": ["x"], "workdir": "/", "estimate_s": 3600.0, **each}) for each in specs]
+    """Jobs of these fields; by default estimated at an hour on one of the four cores, and over after a minute."""
+    usual: dict[str, Any] = {"command": ["x"], "workdir": "/", "estimate_s": 3600.0, "env": {WORK: "60"}}
+    given = [JobSpec(**{**usual, **each}) for each in specs]
     return [taken.job_id for taken in await pages.service.backend.submit(given, "ada")]
 
 
