@@ -299,6 +299,13 @@ def test_processes_and_the_table(betimes: Call, monkeypatch: pytest.MonkeyPatch)
     assert "p95 trial" in table
 
 
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("policy", "is_drawn"), [("easy:order=sjf", False), ("easy:order=random", True)])
+def test_a_random_order_makes_seeds_worthwhile(betimes: Call, policy: str, is_drawn: bool) -> None:
+    said = betimes("simulate", "b2.csv", "--cluster", "node.toml", "--policy", policy, "--seeds", "2")
+    assert ("every seed gives the same" in said.err) != is_drawn
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("policy", "expected"), [("srsf", "[True, False]"), ("easy", "[False, True]")])
 def test_an_engine_compiles_its_own_kernels_only(policy: str, expected: str) -> None:

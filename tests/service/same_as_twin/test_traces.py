@@ -48,7 +48,7 @@ NODES = [
     "easy",
     "conservative",
     "sjf",
-    "skip-over",
+    "skip-over:order=random",
     "wfp3",
     "ljf",
     "widest:backfill=easy",
@@ -139,7 +139,7 @@ def test_pool_policies(policy: str, tmp_path: Path) -> None:
     assert_same(workload, Cluster.pool(16), policy, twin, tmp_path)
 
 
-@pytest.mark.parametrize("policy", quick(NODES, "fitgpp", "easy"))
+@pytest.mark.parametrize("policy", quick(NODES, "fitgpp", "easy", "skip-over:order=random"))
 def test_nodes_policies(policy: str, tmp_path: Path) -> None:
     workload = estimated(generate("fitgpp:jobs=80,nodes=4", seed=3))
     cluster = Cluster.uniform(2, gpu=8, cpu=32, memory_gib=256)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -136,6 +138,25 @@ def test_a8_speculation_and_a_bound(waits: str, wait_s: float, finish_s: float) 
     found, rented, result = run(jobs, policy, owned(1, 1.0))
     assert (found[2], rented, result.jobs.finish_s[2]) == (wait_s, [1, 2], finish_s)
     assert summarise(result)["on_demand_usd"] == pytest.approx(650)
+
+
+def in_order(policy: str, seed: int) -> list[int]:
+    """Three equal jobs that wait for the same machine, in the order in which they start."""
+    jobs = jobs_of((0.0, 1, 100.0), (1.0, 1, 10.0), (2.0, 1, 10.0), (3.0, 1, 10.0))
+    started = simulate_nodes(jobs, policy, cluster=owned(1, 1.0), seed=seed, predict=True).jobs
+    assert started.predicted_finish_s[-1] == started.finish_s[-1]  # the copy draws as the run does
+    return np.argsort(started.start_s[1:]).tolist()
+
+
+def test_a_random_order_is_that_of_the_seed_and_any_is_as_likely() -> None:
+    found = [tuple(in_order("ajw:order=random", seed)) for seed in range(300)]
+    assert found[:20] == [tuple(in_order("ajw:order=random", seed)) for seed in range(20)]
+    counts = Counter(found)
+    assert len(counts) == 6
+    assert (
+        sum((count - 50) ** 2 / 50 for count in counts.values()) < 20.5
+    )  # chi squared of 5: 0.1 % lie above
+    assert {tuple(in_order("ajw", seed)) for seed in range(3)} == {(0, 1, 2)}
 
 
 @pytest.mark.parametrize("policy", ["njw", "ajw-t:b=120", "ljw:t=60"])

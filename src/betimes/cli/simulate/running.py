@@ -172,8 +172,9 @@ def _with_compilation(result: Result, seconds: float) -> Result:
 
 
 def _may_draw(policy: AnyChosen) -> bool:
-    """Whether the policy may draw lots: policies with victims or members get the seed."""
-    return any(getattr(policy.policy, name, None) is not None for name in ("evict", "members"))
+    """Whether the policy may draw lots: in a random order, and policies with victims or members get the seed."""
+    draws = any(getattr(policy.policy, name, None) is not None for name in ("evict", "members"))
+    return draws or policy.values.get("order") == "random"
 
 
 def _bar(run: Run, names: list[str]) -> str:

@@ -12,7 +12,7 @@ Three compiled hooks, each of which gets many jobs or nodes at once; the smaller
 ``evict(view, now, slot, draw, chosen, score)``
     writes into score[k] the score of the running job in slot chosen[k] as a victim for the one in `slot`: jobs are
     taken from the smallest score on until there is room, and never those with infinity. `draw` is the number of this
-    decision, for policies that draw lots (`lots.lot`).
+    decision, for policies that draw lots (`orders.lot`).
 
 A hook reads its view and writes only its output: a user's hook that sets a field of a record is refused before it
 runs, `chosen` and `fitting` are copies, a missing answer counts as none, and the effect of answers is checked.
@@ -51,7 +51,9 @@ from betimes.policies.nodes.wait_model import WaitModel
 
 MOST = 1e9  # limit of jobs in a window and of preemptions of a job
 
-ORDER = Parameter("order", "which waiting job goes first", "fifo", choices=tuple(ORDERS))
+ORDER = Parameter(
+    "order", "which waiting job goes first; random: lots drawn by the seed", "fifo", choices=tuple(ORDERS)
+)
 PLACEMENT = Parameter(
     "placement",
     "which of the nodes with room: the first, the fullest (by all resources, or by GPUs, then cores) or the emptiest",

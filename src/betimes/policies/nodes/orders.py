@@ -90,6 +90,13 @@ def unicef(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
         key[k] = -(now - job.submit_s) / (math.log2(max(job.max_units, 2)) * run_s)
 
 
+@kernel
+def at_random(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
+    """By a lot drawn once for each job, so that copies of the state play alike."""
+    for k in range(len(chosen)):
+        key[k] = lot(view.cluster[0].seed, 0, view.jobs[chosen[k]].seq)
+
+
 ORDERS: dict[str, Order] = {
     order.name: order
     for order in (
@@ -105,6 +112,7 @@ ORDERS: dict[str, Order] = {
         Order("slowdown", "the largest slowdown first, if it started now", expansion, dynamic=True),
         Order("wfp3", "the largest (wait / run)^3 x units first", wfp3, dynamic=True),
         Order("unicef", "the largest wait / (log2(units) x run) first", unicef, dynamic=True),
+        Order("random", "by lots, drawn by the seed", at_random),
     )
 }
 
