@@ -16,7 +16,10 @@ ALWAYS = (
     *("slowdown_mean", "slowdown_p50", "slowdown_p95", "utilisation_frac", "preemptions", "timing"),
 )
 PREDICTED = ("pred_err_mean_frac", "pred_err_p90_frac", "pred_err_p99_frac", "pred_bias_mean_frac")
-OF_INTERVALS = ("pred_cover_frac", "pred_width_p50_frac", "pred_err_p50_frac", "pred_score")
+OF_INTERVALS = (
+    *("pred_cover_frac", "pred_width_p50_frac", "pred_err_p50_frac", "pred_score"),
+    *("pred_far_late_frac", "pred_far_early_frac"),
+)
 UNFAIR = ("unfairness_mean_frac", "unfairness_p99_frac", "unfairness_fair_run_max_frac")
 
 

@@ -44,6 +44,22 @@ def test_promises_are_kept_early_or_late() -> None:
     assert found["off_twice_frac"] == 0.0  # (200 + 1) / (100 + 1) is less than 2
 
 
+def test_promises_that_users_feel_are_off_by_more_than_five_times_and_an_hour() -> None:
+    found = accuracy(
+        promises(
+            (0, 999, 5001, NAN, NAN),  # 5.002 times 1,000 s
+            (0, 999, 4999, NAN, NAN),  # 5 times
+            (0, 99, 3600, NAN, NAN),  # 36 times, but by less than an hour
+            (0, 35_999, 7198, NAN, NAN),  # less than a fifth
+            (0, 4499, 800, NAN, NAN),  # more than an hour earlier, and more than a fifth ...
+            (0, 4499, 898, NAN, NAN),  # ... and less than that
+            (0, 3600, 1, NAN, NAN),  # less than an hour earlier
+            (0, 7200, 7200, NAN, NAN),
+        )
+    )
+    assert (found["far_late_frac"], found["far_early_frac"]) == (1 / 8, 3 / 8)
+
+
 def test_the_score_is_the_width_in_logarithms_and_ten_times_what_is_missed() -> None:
     width = math.log(121 / 91)
     inside, late = promises((0, 100, 100, 90, 120)), promises((0, 100, 200, 90, 120))

@@ -550,7 +550,8 @@ def test_the_pages_are_imported_when_they_are_first_asked_for() -> None:
 
 def test_the_account_of_promises_is_a_page(on_pages: OnPages, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("early", "late", "cover_frac", "level", "err_p50_frac", "err_p90_frac", "bias_p50_frac")
-    figures = SimpleNamespace(promises=20, within_10min_frac=None, **dict.fromkeys(names, 0.25))
+    far = {"far_late_frac": 0.0125, "far_early_frac": None}
+    figures = SimpleNamespace(promises=20, within_10min_frac=None, **dict.fromkeys(names, 0.25), **far)
     groups = [SimpleNamespace(name=HOSTILE, figures=figures)]
 
     async def accuracy(_: object, since: float | None, until: float, by: str, listed: bool) -> Any:
@@ -563,6 +564,7 @@ def test_the_account_of_promises_is_a_page(on_pages: OnPages, monkeypatch: pytes
     async def story(pages: Paged) -> None:
         page = await pages.at("/promises?by=user")
         assert page.text.count("25 %") > 10
+        assert "1.2 %" in page.text
         assert "<img" not in page.text
         assert (await pages.at("/promises?by=moon")).status_code == 422
 

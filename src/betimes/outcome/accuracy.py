@@ -19,6 +19,7 @@ from betimes.outcome.result import Result
 SAME_S = 1e-3  # instants that are no further apart are one
 SLACK_S = 1.0  # added to both times of a ratio: a second more or less is no error
 LEAST_RATIOS = 20  # before the constant-ratio baseline promises anything
+FAR_TIMES, FAR_S = 5.0, 3600.0  # a promise that was off by more than both was of no use
 HORIZONS_S = {"< 10 min": 600.0, "< 1 h": 3600.0, "< 6 h": 21_600.0, ">= 6 h": math.inf}
 """Classes of promises by their time to the promised end."""
 
@@ -64,7 +65,8 @@ def accuracy(promises: Promises) -> dict[str, float | int]:
     the share kept, `level` what it should be. `width_p50_frac`: width over promised JCT. `score`: mean interval score
     of log JCT over promised JCT (Gneiting and Raftery 2007), smaller is better. `err_*_frac` are of the absolute error,
     `bias_*_frac` of the signed one; `within_1min_frac`, `within_10min_frac`: shares that were off by no more;
-    `off_twice_frac`: the share that took twice as long as promised, or less than half.
+    `off_twice_frac`: the share that took twice as long as promised, or less than half. `far_late_frac` and
+    `far_early_frac`: those that were off by more than five times and by more than an hour, which is what users feel.
     """
     error = promises.error_frac[~np.isnan(promises.error_frac)]
     off_s = np.abs(promises.finished_s - promises.predicted_s)
@@ -91,6 +93,8 @@ def accuracy(promises: Promises) -> dict[str, float | int]:
         "within_1min_frac": mean(off_s <= 60.0),
         "within_10min_frac": mean(off_s <= 600.0),
         "off_twice_frac": mean((ratio >= 2.0) | (ratio <= 0.5)),
+        "far_late_frac": mean((off_s > FAR_S) & (ratio > FAR_TIMES)),
+        "far_early_frac": mean((off_s > FAR_S) & (ratio < 1.0 / FAR_TIMES)),
     }
 
 
@@ -125,12 +129,15 @@ def constant_ratio(promises: Promises, level: float, played_out_s: Array) -> Pro
     return Promises(promises.made_s, median_s, promises.finished_s, low_s, high_s, levels)
 
 
+OF_SIMULATION = ("cover_frac", "width_p50_frac", "err_p50_frac", "score", "far_late_frac", "far_early_frac")
+"""Figures of `accuracy` that a simulation with intervals has, too."""
+
+
 def accuracy_of(result: Result, rows: Array) -> dict[str, float]:
     """The figures of a simulation's promises to the finished jobs among `rows`, and of two baselines; {}: no intervals.
 
-    `pred_cover_frac`, `pred_width_p50_frac`, `pred_err_p50_frac` and `pred_score` are as of `accuracy`. The same with
-    `_estimate`: by the users' own estimates, and with `_ratio`: by quantiles of the latest ratios of JCT to that in the
-    play-out.
+    `pred_cover_frac` and the others of `OF_SIMULATION` are as of `accuracy`. The same with `_estimate`: by the users'
+    own estimates, and with `_ratio`: by quantiles of the latest ratios of JCT to that in the play-out.
     """
     intervals, level = result.intervals, result.interval_frac
     if intervals is None or level is None:
@@ -148,7 +155,7 @@ def accuracy_of(result: Result, rows: Array) -> dict[str, float]:
         levels = np.full(len(rows), level)
         promises = Promises(jobs.submit_s[rows], predicted_s, jobs.finish_s[rows], low_s, high_s, levels)
         figures = accuracy(promises.take(given))
-        for figure in ("cover_frac", "width_p50_frac", "err_p50_frac", "score"):
+        for figure in OF_SIMULATION:
             found[f"pred_{figure}{name}"] = figures[figure]
     return found
 

@@ -43,6 +43,8 @@ MEANINGS = {
     "pred_width_p50_frac": "Width of the promised interval, as a share of the promised completion time. Median.",
     "pred_err_p50_frac": "Prediction error that half of the promises stay below.",
     "pred_score": "Width of the intervals, and a penalty for what falls outside, in logarithms: smaller is better.",
+    "pred_far_late_frac": "Share of the jobs that took over five times as long as promised, and over an hour longer.",
+    "pred_far_early_frac": "Share of the jobs done in under a fifth of what was promised, and over an hour earlier.",
     "unfairness_mean_frac": "How much later jobs finished than with an equal share of the machine. Mean.",
     "unfairness_p99_frac": "Unfairness that 99 % of the jobs stay below.",
     "unfairness_fair_run_max_frac": "How much later a job finished than under max-min shares. The worst job.",

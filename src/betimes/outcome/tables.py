@@ -74,6 +74,8 @@ COLUMNS = (
     Column("pred_width_p50_frac", "Interval over|promise p50", "percent", "low", 7),
     Column("pred_err_p50_frac", "Prediction|error p50", "percent", "low", 8),
     Column("pred_score", "Interval|score", "ratio", "low", 8),
+    Column("pred_far_late_frac", "Far later|than promised", "percent", "low", 9),
+    Column("pred_far_early_frac", "Far earlier|than promised", "percent", "low", 10),
     Column("unfairness_mean_frac", "Unfairness|mean", "percent", "low", 2),
     Column("unfairness_p99_frac", "Unfairness|p99", "percent", "low", 20),
     Column("unfairness_fair_run_max_frac", "Unfairness,|fair run max", "percent", "low", 7),

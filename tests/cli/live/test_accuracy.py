@@ -22,6 +22,7 @@ def test_the_figures_in_words(betimes: Call, service: Service) -> None:
         "users' estimates",
         "one ratio for all",
         "12%",
+        "2.0%",
         "First promises by user",
         "ada",
         "Errors are of the time from the promise to the end",

@@ -26,6 +26,8 @@ _COLUMNS = (
     Column("Error\np99", rank=6, right=True),
     Column("Bias", rank=2, right=True),
     Column("Off\ntwice", rank=7, right=True),
+    Column("Far\nlate", rank=3, right=True),
+    Column("Far\nearly", rank=3, right=True),
 )
 
 
@@ -63,7 +65,8 @@ def accuracy(
     """Show how well promises held: how many jobs were done within their interval, and what the others were off by.
 
     Errors are (true - promised time) / promised time, both from the promise to the end; widths are those of the
-    intervals over the promised time. Beside the first and the latest promise of each job stand its user's own estimate,
+    intervals over the promised time. Far late and far early are the shares that users feel: off by more than five
+    times and by more than an hour. Beside the first and the latest promise of each job stand its user's own estimate,
     from the promised start on, and a simple baseline: the end as played out, times one ratio for all.
     """
     from betimes.cli.duration_options import parse_option
@@ -98,7 +101,10 @@ def _print(found: AccuracyView, *, wide: bool) -> None:
         _row("one ratio for all", found.ratio),
     ]
     show(_COLUMNS, rows, wide=wide)
-    say("Errors are of the time from the promise to the end, over the promised one.")
+    say(
+        "Errors are of the time from the promise to the end, over the promised one. Far: off by more than five times"
+    )
+    say("and by more than an hour.")
     if found.groups:
         say("", f"First promises by {found.by}")
         show(_COLUMNS, [_row(group.name, group.figures) for group in found.groups], wide=wide)
@@ -119,7 +125,14 @@ def _row(name: str, figures: AccuracyFigures) -> list[str]:
         _percent(figures.err_p99_frac),
         _percent(figures.bias_mean_frac, signed=True),
         _percent(figures.off_twice_frac),
+        _share(figures.far_late_frac),
+        _share(figures.far_early_frac),
     ]
+
+
+def _share(frac: float | None) -> str:
+    """A share of which a tenth of a per cent matters."""
+    return "" if frac is None else f"{frac:.1%}"
 
 
 def _percent(frac: float | None, *, signed: bool = False) -> str:
