@@ -23,6 +23,7 @@ class Sources:
     wall_s: float = START_S
     steady_s: float = 500.0
     pause_s: float = 0.0  # that the process stands still between the next two readings
+    suspended_s: float = 40.0  # before, too
 
     def wall(self) -> float:
         found, pause_s, self.pause_s = self.wall_s, self.pause_s, 0.0
@@ -36,13 +37,22 @@ class Sources:
         self.wall_s += for_s
         self.steady_s += for_s
 
+    def suspended(self) -> float:
+        return self.suspended_s
+
     def suspend(self, for_s: float) -> None:
         self.wall_s += for_s
+        self.suspended_s += for_s
+
+    def set(self, by_s: float) -> None:
+        self.wall_s += by_s
 
 
 def made(floor_s: float = -math.inf, **more: float) -> tuple[Clock, Sources]:
     sources = Sources()
-    return Clock(floor_s, wall=sources.wall, steady=sources.steady, **more), sources
+    return Clock(
+        floor_s, wall=sources.wall, steady=sources.steady, suspended=sources.suspended, **more
+    ), sources
 
 
 def test_it_goes_with_the_wall_clock() -> None:
@@ -64,6 +74,15 @@ def test_a_suspended_machine_puts_it_forward() -> None:
     assert clock.now_s() == sources.wall_s
 
 
+def test_a_clock_put_forward_on_a_machine_that_was_awake_was_wrong_before() -> None:
+    clock, sources = made()
+    sources.set(3600.0)
+    assert clock.jump() == Jump(3600.0, 3600.0, 3600.0)
+    sources.suspend(600.0)
+    sources.set(50.0)
+    assert clock.jump() == Jump(650.0, 650.0, 50.0)
+
+
 def test_a_jump_is_told_without_reading_the_time_first() -> None:
     clock, sources = made()
     sources.suspend(5.0)
@@ -73,15 +92,15 @@ def test_a_jump_is_told_without_reading_the_time_first() -> None:
 def test_jumps_that_nobody_asked_about_add_up() -> None:
     clock, sources = made()
     for jump_s in (100.0, 50.0, -30.0):
-        sources.suspend(jump_s)
+        sources.set(jump_s)
         clock.now_s()
-    assert clock.jump() == Jump(120.0, 150.0)
+    assert clock.jump() == Jump(120.0, 150.0, 150.0)
 
 
 def test_a_wall_clock_that_is_put_back_is_waited_for_at_a_slower_pace() -> None:
     clock, sources = made()
     before_s = clock.now_s()
-    sources.suspend(-3600.0)
+    sources.set(-3600.0)
     assert clock.now_s() == before_s
     assert clock.jump() == Jump(-3600.0, 0.0)
     for _ in range(100):
@@ -97,7 +116,7 @@ def test_a_wall_clock_that_is_put_back_is_waited_for_at_a_slower_pace() -> None:
 
 def test_a_wall_clock_that_is_put_back_and_forward_again_leaves_no_trace() -> None:
     clock, sources = made()
-    sources.suspend(-100.0)
+    sources.set(-100.0)
     clock.now_s()
     sources.suspend(100.0)
     assert clock.jump() == Jump(0.0, 0.0)
@@ -163,7 +182,7 @@ def test_it_never_goes_back_and_ends_at_the_wall_clock(
     last_s = clock.now_s()
     for run_s, jump_s in moves:
         sources.run(run_s)
-        sources.suspend(jump_s)
+        sources.set(jump_s)
         jump, now_s = clock.jump(), clock.now_s()
         stepped_s = jump.stepped_s if jump else 0.0
         assert stepped_s >= 0
@@ -255,7 +274,7 @@ def test_a_jump_ends_the_wait() -> None:
 def test_how_far_it_is_ahead_of_a_wall_clock_that_was_put_back() -> None:
     clock, sources = made()
     assert clock.ahead_s == 0.0
-    sources.suspend(-10_800.0)
+    sources.set(-10_800.0)
     assert clock.ahead_s == pytest.approx(10_800.0)
     sources.suspend(20_000.0)
     assert clock.ahead_s == 0.0

@@ -29,6 +29,10 @@ class Wall:
 
     def __init__(self) -> None:
         self.ahead_s = 0.0
+        self.suspended_s = 0.0
+
+    def suspended(self) -> float:
+        return self.suspended_s
 
     def __call__(self) -> float:
         return time.time() + self.ahead_s
@@ -50,7 +54,9 @@ def play(
     async def serve() -> None:
         wall = Wall()
         machine = Machine("n", "virtual", "n", 2.0, 8.0, 0.0)
-        async with assembled([machine], "fifo", folder, clock=Clock(wall=wall), world_of=world_of) as service:
+        async with assembled(
+            [machine], "fifo", folder, clock=Clock(wall=wall, suspended=wall.suspended), world_of=world_of
+        ) as service:
             await act(service, wall)
 
     asyncio.run(serve())
@@ -119,3 +125,40 @@ def test_the_log_says_that_a_clock_was_put_back(tmp_path: Path) -> None:
         assert len(quotes) == 1  # nothing has changed for it
 
     play(tmp_path, act)
+
+
+@pytest.mark.parametrize("sleeps", [False, True])
+def test_what_goes_on_began_by_the_corrected_clock(tmp_path: Path, sleeps: bool) -> None:
+    async def act(service: Assembly, wall: Wall) -> None:
+        began_at = wall()
+        runs, waits = (
+            one.job_id for one in await service.backend.submit([job(10 * DAYS_S, max_units=2)] * 2, "ann")
+        )
+        await service.settle()
+        wall.suspended_s = DAYS_S if sleeps else 0.0
+        wall.ahead_s = DAYS_S
+        await service.backend.submit([job(10.0)], "ann")
+        began_at += 0.0 if sleeps else DAYS_S
+        for number in (runs, waits):
+            story = await service.backend.job(number)
+            assert story.job.submitted_at == pytest.approx(began_at, abs=60.0)
+        assert story.job.started_at is None
+        (run,) = (story := await service.backend.job(runs)).runs
+        assert story.job.started_at == run.started_at == pytest.approx(began_at, abs=60.0)
+        # Its node is another machine, which went on while this one slept.
+        assert run.ran_s == pytest.approx(DAYS_S if sleeps else 0.0, abs=60.0)
+
+    play(tmp_path, act)
+
+
+def test_a_run_keeps_its_identity_when_the_clock_is_corrected() -> None:
+    cluster = Cluster()
+    (number,) = cluster.submit(spec(10 * DAYS_S))
+    cluster.go_on(2.0)
+    submitted_at = cluster.job(number).submitted_at
+    cluster.scheduler.clock_set(DAYS_S, DAYS_S, DAYS_S)
+    cluster.arrive(cluster.now_at + DAYS_S)
+    cluster.turn()
+    for found in (cluster.job(number), recovered(None, cluster.log).jobs[number]):
+        assert (found.submitted_at, found.logged_at) == (submitted_at + DAYS_S, submitted_at)
+        assert found.has_run_s(cluster.now_at) == pytest.approx(2.0)

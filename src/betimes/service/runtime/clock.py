@@ -29,6 +29,16 @@ class Jump(NamedTuple):
 
     wall_s: float  # how far the wall clock jumped; negative: back
     stepped_s: float  # how far the service's clock was put forward for it, 0 or more
+    corrected_s: float = 0.0  # the part of that in which the machine was awake: the earlier time was wrong
+
+
+def suspended_s() -> float:
+    """Seconds for which the machine has been suspended since it booted, or an unknown time ago.
+
+    Where the system does not count them, all by which the wall clock is ahead of the steady one.
+    """
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return (time.time() if boot is None else time.clock_gettime(boot)) - time.monotonic()
 
 
 class Clock:
@@ -49,10 +59,12 @@ class Clock:
         slew_frac: float = 0.05,
         wall: Source = time.time,
         steady: Source = time.monotonic,
+        suspended: Source = suspended_s,
     ) -> None:
         self._threshold_s, self._slew_frac = threshold_s, slew_frac
-        self._wall, self._steady = wall, steady
+        self._wall, self._steady, self._suspended = wall, steady, suspended
         wall_s, steady_s = wall(), steady()
+        self._suspended_s = suspended()  # when the clocks were last compared
         self._offset_s = wall_s - steady_s  # when the wall clock was last looked at
         self._last_s = max(wall_s, floor_s)
         self._anchor_s, self._anchor_steady_s = self._last_s, steady_s
@@ -63,13 +75,19 @@ class Clock:
 
     def now_s(self) -> float:
         """Seconds since 1970; never less than before."""
-        before_s, wall_s, after_s = self._steady(), self._wall(), self._steady()
+        before_s, wall_s, suspended_s, after_s = (
+            self._steady(),
+            self._wall(),
+            self._suspended(),
+            self._steady(),
+        )
         elapsed_s = before_s - self._anchor_steady_s
         made_up_s = min(abs(self._behind_s), self._slew_frac * elapsed_s)
         now_s = self._anchor_s + elapsed_s + math.copysign(made_up_s, self._behind_s)
         # A process that was stopped between the readings has not seen a jump.
         if after_s - before_s < self._threshold_s / 2:
-            now_s = self._look(now_s, before_s, wall_s)
+            now_s = self._look(now_s, before_s, wall_s, suspended_s - self._suspended_s)
+            self._suspended_s = suspended_s
         self._last_s = max(self._last_s, now_s)
         return self._last_s
 
@@ -103,15 +121,19 @@ class Clock:
         """Nothing: real time cannot be held. See `VirtualClock.hold`."""
         yield
 
-    def _look(self, now_s: float, steady_s: float, wall_s: float) -> float:
-        """Compare with the wall clock; the time."""
+    def _look(self, now_s: float, steady_s: float, wall_s: float, slept_s: float) -> float:
+        """Compare with the wall clock; the time. slept_s: for which the machine was suspended since the last look."""
         jumped_s = wall_s - steady_s - self._offset_s
         self._offset_s += jumped_s
         behind_s = wall_s - now_s
         stepped_s = behind_s if behind_s > self._threshold_s else 0.0
         if stepped_s or abs(jumped_s) > self._threshold_s:
             earlier = self._jump or Jump(0.0, 0.0)
-            self._jump = Jump(earlier.wall_s + jumped_s, earlier.stepped_s + stepped_s)
+            awake_s = stepped_s - (slept_s if slept_s > self._threshold_s else 0.0)
+            corrected_s = awake_s if awake_s > self._threshold_s else 0.0
+            self._jump = Jump(
+                earlier.wall_s + jumped_s, earlier.stepped_s + stepped_s, earlier.corrected_s + corrected_s
+            )
         elif steady_s - self._anchor_steady_s < _LONGEST_UNSEEN_S:
             return now_s
         self._anchor_s, self._anchor_steady_s = now_s + stepped_s, steady_s

@@ -556,12 +556,12 @@ class Controller:
             log.warning(
                 "the system clock %s; %s",
                 f"went {'back' if jump.wall_s < 0 else 'forward'} {length(abs(jump.wall_s))}",
-                f"{length(jump.stepped_s)} are not counted as run time, as nothing ran here meanwhile"
+                f"{length(jump.stepped_s)} are not counted as run time, as no such time has passed for what runs here"
                 if jump.stepped_s
                 else f"times may be {length(self.clock.ahead_s)} late until it catches up",
             )
             self.leases.extend(jump.stepped_s, self.clock.now_s())
-            self.scheduler.clock_set(jump.wall_s, jump.stepped_s)
+            self.scheduler.clock_set(jump.wall_s, jump.stepped_s, jump.corrected_s)
 
     def _status_of(self, number: int) -> str | None:
         """The final status of a job, from the store."""

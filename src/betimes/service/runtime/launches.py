@@ -143,7 +143,8 @@ class Launches:
 
     def _identity(self, job: Job, number: int) -> str:
         """A run's identity. A log restored from a copy gives out numbers again, but at other instants."""
-        run = f"{self.log_id} {job.job_id} {job.submitted_at!r} {number}"
+        submitted_at = job.submitted_at if job.logged_at is None else job.logged_at
+        run = f"{self.log_id} {job.job_id} {submitted_at!r} {number}"
         return hashlib.sha256(run.encode("ascii")).hexdigest()[:32]
 
 

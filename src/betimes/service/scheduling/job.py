@@ -215,7 +215,15 @@ class Run:
     suspended_at: float | None = None  # by a user; null: it goes on
     suspended_s: float = 0.0  # in all, before that
     left_s: float | None = None  # that it was believed to have left then; null: unknown
-    asleep_s: float = 0.0  # for which its machine slept, or by which the clock was put forward
+    asleep_s: float = 0.0  # for which its machine slept
+
+    def correct_clock(self, by_s: float) -> None:
+        """The clock by which it has begun, and stands still, was behind by so much."""
+        self.decided_at += by_s
+        if self.started_at is not None:
+            self.started_at += by_s
+        if self.suspended_at is not None:
+            self.suspended_at += by_s
 
     @property
     def stood_s(self) -> float:
@@ -304,6 +312,21 @@ class Job:
     binding: dict[str, Any] | None = None
     """Nodes that it will have: when its victims have left, or from start_s on."""
     rental: Rental | None = None  # machines that are rented for it alone
+    logged_at: float | None = (
+        None  # when it was submitted by the log, whose clock was wrong; null: as `submitted_at`
+    )
+
+    def correct_clock(self, by_s: float) -> None:
+        """The clock by which it has begun so far was behind by so much."""
+        if self.logged_at is None:
+            self.logged_at = self.submitted_at
+        self.submitted_at += by_s
+        if self.started_at is not None:
+            self.started_at += by_s
+        if self.restarting_since_at is not None:
+            self.restarting_since_at += by_s
+        if self.run is not None:
+            self.run.correct_clock(by_s)
 
     def settle(self, account: dict[str, Any]) -> None:
         """Take over the engine's account of its work."""

@@ -29,6 +29,17 @@ def _clock_set(ledger: Ledger, event: Event, _: Job | None) -> None:
             void_promise(ledger, job)
 
 
+def _clock_corrected(ledger: Ledger, event: Event, _: Job | None) -> None:
+    """What goes on is shown as if the clock had been right all the time."""
+    by_s = event.data["by_s"]
+    for job in ledger.jobs.values():
+        job.correct_clock(by_s)
+    for node in ledger.nodes.values():
+        if node.since_at is not None:
+            node.since_at += by_s
+    ledger.policy_since_at += by_s
+
+
 def _set_aside(ledger: Ledger, event: Event, _: Job | None) -> None:
     kept = [one for one in ledger.set_aside if one["job"] in ledger.jobs or one["at"] > event.at_s - DAY_S]
     kept = [one for one in kept if one["what"] != event.data["what"]]
@@ -116,6 +127,13 @@ KINDS: dict[str, Kind[Ledger]] = {
         "service's went with it. Delays of retries go on; promises that this changes by much are void",
         _clock_set,
         _clock_words,
+    ),
+    "clock-corrected": Kind(
+        "the machine's clock was put forward while it was awake, so that it was wrong before: the beginnings of jobs "
+        "that are not over, and of their present runs, are from now on those of the corrected clock. What is over, and "
+        "this log, keep the instants of the clock of then",
+        _clock_corrected,
+        lambda data: f"beginnings of what goes on are now {length(data['by_s'])} later",
     ),
     "set-aside": Kind(
         "an input, or a step of a turn, could not be carried out, with the traceback: the service goes on without it, "

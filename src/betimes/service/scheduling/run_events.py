@@ -302,9 +302,7 @@ KINDS: dict[str, Kind[Ledger]] = {
         "a user sends a signal to a run: to the tasks of its steps, to its command alone, or to all of it",
         words=lambda data: f"run {data['number']} is sent {data['signal']}",
     ),
-    "slept": Kind(
-        "the machine of a run slept, or its clock was put forward: that is no time for which it ran", _slept
-    ),
+    "slept": Kind("the machine of a run slept: that is no time for which it ran", _slept),
     "stopping": Kind(
         "a run is asked to stop: preempted, resized or cancelled, or its node goes",
         _stopping,

@@ -362,26 +362,30 @@ class Scheduler:
         """Log that an input or a step of a turn could not be carried out; trace: of the error, how it came about."""
         self._state.log("set-aside", "recovery", job, what=what, error=error, traceback=trace)
 
-    def clock_set(self, wall_s: float, stepped_s: float) -> None:
-        """The machine's clock has jumped, and the service's is about to be put forward by `stepped_s`, 0 or more."""
+    def clock_set(self, wall_s: float, stepped_s: float, corrected_s: float = 0.0) -> None:
+        """The machine's clock has jumped, and the service's is about to be put forward by `stepped_s`, 0 or more.
+
+        corrected_s: the part of that in which no machine slept, as the clock was wrong before.
+        """
         self._state.note_clock(wall_s, stepped_s)
         if stepped_s:
-            self.sleep(stepped_s)
+            self.sleep(stepped_s - corrected_s, corrected_s)
 
-    def sleep(self, for_s: float) -> None:
-        """The service's machine sleeps for so long: its runs make no progress meanwhile."""
+    def sleep(self, for_s: float, corrected_s: float = 0.0) -> None:
+        """The service's machine sleeps for so long: its runs make no progress meanwhile; and a clock is corrected."""
         here: list[int] = []
         asleep: set[int] = set()
         for job in self.ledger.jobs.values():
             run = job.run
             if run is None or run.started_at is None:
                 continue
-            if any(self.ledger.nodes[name].machine.kind not in HERE for name, _ in run.places):
-                continue  # another machine goes on
-            here.append(job.job_id)
-            if run.stopping is not None or not self._engine.knows(job):
+            is_here = all(self.ledger.nodes[name].machine.kind in HERE for name, _ in run.places)
+            if is_here and for_s:  # another machine goes on
+                here.append(job.job_id)
+            stands_s = corrected_s + (for_s if is_here else 0.0)
+            if not stands_s or run.stopping is not None or not self._engine.knows(job):
                 continue
-            left_s = self._engine.believed_left_s(job) + for_s * self._engine.rate(job)
+            left_s = self._engine.believed_left_s(job) + stands_s * self._engine.rate(job)
             self._engine.believe(job.job_id, left_s)
             asleep.add(job.job_id)
         if asleep:
@@ -390,6 +394,8 @@ class Scheduler:
             if number in self.ledger.jobs:
                 self._state.log("slept", "timer", number, for_s=for_s)
                 self._state.note_run(self.ledger.jobs[number])
+        if corrected_s:
+            self._state.correct_clock(corrected_s)
 
     def turn(self, asleep: Collection[int] = ()) -> None:
         """Let the policy decide about new inputs; asleep: jobs that take longer, as their machine slept."""

@@ -495,6 +495,13 @@ class SchedulerState:
             self.note_changed(job)
             self._index(job)
 
+    def correct_clock(self, by_s: float) -> None:
+        """Log that instants before the present were wrong, and store what the corrected clock makes of live jobs."""
+        self.log("clock-corrected", "timer", by_s=by_s)
+        for job in self.ledger.jobs.values():
+            self.note_changed(job)
+            self.note_run(job)
+
     def take_step(self, what: str, of: int | str, act: Callable[[], None]) -> None:
         """Take a step of a turn, unless it is left out; an error in it can be attributed to it by `doing`."""
         step, before = (what, of), self.doing

@@ -152,7 +152,10 @@ def usage(since_at: float, until_at: float, by: By | None, is_postgres: bool) ->
         ((to_at - from_at) * moving * runs.c.units).label("unit_s"),
         ((to_at - from_at) * moving * func.coalesce(runs.c.owned_units, runs.c.units)).label("owned_s"),
         case((begins, 1), else_=0).label("begins"),
-        case((begins, began_at - jobs.c.submitted_at), else_=0.0).label("wait_s"),
+        # A clock that was corrected since has moved the submission of a job that goes on, not its earlier runs.
+        case((and_(begins, began_at > jobs.c.submitted_at), began_at - jobs.c.submitted_at), else_=0.0).label(
+            "wait_s"
+        ),
     )
     rows = (
         grouped.select_from(source)
