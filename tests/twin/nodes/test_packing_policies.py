@@ -15,7 +15,6 @@ from betimes.cluster.offer import Offer
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result, summarise
-from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.workload import Workload, read_trace
 
 PERIOD_S = 300.0
@@ -176,31 +175,6 @@ def test_eva_is_a_quarter_cheaper_on_its_trace() -> None:
     found = summarise(evas("eva"))
     assert found["cost_usd"] < 0.76 * 20_736.89
     assert found["tasks_per_instance"] > 1.5
-
-
-OTHER_PLANNERS = (
-    "eva:fill=always",
-    "eva:planner=exact,limit=60",
-    "portfolio:members=no-packing+eva,objective=cost",
-)
-
-
-def test_every_planner_is_among_those_whose_promises_are_tested() -> None:
-    named = {each.partition(":")[0] for each in POLICIES}
-    assert {each.name for each in NODES_POLICIES.values() if each.planner is not None} == {*named, "wfq"}
-
-
-@pytest.mark.parametrize("policy", [*POLICIES, *OTHER_PLANNERS])
-def test_the_last_promise_under_a_planner_is_what_happens_and_promising_changes_nothing(policy: str) -> None:
-    """Under a portfolio the promise is that of the member in force, which need not stay so."""
-    cluster, jobs = read_cluster("ec2-2023-vcpu"), some_jobs(3 if "exact" in policy else 12, 1)
-    plain = simulate_nodes(jobs, policy, cluster=cluster, sizes="true")
-    promised = simulate_nodes(jobs, policy, cluster=cluster, sizes="true", predict=True)
-    assert np.array_equal(promised.jobs.finish_s, plain.jobs.finish_s)
-    assert promised.leases == plain.leases
-    assert np.isfinite(promised.jobs.predicted_finish_s).all()
-    if not policy.startswith("portfolio"):
-        assert promised.jobs.predicted_finish_s[-1] == pytest.approx(plain.jobs.finish_s[-1], abs=1e-6)
 
 
 def test_a_sample_is_promised_the_same_under_a_planner_and_intervals_surround_the_median() -> None:

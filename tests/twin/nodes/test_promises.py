@@ -8,18 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, reject, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings
 
 from betimes import Workload
-from betimes.cluster import Cluster, NodeGroup, Offer
+from betimes.cluster import Cluster
 from betimes.core.nodes import snapshot
 from betimes.core.nodes.growth import room_to_play
-from betimes.errors import PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.kernels import as_array, entry
 from betimes.policies import parse_nodes_policy
-from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.trace_loop import run_rows
 from betimes.twin.options import SimulationOptions
@@ -81,48 +78,6 @@ CLUSTER = Cluster.uniform(2, gpu=8, cpu=16, memory_gib=128)
 def test_strict_order_is_perfectly_predictable(policy: str) -> None:
     jobs = simulate_nodes(mixture(300, 1), policy, cluster=CLUSTER, sizes="true", predict=True).jobs
     assert np.abs(jobs.finish_s - jobs.predicted_finish_s).max() <= 1e-6
-
-
-WITH_OFFERS = Cluster(
-    "owned and offered",
-    (NodeGroup("own", 2, 8.0, 16.0, 128.0),),
-    offers=(
-        Offer(type="large", gpu=8.0, cpu=16.0, memory_gib=128.0, usd_per_h=2.0, boot_s=40.0, setup_s=5.0),
-        Offer(type="small", gpu=2.0, cpu=8.0, memory_gib=64.0, usd_per_h=0.5, boot_s=20.0),
-    ),
-)
-UNKNOWN = {"spot", "model"}  # what chance, or a model, will bring
-NUMBERS = (0, 1, 2, 30, 200, 600, 3000)
-
-
-@st.composite
-def policies_with_options(draw) -> str:
-    """A policy that decides by itself, and some of its options."""
-    policies = [one for one in NODES_POLICIES.values() if one.planner is None and one.members is None]
-    policy = draw(st.sampled_from(policies))
-    options: list[str] = []
-    for one in policy.parameters:
-        if one.name in UNKNOWN or one.is_list or draw(st.booleans()):
-            continue
-        fitting = [number for number in NUMBERS if one.low <= number <= one.high]
-        choices = [each for each in one.choices if each != "learned"] or fitting
-        options.append(f"{one.name}={draw(st.sampled_from(choices))}")
-    return f"{policy.name}:{','.join(options)}" if options else policy.name
-
-
-@settings(max_examples=40, deadline=None)
-@given(policies_with_options(), st.integers(1, 30), st.integers(0, 1000), st.sampled_from([0.0, 20.0]))
-@example("ljw:t=200,lengths=speculate", 25, 0, 0.0)
-@example("compound:t=200,b=600,lengths=speculate,waits=none,short_uses_owned=false", 25, 3, 0.0)
-def test_the_last_promise_holds(policy: str, count: int, seed: int, restart_s: float) -> None:
-    """Nothing is submitted after the last job, so that with true sizes its play-out is what happens."""
-    try:
-        jobs = simulate_nodes(
-            mixture(count, seed), policy, cluster=WITH_OFFERS, sizes="true", restart_s=restart_s, predict=True
-        ).jobs
-    except PolicyError:
-        reject()  # options that exclude each other
-    assert jobs.predicted_finish_s[-1] == pytest.approx(jobs.finish_s[-1], abs=1e-6, nan_ok=True)
 
 
 @pytest.mark.parametrize("policy", ["easy", "fitgpp", "unicef:backfill=easy"])

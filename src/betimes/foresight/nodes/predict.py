@@ -69,15 +69,16 @@ def play_out(
 
 @kernel
 def _is_known(copy: NodesState, rules: NodesRules, predicted: Floats, starts: Floats, row: int) -> bool:
-    """Whether the finish of `row` is known; notes the finish of a running job that nothing can stop before."""
+    """Whether the finish of `row` is known; notes that of a running job that nothing can stop or slow before."""
     if not math.isnan(predicted[row]):
         return True
     if rules.preempts:
         return False
     for at in range(copy.pool[0].holders - 1, -1, -1):
         slot = copy.holders[at]
-        progress = copy.progress[slot]
-        if progress.row == row and progress.finish_at <= copy.needs[slot].alarm_s:
+        progress, need = copy.progress[slot], copy.needs[slot]
+        has_neighbours = need.workload >= 0 and len(copy.interference) > 0
+        if progress.row == row and progress.finish_at <= need.alarm_s and not has_neighbours:
             predicted[row] = progress.finish_at
             starts[row] = progress.started_s
             return True

@@ -140,7 +140,7 @@ def saved_in_force(shadow: Result, decided: Result) -> str:
         )
     ]
     if shadow.leases is not None and decided.leases is not None:
-        paid, would_be = (metrics.total(each.leases.cost_usd) for each in (shadow, decided) if each.leases)
+        paid, would_be = (metrics.total(each.cost_usd) for each in (shadow.leases, decided.leases))
         parts.append(f"{would_be:,.2f} USD instead of {paid:,.2f} USD")
     return f"portfolio: with its choices in force, {', '.join(parts)}"
 
