@@ -175,27 +175,27 @@ class InMemoryService:
 
     def cancel(self, *jobs: int) -> Sequence[JobView]:
         """Cancel jobs, all or none. Raises Unknown; Conflict for one that is over."""
-        return self._ask(self._parts.backend.cancel(jobs, self._user))
+        return self._ask(self._parts.backend.steer("cancel", jobs, self._user))
 
     def hold(self, *jobs: int) -> Sequence[JobView]:
         """Keep jobs from starting, all or none. Raises Unknown; Conflict for one that does not wait."""
-        return self._ask(self._parts.backend.hold(jobs, self._user))
+        return self._ask(self._parts.backend.steer("hold", jobs, self._user))
 
     def release(self, *jobs: int) -> Sequence[JobView]:
         """Let held jobs start, all or none. Raises Unknown; Conflict for one that is not held."""
-        return self._ask(self._parts.backend.release(jobs, self._user))
+        return self._ask(self._parts.backend.steer("release", jobs, self._user))
 
     def requeue(self, *jobs: int) -> Sequence[JobView]:
         """Stop jobs that run, and start them again, all or none. Raises Unknown; Conflict for one that does not run."""
-        return self._ask(self._parts.backend.requeue(jobs, self._user))
+        return self._ask(self._parts.backend.steer("requeue", jobs, self._user))
 
     def suspend(self, *jobs: int) -> Sequence[JobView]:
         """Suspend jobs that run, and keep their units, all or none. Raises Unknown; Conflict for one that cannot be."""
-        return self._ask(self._parts.backend.suspend(jobs, self._user))
+        return self._ask(self._parts.backend.steer("suspend", jobs, self._user))
 
     def resume(self, *jobs: int) -> Sequence[JobView]:
         """Let suspended jobs go on, all or none. Raises Unknown; Conflict for one that is not suspended."""
-        return self._ask(self._parts.backend.resume(jobs, self._user))
+        return self._ask(self._parts.backend.steer("resume", jobs, self._user))
 
     def edit(self, *jobs: int, **changes: Any) -> Sequence[JobView]:
         """Change jobs by fields of `JobChanges`, all or none. Raises Unknown, Conflict, Refused."""

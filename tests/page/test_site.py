@@ -387,7 +387,7 @@ def test_time_marks_reservations_grace_periods_and_moves(
         seen = await pages.at("/time")
         assert '<rect class="piece reserved' in seen.text
         assert '"url(#grace)" x' not in seen.text
-        await pages.service.backend.cancel([1], "ada", False)
+        await pages.service.backend.steer("cancel", [1], "ada", False)
         assert '"url(#grace)" x' in (await pages.at("/time")).text
         columns = dict.fromkeys(("ended_at", "outcome"))
         job = {"job_id": 1, "name": "x", "user": "ada", "status": "running", **columns}

@@ -23,6 +23,7 @@ from betimes.service.api.examples import (
 from betimes.service.executors.log_files import LocalLog, LogReader
 from betimes.service.runtime.to_views import token_view
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.jobs import Action
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec, parse_array
 from betimes.service.spec.users import TokenSpec, User, UserChanges
@@ -66,6 +67,15 @@ from tests.service.tuning.fronts import front, policy
 MOST_ELEMENTS = 20  # of an array that are made
 LARGEST_CPU = 64.0
 READ_AHEAD = 16  # events that `watch` takes from the log at once
+
+BECOMES: dict[Action, Status] = {
+    "cancel": Status.CANCELLED,
+    "hold": Status.HELD,
+    "release": Status.QUEUED,
+    "requeue": Status.STOPPING,
+    "suspend": Status.RUNNING,
+    "resume": Status.RUNNING,
+}
 
 
 class FakeBackend:
@@ -168,31 +178,19 @@ class FakeBackend:
         self.uploads[sha256] = data
         return await self.upload(sha256)
 
-    async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        return self._move(ids, Status.CANCELLED, where_possible)
-
-    async def hold(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        return self._move(ids, Status.HELD, where_possible)
-
-    async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        return self._move(ids, Status.QUEUED, where_possible)
-
-    async def requeue(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        return self._move(ids, Status.STOPPING, where_possible)
-
-    async def suspend(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+    async def steer(
+        self, action: Action, ids: Sequence[int], user: str, where_possible: bool = False
+    ) -> list[JobView]:
         reason = Reason(code="suspended", text="suspended by ann", evidence={})
-        return self._move(ids, Status.RUNNING, where_possible, reason=reason)
-
-    async def resume(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        return self._move(ids, Status.RUNNING, where_possible, reason=None)
+        fields = {"suspend": {"reason": reason}, "resume": {"reason": None}}.get(action, {})
+        return self._move(ids, BECOMES[action], where_possible, **fields)
 
     async def signal(
-        self, ids: Sequence[int], signal: str, to: str, user: str, where_possible: bool = False
+        self, ids: Sequence[int], name: str, to: str, user: str, where_possible: bool = False
     ) -> list[JobView]:
         sent = self._move(ids, Status.RUNNING, where_possible)
         for job in sent:
-            self.happens("signalled", job.job_id, signal=signal, to=to)
+            self.happens("signalled", job.job_id, signal=name, to=to)
         return sent
 
     async def edit(

@@ -61,7 +61,7 @@ async def act(reads: PageReads, context: Context, session: Session, given: Given
         raise InputError("No job is chosen. Tick the jobs first.")
     several = len(numbers) > 1
     numbers = await context.permitted(session, "steer", list(dict.fromkeys(numbers)), several)
-    await getattr(reads.backend, verb)(numbers, session.user, several)
+    await reads.backend.steer(verb, numbers, session.user, several)
     return safe_target(_one(given, "back"))
 
 

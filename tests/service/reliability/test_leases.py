@@ -13,9 +13,10 @@ import pytest
 
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import Clock, VirtualClock
-from betimes.service.runtime.commands import CancelJobs, SubmitJob
+from betimes.service.runtime.controller import Controller
 from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.job_states import Status
+from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import Assembly, assembled
 from betimes.service.store.store import Store
 from tests.service.reliability.cluster import spec
@@ -44,6 +45,10 @@ def places_of(job: Job) -> Places:
     return job.run.places
 
 
+async def submit(controller: Controller, one: JobSpec) -> list[int]:
+    return await controller.ask("job", lambda scheduler: scheduler.admission.submit(one, "ann"))
+
+
 @pytest.mark.parametrize("policy", ["nodes:fifo", "fifo"])
 def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, policy: str) -> None:
     clock = VirtualClock(0.0, 0.0)
@@ -51,7 +56,7 @@ def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, 
     async def test(service: Assembly) -> None:
         controller = service.controller
         (first,), (second,) = await asyncio.gather(
-            controller.ask(SubmitJob(spec(100.0), "ann")), controller.ask(SubmitJob(spec(35.0), "ann"))
+            submit(controller, spec(100.0)), submit(controller, spec(35.0))
         )
         await service.advance_to(1.0)
         jobs = controller.scheduler.ledger.jobs
@@ -83,7 +88,7 @@ def test_a_node_that_never_beats_is_never_lost(tmp_path: Path) -> None:
 
     async def test(service: Assembly) -> None:
         controller = service.controller
-        (job,) = await controller.ask(SubmitJob(spec(10_000.0), "ann"))
+        (job,) = await submit(controller, spec(10_000.0))
         while job in controller.scheduler.ledger.jobs:
             await asyncio.sleep(0.005)
         assert controller.scheduler.ledger.nodes["n-0"].status == "up"
@@ -109,16 +114,16 @@ def test_a_clock_that_jumps_is_survived(tmp_path: Path, jump_s: float) -> None:
 
     async def test(service: Assembly) -> None:
         controller = service.controller
-        await controller.ask(SubmitJob(spec(1e9), "ann"))
+        await submit(controller, spec(1e9))
         await asyncio.sleep(0.05)  # until it has started
         await controller.beat("n-0")
         times.pass_by(5.0, jump_s)
-        await controller.ask(SubmitJob(spec(1e9), "ann"))
-        await controller.ask(CancelJobs((), "ann"))
+        await submit(controller, spec(1e9))
+        await controller.ask("nothing", lambda _: None)
         assert controller.scheduler.ledger.nodes["n-0"].status == "up"  # nobody could have heard it
         times.pass_by(LEASE_S + 1.0)
-        await controller.ask(SubmitJob(spec(1e9), "ann"))
-        await controller.ask(CancelJobs((), "ann"))
+        await submit(controller, spec(1e9))
+        await controller.ask("nothing", lambda _: None)
         assert controller.scheduler.ledger.nodes["n-0"].status == "lost"
 
     store = with_controller(tmp_path, clock, test)
@@ -135,4 +140,4 @@ def test_a_service_whose_clock_was_put_back_while_it_was_away_goes_on_where_it_w
 
 
 async def _submit_one(service: Assembly) -> None:
-    await service.controller.ask(SubmitJob(spec(1.0), "ann"))
+    await submit(service.controller, spec(1.0))

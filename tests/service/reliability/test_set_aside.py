@@ -114,7 +114,7 @@ def test_a_cancelled_job_whose_end_cannot_be_handled_is_cancelled(
     async def goes_on(service: Assembly) -> None:
         await submit(service, 3)
         await service.settle()
-        await service.backend.cancel([POISONED], "ann")
+        await service.backend.steer("cancel", [POISONED], "ann")
         await service.advance_to(60.0)
         assert await status(service, POISONED) == "cancelled"
 
@@ -142,7 +142,7 @@ def test_a_run_that_cannot_even_be_given_up_holds_its_nodes_until_the_next_start
 
     ended, given_up = play(tmp_path, goes_on, is_mended)
     assert ended.data["what"] == "report ended of run 2.1"
-    assert (given_up.job, given_up.data["what"]) == (POISONED, "input GiveUpRun of run 2.1")
+    assert (given_up.job, given_up.data["what"]) == (POISONED, "end of run 2.1 without its report")
 
 
 def test_a_report_that_the_store_refuses(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_request_that_cannot_be_carried_out(tmp_path: Path, monkeypatch: pytes
 
     async def goes_on(service: Assembly) -> None:
         await submit(service, 3)
-        asked = (service.backend.cancel([number], "ann") for number in (1, POISONED, 3))
+        asked = (service.backend.steer("cancel", [number], "ann") for number in (1, POISONED, 3))
         one, poisoned, other, taken = await asyncio.gather(*asked, submit(service), return_exceptions=True)
         assert isinstance(poisoned, ServiceError)
         assert "could not be carried out" in str(poisoned)
@@ -186,7 +186,7 @@ def test_a_request_that_cannot_be_carried_out(tmp_path: Path, monkeypatch: pytes
         ]
 
     (found,) = play(tmp_path, goes_on)
-    assert found.data["what"] == "request CancelJobs of ann"
+    assert found.data["what"] == "request cancel of ann"
 
 
 def test_a_delay_that_cannot_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from betimes.errors import Conflict
 from betimes.service.executors.rented.ec2 import TRIES
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.machines.budgets import MONTH
-from betimes.service.runtime.commands import AdvanceCloud
 from betimes.service.runtime.controller import Controller
 from betimes.service.startup import in_memory
 from betimes.service.startup.in_memory import admit_virtual_nodes
@@ -52,7 +51,7 @@ class Afternoon:
         stage.nodes.names.update(stage.ec2.names())
         assert controller.rentals is not None
         if controller.rentals.poll():
-            controller.inbox.tell(AdvanceCloud())
+            controller.inbox.tell("news of the cloud", controller.rentals.advance)
         await self.house.at(stage.now_s - 1000.0)
 
     async def misfortune(self) -> None:

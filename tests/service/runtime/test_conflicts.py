@@ -25,7 +25,7 @@ def test_promises_made_after_it_are_of_the_state_as_it_is(tmp_path: Path) -> Non
         with backend.controller.clock.hold():  # type: ignore[union-attr]
             for _ in range(20):
                 (one,) = await backend.submit([spec(min_units=4, max_units=4)], "ann")
-                await backend.cancel([one.job_id], "ann")
+                await backend.steer("cancel", [one.job_id], "ann")
             (first,) = await backend.submit([spec(min_units=4, max_units=4)], "ann")
             store.commit = full  # type: ignore[method-assign]
             with pytest.raises(Unavailable):

@@ -197,7 +197,7 @@ def test_the_address_is_not_logged(
     async def play() -> None:
         async with service(tmp_path, tries=1) as parts:
             await run_jobs(parts, job(hook, hold=True))
-            await parts.backend.cancel([1], "ann")
+            await parts.backend.steer("cancel", [1], "ann")
             await until(lambda: "is not delivered" in caplog.text)
 
     asyncio.run(play())
@@ -213,20 +213,20 @@ def test_it_is_tried_again_and_given_up_in_the_end(tmp_path: Path, caplog: pytes
             hook.refusals = 2
             await run_jobs(parts, job(hook.url, hold=True))
             assert hook.asked == 0
-            await parts.backend.cancel([1], "ann")
+            await parts.backend.steer("cancel", [1], "ann")
             await until(lambda: len(hook.got) == 1)
             hook.refusals = 10_000
             await run_jobs(parts, job(hook.url, hold=True))
-            await parts.backend.cancel([2], "ann")
+            await parts.backend.steer("cancel", [2], "ann")
             await until(lambda: "is not delivered" in caplog.text)
             assert hook.asked == 6
             await run_jobs(parts, job(hook.url, hold=True))
-            await parts.backend.cancel([3], "ann")
+            await parts.backend.steer("cancel", [3], "ann")
             await until(lambda: caplog.text.count("is not delivered") == 2)
             assert hook.asked == 7
             hook.refusals = 0
             await run_jobs(parts, job(hook.url, hold=True))
-            await parts.backend.cancel([4], "ann")
+            await parts.backend.steer("cancel", [4], "ann")
             await until(lambda: len(hook.got) == 2)
 
     with receiving() as hook:
@@ -321,7 +321,7 @@ def test_a_running_service_notifies_and_counts(tmp_path: Path) -> None:
         config = ServiceConfig(state=tmp_path / "state", machines=MACHINES, notify=hook.url)
         async with running(config) as it:
             (taken,) = await it.backend.submit([job(hold=True)], "ann")
-            await it.backend.cancel([taken.job_id], "ann")
+            await it.backend.steer("cancel", [taken.job_id], "ann")
             await until(lambda: len(hook.got) == 1)
             assert it.controller.metrics is not None
             of = it.controller.metrics.registry.get_sample_value

@@ -28,7 +28,6 @@ from betimes.core.planning import (
 from betimes.errors import Conflict
 from betimes.service.engines.messages import Inputs
 from betimes.service.machines.fake_cloud import Reclaim, Slow
-from betimes.service.runtime.commands import CancelJobs, SetPolicy
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import WhatIfSpec
@@ -168,7 +167,7 @@ def test_an_instruction_for_a_job_that_has_ended_is_refused_and_logged(tmp_path:
     async def test(house: House) -> None:
         first, second = await house.submit(900.0, 900.0)
         await until(planner.began.is_set)
-        await house.controller.ask(CancelJobs((first,), "ann"))
+        await house.controller.ask("cancel", lambda scheduler: scheduler.jobs.cancel(first, "ann"))
         await house.at(40.0)
         await answered(house, planner)
         await house.at(140.0)
@@ -394,7 +393,9 @@ def test_an_answer_for_a_policy_that_is_not_in_force_any_more_is_refused(tmp_pat
     async def test(house: House) -> None:
         await house.submit(900.0)
         await until(planner.began.is_set)
-        await house.controller.ask(SetPolicy("nodes:fifo", "ann"))
+        await house.controller.ask(
+            "policy", lambda scheduler: scheduler.policy.set_policy("nodes:fifo", "ann")
+        )
         planner.goes_on.set()
         await until(lambda: of_kind(house, "not-planned"))
 

@@ -18,7 +18,6 @@ from betimes.foresight.portfolio.driver import Selector
 from betimes.policies.packing import Stratus
 from betimes.service.engines import planner_rounds
 from betimes.service.engines.named_policies import check_live, shared_offers
-from betimes.service.runtime.commands import CancelJobs
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.job_states import Status
 from tests.service.reliability.cluster import spec
@@ -206,7 +205,7 @@ def test_a_planner_is_told_of_the_jobs_that_have_ended_since_it_was_asked_itself
         for at_s in (300.0, 600.0):
             await house.at(at_s)
             await until(lambda: rounds.pending is None)
-        await house.controller.ask(CancelJobs((2,), "ann"))
+        await house.controller.ask("cancel", lambda scheduler: scheduler.jobs.cancel(2, "ann"))
         await house.submit(30_000.0)
         await house.at(900.0)
         await until(lambda: rounds.pending is None)

@@ -12,7 +12,6 @@ import pytest
 from betimes.errors import PolicyError
 from betimes.foresight.portfolio.driver import Selector
 from betimes.service.engines.named_policies import check_live
-from betimes.service.runtime.commands import SetPolicy
 from tests.service.runtime.test_rentals import House, clouds, play
 from tests.service.scheduling.test_machine_rentals import BIG, resume
 
@@ -118,7 +117,7 @@ def test_a_choice_for_a_policy_that_is_not_in_force_any_more_is_refused(
 
     async def test(house: House) -> None:
         await house.submit(900.0, 900.0)
-        await house.controller.ask(SetPolicy("oda", "ann"))
+        await house.controller.ask("policy", lambda scheduler: scheduler.policy.set_policy("oda", "ann"))
         goes_on.set()
         while not told(house, "not-selected"):
             await asyncio.sleep(0.01)

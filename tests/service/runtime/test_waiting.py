@@ -9,7 +9,6 @@ import pytest
 
 from betimes.client import AsyncClient
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.commands import CancelJobs
 from betimes.service.scheduling.promises import Forecast
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.bootstrap import running
@@ -32,7 +31,9 @@ def test_a_job_that_ends_while_its_story_is_read_is_not_waited_for(
 
             async def end_it() -> Forecast | None:
                 monkeypatch.undo()
-                await service.controller.ask(CancelJobs((told.job_id,), "ada"))
+                await service.controller.ask(
+                    "cancel", lambda scheduler: scheduler.jobs.cancel(told.job_id, "ada")
+                )
                 return None
 
             monkeypatch.setattr(backend, "_forecast", end_it)

@@ -170,7 +170,7 @@ def test_a_speculative_run_is_promised_what_becomes_of_it(
 def test_a_job_that_is_cancelled_gives_its_machine_back(tmp_path: Path) -> None:
     async def cancels(house: House) -> None:
         await two_jobs(house)
-        await house.backend.cancel([2], "ann")
+        await house.backend.steer("cancel", [2], "ann")
         await house.at(1.0)
         assert await house.statuses() == {"own-0": "up"}
 

@@ -73,8 +73,8 @@ def test_others_are_answered_while_an_array_is_taken_and_promised(tmp_path: Path
             await asyncio.sleep(0)
         last = next(iter(backend.scheduler.ledger.arrays)).missing[-1]
         assert await backend.owners([last]) == {last: "ann"}
-        of_whole = asyncio.ensure_future(backend.cancel([last], "ann"))
-        await backend.cancel([there.job_id], "bob")
+        of_whole = asyncio.ensure_future(backend.steer("cancel", [last], "ann"))
+        await backend.steer("cancel", [there.job_id], "bob")
         assert backend.scheduler.ledger.arrays
         (view,) = await of_whole
         assert (view.job_id, view.status) == (last, "cancelled")

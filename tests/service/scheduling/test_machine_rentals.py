@@ -12,7 +12,6 @@ import pytest
 
 from betimes.errors import Refused
 from betimes.service.machines.fake_cloud import FakeCloud, Outage, Reclaim
-from betimes.service.runtime.commands import SetPolicy
 from betimes.service.scheduling.job_states import Status
 from tests.service.machines.kinds import kind
 from tests.service.reliability.cluster import spec
@@ -57,7 +56,9 @@ def test_a_policy_that_rents_nothing_gives_them_back_when_they_are_empty(tmp_pat
         (job,) = await house.submit(500.0)
         await house.at(100.0)
         assert await house.job(job) == (Status.RUNNING, 1)
-        await house.controller.ask(SetPolicy("nodes:fifo", "ann"))
+        await house.controller.ask(
+            "policy", lambda scheduler: scheduler.policy.set_policy("nodes:fifo", "ann")
+        )
         assert (await house.statuses())["big-0"] == "draining"
         await house.at(620.0)
         assert await house.job(job) == (Status.FINISHED, 1)

@@ -24,14 +24,14 @@ def numbers(found: Sequence[object]) -> list[int]:
 def test_those_that_are_over_are_left_out(tmp_path: Path) -> None:
     async def ask(backend: ServiceBackend) -> None:
         first, second, third = await submitted(backend, *(spec(hold=True) for _ in range(3)))
-        await backend.cancel([second], "ann")
+        await backend.steer("cancel", [second], "ann")
         with pytest.raises(Conflict, match=f"job {second} is cancelled"):
-            await backend.cancel([first, second, third], "ann")
-        done = await backend.cancel([first, second, third], "ann", where_possible=True)
+            await backend.steer("cancel", [first, second, third], "ann")
+        done = await backend.steer("cancel", [first, second, third], "ann", where_possible=True)
         assert [(view.job_id, view.status) for view in done] == [(first, "cancelled"), (third, "cancelled")]
-        assert await backend.cancel([first, second, third], "ann", where_possible=True) == []
+        assert await backend.steer("cancel", [first, second, third], "ann", where_possible=True) == []
         with pytest.raises(Unknown, match="no job 999"):
-            await backend.cancel([first, 999], "ann", where_possible=True)
+            await backend.steer("cancel", [first, 999], "ann", where_possible=True)
 
     on_four_cores(tmp_path, ask)
 
@@ -39,10 +39,10 @@ def test_those_that_are_over_are_left_out(tmp_path: Path) -> None:
 def test_hold_and_release_too(tmp_path: Path) -> None:
     async def ask(backend: ServiceBackend) -> None:
         held, free = await submitted(backend, spec(hold=True), spec(hold=True))
-        await backend.release([free], "ann")
-        assert numbers(await backend.release([held, free], "ann", where_possible=True)) == [held]
+        await backend.steer("release", [free], "ann")
+        assert numbers(await backend.steer("release", [held, free], "ann", where_possible=True)) == [held]
         running, cancelled = await submitted(backend, spec(), spec(hold=True))
-        await backend.cancel([cancelled], "ann")
-        assert numbers(await backend.hold([running, cancelled], "ann", where_possible=True)) == []
+        await backend.steer("cancel", [cancelled], "ann")
+        assert numbers(await backend.steer("hold", [running, cancelled], "ann", where_possible=True)) == []
 
     on_four_cores(tmp_path, ask)

@@ -10,7 +10,7 @@ import pytest
 from betimes.errors import PolicyError, Refused
 from betimes.kernels import as_array
 from betimes.service.engines.named_policies import check_sharing
-from betimes.service.runtime.commands import SubmitJobs
+from betimes.service.runtime.requests import submit
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.promises import forecast
 from betimes.service.spec.users import User, UserChanges, UserLimits
@@ -131,7 +131,7 @@ def test_what_no_limit_lets_run_and_what_is_too_much_in_the_queue_is_refused() -
     with pytest.raises(Refused, match="ann may have 2 jobs in the queue, and has 0"):
         cluster.submit(spec(1.0, array="1-3"), user="ann")
     with pytest.raises(Refused, match="ann may have 2 jobs in the queue, and has 0"):
-        SubmitJobs((spec(1.0),) * 3, "ann").carry_out(cluster.scheduler, None)
+        submit(cluster.scheduler, [spec(1.0)] * 3, "ann")
     assert not cluster.ledger.jobs
     cluster.submit(*[spec(10.0)] * 2, user="ann")  # these run
     one, _ = cluster.submit(*[spec(10.0)] * 2, user="ann")

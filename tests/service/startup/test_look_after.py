@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from betimes.service.runtime.commands import AdvanceCloud
 from betimes.service.startup import bootstrap
 
 
@@ -29,15 +28,15 @@ def test_a_look_that_fails_is_not_the_last(
     controller: Any = SimpleNamespace(
         listeners=[],
         background=SimpleNamespace(go=begun.append),
-        inbox=SimpleNamespace(tell=reported.put_nowait),
+        inbox=SimpleNamespace(tell=lambda _, request: reported.put_nowait(request)),
     )
-    rentals: Any = SimpleNamespace(poll=poll)
+    rentals: Any = SimpleNamespace(poll=poll, advance=object())
     executor: Any = SimpleNamespace()
 
     async def main() -> None:
         bootstrap._look_after(controller, rentals, executor)
         task = asyncio.ensure_future(begun[0])
-        assert isinstance(await asyncio.wait_for(reported.get(), 60.0), AdvanceCloud)
+        assert await asyncio.wait_for(reported.get(), 60.0) is rentals.advance
         task.cancel()
 
     asyncio.run(main())

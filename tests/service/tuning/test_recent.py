@@ -30,7 +30,7 @@ def test_sizes_are_what_jobs_took_and_else_what_is_believed(tmp_path: Path) -> N
             await house.all_over()
             with house.clock.hold():
                 gone, waits = await house.submit(70.0, 40.0, hold=True)
-                await house.backend.cancel([gone], "ann")
+                await house.backend.steer("cancel", [gone], "ann")
                 working = {}
                 assert house.controller.scheduler.ledger.jobs[waits].account is None
                 return await asyncio.to_thread(recent, house.store, 10, working)
@@ -80,7 +80,7 @@ def test_jobs_that_were_cancelled_since_and_trials_take_no_place(
             await house.all_over()
             with house.clock.hold():
                 gone = await house.submit(*(50.0 for _ in range(30)), hold=True)
-                await house.backend.cancel(gone, "ann")
+                await house.backend.steer("cancel", gone, "ann")
                 asked = spec(5.0, hold=True, array="1-20", as_one=True)
                 ((whole,),) = [[one.job_id] for one in await house.backend.submit([asked], "ann")]
                 assert whole == 41

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from betimes.errors import (
@@ -27,35 +28,25 @@ from betimes.errors import (
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.machines.machine import HERE
 from betimes.service.runtime.clock import Clock, VirtualClock
-from betimes.service.runtime.commands import (
-    AdvanceCloud,
-    Command,
-    ExpireLease,
-    GiveUpRun,
-    NoteFault,
-    NoteHeartbeat,
-    SubmitJob,
-    TakeOver,
-    TakeReport,
-    named_by,
-)
 from betimes.service.runtime.effect_runner import RETRY_S, EffectRunner
 from betimes.service.runtime.faults import Fault, SetAside
 from betimes.service.runtime.heartbeats import Heartbeats
-from betimes.service.runtime.inbox import Broken, IdempotencyKey, Inbox, Input, Newcomers, in_order
+from betimes.service.runtime.inbox import Broken, IdempotencyKey, Inbox, Input, Newcomers, Request, in_order
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.planning import Background, PlannerThread, Selections
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replay import Source
+from betimes.service.runtime.requests import expire_lease
 from betimes.service.runtime.retention import keep_snapshot
 from betimes.service.scheduling.effects import Effect, StartRun
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.scheduling.events import Ended, Event
+from betimes.service.scheduling.events import Ended, Event, RunId
 from betimes.service.scheduling.fold import recovered
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import LOST, NODE, Node
 from betimes.service.scheduling.policy_engine import IsCompiled
 from betimes.service.scheduling.scheduler import POLICY, Scheduler
+from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.batch import Batch
 from betimes.service.store.store import Store
 from betimes.service.views.models import Lease
@@ -87,7 +78,10 @@ class Turn:
 
 
 class Controller:
-    """Owns the scheduler; everything else sends commands. `effects` carries out the decisions of a turn."""
+    """Owns the scheduler, with which everything else asks it to do something.
+
+    `effects` carries out the decisions of a turn.
+    """
 
     def __init__(
         self,
@@ -228,7 +222,7 @@ class Controller:
         if node.machine.kind in HERE:
             raise Conflict(f"node {name} is on the service's own machine, which needs no sign of life")
         if not node.watched or node.status == LOST:
-            await self.ask(NoteHeartbeat(name))
+            await self.ask(f"heartbeat of node {name}", lambda scheduler: scheduler.nodes.heard(name))
         now_at = self.clock.now_s()
         self.scheduler.nodes.node(name).last_seen_at = now_at
         self.leases.beat(name, now_at)
@@ -239,19 +233,28 @@ class Controller:
 
     async def ask(
         self,
-        command: Command[T],
+        what: str,
+        request: Request[T],
         key: IdempotencyKey | None = None,
         newcomers: Newcomers | None = None,
+        jobs: Sequence[int] = (),
     ) -> T:
-        """The result of a command, once it is stored. Raises the error of a refusal; Unavailable.
+        """The result of a request, once it is stored. Raises the error of a refusal; Unavailable.
 
-        key: under which the store keeps the answer; newcomers: a submission's jobs, which its turn promises an end.
+        request: a function of the scheduler, carried out in a turn, and once more where that turn could not be stored;
+        it raises a refusal before it changes anything. what: names it where it cannot be carried out. key: under which
+        the store keeps the answer; newcomers: a submission's jobs, which its turn promises an end; jobs: that it names;
+        it waits until arrays of these are taken whole.
         """
         if self.stopping:
             raise Unavailable("the service is stopping; try again in a moment")
         if self.problem is not None:
             raise Unavailable(self.problem)
-        return await self.inbox.ask(command, key, newcomers)
+        return await self.inbox.ask(what, request, key, newcomers, jobs)
+
+    async def until_there(self, numbers: Sequence[int]) -> None:
+        """Return once the arrays of these jobs are taken whole. Raises Unavailable."""
+        await self.ask("wait for the elements of an array", lambda _: None, jobs=numbers)
 
     async def adopt(self) -> None:
         """After a start: the executors take up the runs that went on."""
@@ -272,7 +275,7 @@ class Controller:
         try:
             with self.clock.hold():
                 await self.compile(policy)
-                self.inbox.tell(TakeOver())
+                self.inbox.tell("take-over by the policy", lambda scheduler: scheduler.policy.take_over())
         except Unavailable:
             return  # the service is stopping
         except Exception as error:
@@ -353,7 +356,7 @@ class Controller:
             except Exception as error:
                 fault = Fault.of_effect(effect, error)
                 log.error("%s", fault.text, exc_info=error)
-                self.inbox.tell(NoteFault(fault))
+                self.inbox.tell(f"note of a fault: {fault.what}", fault.note)
                 if isinstance(effect, StartRun):
                     message = f"the service could not start it ({type(error).__name__}); its log shows how"
                     self.inbox.hear(
@@ -377,9 +380,9 @@ class Controller:
         asked = self.inbox.take(MOST_A_TURN, self._waits_for_elements)
         self._heed_jumps()
         now_at = max(scheduler.now_at, self._instant())
-        self.taken = [*(Input(command) for command in self._due(now_at)), *asked]
+        self.taken = [*self._due(now_at), *asked]
         if self.source is not None:
-            self.taken += [Input(SubmitJob(spec, user)) for spec, user in self.source.take(now_at)]
+            self.taken += [_submission(spec, user) for spec, user in self.source.take(now_at)]
         if most < MOST_A_TURN:
             self.inbox.inputs = [*self.taken[most:], *self.inbox.inputs]
             del self.taken[most:]
@@ -392,7 +395,7 @@ class Controller:
             if one.key_of_report in self.set_aside.reports:
                 continue
             try:
-                results.append((one, one.command.carry_out(scheduler, self.rentals)))
+                results.append((one, one.request(scheduler)))
             except InputError as error:
                 if len(scheduler.events) > before:  # it was carried out partly
                     raise Broken(one, error) from error
@@ -429,18 +432,18 @@ class Controller:
         """Whether a request names a job of an array that is being taken: it is for the whole of it."""
         if self.stopping or not (coming := self.scheduler.arrays.coming):
             return False
-        return any(number in array.numbers for number in named_by(one.command) for array in coming)
+        return any(number in array.numbers for number in one.jobs for array in coming)
 
-    def _due(self, now_at: float) -> Iterator[Command[Any]]:
+    def _due(self, now_at: float) -> Iterator[Input]:
         """Events that are due by themselves: virtual runs, the cloud's news, ends of leases."""
         for world in self.effects.worlds:
             for report in sorted(world.advance(now_at), key=in_order):
-                yield TakeReport(report)
+                yield Input.of_report(report)
         if self.rentals is not None and self.rentals.next_at() <= now_at:
-            yield AdvanceCloud()
+            yield Input("news of the cloud", self.rentals.advance)
         for name in self.leases.expired(now_at):
             if name in self.scheduler.ledger.nodes:
-                yield ExpireLease(name)
+                yield Input(f"end of the lease of node {name}", partial(expire_lease, name=name))
 
     async def _take_back(self, error: Exception) -> None:
         """The turn is void: read the state back, find out what is at fault, and go on without it.
@@ -473,7 +476,7 @@ class Controller:
                 self.set_aside.add(suspect)
                 suspect.one.answer(suspect.answer)
                 if (run := suspect.one.ended_run) is not None:
-                    self.inbox.tell(GiveUpRun(run, type(suspect.error).__name__))
+                    self.inbox.put(_end_without_report(run, type(suspect.error).__name__))
             self.set_aside.new.clear()
             self.taken, self.failures, self.problem = [], 0, None
             await self._carry_out(again.effects)
@@ -567,6 +570,16 @@ class Controller:
         """The final status of a job, from the store."""
         row = self.store.job(number)
         return str(row["status"]) if row is not None else None
+
+
+def _submission(spec: JobSpec, user: str) -> Input:
+    return Input(f"submission of {user}", lambda scheduler: scheduler.admission.submit(spec, user))
+
+
+def _end_without_report(run: RunId, error: str) -> Input:
+    """The end of a run whose report is set aside: its nodes are free all the same. error: that of the report."""
+    what = f"end of run {run.job}.{run.number} without its report"
+    return Input(what, lambda scheduler: scheduler.reports.give_up(run, error), run=run)
 
 
 def _rows_of_nodes(events: Sequence[Event], nodes: Mapping[str, Node]) -> dict[str, dict[str, Any]]:

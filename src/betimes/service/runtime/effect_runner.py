@@ -12,7 +12,6 @@ from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.protocol import Executor, Place
 from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
-from betimes.service.runtime.commands import GiveBackNode, ReportResize
 from betimes.service.runtime.inbox import Inbox
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.planning import Background, PlannerThread, Selections
@@ -195,7 +194,11 @@ class EffectRunner:
 
     async def _resize(self, executor: Executor, effect: ResizeRun, places: tuple[Place, ...]) -> None:
         done = await executor.resize(effect.run, effect.units, places)
-        self._inbox.tell(ReportResize(effect.run, effect.units, effect.places, done))
+        run = effect.run
+        self._inbox.tell(
+            f"resize of run {run.job}.{run.number}",
+            lambda scheduler: scheduler.reports.resized(run, effect.units, effect.places, done),
+        )
 
     def _give_back(self, node: str, now_at: float) -> None:
         """Give a rented node back; a cloud that does not answer is asked again until it does."""
@@ -208,7 +211,7 @@ class EffectRunner:
 
     async def _give_back_later(self, node: str) -> None:
         await asyncio.sleep(RETRY_S)
-        self._inbox.tell(GiveBackNode(node))
+        self._inbox.tell(f"return of node {node}", lambda scheduler: scheduler.nodes.give_back(node))
 
 
 def _kind_of(job: Job, scheduler: Scheduler) -> str:

@@ -48,15 +48,7 @@ class Fault:
     @classmethod
     def of_input(cls, one: Input, error: Exception) -> Fault:
         """An input that raised an error, or that a turn with nothing else in it did."""
-        key = one.key_of_report
-        if key is not None:
-            kind, (job, number) = key
-            return cls(f"report {kind.lower()} of run {job}.{number}", error, job, one)
-        kind, user = type(one.command).__name__, getattr(one.command, "user", None)
-        if user is not None:
-            return cls(f"request {kind} of {user}", error, one=one)
-        of, job = _run_of(one.command)
-        return cls(f"input {kind}{of}", error, job, one)
+        return cls(one.what, error, None if one.run is None else one.run.job, one)
 
     @classmethod
     def of_step(cls, step: Step, error: Exception) -> Fault:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
 
-from betimes.service.runtime.commands import Command, TakeReport
 from betimes.service.scheduling.events import Ended, Report, RunId, Started
+from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.views.models import Quote, QuoteOption
 
 T = TypeVar("T")
+Request = Callable[[Scheduler], T]
+"""Work on the state, carried out in a turn; raises the error of a refusal, before it has changed anything."""
 
 log = logging.getLogger(__name__)
 
@@ -42,20 +44,27 @@ class Newcomers:
 
 @dataclass
 class Input:
-    """A command, and the request that waits for its result; null: none does."""
+    """Work for a turn, and what it is for messages; done: what waits for its result, null: nothing does."""
 
-    command: Command[Any]
+    what: str
+    request: Request[Any]
     done: asyncio.Future[Any] | None = None
     key: IdempotencyKey | None = None
     newcomers: Newcomers | None = None  # of a submission
+    report: Report | None = None  # that it takes
+    run: RunId | None = None  # that it is about
+    jobs: Sequence[int] = ()  # that it names; it waits until arrays of these are taken whole
+
+    @classmethod
+    def of_report(cls, report: Report) -> Input:
+        """An executor's report."""
+        what = f"report {type(report).__name__.lower()} of run {report.run.job}.{report.run.number}"
+        return cls(what, lambda scheduler: scheduler.reports.take(report), report=report, run=report.run)
 
     @property
     def key_of_report(self) -> tuple[str, RunId] | None:
         """The kind and the run of a report; null: it is none."""
-        command = self.command
-        return (
-            (type(command.report).__name__, command.report.run) if isinstance(command, TakeReport) else None
-        )
+        return None if self.report is None else (type(self.report).__name__, self.report.run)
 
     @property
     def ended_run(self) -> RunId | None:
@@ -90,19 +99,26 @@ class Inbox:
         self.inputs.append(one)
         self.woken.set()
 
-    def tell(self, command: Command[Any]) -> None:
-        """Add a command, without an answer."""
-        self.put(Input(command))
+    def tell(self, what: str, request: Request[Any]) -> None:
+        """Have something done, without an answer; what: for messages."""
+        self.put(Input(what, request))
 
-    async def ask(self, command: Command[T], key: IdempotencyKey | None, newcomers: Newcomers | None) -> T:
-        """The result of a command. Raises the error of a refusal."""
+    async def ask(
+        self,
+        what: str,
+        request: Request[T],
+        key: IdempotencyKey | None,
+        newcomers: Newcomers | None,
+        jobs: Sequence[int],
+    ) -> T:
+        """The result of a request. Raises the error of a refusal."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.put(Input(command, done, key, newcomers))
+        self.put(Input(what, request, done, key, newcomers, jobs=jobs))
         return await done
 
     def hear(self, report: Report) -> None:
         """An executor's report."""
-        self.tell(TakeReport(report))
+        self.put(Input.of_report(report))
 
     def take(self, most: int, waits: Callable[[Input], bool] = lambda _: False) -> list[Input]:
         """The first inputs, at most so many, without those that wait."""
@@ -113,7 +129,7 @@ class Inbox:
 
 
 class Broken(Exception):
-    """A command was carried out in part, or not at all, for an unknown reason: the state cannot be trusted."""
+    """A request was carried out in part, or not at all, for an unknown reason: the state cannot be trusted."""
 
     def __init__(self, one: Input, error: Exception) -> None:
         super().__init__(str(error))

@@ -26,7 +26,6 @@ from betimes.service.engines.job_rows import JobRows
 from betimes.service.engines.messages import JobRequest
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
-from betimes.service.runtime.commands import TakePlan, TakeSelection
 from betimes.service.runtime.inbox import Inbox
 from betimes.service.scheduling.decisions import Selection
 from betimes.service.scheduling.effects import AskPlanner, SelectMember
@@ -151,7 +150,7 @@ class PlannerThread:
         self._one_at_a_time = asyncio.Lock()
 
     def ask(self, asked: AskPlanner) -> None:
-        """Let the thread answer; the answer comes as a command."""
+        """Let the thread answer; the answer comes into the inbox."""
         self._background.go(self._ask(asked))
 
     async def _ask(self, asked: AskPlanner) -> None:
@@ -159,7 +158,7 @@ class PlannerThread:
             plan = await _in_a_thread(asked)
         if plan.problem is not None:
             log.warning("planner %s has failed", asked.policy, exc_info=plan.error)
-        self._inbox.tell(TakePlan(plan))
+        self._inbox.tell("answer of a planner", lambda scheduler: scheduler.planner.take(plan))
 
 
 async def _in_a_thread(asked: AskPlanner) -> Plan:
@@ -217,7 +216,7 @@ class Selections:
                 log.warning("a selection of %s has failed", asked.policy, exc_info=error)
                 problem = f"the selection has failed: {type(error).__name__}: {error}"
                 selection = Selection(asked.policy, asked.snapshot.at_s, problem=problem)
-            self._inbox.tell(TakeSelection(selection))
+            self._inbox.tell("selection", lambda scheduler: scheduler.selection.take(selection))
         finally:
             holding.__exit__(None, None, None)
 

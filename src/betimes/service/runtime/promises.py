@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from betimes.errors import BetimesError
@@ -26,15 +27,16 @@ from betimes.foresight.intervals import Intervals, fit
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.executors.protocol import FORCE_AFTER_S
 from betimes.service.runtime.clock import VirtualClock
-from betimes.service.runtime.commands import PromiseJobs, SubmitJobs
 from betimes.service.runtime.controller import BETWEEN_SLICES_S, Controller
 from betimes.service.runtime.inbox import Newcomers
 from betimes.service.runtime.quotes import AT_ONCE_S, find_options, promise, with_intervals
 from betimes.service.runtime.rehearsal import Rehearsal, Times
+from betimes.service.runtime.requests import submit
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.promises import SAME_S, Forecast, forecast
+from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec, trials_of
 from betimes.service.views.models import Quote, QuoteOption, Reason
 
@@ -274,7 +276,9 @@ class Promises:
             if at:
                 await asyncio.sleep(BETWEEN_SLICES_S)
             some = tuple(numbers[at : at + MOST_A_TURN])
-            made += await self.controller.ask(PromiseJobs(some, found, tuple(options)))
+            made += await self.controller.ask(
+                "promise", partial(_log_promises, found=found, numbers=some, options=options)
+            )
         return made
 
     def blocked(self, numbers: Sequence[int]) -> list[int]:
@@ -303,7 +307,9 @@ class Promises:
         """
         rehearsal = self.rehearsal()
         with self.controller.clock.hold():
-            times, ((numbers,),) = await asyncio.to_thread(rehearsal.play, [SubmitJobs((spec,), user)])
+            times, ((numbers,),) = await asyncio.to_thread(
+                rehearsal.play, [partial(submit, specs=[spec], user=user)]
+            )
         starts_at, ends_at = zip(*(times[number] for number in numbers), strict=True)
         known = [at for at in starts_at if at is not None]
         found = Times(min(known, default=None), None if None in ends_at else max(ends_at))
@@ -535,6 +541,12 @@ class Promises:
                 raise
             finally:
                 self.late -= 1
+
+
+def _log_promises(
+    scheduler: Scheduler, found: Forecast, numbers: Sequence[int], options: Sequence[QuoteOption]
+) -> list[Quote]:
+    return promise(scheduler, scheduler.wait_reasons(found), numbers, options)
 
 
 def _changes_nodes(event: Event) -> bool:

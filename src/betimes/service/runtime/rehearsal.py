@@ -19,8 +19,7 @@ from betimes.service.executors.protocol import FORCE_AFTER_S, Launch
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.commands import Command
-from betimes.service.runtime.inbox import in_order
+from betimes.service.runtime.inbox import Request, in_order
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.effects import (
     DropRun,
@@ -55,10 +54,10 @@ class Times(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """Jobs that come later; command: returns their numbers, none where they are refused."""
+    """Jobs that come later; submits: returns their numbers, none where they are refused."""
 
     at: float
-    command: Command[list[int]]
+    submits: Request[list[int]]
 
 
 class Rehearsal:
@@ -66,7 +65,8 @@ class Rehearsal:
 
     at_once: stopped runs have left at once; else after their grace period. jobs: all that are there at some time;
     times: theirs, so far. arrived: the numbers of each arrival's jobs. Of jobs that the changes submit, earliest_at is
-    the instant before which they certainly do not begin, and `reasons` why they do not queue at once.
+    the instant before which they certainly do not begin, and `reasons` why they do not queue at once. rentals: of a
+    made-up cloud; null: nothing can be rented.
     """
 
     def __init__(self, scheduler: Scheduler, now_at: float, at_once: bool) -> None:
@@ -74,7 +74,7 @@ class Rehearsal:
         self._scheduler = scheduler.copied(replace(scheduler.settings, plans_aside=False))
         self.now_at, self._at_once, self._left = now_at, at_once, scheduler.work_left()
         self._world = VirtualWorld(scheduler.restart_s, at_once, scheduler.ledger.epoch_at)
-        self._rentals = _rentals(self._scheduler, now_at) if scheduler.settings.offers else None
+        self.rentals = _rentals(self._scheduler, now_at) if scheduler.settings.offers else None
         self.jobs = dict(self._scheduler.ledger.jobs)
         self.arrived: list[list[int]] = []
         self.earliest_at: dict[int, float] = {}
@@ -89,7 +89,7 @@ class Rehearsal:
 
     def play(
         self,
-        changes: Sequence[Command[Any]] = (),
+        changes: Sequence[Request[Any]] = (),
         arrivals: Sequence[Arrival] = (),
         goes_on: Callable[[], bool] = lambda: True,
     ) -> tuple[dict[int, Times], list[Any]]:
@@ -101,7 +101,7 @@ class Rehearsal:
         for job in scheduler.ledger.jobs.values():
             if job.run is not None and job.run.launched:
                 self._resume(job)
-        if self._rentals is not None:  # what the cloud has not answered yet is asked again
+        if self.rentals is not None:  # what the cloud has not answered yet is asked again
             scheduler.machines.resume()
             scheduler.rentals.resume()
         there = set(scheduler.ledger.jobs)
@@ -111,16 +111,16 @@ class Rehearsal:
         self.reasons = {job.job_id: job.reason for job in new if job.status is Status.BLOCKED}
         for _ in range(MOST_TURNS + TURNS_A_JOB * (self._jobs_left + len(coming))):
             comes_at = coming[0].at if coming else math.inf
-            rentals_at = self._rentals.next_at() if self._rentals is not None else math.inf
+            rentals_at = self.rentals.next_at() if self.rentals is not None else math.inf
             at = min(world.next_at(), scheduler.next_timer_at(), rentals_at, comes_at)
             if self._resized:
                 at = scheduler.now_at
             if at == math.inf or not (self._jobs_left or coming) or not goes_on():
                 break
-            commands: list[Command[Any]] = []
+            come: list[Request[Any]] = []
             while coming and coming[0].at <= at:
-                commands.append(coming.popleft().command)
-            self.arrived += self._turn(at, commands)
+                come.append(coming.popleft().submits)
+            self.arrived += self._turn(at, come)
         return self.times, results
 
     @property
@@ -146,7 +146,7 @@ class Rehearsal:
         offers = self._scheduler.settings.offers
         return charged_usd(node, offers, until_at) - charged_usd(node, offers, self.now_at)
 
-    def _turn(self, at: float, commands: Sequence[Command[Any]]) -> list[Any]:
+    def _turn(self, at: float, requests: Sequence[Request[Any]]) -> list[Any]:
         """Play all that is due at an instant; an end precedes the timer of its job, however both are rounded."""
         scheduler = self._scheduler
         slack_s = ROUNDED * math.ulp(scheduler.ledger.epoch_at)  # engines count from there
@@ -155,12 +155,12 @@ class Rehearsal:
         scheduler.begin(ends_at - slack_s if is_end else at)
         for report in sorted(self._world.advance(ends_at if is_end else at), key=in_order):
             scheduler.reports.take(report)
-        if self._rentals is not None and self._rentals.next_at() <= scheduler.now_at:
-            self._rentals.advance(scheduler)
+        if self.rentals is not None and self.rentals.next_at() <= scheduler.now_at:
+            self.rentals.advance(scheduler)
         resized, self._resized = self._resized, []
         for effect, done in resized:
             scheduler.reports.resized(effect.run, effect.units, effect.places, done)
-        results = [command.carry_out(scheduler, self._rentals) for command in commands]
+        results = [request(scheduler) for request in requests]
         scheduler.turn()
         self._note()
         for effect in scheduler.take_effects():
@@ -203,14 +203,14 @@ class Rehearsal:
             self._resized.append((effect, world.resize(effect.run, effect.units, now_at)))
 
     def _rent(self, effect: RentMachines | OrderMachine | GiveBack) -> None:
-        assert self._rentals is not None, "only what is offered is rented and given back"
+        assert self.rentals is not None, "only what is offered is rented and given back"
         match effect:
             case RentMachines(job, type_, count):
-                self._rentals.order(self._scheduler, job, type_, count)
+                self.rentals.order(self._scheduler, job, type_, count)
             case OrderMachine(type_, move):
-                self._rentals.order_shared(self._scheduler, type_, move)
+                self.rentals.order_shared(self._scheduler, type_, move)
             case GiveBack(node):
-                self._rentals.give_back(node, self._scheduler.now_at)
+                self.rentals.give_back(node, self._scheduler.now_at)
 
     def _resume(self, job: Job) -> None:
         """A run of before goes on, for as long as it is believed to."""

@@ -16,32 +16,11 @@ from betimes.service.engines.named_policies import kind_of
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.log_files import LocalLog, LogReader
 from betimes.service.runtime.account import account
-from betimes.service.runtime.commands import (
-    AddMaintenance,
-    AddNodes,
-    AddUser,
-    AwaitJobs,
-    CancelJobs,
-    ChangeUser,
-    EditJobs,
-    GiveBackMachines,
-    HoldJobs,
-    NoteToken,
-    NoteTuning,
-    ReleaseJobs,
-    RemoveMaintenance,
-    RentNodes,
-    ReportProgress,
-    RequeueJobs,
-    ResumeJobs,
-    SetNodeStatus,
-    SignalJobs,
-    SuspendJobs,
-)
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.fleet_views import ask_plan, fleet, fleet_plan
 from betimes.service.runtime.health import Readiness, health_of
 from betimes.service.runtime.promises import Promises
+from betimes.service.runtime.requests import add_nodes, edit, give_back_machines, signal, steer
 from betimes.service.runtime.retention import EMPTY_KEPT_S
 from betimes.service.runtime.submissions import Submissions
 from betimes.service.runtime.to_views import (
@@ -63,6 +42,7 @@ from betimes.service.runtime.what_if import LATE_S, MOST_ARRIVALS, Helps, WhatIf
 from betimes.service.scheduling.effects import Signalled
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.jobs import Action
 from betimes.service.scheduling.node import DRAINED, DRAINING, UP
 from betimes.service.scheduling.promises import INTERVAL, Forecast
 from betimes.service.scheduling.reasons import WaitReasons
@@ -179,21 +159,24 @@ class ServiceBackend:
         """Take the archive of a directory. Raises Refused for one that cannot be used, Unavailable for want of room."""
         return UploadView(sha256=sha256, archive_bytes=await self.uploads.receive(sha256, pieces))
 
-    async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        """End jobs. Raises Unknown, Conflict."""
-        return await self._views(await self.controller.ask(CancelJobs(tuple(ids), user, where_possible)))
+    async def steer(
+        self, action: Action, ids: Sequence[int], user: str, where_possible: bool = False
+    ) -> list[JobView]:
+        """Cancel, hold, release, requeue, suspend or resume jobs; those resumed are promised an end anew.
 
-    async def hold(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        """Keep jobs from starting. Raises Unknown, Conflict."""
-        return await self._views(await self.controller.ask(HoldJobs(tuple(ids), user, where_possible)))
-
-    async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        """Let held jobs start. Raises Unknown, Conflict."""
-        return await self._views(await self.controller.ask(ReleaseJobs(tuple(ids), user, where_possible)))
-
-    async def requeue(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        """Stop runs of jobs that start again then. Raises Unknown, Conflict."""
-        return await self._views(await self.controller.ask(RequeueJobs(tuple(ids), user, where_possible)))
+        Raises Unknown, Conflict.
+        """
+        can_suspend = isinstance(self.controller.effects.executors.get("local"), LocalExecutor | None)
+        if action == "suspend" and not can_suspend:
+            raise Conflict(
+                "jobs cannot be suspended where machines are rented, or joined by Ray; `betimes requeue` stops them"
+            )
+        numbers = await self.controller.ask(
+            f"request {action} of {user}",
+            lambda scheduler: steer(scheduler, action, ids, user, where_possible),
+            jobs=ids,
+        )
+        return await (self._promised_anew(numbers) if action == "resume" else self._views(numbers))
 
     async def edit(
         self, ids: Sequence[int], changes: JobChanges, user: str, where_possible: bool = False
@@ -202,29 +185,23 @@ class ServiceBackend:
 
         Raises Unknown, Conflict, Refused.
         """
-        numbers = await self.controller.ask(EditJobs(tuple(ids), changes, user, where_possible))
+        numbers = await self.controller.ask(
+            f"request edit of {user}",
+            lambda scheduler: edit(scheduler, ids, changes, user, where_possible),
+            jobs=ids,
+        )
         return await self._promised_anew(numbers)
 
-    async def suspend(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        """Suspend runs, which keep their units. Raises Unknown, Conflict."""
-        if not isinstance(self.controller.effects.executors.get("local"), LocalExecutor | None):
-            raise Conflict(
-                "jobs cannot be suspended where machines are rented, or joined by Ray; `betimes requeue` stops them"
-            )
-        return await self._views(await self.controller.ask(SuspendJobs(tuple(ids), user, where_possible)))
-
-    async def resume(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
-        """Let suspended runs go on, and promise an end anew. Raises Unknown, Conflict."""
-        return await self._promised_anew(
-            await self.controller.ask(ResumeJobs(tuple(ids), user, where_possible))
-        )
-
     async def signal(
-        self, ids: Sequence[int], signal: str, to: Signalled, user: str, where_possible: bool = False
+        self, ids: Sequence[int], name: str, to: Signalled, user: str, where_possible: bool = False
     ) -> list[JobView]:
         """Send a signal to runs. Raises Unknown, Conflict."""
-        asked = SignalJobs(tuple(ids), user, signal, to, where_possible)
-        return await self._views(await self.controller.ask(asked))
+        numbers = await self.controller.ask(
+            f"request signal of {user}",
+            lambda scheduler: signal(scheduler, ids, user, name, to, where_possible),
+            jobs=ids,
+        )
+        return await self._views(numbers)
 
     async def _promised_anew(self, numbers: Sequence[int]) -> list[JobView]:
         jobs = self.scheduler.ledger.jobs
@@ -246,7 +223,10 @@ class ServiceBackend:
 
     async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
         """Report the progress of a run. Raises Unknown, Conflict."""
-        await self.controller.ask(ReportProgress(job, attempt, done, total))
+        await self.controller.ask(
+            f"progress of run {job}.{attempt}",
+            lambda scheduler: scheduler.reports.progressed(job, attempt, done, total),
+        )
 
     def check_run_token(self, job: int, attempt: int, token: str) -> bool:
         """Whether a token is that of exactly this run; compares in constant time, and reads no database."""
@@ -265,7 +245,7 @@ class ServiceBackend:
     async def jobs(self, which: JobFilter, /) -> Page[JobView]:
         """Some of the jobs, newest first."""
         if coming := self._coming(which):
-            await self.controller.ask(AwaitJobs(coming))
+            await self.controller.until_there(coming)
         rows = await asyncio.to_thread(self.controller.store.jobs, which)
         found = await self._forecast() if any(not Status(row["status"]).is_over for row in rows) else None
         waiting = self.scheduler.wait_reasons(found)
@@ -398,26 +378,39 @@ class ServiceBackend:
         except ClusterError as error:
             raise Refused(str(error)) from None
 
-        return self._nodes(await self.controller.ask(AddNodes(group, spec.kind, f"user:{user}")))
+        names = await self.controller.ask(
+            f"new nodes of {user}",
+            lambda scheduler: add_nodes(scheduler, group, spec.kind, f"user:{user}"),
+        )
+        return self._nodes(names)
 
     async def _rent(self, spec: NodeSpec, user: str) -> list[NodeView]:
-        if self.controller.rentals is None:
+        if (rentals := self.controller.rentals) is None:
             raise Conflict(
                 "this service rents from no cloud; start it with `betimes up --cloud FILE.toml` or --fleet local"
             )
-        return self._nodes(await self.controller.ask(RentNodes(spec.type, spec.count, f"user:{user}")))
+        names = await self.controller.ask(
+            f"rent by {user}",
+            lambda scheduler: rentals.rent(scheduler, spec.type, spec.count, f"user:{user}"),
+        )
+        return self._nodes(names)
 
     async def drain(self, name: str, user: str) -> NodeView:
         """Start nothing more on a node. Raises Unknown, Conflict."""
-        node = await self.controller.ask(SetNodeStatus(name, DRAINING, f"user:{user}"))
-        return node_view(name, node, self.scheduler)
+        return await self._set_status(name, DRAINING, user)
 
     async def undrain(self, name: str, user: str) -> NodeView:
         """Use a node again. Raises Unknown, Conflict."""
         node = self.scheduler.ledger.nodes.get(name)
         if node is not None and node.status not in (DRAINING, DRAINED, UP):
             raise Conflict(f"node {name} is {node.status}; only a drained one can be used again")
-        node = await self.controller.ask(SetNodeStatus(name, UP, f"user:{user}"))
+        return await self._set_status(name, UP, user)
+
+    async def _set_status(self, name: str, status: str, user: str) -> NodeView:
+        node = await self.controller.ask(
+            f"node {name} {status} by {user}",
+            lambda scheduler: scheduler.nodes.set_status(name, status, f"user:{user}"),
+        )
         return node_view(name, node, self.scheduler)
 
     async def maintenance(self) -> list[MaintenanceView]:
@@ -427,16 +420,27 @@ class ServiceBackend:
 
     async def add_maintenance(self, spec: MaintenanceSpec, user: str) -> MaintenanceView:
         """Announce maintenance. Raises Refused, Unknown."""
-        asked = AddMaintenance(spec.from_at, spec.to_at, tuple(spec.nodes), spec.reason, user, spec.stop)
-        return maintenance_view(await self.controller.ask(asked), self.scheduler)
+        window = await self.controller.ask(
+            f"maintenance of {user}",
+            lambda scheduler: scheduler.maintenance.add(
+                spec.from_at, spec.to_at, tuple(spec.nodes), spec.reason, user, spec.stop
+            ),
+        )
+        return maintenance_view(window, self.scheduler)
 
     async def remove_maintenance(self, number: int, user: str) -> MaintenanceView:
         """Call a maintenance off, or end it early. Raises Unknown."""
-        return maintenance_view(await self.controller.ask(RemoveMaintenance(number, user)), self.scheduler)
+        window = await self.controller.ask(
+            f"end of maintenance by {user}", lambda scheduler: scheduler.maintenance.remove(number, user)
+        )
+        return maintenance_view(window, self.scheduler)
 
     async def give_back(self, spec: GiveBackSpec, user: str) -> FleetView:
         """Give back rented machines; what is rented then. Raises Unknown, Conflict."""
-        await self.controller.ask(GiveBackMachines(spec.machine, spec.now, user))
+        await self.controller.ask(
+            f"return of machines by {user}",
+            lambda scheduler: give_back_machines(scheduler, spec.machine, spec.now, user),
+        )
         return await self.fleet()
 
     async def heartbeat(self, name: str) -> Lease:
@@ -494,7 +498,9 @@ class ServiceBackend:
         self, what: Literal["token-made", "token-revoked"], spec: TokenSpec, by: str
     ) -> None:
         """Log that a token of a user is made or revoked. Raises Unknown."""
-        await self.controller.ask(NoteToken(what, spec, f"user:{by}"))
+        await self.controller.ask(
+            f"{what} by {by}", lambda scheduler: scheduler.users.note_token(what, spec, f"user:{by}")
+        )
 
     async def tokens(self, user: str | None) -> list[TokenView]:
         """The tokens of users, or of one, in the order in which they were made."""
@@ -504,13 +510,20 @@ class ServiceBackend:
     async def add_user(self, user: User, by: str) -> UserView:
         """Add a user. Raises Conflict for a name that is taken; Refused for root with less than an operator's role."""
         await self._check_role(user.name, user.role)
-        return await self._user(await self.controller.ask(AddUser(user, f"user:{by}")))
+        added = await self.controller.ask(
+            f"new user by {by}", lambda scheduler: scheduler.users.add(user, f"user:{by}")
+        )
+        return await self._user(added)
 
     async def change_user(self, name: str, changes: UserChanges, by: str) -> UserView:
         """Change a user. Raises Unknown; Refused for a limit below what runs now, and as `add_user` does."""
         if changes.role is not None:
             await self._check_role(name, changes.role)
-        return await self._user(await self.controller.ask(ChangeUser(name, changes, f"user:{by}")))
+        changed = await self.controller.ask(
+            f"change of a user by {by}",
+            lambda scheduler: scheduler.users.change(name, changes, f"user:{by}"),
+        )
+        return await self._user(changed)
 
     async def _check_role(self, name: str, role: str) -> None:
         owners = self.controller.launches.owners
@@ -645,7 +658,10 @@ class ServiceBackend:
     async def stop_tuning(self, user: str) -> TuningView:
         """Let the search end with the front so far. Raises Conflict where none is going on."""
         found = self.tuner.stop()
-        await self.controller.ask(NoteTuning("tuning-stopped", f"user:{user}"))
+        await self.controller.ask(
+            f"end of a search by {user}",
+            lambda scheduler: scheduler.note_tuning("tuning-stopped", f"user:{user}"),
+        )
         return found
 
     async def events(

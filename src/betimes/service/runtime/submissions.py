@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Hashable, Sequence, Set
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from betimes.errors import BetimesError, Conflict, Refused
@@ -18,10 +19,10 @@ from betimes.service.runtime.admission import (
     rounding_note,
     spread_note,
 )
-from betimes.service.runtime.commands import AwaitJobs, SubmitJobs
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
 from betimes.service.runtime.promises import Promises
+from betimes.service.runtime.requests import submit
 from betimes.service.runtime.to_views import quote_view, submitted_view
 from betimes.service.scheduling.admission import made_up_note
 from betimes.service.scheduling.job import spec_text
@@ -122,7 +123,13 @@ class Submissions:
         options = await self._options(specs, user)
         idempotency = None if key is None else IdempotencyKey(user, key, [spec_text(spec) for spec in specs])
         newcomers = Newcomers(options)
-        taken = await self.controller.ask(SubmitJobs(tuple(specs), user), idempotency, newcomers)
+        taken = await self.controller.ask(
+            f"submission of {user}",
+            partial(submit, specs=specs, user=user),
+            idempotency,
+            newcomers,
+            jobs=[on for spec in specs for text in spec.after if isinstance(on := split_after(text)[0], int)],
+        )
         return taken, newcomers
 
     async def _promised(
@@ -133,7 +140,7 @@ class Submissions:
         made = newcomers.quotes
         try:
             if self.scheduler.arrays.coming:
-                await self.controller.ask(AwaitJobs(tuple(newcomers.numbers)))
+                await self.controller.until_there(newcomers.numbers)
         except BetimesError as error:  # they are taken on after the next start
             log.warning("not all elements of the arrays just taken are jobs yet: %s", error)
         if made is None and not self.scheduler.stands_by:

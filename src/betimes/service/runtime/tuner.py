@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from betimes.errors import BetimesError, Conflict, InputError, PolicyError, Refu
 from betimes.foresight.engines import POOL
 from betimes.foresight.tuning import BASELINES, Front, parse_objectives, parts
 from betimes.service.engines.named_policies import kind_of
-from betimes.service.runtime.commands import NoteTuning, SetPolicy
 from betimes.service.runtime.controller import Controller
 from betimes.service.scheduling.engine_factory import pool_units
 from betimes.service.scheduling.events import Event
@@ -134,7 +133,7 @@ class LiveTuner:
             await self._give_up()
             jobs = len(order.recent.workload)
             said = {"reason": reason.model_dump(), "objectives": spec.objectives, "jobs": jobs}
-            number = await self.controller.ask(NoteTuning("tuning", cause, said))
+            number = await self._note("tuning", cause, said)
             begun_at = self.controller.scheduler.now_at
             view = SearchView(
                 spec=spec, reason=reason, begun_at=begun_at, of=spec.evaluations, note=_note(order)
@@ -210,7 +209,7 @@ class LiveTuner:
                 self.going = None
 
     async def _failed(self, going: _Search, problem: str) -> None:
-        await self.controller.ask(NoteTuning("not-tuned", f"event:{going.event}", {"problem": problem}))
+        await self._note("not-tuned", f"event:{going.event}", {"problem": problem})
 
     async def _found(self, going: _Search, front: Front) -> None:
         """Keep the front, log it, and act on it as far as that is allowed."""
@@ -226,7 +225,7 @@ class LiveTuner:
             point = propose(front, self.tuned, going.policy, bounds)
             why = self._not_applied(going, front, point.number)
             said |= {"proposed": point.number, "names": list(point.names), "not_applied": why}
-        number = await self.controller.ask(NoteTuning("tuned", f"event:{going.event}", said))
+        number = await self._note("tuned", f"event:{going.event}", said)
         self.tuned = tuned = Tuned(
             at=self.controller.scheduler.now_at,
             event=number,
@@ -262,7 +261,16 @@ class LiveTuner:
         if text.startswith(PREFIX):
             text, front = self.chosen(text)
         await self.controller.compile(text)
-        await self.controller.ask(SetPolicy(text, user, front, cause))
+        await self.controller.ask(
+            f"change of the policy by {user}",
+            lambda scheduler: scheduler.policy.set_policy(text, user, front, cause),
+        )
+
+    async def _note(self, kind: str, cause: str, said: Mapping[str, Any]) -> int:
+        """Log that a search has begun or ended; the event's number."""
+        return await self.controller.ask(
+            f"note of a search: {kind}", lambda scheduler: scheduler.note_tuning(kind, cause, **said)
+        )
 
     def _in_force(self) -> str:
         """The policy in force, by its name in a pool's twin; one for nodes has no such name."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,16 +21,10 @@ from betimes.cluster.shapes import Room
 from betimes.errors import BetimesError, Conflict, Refused, Unknown
 from betimes.service.engines.dedicated_machines import rooms_of, shapes_of, times_on
 from betimes.service.engines.speedups import speed
-from betimes.service.runtime.commands import (
-    AddMaintenance,
-    CancelJobs,
-    Command,
-    SetNodeStatus,
-    SetPolicy,
-    SubmitJobs,
-)
+from betimes.service.runtime.inbox import Request
 from betimes.service.runtime.rehearsal import Arrival, Rehearsal, Times
 from betimes.service.runtime.rentals import Rentals
+from betimes.service.runtime.requests import steer, submit
 from betimes.service.scheduling.engine_factory import request_of
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.node import DRAINING, LOST, UP
@@ -39,7 +34,15 @@ from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.state import most
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.recent import Submission
-from betimes.service.views.models import Help, HelpsView, WhatIfJob, WhatIfSpec, WhatIfSums, WhatIfView
+from betimes.service.views.models import (
+    Help,
+    HelpsView,
+    MaintenanceSpec,
+    WhatIfJob,
+    WhatIfSpec,
+    WhatIfSums,
+    WhatIfView,
+)
 from betimes.units import humanise_s
 
 LATE_S = 86_400.0  # arrivals of late are those of so long
@@ -48,54 +51,36 @@ LEAST_ARRIVALS = 10
 LEAST_LATE_S = 60.0  # jobs that came together say nothing of how often jobs come
 
 
-@dataclass(frozen=True)
-class AddMachines(Command[None]):
-    """Add machines like those of a type that are there."""
-
-    type: str
-    count: int
-
-    def carry_out(self, scheduler: Scheduler, _: Rentals | None, /) -> None:
-        """Raises Unknown for a type of which there is none."""
-        nodes = scheduler.ledger.nodes
-        like = next((node.machine for node in nodes.values() if node.machine.type == self.type), None)
-        if like is None:
-            known = ", ".join(sorted({node.machine.type for node in nodes.values()})) or "none"
-            raise Unknown(f"there is no node of type {self.type} to add more of; there are: {known}")
-        for number in range(1, self.count + 1):
-            scheduler.nodes.add(
-                replace(like, name=f"{self.type}.what-if-{number}", kind="virtual"), "operator"
-            )
+def _add_machines(scheduler: Scheduler, of_type: str, count: int) -> None:
+    """Add machines like those of a type that are there. Raises Unknown for a type of which there is none."""
+    nodes = scheduler.ledger.nodes
+    like = next((node.machine for node in nodes.values() if node.machine.type == of_type), None)
+    if like is None:
+        known = ", ".join(sorted({node.machine.type for node in nodes.values()})) or "none"
+        raise Unknown(f"there is no node of type {of_type} to add more of; there are: {known}")
+    for number in range(1, count + 1):
+        scheduler.nodes.add(replace(like, name=f"{of_type}.what-if-{number}", kind="virtual"), "operator")
 
 
-@dataclass(frozen=True)
-class RentMachine(Command[None]):
-    """Rent one more machine of an offer, which boots."""
+def _rent_machine(scheduler: Scheduler, rentals: Rentals | None, of_type: str) -> None:
+    """Rent one more machine of an offer, which boots.
 
-    type: str
-
-    def carry_out(self, scheduler: Scheduler, rentals: Rentals | None, /) -> None:
-        """Raises Unknown for a type that is not offered, Conflict for one of which no more can be rented."""
-        if rentals is None:
-            raise Conflict("this service rents from no cloud; start it with `betimes up --cloud FILE.toml`")
-        offered = sorted(each.type for each in rentals.offers)
-        if self.type not in offered:
-            raise Unknown(f"the cloud offers no {self.type}; it offers: {', '.join(offered)}")
-        rentals.rent(scheduler, self.type, 1, "operator")
+    Raises Unknown for a type that is not offered, Conflict for one of which no more can be rented.
+    """
+    if rentals is None:
+        raise Conflict("this service rents from no cloud; start it with `betimes up --cloud FILE.toml`")
+    offered = sorted(each.type for each in rentals.offers)
+    if of_type not in offered:
+        raise Unknown(f"the cloud offers no {of_type}; it offers: {', '.join(offered)}")
+    rentals.rent(scheduler, of_type, 1, "operator")
 
 
-@dataclass(frozen=True)
-class Arrive(Command[list[int]]):
-    """Submit a job of the recent ones again; none where the cluster cannot hold it any more."""
-
-    of: Submission
-
-    def carry_out(self, scheduler: Scheduler, rentals: Rentals | None, /) -> list[int]:
-        """The numbers of its jobs."""
-        try:
-            return SubmitJobs((self.of.spec,), self.of.user).carry_out(scheduler, rentals)[0]
-        except Refused:
-            return []
+def _submit_again(scheduler: Scheduler, of: Submission) -> list[int]:
+    """Submit a recent job again; the numbers of its jobs, none where the cluster cannot hold it any more."""
+    try:
+        return submit(scheduler, [of.spec], of.user)[0]
+    except Refused:
+        return []
 
 
 def check_late(late: Sequence[Submission], now_at: float) -> None:
@@ -122,28 +107,34 @@ def arrivals(late: Sequence[Submission], now_at: float, load: float) -> list[Arr
         for one in late:
             after_s = (repeat * period_s + one.at - first_at) / load
             if after_s < period_s:
-                found.append(Arrival(now_at + after_s, Arrive(one)))
+                found.append(Arrival(now_at + after_s, partial(_submit_again, of=one)))
     return found
 
 
-def commands(asked: WhatIfSpec, user: str) -> list[Command[Any]]:
-    """The changes in the order in which they are made; jobs to submit come last."""
-    found: list[Command[Any]] = []
+def changes_of(asked: WhatIfSpec, user: str, rentals: Rentals | None) -> list[Request[Any]]:
+    """The changes in the order in which they are made; jobs to submit come last. rentals: of what is changed."""
+    found: list[Request[Any]] = []
     if asked.cancel:
-        found.append(CancelJobs(tuple(asked.cancel), user))
-    found += [SetNodeStatus(name, DRAINING, f"user:{user}") for name in asked.remove_nodes]
-    found += [SetNodeStatus(name, UP, f"user:{user}") for name in asked.undrain_nodes]
-    found += [AddMachines(name, count) for name, count in asked.add_nodes.items()]
-    found += [RentMachine(name) for name in asked.rent]
-    found += [
-        AddMaintenance(each.from_at, each.to_at, tuple(each.nodes), each.reason, user, each.stop)
-        for each in asked.maintenance
-    ]
-    if asked.policy is not None:
-        found.append(SetPolicy(asked.policy, user))
+        found.append(partial(steer, action="cancel", numbers=asked.cancel, user=user))
+    found += [partial(_set_status, name=name, status=DRAINING, user=user) for name in asked.remove_nodes]
+    found += [partial(_set_status, name=name, status=UP, user=user) for name in asked.undrain_nodes]
+    found += [partial(_add_machines, of_type=name, count=count) for name, count in asked.add_nodes.items()]
+    found += [partial(_rent_machine, rentals=rentals, of_type=name) for name in asked.rent]
+    found += [partial(_add_maintenance, window=each, user=user) for each in asked.maintenance]
+    if (policy := asked.policy) is not None:
+        found.append(lambda scheduler: scheduler.policy.set_policy(policy, user))
     if asked.submit:
-        found.append(SubmitJobs(tuple(asked.submit), user))
+        found.append(partial(submit, specs=asked.submit, user=user))
     return found
+
+
+def _set_status(scheduler: Scheduler, name: str, status: str, user: str) -> None:
+    scheduler.nodes.set_status(name, status, f"user:{user}")
+
+
+def _add_maintenance(scheduler: Scheduler, window: MaintenanceSpec, user: str) -> None:
+    nodes = tuple(window.nodes)
+    scheduler.maintenance.add(window.from_at, window.to_at, nodes, window.reason, user, window.stop)
 
 
 class WhatIf:
@@ -163,7 +154,7 @@ class WhatIf:
 
     def play(self) -> WhatIfView:
         """The answer. Raises what the changes raise: Refused, Unknown, Conflict, PolicyError."""
-        changes, load = commands(self._asked, self._user), self._asked.load
+        changes, load = changes_of(self._asked, self._user, self._after.rentals), self._asked.load
         if not changes and load is None:
             raise Refused(
                 "no change is given; name one: submit, add_nodes, remove_nodes, undrain_nodes, policy, cancel, rent, "
@@ -400,7 +391,7 @@ class Helps:
             return trial.times[max(trial.times) if asked.submit else self._job]
 
         trial.play(
-            commands(asked, self._user),
+            changes_of(asked, self._user, trial.rentals),
             goes_on=lambda: found().finish_at is None and time.thread_time() < until_s,
         )
         if found().finish_at is None and time.thread_time() >= until_s:

@@ -42,13 +42,13 @@ from betimes.service.machines.machine import HERE, REAL, Machine, machines_of_cl
 from betimes.service.machines.provider import POLL_S
 from betimes.service.runtime.admission import check_start
 from betimes.service.runtime.clock import Clock, VirtualClock
-from betimes.service.runtime.commands import AdvanceCloud, ChangeMembers
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.notifications import UPTO, Notifier
 from betimes.service.runtime.promises import Promises
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.replay import Source
+from betimes.service.runtime.requests import change_members
 from betimes.service.runtime.retention import (
     EVENTS_KEPT,
     RUNS_KEPT,
@@ -483,7 +483,7 @@ def _look_after(controller: Controller, rentals: Rentals, executor: RayExecutor)
         while True:
             try:
                 if rentals.poll():
-                    controller.inbox.tell(AdvanceCloud())
+                    controller.inbox.tell("news of the cloud", rentals.advance)
                 trouble = ""
             except Exception as error:  # too many open files, say: the next look may find that over
                 if trouble != (trouble := repr(error)):
@@ -514,7 +514,8 @@ def _follow(cluster: JoinedCluster, controller: Controller, executor: RayExecuto
     """Let machines join and leave as in their cluster."""
 
     def tell(change: Change) -> None:
-        controller.inbox.tell(ChangeMembers(change.joined, change.left))
+        request = partial(change_members, joined=change.joined, left=change.left)
+        controller.inbox.tell("change of the cluster's members", request)
         for name in change.left:
             controller.background.go(executor.leave(name))
 

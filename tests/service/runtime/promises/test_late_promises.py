@@ -62,13 +62,13 @@ def test_a_hold_voids_a_promise_and_a_release_makes_a_new_one(tmp_path: Path) ->
         with clock.hold():  # type: ignore[union-attr]
             (first,) = await backend.submit([spec(min_units=4, max_units=4)], "ann")
             (held,) = await backend.submit([spec()], "ann")
-            (view,) = await backend.hold([held.job_id], "ann")
+            (view,) = await backend.steer("hold", [held.job_id], "ann")
             assert view.promised_finish_at is None
         while not (await backend.job(first.job_id)).job.status.is_over:
             await asyncio.sleep(0.0)
         with clock.hold():  # type: ignore[union-attr]
             released_at = clock.now_s()
-            await backend.release([held.job_id], "ann")
+            await backend.steer("release", [held.job_id], "ann")
         await over(backend)
         story = await backend.job(held.job_id)
         assert [quote.finish_at for quote in story.quotes] == [2 * RUN_S, released_at + RUN_S]

@@ -11,7 +11,8 @@ import pytest
 from betimes.cli.render.events import details
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.service.machines.budgets import DAY_S
-from betimes.service.runtime.commands import ChangeMembers, Command, SetNodeStatus
+from betimes.service.runtime.inbox import Request
+from betimes.service.runtime.requests import change_members
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fold import recovered
 from betimes.service.scheduling.node import DRAINING, LOST, UP
@@ -29,8 +30,8 @@ def submit(service: InMemoryService, cpu: float) -> int:
     return service.submit(command=["x"], estimate_s=100.0, work_s=100.0, cpu=cpu).job_id
 
 
-def ask(service: InMemoryService, command: Command[Any]) -> None:
-    service._ask(service._parts.controller.ask(command))  # pyright: ignore[reportPrivateUsage]
+def ask(service: InMemoryService, request: Request[object]) -> None:
+    service._ask(service._parts.controller.ask("nodes", request))  # pyright: ignore[reportPrivateUsage]
 
 
 def broken(service: InMemoryService, job: int) -> list[dict[str, Any]]:
@@ -41,16 +42,20 @@ def ends(service: InMemoryService, job: int) -> list[float | None]:
     return [quote.finish_at for quote in service.job(job).quotes]
 
 
-def drain(name: str) -> Command[Any]:
-    return SetNodeStatus(name, DRAINING, "user:ann")
+def drain(name: str) -> Request[object]:
+    return lambda scheduler: scheduler.nodes.set_status(name, DRAINING, "user:ann")
 
 
-def lose(name: str) -> Command[Any]:
-    return SetNodeStatus(name, LOST, "timer")
+def undrain(name: str) -> Request[object]:
+    return lambda scheduler: scheduler.nodes.set_status(name, UP, "user:ann")
 
 
-def leave(name: str) -> Command[Any]:
-    return ChangeMembers((), (name,))
+def lose(name: str) -> Request[object]:
+    return lambda scheduler: scheduler.nodes.set_status(name, LOST, "timer")
+
+
+def leave(name: str) -> Request[object]:
+    return lambda scheduler: change_members(scheduler, [], [name])
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,7 @@ def leave(name: str) -> Command[Any]:
     ],
 )
 def test_a_promise_that_no_node_can_keep_any_more_is_broken_at_once(
-    away: Callable[[str], Command[Any]], status: str, helps: str | None
+    away: Callable[[str], Request[object]], status: str, helps: str | None
 ) -> None:
     """It has no interval, as the service is new; the event, the reason, the list and what would help name the node."""
     with service_of(SMALL, LARGE) as service:
@@ -96,7 +101,7 @@ def test_jobs_behind_a_node_that_goes_or_comes_are_promised_another_end() -> Non
         ask(service, drain("small-1"))
         assert [ends(service, job) for job in (first, second)] == [[100.0], [100.0]]  # they go on there
         assert [ends(service, job) for job in (third, fourth)] == [[200.0], [200.0, 300.0]]
-        ask(service, SetNodeStatus("small-1", UP, "user:ann"))
+        ask(service, undrain("small-1"))
         assert [ends(service, job) for job in (third, fourth)] == [[200.0], [200.0, 300.0, 200.0]]
         ask(service, lose("small-0"))  # with the first job
         assert [ends(service, job) for job in (second, first)] == [[100.0], [100.0, 190.0]]
@@ -110,7 +115,7 @@ def test_a_job_that_was_promised_no_end_is_promised_one_when_its_node_comes_back
         waits = submit(service, 4.0)
         ask(service, drain("large-0"))
         service.advance(50.0)
-        ask(service, SetNodeStatus("large-0", UP, "user:ann"))
+        ask(service, undrain("large-0"))
         assert ends(service, waits) == [200.0, None, 200.0]
         ask(service, drain("large-0"))
         assert len(broken(service, waits)) == 2

@@ -150,7 +150,7 @@ def test_the_promises_of_a_large_array_are_made_in_slices(tmp_path: Path) -> Non
             (taken,) = await backend.submit([spec(array="1-1200")], "ann")
             assert taken.quote is not None
             assert sorted(most)[-3:] == [MOST_A_TURN] * 3
-            await backend.cancel(taken.job_ids, "ann")
+            await backend.steer("cancel", taken.job_ids, "ann")
         await over(backend)
 
     on_four_cores(tmp_path, ask)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Query
@@ -29,6 +28,7 @@ from betimes.service.api.models import (
 )
 from betimes.service.api.others import job_for, story_for
 from betimes.service.api.streams import wait_until_over
+from betimes.service.scheduling.jobs import Action
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import (
@@ -58,7 +58,6 @@ _Key = Annotated[
         pattern=r"^[\x21-\x7e]+$",
     ),
 ]
-Act = Callable[[Sequence[int], str, bool], Awaitable[list[JobView]]]
 
 
 @router.post(
@@ -224,19 +223,17 @@ async def wait_for_job(
     return job_for(here, caller, await wait_until_over(here, job_id, asked.timeout_s))
 
 
-def _steering(verb: str, summary: str, description: str) -> None:
+def _steering(verb: Action, summary: str, description: str) -> None:
     """The two routes of something that is done to jobs: one, and several at once."""
 
     async def one(job_id: JobId, here: Here, user: Submitter) -> JobView:
-        act: Act = getattr(here.backend, verb)
-        return (await act(await here.permitted(user, "steer", [job_id]), user.user, False))[0]
+        return (await here.backend.steer(verb, await here.permitted(user, "steer", [job_id]), user.user))[0]
 
     async def several(
         here: Here, user: Submitter, asked: Annotated[JobNumbers, Depends(Sent(JobNumbers))]
     ) -> JobList:
-        act: Act = getattr(here.backend, verb)
         numbers = await here.permitted(user, "steer", list(dict.fromkeys(asked.jobs)), asked.where_possible)
-        return JobList(jobs=await act(numbers, user.user, asked.where_possible))
+        return JobList(jobs=await here.backend.steer(verb, numbers, user.user, asked.where_possible))
 
     router.post(
         f"/jobs/{{job_id:job}}/{verb}",

@@ -1,25 +1,20 @@
-"""What commands do with the state, and when they are refused."""
+"""What requests do with the state, and when they are refused."""
 
 from __future__ import annotations
 
 import pytest
 
 from betimes.errors import Conflict
-from betimes.service.runtime.commands import CancelJobs, ExpireLease, HoldJobs, RentNodes, SubmitJobs
+from betimes.service.runtime.requests import expire_lease, steer, submit
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.reliability.cluster import Cluster, spec
-
-
-def test_nothing_is_rented_where_there_is_no_cloud() -> None:
-    with pytest.raises(TypeError, match="without a cloud"):
-        RentNodes("m5", 1, "user:ann").carry_out(Cluster().scheduler, None)
 
 
 def test_jobs_that_name_each_other_are_taken_together() -> None:
     cluster = Cluster()
     first = JobSpec(command=["x"], name="first")
-    specs = (first, first, JobSpec(command=["y"], name="second", after=["first"]))
-    assert SubmitJobs(specs, "ann").carry_out(cluster.scheduler, None) == [[1], [2], [3]]
+    specs = [first, first, JobSpec(command=["y"], name="second", after=["first"])]
+    assert submit(cluster.scheduler, specs, "ann") == [[1], [2], [3]]
     assert cluster.job(3).spec.after == ["1:ok", "2:ok"]
 
 
@@ -27,17 +22,17 @@ def test_all_jobs_or_none_unless_where_possible() -> None:
     cluster = Cluster(nodes=1)
     runs, waits = cluster.submit(spec(cpu=2.0), spec(cpu=2.0))
     with pytest.raises(Conflict, match=f"job {runs} is running"):
-        HoldJobs((waits, runs), "ann").carry_out(cluster.scheduler, None)
+        steer(cluster.scheduler, "hold", [waits, runs], "ann")
     assert cluster.status(waits) == "queued"
-    held = HoldJobs((waits, runs), "ann", where_possible=True).carry_out(cluster.scheduler, None)
+    held = steer(cluster.scheduler, "hold", [waits, runs], "ann", where_possible=True)
     assert held == [waits]
     assert cluster.status(waits) == "held"
-    assert CancelJobs((), "ann").carry_out(cluster.scheduler, None) == []
+    assert steer(cluster.scheduler, "cancel", [], "ann") == []
 
 
 def test_a_lease_that_is_over_loses_a_node_once() -> None:
     cluster = Cluster(nodes=2)
     for _ in range(2):
-        ExpireLease("n-0").carry_out(cluster.scheduler, None)
+        expire_lease(cluster.scheduler, "n-0")
     cluster.turn()
     assert [event.data["status"] for event in cluster.log if event.kind == "node-status"] == ["lost"]
