@@ -10,12 +10,13 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from betimes import __version__
+from betimes import __version__, plugins
 from betimes.cli import warm
 from betimes.cli.for_typer import CommandAfterDashes, for_typer, group
 from betimes.cli.live import backup, demo, doctor, service, up
 from betimes.cli.simulate import learn_waits, policies, reproduce, size_fleet, trace, tune
 from betimes.cli.verbs import SIMULATE, VERBS, function_of
+from betimes.errors import InputError
 
 SECTIONS = {
     "Start": ("up", "open", "down", "demo"),
@@ -48,14 +49,51 @@ SECTIONS = {
 
 
 class _InSections(TyperGroup):
-    """The verbs under headings."""
+    """The verbs under headings, with those that other packages add."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(dict.fromkeys([*super().list_commands(ctx), *plugins.added(plugins.VERBS)]))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        found = super().get_command(ctx, cmd_name)
+        return found or _added(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in plugins.OF_PAPERS[plugins.VERBS] and self.get_command(ctx, args[0]) is None:
+            raise InputError(
+                f"there is no verb {args[0]!r}{plugins.or_else(plugins.VERBS, args[0], self.commands)}"
+            )
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        width = max(map(len, self.commands))
+        others = {
+            name: entry for name, entry in plugins.added(plugins.VERBS).items() if name not in self.commands
+        }
+        width = max(map(len, [*self.commands, *others]))
         for title, names in SECTIONS.items():
             with formatter.section(title):
                 rows = [(name.ljust(width), self.commands[name].get_short_help_str(200)) for name in names]
                 formatter.write_dl(rows)
+        if others:
+            # Not imported for a list: that may take long, or fail.
+            rows = [(name.ljust(width), plugins.about(entry)) for name, entry in others.items()]
+            with formatter.section("Of other packages"):
+                formatter.write_dl(rows)
+
+
+def _added(name: str) -> Any:
+    """The verb of that name of another package, as Typer runs it; null: none has it. Raises BetimesError."""
+    entry = plugins.added(plugins.VERBS).get(name)
+    if entry is None:
+        return None
+    verb = plugins.load(entry)
+    if not isinstance(verb, typer.Typer):
+        made = typer.Typer(add_completion=False, rich_markup_mode=None)
+        made.command(name)(for_typer(verb))
+        verb = made
+    command = get_command(verb)
+    command.name = name
+    return command
 
 
 app = typer.Typer(

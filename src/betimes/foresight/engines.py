@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from betimes.errors import InputError, PolicyError, did_you_mean
+from betimes import plugins
+from betimes.errors import InputError, PolicyError
 from betimes.policies import NODES_POLICIES, POLICIES, ChosenPolicy, Policy
-from betimes.policies.loading import load_policy
+from betimes.policies.loading import installed_policy, load_policy
 from betimes.policies.nodes.heterogeneous_wfq import asks_for_it, heterogeneous_wfq
 from betimes.policies.nodes.hooks import NodesPolicy
 
@@ -77,10 +78,16 @@ def homes_of(policy: str | AnyChosen) -> tuple[Engine, ...]:
         return (_engine_of_users(name, rest.partition(":")[0]),)
     on_pool: tuple[Engine, ...] = (POOL,) if name in POLICIES else ()
     found = (*on_pool, NODES) if name in NODES_POLICIES else on_pool
-    if not found:
-        known = [*POLICIES, *NODES_POLICIES]
-        raise PolicyError(f"unknown policy {name!r}{did_you_mean(name, known)}; `betimes policies` lists all")
-    return found
+    if found:
+        return found
+    match installed_policy(name):
+        case None:
+            known = [*POLICIES, *NODES_POLICIES]
+            raise PolicyError(f"unknown policy {name!r}{plugins.or_else(plugins.POLICIES, name, known)}")
+        case NodesPolicy():
+            return (NODES,)
+        case _:
+            return (POOL,)
 
 
 def _engine_of_users(path: str, name: str) -> Engine:

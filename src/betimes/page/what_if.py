@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.requests import Request
 
+from betimes import plugins
 from betimes.errors import BetimesError, InputError
 from betimes.page.drawing import Axis, Row, Stretch, lanes
 from betimes.page.query import whole
@@ -44,7 +45,7 @@ async def what_if(reads: PageReads, request: Request, session: Session) -> dict[
         "removed": removed,
         "types": sorted({node.machine.type for node in reads.backend.scheduler.ledger.nodes.values()}),
         "nodes": [node.name for node in await reads.backend.nodes() if node.status == "up"],
-        "policies": sorted({*POLICIES, *NODES_POLICIES}),
+        "policies": sorted({*POLICIES, *NODES_POLICIES, *plugins.added(plugins.POLICIES)}),
         "answer": answer,
         "problem": problem,
     }

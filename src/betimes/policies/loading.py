@@ -1,4 +1,4 @@
-"""Loading of users' policies from Python files."""
+"""Loading of policies that do not ship with Betimes: users' Python files, and installed packages."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import re
 import sys
 import traceback
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from betimes import __version__
+from betimes import __version__, plugins
 from betimes.errors import InputError, PolicyError, did_you_mean
 from betimes.kernels import BOUNDSCHECK, INTERPRETED, cache_root, checking_indices
 from betimes.policies.hooks import Policy
@@ -63,26 +63,63 @@ def load_policy(path: str, name: str, kind: type[AnyPolicy]) -> AnyPolicy:
         _check_folder(path, file)
         if not file.is_file():
             raise PolicyError(f"policy file {path}: there is no such file")
-        if not name:
-            raise PolicyError(f"policy file {path}: say which policy, as in {path}:shortest_first")
+    except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, an unknown ~user
+        raise _unreadable(f"policy file {path[:200]!r}", error) from error
+    if not name:
+        raise PolicyError(f"policy file {path}: say which policy, as in {path}:shortest_first")
+    policy = _loaded(f"policy file {path}", file, name)
+    if not isinstance(policy, kind):
+        is_for, asked = ("nodes", "pool") if kind is Policy else ("a pool", "nodes")
+        raise PolicyError(f"policy {path}:{name} is for {is_for}; it cannot run with --engine {asked}")
+    return policy
+
+
+def installed_policy(name: str) -> Policy | NodesPolicy | None:
+    """The policy that an installed package adds by this name, loaded as those of users' files are; None: none does.
+
+    Raises PolicyError where the package's module cannot be imported, or has no such policy.
+    """
+    entry = plugins.added(plugins.POLICIES).get(name)
+    if entry is None:
+        return None
+    where = f"policy {name} of the package {plugins.package_of(entry)}"
+    try:
+        spec = importlib.util.find_spec(entry.module)  # which imports the packages around the module
+    except Exception as error:  # any error is that of the package
+        raise PolicyError(
+            f"{where}: {type(error).__name__}: {error}; repair or remove the package"
+        ) from error
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        raise PolicyError(f"{where}: there is no file {entry.module}.py; repair or remove the package")
+    return replace(_loaded(where, Path(spec.origin), entry.attr, spec.parent or ""), name=name)
+
+
+def _loaded(where: str, file: Path, name: str, package: str | None = None) -> Policy | NodesPolicy:
+    """The policy `name` of a Python file; raises PolicyError.
+
+    package: of an installed module, the package that it is in, "" for none; null: a user's file, which imports those
+    beside it by their plain names.
+    """
+    try:
         code = _hash_of(file)
         proven = cache_root() / "proven" / f"{code}-{name}"
         checked = BOUNDSCHECK or not proven.exists()
-    except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, an unknown ~user
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise PolicyError(
-            f"policy file {path[:200]!r}: cannot be read ({reason}); name a Python file"
-        ) from error
-    module = _execute(path, file, f"betimes_user_{code}_{int(checked)}", checked)
+    except (OSError, ValueError) as error:
+        raise _unreadable(where, error) from error
+    executed_as = f"{package}." if package else ""
+    executed_as += f"betimes_user_{code}_{int(checked)}"
+    module = _execute(where, file, executed_as, checked, imports_beside=package is None)
     policy = getattr(module, name, None)
-    if isinstance(policy, Policy | NodesPolicy) and not isinstance(policy, kind):
-        is_for, asked = ("nodes", "pool") if kind is Policy else ("a pool", "nodes")
-        raise PolicyError(f"policy {path}:{name} is for {is_for}; it cannot run with --engine {asked}")
-    if not isinstance(policy, kind):
+    if not isinstance(policy, Policy | NodesPolicy):
         found = [key for key, value in vars(module).items() if isinstance(value, Policy | NodesPolicy)]
         has = f"it has {', '.join(found)}" if found else f"decorate a function with {DECORATORS}"
-        raise PolicyError(f"policy file {path}: {name!r} is not a policy; {has}")
+        raise PolicyError(f"{where}: {name!r} is not a policy; {has}")
     return replace(policy, unproven=proven) if checked else policy
+
+
+def _unreadable(where: str, error: Exception) -> PolicyError:
+    reason = error.strerror if isinstance(error, OSError) else error
+    return PolicyError(f"{where}: cannot be read ({reason}); name a Python file")
 
 
 def mark_proven(policy: Policy | NodesPolicy) -> None:
@@ -152,32 +189,40 @@ def _imports(source: Path, folder: Path) -> Iterator[tuple[list[str], Path]]:
             yield from ((parts[:count], base) for count in range(1, len(parts) + 1))
 
 
-def _execute(path: str, file: Path, module_name: str, checked: bool) -> ModuleType:
+def _execute(where: str, file: Path, module_name: str, checked: bool, *, imports_beside: bool) -> ModuleType:
     if module_name in sys.modules:
         return sys.modules[module_name]
     spec = importlib.util.spec_from_file_location(module_name, file)
     if spec is None or spec.loader is None:
-        raise PolicyError(f"policy file {path}: Python cannot import it; it must be a .py file")
+        raise PolicyError(f"{where}: Python cannot import it; it must be a .py file")
     module = importlib.util.module_from_spec(spec)
     # Numba looks up a cached function's module by name, even while the file is being executed.
     sys.modules[module_name] = module
-    # Files beside an earlier one, or beside this one before an edit, may have been imported under the same names.
-    for name in _BESIDE:
-        sys.modules.pop(name, None)
-    before, writing = set(sys.modules), sys.dont_write_bytecode
-    sys.path.insert(0, str(file.parent))
+    writing = sys.dont_write_bytecode
     sys.dont_write_bytecode = True  # bytecode does not notice a second edit within a second
     try:
-        with checking_indices(checked):
+        with checking_indices(checked), _folder_on_path(file.parent) if imports_beside else nullcontext():
             spec.loader.exec_module(module)
     except Exception as error:  # any error is that of the user's file
         del sys.modules[module_name]
-        raise PolicyError(f"policy file {path}{_words(error, file, module)}") from error
+        raise PolicyError(f"{where}{_words(error, file, module)}") from error
     finally:
-        sys.path.remove(str(file.parent))
         sys.dont_write_bytecode = writing
-        _BESIDE.update(name for name in set(sys.modules) - before if _lies_in(file.parent, sys.modules[name]))
     return module
+
+
+@contextmanager
+def _folder_on_path(folder: Path) -> Generator[None]:
+    """Inside, modules are imported from `folder` first, and anew: those of another folder may have had their names."""
+    for name in _BESIDE:
+        sys.modules.pop(name, None)
+    before = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        _BESIDE.update(name for name in set(sys.modules) - before if _lies_in(folder, sys.modules[name]))
 
 
 def _words(error: Exception, file: Path, module: ModuleType) -> str:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, TypeVar
 
+from betimes import plugins
 from betimes.errors import PolicyError, did_you_mean
 from betimes.policies.hooks import Parameter, Policy, Value
-from betimes.policies.loading import load_policy
+from betimes.policies.loading import installed_policy, load_policy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.units import SECONDS
 
@@ -31,14 +32,15 @@ class ChosenPolicy(Generic[AnyPolicy]):
     values: dict[str, Value | None]
     given: tuple[str, ...]
     source: str  # the name as given: a published policy's, or FILE.py:NAME
+    is_shipped: bool = True  # with Betimes: not from a user's file or another package
 
     @property
     def is_users(self) -> bool:
-        """Whether the policy, or one of several that take turns, comes from a user's file."""
+        """Whether the policy, or one of several that take turns, comes from a user's file or another package."""
         policy = self.policy
         if isinstance(policy, NodesPolicy) and policy.members is not None:
             return any(member.policy.is_users for member in policy.members(self.values))
-        return ":" in self.source
+        return not self.is_shipped
 
     def __str__(self) -> str:
         """The specification again, with the parameters that were given, in the order declared."""
@@ -47,7 +49,10 @@ class ChosenPolicy(Generic[AnyPolicy]):
 
 
 def parsed(text: str, known: Mapping[str, AnyPolicy], kind: type[AnyPolicy]) -> ChosenPolicy[AnyPolicy]:
-    """One of the `known` policies, or a user's of that kind, with its parameters; raises PolicyError."""
+    """One of the `known` policies, or a user's or another package's of that kind, with its parameters.
+
+    Raises PolicyError.
+    """
     if not text.isprintable():
         raise PolicyError(f"policy {text[:80]!r}: has characters that are no text; leave them out")
     name, _, rest = text.strip().partition(":")
@@ -57,7 +62,9 @@ def parsed(text: str, known: Mapping[str, AnyPolicy], kind: type[AnyPolicy]) -> 
     elif name in known:
         policy, source = known[name], name
     else:
-        raise PolicyError(f"unknown policy {name!r}{did_you_mean(name, known)}; `betimes policies` lists all")
+        policy, source = installed_policy(name), name
+        if not isinstance(policy, kind):
+            raise PolicyError(f"unknown policy {name!r}{plugins.or_else(plugins.POLICIES, name, known)}")
     declared = {p.name: p for p in policy.parameters}
     given: dict[str, Value] = {}
     for part in filter(None, rest.split(",")):
@@ -73,7 +80,7 @@ def parsed(text: str, known: Mapping[str, AnyPolicy], kind: type[AnyPolicy]) -> 
             raise PolicyError(f"policy {source}, parameter {key} is given twice")
         given[key] = _value(source, declared[key], value)
     values = {p.name: given.get(p.name, p.default) for p in policy.parameters}
-    return ChosenPolicy(policy, values, tuple(given), source)
+    return ChosenPolicy(policy, values, tuple(given), source, is_shipped=source in known)
 
 
 def _value(source: str, parameter: Parameter, text: str) -> Value:

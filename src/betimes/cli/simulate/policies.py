@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -38,10 +38,12 @@ def policies(
 
     from betimes.foresight.engines import engine_for, homes_of, named_engine
     from betimes.outcome import to_json
-    from betimes.policies import NODES_POLICIES, POLICIES, parse_nodes_policy, parse_policy
+    from betimes.policies import NODES_POLICIES, POLICIES, Policy, parse_nodes_policy, parse_policy
 
     if name is None:
         known = {"pool": list(POLICIES.values()), "nodes": list(NODES_POLICIES.values())}
+        for other in _of_other_packages(known):
+            known["pool" if isinstance(other, Policy) else "nodes"].append(other)
         wanted = [each for each in known if engine in ("auto", each)]
         if as_json:
             print(to_json([_described(one, one.name, each) for each in wanted for one in known[each]]))
@@ -62,6 +64,26 @@ def policies(
         if number:
             print()
         _show_one(one.policy, one.source, each)
+
+
+def _of_other_packages(known: Mapping[str, Sequence[Policy | NodesPolicy]]) -> Iterator[Policy | NodesPolicy]:
+    """The policies of other packages that can be named; those that cannot be loaded are reported."""
+    from betimes import plugins
+    from betimes.errors import PolicyError
+    from betimes.policies.loading import installed_policy
+    from betimes.printing import report
+
+    hidden = {policy.name for policies in known.values() for policy in policies}
+    for name in plugins.added(plugins.POLICIES):
+        if name in hidden:
+            continue
+        try:
+            found = installed_policy(name)
+        except PolicyError as error:
+            report("betimes", str(error))
+        else:
+            if found is not None:
+                yield found
 
 
 def _described(policy: Policy | NodesPolicy, name: str, engine: str) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from betimes.errors import PolicyError, did_you_mean
+from betimes import plugins
+from betimes.errors import PolicyError
 from betimes.policies.hooks import Value
+from betimes.policies.loading import installed_policy
 from betimes.policies.nodes.hooks import Member, NodesPolicy
 from betimes.policies.nodes.provisioning import TICK_S
 from betimes.policies.parsing import parsed
@@ -76,9 +78,13 @@ def _others(part: str, sixty: Candidates, known: Mapping[str, NodesPolicy], tick
                 f"{WHERE}: {pattern} shares a pool, and a portfolio decides about nodes; leave it out, or run it by "
                 "itself, without --cluster"
             )
+        if not sources and isinstance(installed_policy(pattern), NodesPolicy):
+            sources = [pattern]
         if not sources:
-            hint = did_you_mean(part, [*sixty, *known], most=3)
-            raise PolicyError(f"{WHERE}: no policy is called {part!r}{hint}; `betimes policies` lists all")
+            hint = plugins.or_else(
+                plugins.POLICIES, pattern if "=" in given else part, [*sixty, *known], most=3
+            )
+            raise PolicyError(f"{WHERE}: no policy is called {part!r}{hint}")
     members: list[Member] = []
     for source in sources:
         parameters = given.replace("/", ",")

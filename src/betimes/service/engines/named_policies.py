@@ -14,7 +14,9 @@ from betimes.foresight.portfolio.driver import Settings
 from betimes.foresight.portfolio.lookahead import ENTRIES as SELECTION_ENTRIES
 from betimes.kernels import Entry
 from betimes.policies import Policy, parse_nodes_policy, parse_policy
+from betimes.policies.loading import installed_policy
 from betimes.policies.nodes import families
+from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.service.engines import nodes as nodes_engine
 from betimes.service.engines import pool
@@ -34,7 +36,7 @@ def kind_of(policy: str) -> tuple[Engine, str]:
 def check_live(policy: str, offers: Sequence[Offer]) -> None:
     """Raise PolicyError for a policy that rents machines without offers, or as only the twin does so far."""
     kind, text = kind_of(policy)
-    found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
+    found = _by_name(text) if kind == NODES else None
     if found is None:
         return
     chosen = parse_nodes_policy(text)
@@ -103,11 +105,18 @@ class _Traits:
 @lru_cache(maxsize=64)
 def _traits(policy: str) -> _Traits:
     kind, text = kind_of(policy)
-    found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
+    found = _by_name(text) if kind == NODES else None
     if found is None:
         return _Traits()
     values = {} if found.members is None else parse_nodes_policy(text).values
     return _Traits(found.rents_alone(values), found.shares_rented(values), found.plans(values))
+
+
+def _by_name(text: str) -> NodesPolicy | None:
+    """The policy for nodes that a plain specification names; null: it names one in a user's file."""
+    name = text.partition(":")[0]
+    found = NODES_POLICIES.get(name) or installed_policy(name)
+    return found if isinstance(found, NodesPolicy) else None
 
 
 def compile_policy(policy: str) -> None:

@@ -61,5 +61,8 @@ def _whatever_happens() -> Iterator[None]:
 
 def complete_policy(incomplete: str) -> list[str]:
     """The policies whose name begins so, also behind the last comma."""
+    from betimes import plugins
+
     before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in POLICY_NAMES if name.startswith(last)]
+    names = dict.fromkeys([*POLICY_NAMES, *plugins.added(plugins.POLICIES)])
+    return [before + comma + name for name in names if name.startswith(last)]
