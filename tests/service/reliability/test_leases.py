@@ -19,6 +19,7 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import Assembly, assembled
 from betimes.service.store.store import Store
+from betimes.service.tuning.recent import submissions
 from tests.service.reliability.cluster import spec
 
 LEASE_S = 30.0
@@ -81,6 +82,8 @@ def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, 
     assert [run["outcome"] for run in store.runs(1)] == ["node-lost", "exited"]
     kinds = [event.kind for event in store.events(job=1)]
     assert kinds.index("ended") < kinds.index("requeued") < len(kinds) - 1
+    took_s = [one.spec.estimate_s for one in submissions(store, 0.0, 10)]
+    assert took_s == [50.0, 35.0], "submitted again, a job takes as long as the run that was not lost"
 
 
 def test_a_node_that_never_beats_is_never_lost(tmp_path: Path) -> None:

@@ -119,3 +119,14 @@ def test_an_array_in_total_and_what_is_not_recorded() -> None:
         "the use of GPUs is not recorded",
     ]
     assert efficiency_view(1, []).notes == ["it has not run yet"]
+
+
+def test_what_a_lost_run_did_is_not_what_its_job_used() -> None:
+    spec = {"gpu": 1.0, "time_limit_s": 7200.0}
+    lost = row(run_s=3000.0, outcome="node-lost", spec=spec)
+    found = efficiency_view(1, [lost, row(run_s=600.0, number=2, cpu_s=590.0, spec=spec)])
+    assert (found.runs, found.run_s, found.gpu_asked_s, found.longest_run_s) == (1, 600.0, 600.0, 600.0)
+    assert found.advice == ["--time-limit 15m"]
+    assert (
+        found.notes[0] == "1 run of 50 min lost with the machine, and left out: what was done is done again"
+    )

@@ -55,6 +55,7 @@ MOVE = {"decided_at": 1.0, "before_usd_per_h": 0.18, "after_usd_per_h": 0.1, "ex
             "run 1, preempted, signal 15",
         ),
         ("finished", {"run_s": 3.1}, "3 s of run time, all runs together"),
+        ("finished", {"run_s": 50.0, "lost_s": 100.0}, "50 s of run time, besides 100 s whose work was lost"),
         (
             "estimate-changed",
             {"account": {"left_s": 90.0}, "basis": "progress"},

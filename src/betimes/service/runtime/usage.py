@@ -12,10 +12,10 @@ from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.promises import cost_usd
 from betimes.service.scheduling.shares import Standing
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.store.queries import By, ran_s
+from betimes.service.store.queries import By, ran_s, vanished
 from betimes.service.store.reading import Reader
 from betimes.service.views.models import EfficiencyView, UsageFigures, UsageGroup, UsageView
-from betimes.units import S_PER_H
+from betimes.units import S_PER_H, length
 
 WELL_USED = 0.8  # of what was asked for: below, less is advised
 ROOM = 1.2  # times what was used most, that is advised
@@ -149,7 +149,7 @@ def usage_view(
 
 def efficiency_view(number: int, rows: Sequence[Row]) -> EfficiencyView:
     """The part that the runs of a job, or of an array, used of what they had; rows: of `store.queries.runs_of`."""
-    over = [row for row in rows if row["ended_at"] is not None]
+    over = [row for row in rows if row["ended_at"] is not None and not vanished(row)]
     specs = [JobSpec(**row["spec"]) for row in over]
     run_s = [ran_s(row) for row in over]
     measured = [
@@ -169,8 +169,12 @@ def efficiency_view(number: int, rows: Sequence[Row]) -> EfficiencyView:
             f"{len(over) - len(measured)} of {len(over)} runs have no record of what they used: they ended at once, or "
             "their machines are made up, or were lost"
         )
-    if len(over) < len(rows):
-        going = len(rows) - len(over)
+    if lost := [ran_s(row) for row in rows if row["ended_at"] is not None and vanished(row)]:
+        runs = "1 run" if len(lost) == 1 else f"{len(lost)} runs"
+        notes.append(
+            f"{runs} of {length(sum(lost))} lost with the machine, and left out: what was done is done again"
+        )
+    if going := len(rows) - len(over) - len(lost):
         notes.append(
             "1 run goes on, and counts once it has ended"
             if going == 1

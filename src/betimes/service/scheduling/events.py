@@ -67,6 +67,8 @@ ENDS = {
     "lost": "its exit is unknown: its work may be done",
 }
 """Why a run has ended."""
+VANISHED = ("node-lost", "lost")
+"""Of these, those of runs that nobody asked to stop or to save anything: their work is lost."""
 
 
 @dataclass(frozen=True)

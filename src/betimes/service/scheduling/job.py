@@ -216,6 +216,7 @@ class Run:
     suspended_s: float = 0.0  # in all, before that
     left_s: float | None = None  # that it was believed to have left then; null: unknown
     asleep_s: float = 0.0  # for which its machine slept
+    resumed_frac: float | None = None  # progress in its first report, where an earlier run had reported any
 
     def correct_clock(self, by_s: float) -> None:
         """The clock by which it has begun, and stands still, was behind by so much."""
@@ -272,7 +273,8 @@ class Job:
     array_index: int | None = None
     set_id: int | None = None  # of a trial: the set that it belongs to, which alone the policy knows
     trials: TrialSet | None = None  # of a set
-    ran_s: float = 0.0  # by its earlier runs, together
+    ran_s: float = 0.0  # by its earlier runs, together, since its last try: as far as their work was kept
+    lost_s: float = 0.0  # and the rest: of work that is done again
     last_ran_s: float | None = None  # by the last of them; of a set, from its first start to its end
     array_most: int = 0  # elements of the array that may be queued or running at once; 0: any number
     status: Status = Status.BLOCKED
@@ -336,7 +338,7 @@ class Job:
         self.resizes += self.account.resizes - before.resizes
 
     def has_run_s(self, now_at: float) -> float:
-        """Total seconds of its runs."""
+        """Total seconds of its runs whose work counts."""
         return self.ran_s + (self.run.ran_s(now_at) if self.run is not None else 0.0)
 
     def delays_retry(self, at: float) -> bool:

@@ -107,6 +107,7 @@ def _retries(ledger: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Transition.BLOCK)
     job.units, job.places, job.account, job.rental = 0, [], None, None
     job.failures += 1
+    job.ran_s = job.lost_s = 0.0
     job.not_before_at = event.data["not_before_at"]
     job.reason, job.left_at = event.data["reason"], None
     rest(ledger.jobs, job)
@@ -221,6 +222,12 @@ def _believed_words(data: Data) -> str:
     return f"it outran its estimate; {left}"
 
 
+def _finished_words(data: Data) -> str:
+    lost_s = data.get("lost_s")
+    runs = "all runs together" if lost_s is None else f"besides {length(lost_s)} whose work was lost"
+    return f"{length(data['run_s'])} of run time, {runs}"
+
+
 def _measured_words(data: Data) -> str:
     on = f" on {' and '.join(data['on'])}" if data.get("on") else ""
     return f"{data['alone_per_s']:.4g} steps a second with its machines to itself{on}"
@@ -261,7 +268,7 @@ KINDS: dict[str, Kind[Ledger]] = {
     "finished": Kind(
         "a job's command exited with 0",
         _over(Transition.FINISH),
-        lambda data: f"{length(data['run_s'])} of run time, all runs together",
+        _finished_words,
     ),
     "failed": Kind("a job has failed for good", _over(Transition.FAIL), reason_text),
     "cancelled": Kind(

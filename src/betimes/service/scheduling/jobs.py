@@ -206,17 +206,19 @@ class Jobs(Part):
 
     # --- when it is over --------------------------------------------------------------------------------------
 
-    def finish(self, job: Job, slack_s: float = 0.0) -> None:
+    def finish(self, job: Job, rate: float, slack_s: float) -> None:
         """Its command has succeeded; its run time on max_units feeds the estimate for the next one like it.
 
-        slack_s: time counted by its account in which it did not run.
+        rate: of its last run, work a second. slack_s: time counted by its account in which it did not run.
         """
         if job.set_id is not None:
             self._log_finished(job, job.ran_s)
             self.after(job)
             return
-        slack = slack_s * self._engine.rate(job, job.units)
-        run_s = max(0.0, self._engine.done_s(job) - slack) / self._engine.rate(job, job.spec.max_units)
+        work_s = max(0.0, self._engine.done_s(job) - slack_s * rate)
+        if job.lost_s > 0.0:  # its account counts that, too
+            work_s = min(work_s, job.ran_s * rate)
+        run_s = work_s / self._engine.rate(job, job.spec.max_units)
         self._engine.withdraw(job)
         self._log_finished(job, run_s)
         user, key = job.user, job.spec.history_key
@@ -270,7 +272,8 @@ class Jobs(Part):
 
     def _log_finished(self, job: Job, run_s: float) -> None:
         note_end(self._state, job)
-        self._state.log("finished", "executor", job.job_id, run_s=run_s)
+        lost: dict[str, Any] = {"lost_s": job.lost_s} if job.lost_s > 0.0 else {}
+        self._state.log("finished", "executor", job.job_id, run_s=run_s, **lost)
 
     # --- when its run is over, but the job is not --------------------------------------------------------------
 

@@ -80,6 +80,7 @@ class ReportHandling:
         run, asked = job.run, job.run.stopping
         outcome = {"stopped": asked or "stopped"}.get(report.why, report.why)
         ended_at, slack_s, more = self._when(run, report)
+        rate = self._engine.rate(job)
         self._runs.expect_again(job, "executor")
         ran_s = more.get("run_s", run.ran_s(ended_at))
         self._state.note_run(job, report, outcome, ended_at=ended_at, ran_s=ran_s)
@@ -97,7 +98,7 @@ class ReportHandling:
         )
         self._runs.log_move_over(job)
         self._runs.release(report.run)
-        self._go_on(job, report, asked, slack_s)
+        self._go_on(job, report, asked, rate, slack_s)
 
     def give_up(self, of: RunId, error: str) -> None:
         """End a run whose end could not be handled: its nodes are free, and its job is over, as failed or cancelled.
@@ -227,12 +228,15 @@ class ReportHandling:
     def _rate_of(self, number: int) -> ProgressRate:
         return self._rates.setdefault(number, ProgressRate())
 
-    def _go_on(self, job: Job, report: Ended, asked: str | None, slack_s: float) -> None:
-        """Carry out what follows for a job; asked: why the run was stopping, if it was; slack_s: of `_when`."""
+    def _go_on(self, job: Job, report: Ended, asked: str | None, rate: float, slack_s: float) -> None:
+        """Carry out what follows for a job.
+
+        asked: why the run was stopping, if it was. rate, slack_s: as of `Jobs.finish`.
+        """
         jobs = self._jobs
         match what_follows(report, asked):
             case Next.FINISHED:
-                jobs.finish(job, slack_s)
+                jobs.finish(job, rate, slack_s)
             case Next.CANCELLED:
                 jobs.end_cancelled(job)
             case Next.STOPPED:

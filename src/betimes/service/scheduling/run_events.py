@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from betimes.service.scheduling.events import Event
+from betimes.service.scheduling.events import VANISHED, Event
 from betimes.service.scheduling.job import Job, MoveRecord, Run, paid_until
 from betimes.service.scheduling.job_states import Status, Transition, next_status
 from betimes.service.scheduling.kind import Data, Kind, places_text, reason_text, units_text
@@ -147,7 +147,11 @@ def _ended(ledger: Ledger, event: Event, job: Job) -> None:
         _note_start(ledger, job, data["started_at"])
     run_s = 0.0 if job.run is None else job.run.ran_s(job.left_at or event.at_s)
     run_s = float(data.get("run_s", run_s))
-    job.last_ran_s, job.ran_s = run_s, job.ran_s + run_s
+    job.last_ran_s = run_s
+    if data["outcome"] in VANISHED or data.get("signal") is not None:
+        job.lost_s += run_s  # it saved nothing when it went, as far as is known
+    else:
+        job.ran_s += run_s
     if job.run is not None:
         ledger.leave_nodes(job, job.left_at or event.at_s, job.run.places, event.at_s)
     if job.run is not None and (whole := set_of(ledger.jobs, job)) is not None:
@@ -157,6 +161,12 @@ def _ended(ledger: Ledger, event: Event, job: Job) -> None:
     job.run = None
     job.makes_room_for = None
     ledger.promise_errors.stopped(job)
+
+
+def _goes_on(_: Ledger, event: Event, job: Job) -> None:
+    if job.run is not None and "kept_s" in event.data:  # earlier versions counted all of it as kept
+        kept_s, job.run.resumed_frac = event.data["kept_s"], event.data["frac"]
+        job.ran_s, job.lost_s = kept_s, job.ran_s + job.lost_s - kept_s
 
 
 _WHO_RUNS_WHERE = ("launched", "ended", "node-added")
@@ -318,7 +328,8 @@ KINDS: dict[str, Kind[Ledger]] = {
     ),
     "ended": Kind("a run has ended, and none of its processes is left", _ended, _ended_words),
     "work-lost": Kind(
-        "the first run after a preemption reported its progress: the work lost since the last checkpoint",
-        words=_lost_words,
+        "a run that follows another reported its progress for the first time: the work lost since the last checkpoint",
+        _goes_on,
+        _lost_words,
     ),
 }

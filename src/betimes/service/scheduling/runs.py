@@ -10,7 +10,7 @@ from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun, SuspendRun
 from betimes.service.scheduling.events import RunId
-from betimes.service.scheduling.job import NODE_GOES, Job, Places, Preemption, nodes_held
+from betimes.service.scheduling.job import NODE_GOES, Job, Places, Preemption, Run, nodes_held
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import LEAST_END_S, PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
@@ -218,15 +218,25 @@ class Runs(Part):
         return {"preemption": asdict(found.resumed(self._state.now_at, job.account.stall_s, nodes))}
 
     def log_lost_work(self, job: Job, frac: float) -> None:
-        """Log the work lost by a preemption, from the next run's first report."""
-        found, run, account = job.preemption, job.run, job.account
+        """Log how much of the work of earlier runs was kept and lost, from a run's first report."""
+        run, had_frac, before_s = job.run, job.progress_frac, job.ran_s + job.lost_s
+        if run is None or run.resumed_frac is not None or had_frac is None or before_s <= 0.0:
+            return
+        kept_s = before_s * (0.0 if frac <= 0.0 else 1.0 if frac >= had_frac else frac / had_frac)
+        cost = self._cost_of_lost_work(job, run, frac)
+        self._state.log(
+            "work-lost", "progress", job.job_id, number=run.number, frac=frac, kept_s=kept_s, **cost
+        )
+
+    def _cost_of_lost_work(self, job: Job, run: Run, frac: float) -> dict[str, Any]:
+        """The run that follows a preempted one goes on at this progress."""
+        found, account = job.preemption, job.account
         if found is None or found.resumed_at is None or found.lost_node_s is not None:
-            return
-        if run is None or run.number != found.run + 1 or account is None or found.had_frac is None:
-            return
+            return {}
+        if run.number != found.run + 1 or account is None or found.had_frac is None:
+            return {}
         whole_s = account.size_s / self._engine.rate(job)
-        cost = asdict(found.goes_on(frac, whole_s, self._nodes_of(job, run.places)))
-        self._state.log("work-lost", "progress", job.job_id, number=run.number, frac=frac, preemption=cost)
+        return {"preemption": asdict(found.goes_on(frac, whole_s, self._nodes_of(job, run.places)))}
 
     def _nodes_of(self, job: Job, places: Places) -> float:
         return nodes_held(places, job.spec.unit, self._state.ledger.nodes)

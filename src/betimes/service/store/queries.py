@@ -26,6 +26,7 @@ from sqlalchemy import (
     union_all,
 )
 
+from betimes.service.scheduling.events import VANISHED
 from betimes.service.store.databases.schema import LIVE, OVER, charges, job_labels, jobs, runs
 
 if TYPE_CHECKING:
@@ -217,6 +218,11 @@ def _grouped(source: Any, by: By | None) -> tuple[ColumnElement[Any], Any]:
 def ran_s(row: Mapping[str, Any]) -> float:
     """Seconds for which a run that is over has run, by its row."""
     return max(0.0, row["ended_at"] - row["started_at"] - (row["stood_s"] or 0.0))
+
+
+def vanished(row: Mapping[str, Any]) -> bool:
+    """Whether a run went without a chance to save anything, by its row."""
+    return row["outcome"] in VANISHED
 
 
 def runs_of(number: int) -> Select[Any]:

@@ -18,7 +18,7 @@ from betimes.service.scheduling.beliefs import LEAST_S
 from betimes.service.scheduling.engine_factory import request_for
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import Curve, JobSpec
-from betimes.service.store.queries import ran_s
+from betimes.service.store.queries import ran_s, vanished
 from betimes.service.store.store import Store
 from betimes.service.views.models import JobFilter
 from betimes.twin.nodes.launching import KIND
@@ -94,7 +94,7 @@ def recent(store: Store, most: int, working: Mapping[int, float]) -> Recent:
         elif number in working:
             took_s = working[number]
         elif Status(one.row["status"]).is_over:
-            runs = (run for run in store.runs(number) if run["ended_at"] is not None)
+            runs = (run for run in store.runs(number) if run["ended_at"] is not None and not vanished(run))
             took_s = sum(speed(request, r["units"]) * ran_s(r) for r in runs)
         work_s.append(max(LEAST_S, took_s))
     # Tuning is for policies of a pool, under which jobs require no labels, and need the same everywhere.
