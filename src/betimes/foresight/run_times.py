@@ -161,14 +161,14 @@ class RunTimes:
 
         At most its limit, unless it has outrun that; never less than `age_s`.
         """
-        parts, weights, censored = list[Floats](), list[Floats](), list[float]()
+        parts, weights, running = list[Floats](), list[Floats](), list[float]()
         left = 1.0
         for level, key in enumerate(job.groups()):
             group = self.groups.get(key)
             if group is None:
                 continue
             if level < KIN:
-                censored += [max(now_s - at_s, SHORTEST_S) for at_s in group.running.values()]
+                running += group.running.values()
             if count := len(group.logs):
                 share = left * count / (count + TRUST)
                 parts.append(np.array(group.logs))
@@ -182,13 +182,14 @@ class RunTimes:
         parts.append(coarsest)
         weights.append(left * _FADED[len(coarsest)])
         logs, weight = np.concatenate(parts), np.concatenate(weights)
+        censored: Floats = np.maximum(now_s - np.array(running), SHORTEST_S)
         if age_s > 0.0:
             beyond = logs > math.log(max(age_s, SHORTEST_S))
             logs, weight = logs[beyond], weight[beyond]
-            censored = [each for each in censored if each > age_s]
-        grid = np.exp(_kaplan_meier(logs, weight, np.log(censored[-KEPT:]) if censored else None))
+            censored = censored[censored > age_s]
+        grid = np.exp(_kaplan_meier(logs, weight, np.log(censored[-KEPT:]) if len(censored) else None))
         most = job.longest_s if job.longest_s > age_s else math.inf
-        grid[np.isinf(grid)] = most if most < math.inf else 2.0 * max(age_s, *censored, USUAL_S)
+        grid[np.isinf(grid)] = most if most < math.inf else 2.0 * max(age_s, censored.max(initial=USUAL_S))
         return np.maximum(np.minimum(grid, most), age_s)
 
     def expected(

@@ -139,7 +139,7 @@ class Submissions:
         numbers, newcomers = taken
         made = newcomers.quotes
         try:
-            if self.scheduler.arrays.coming:
+            if any(ids[-1] in each.missing for each in self.scheduler.arrays.coming for ids in numbers):
                 await self.controller.until_there(newcomers.numbers)
         except BetimesError as error:  # they are taken on after the next start
             log.warning("not all elements of the arrays just taken are jobs yet: %s", error)

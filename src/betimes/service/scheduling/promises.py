@@ -171,6 +171,7 @@ class PromiseErrors:
         """run_times: those that jobs of a copy, which learns nothing, are expected to take; by default this one's."""
         self.model = PromiseModel(LEVEL)
         self._run_times = run_times
+        self._shown: tuple[tuple[object, ...], Point] | None = None  # the last point asked for by `around`
 
     @property
     def run_times(self) -> RunTimes:
@@ -212,7 +213,9 @@ class PromiseErrors:
         """The interval around an end promised now; earliest_at: before that the job certainly does not begin."""
         if finish_at is None:
             return Around({})
-        point = self._point(job, made_at, start_at, finish_at, queue, earliest_at)
+        asked = (job.job_id, made_at, start_at, finish_at, queue, earliest_at)
+        point = self._point(job, *asked[1:])
+        self._shown = asked, point
         like, intervals = point.like, self.model.intervals
         learned = None if like.outran or like.stated else intervals.learned(point.features)
         made = self.model.intervals.interval(point, learned)
@@ -296,7 +299,10 @@ class PromiseErrors:
         if quote.get("level") is not None:
             intervals.at_level(quote["level"])
             shown_s = quote["finish_low_at"] - made_at, quote["finish_high_at"] - made_at
-        point = self._point(job, made_at, quote["start_at"], quote["finish_at"], queue, earliest_at)
+        asked = (job.job_id, made_at, quote["start_at"], quote["finish_at"], queue, earliest_at)
+        # A promise is logged as soon as it has been asked what it says; of a log that is read nothing was asked.
+        shown, self._shown = self._shown, None
+        point = shown[1] if shown is not None and shown[0] == asked else self._point(job, *asked[1:])
         if first is not None:
             intervals.note_later(number, made_at, point)
         else:
