@@ -9,6 +9,7 @@ import pytest
 
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.errors import PolicyError
+from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.service.engines.named_policies import check_live
 from betimes.service.engines.plans import alone_usd_per_h
 from betimes.service.machines.fake_cloud import FakeCloud, SetCapacity
@@ -16,6 +17,7 @@ from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
 from betimes.service.scheduling.job import MoveRecord
 from betimes.testing import InMemoryService
+from betimes.workload import Workload
 
 OFFERS = (
     Offer(type="c2", cpu=2, memory_gib=8, usd_per_h=0.1, boot_s=100.0),
@@ -180,6 +182,39 @@ def test_jobs_are_profiled_then_packed_and_parted_again_when_they_disturb_each_o
         report(service, 2000.0, 0.3, *jobs)
         assert types(service) == ["c4", "c4"]
         assert [event.job_id for event in service.events(kinds=["moved"])] == [2]
+
+
+@pytest.mark.parametrize(("reports", "moves_s"), [(True, 600.0), (False, 2400.0)])
+def test_profiling_is_over_when_it_is_in_the_twin_or_its_time_is(reports: bool, moves_s: float) -> None:
+    """Both have a c4 at 400 s, first seen to run at 600 s; jobs that report, as the twin's do, are known by then."""
+    only, policy = replace(CLUSTER, offers=(OFFERS[1],)), "eva:t=1,profile=30m,rounds=fixed"
+    with InMemoryService(only, policy=policy) as service:
+        service.advance(1.0)
+        jobs = [submit(service, 2.0, 6000.0) for _ in range(2)]
+        while service.now_s < 640.0:
+            service.advance(20.0)
+            for job in jobs:
+                if reports and (ran_s := service.job(job).job.ran_s):
+                    service.report_progress(job, ran_s, 6000.0)
+        why = [service.job(job).job.reason for job in jobs]
+        if reports:
+            assert why == [None, None]
+        else:
+            assert [each and (each.code, each.evidence["until_at"]) for each in why] == [
+                ("profiled", 2400.0),
+                ("profiled", 2400.0),
+            ]
+        service.finish()
+        assert next(event.at for event in service.events(kinds=["migrating"])) == moves_s
+        assert all(service.job(job).job.reason is None for job in jobs)
+    if reports:
+        columns = {"submit_s": [1.0] * 2, "work_s": [6000.0] * 2, "min_units": [1] * 2, "max_units": [1] * 2}
+        twin = simulate_nodes(
+            Workload.from_columns(**columns, cpu=[2.0] * 2), policy, cluster=only, predict=True
+        )
+        assert twin.leases is not None
+        assert sorted(twin.leases.ended_s.tolist())[0] == moves_s, "the machine that is left"
+        assert twin.jobs.predicted_finish_s.tolist() == twin.jobs.finish_s.tolist()
 
 
 def test_another_policy_while_machines_boot() -> None:

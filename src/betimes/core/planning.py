@@ -7,10 +7,14 @@ reported.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
+
+LEAST_ALONE_S = 60.0
+"""Seconds of reported progress alone on its machines, after which a job's throughput alone is known."""
 
 
 class JobPhase(IntEnum):
@@ -66,7 +70,9 @@ class JobSnapshot(NamedTuple):
     launch_s: float  # what it takes until then
     init_s: float  # and until it works
     stop_s: float  # and until it has left
-    profiled: bool = True  # its throughput alone is known
+    profiled_s: float = (
+        -math.inf
+    )  # since when, or from when on if it is alone now, its throughput alone is known
     by_family: ByFamily = ()  # where it is not empty, `demand` is the least of any family
     speeds: tuple[float, ...] = ()  # on each of `Cluster.families`, where `by_family` is not empty
     work_s: float = 0.0  # the whole job's, as believed: seconds on one unit

@@ -71,6 +71,18 @@ def test_an_honest_log_has_each_event_once_and_adopts_after_events_only() -> Non
     assert log.lasts_s(1200.0) == pytest.approx(horizon_s(2 / 900, 1 / 3))
 
 
+def test_a_job_that_could_not_be_placed_until_now_is_an_event_of_now_and_only_once() -> None:
+    log = Estimates()
+    hidden = frozenset({0})
+    log.observe(Round(300.0, jobs(100.0, 200.0, skip=hidden)))
+    log.observe(Round(600.0, jobs(100.0, 200.0)))
+    assert log.may_adopt
+    assert (log.events, log.last_s) == (2, 600.0), "not at 100, which was before the events that are known"
+    log.observe(Round(900.0, jobs(100.0, 200.0, skip=hidden)))
+    log.observe(Round(1200.0, jobs(100.0, 200.0)))
+    assert (log.events, log.may_adopt) == (2, False)
+
+
 def test_the_released_log_takes_a_job_on_its_way_for_a_new_one() -> None:
     log = Estimates(honest=False)
     log.observe(Round(300.0, jobs(100.0, 200.0, pinned=frozenset({0}))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 
@@ -179,17 +180,30 @@ def test_a_job_is_profiled_alone_until_its_throughput_is_known_or_the_time_is_ov
     """The planner does not see it, nor its machine; then it does."""
     cluster = Cluster("two", (), offers=(C2, C4))
     small, machine_0 = (0, 2000, 4096), (0, 4000, 16384)
-    new_job = job(0, phase=JobPhase.WAITS, speed=0.0)._replace(demand=small, tasks=1, profiled=False)
+    new_job = job(0, phase=JobPhase.WAITS, speed=0.0)._replace(demand=small, tasks=1, profiled_s=math.inf)
     planner = Seen()
     rounds = Rounds(planner, cluster, PERIOD_S, profile_s=600.0)
     assert rounds.every_round, "that the time is over is no event"
     decisions = rounds.plan(Snapshot(0.0, (new_job,), (), (9, 9), ()))
     assert decisions == [Rent(0), Bind(0, (Place(new(0)),))]
-    runs = job(0, 0)._replace(demand=small, profiled=False)
+    assert rounds.profiled_until_s == {0: math.inf}
+    runs = job(0, 0)._replace(demand=small, profiled_s=math.inf)
     machine = MachineSnapshot(0, 0, 1, MachinePhase.UP, True, machine_0, (0, 2000, 12288), 0.0, 0.0, math.inf)
-    for now_s, profiled, seen in ((300.0, False, 0), (600.0, False, 0), (600.0, True, 1), (900.0, False, 1)):
-        one = runs._replace(profiled=profiled)
+    timed_out = copy.deepcopy(rounds)
+    for now_s, profiled_s, came_s in ((300.0, math.inf, None), (600.0, 650.0, None), (900.0, 650.0, 650.0)):
+        one = runs._replace(profiled_s=profiled_s)
         assert rounds.plan(Snapshot(now_s, (one,), (machine,), (9, 9), ())) == []
-        assert len(planner.round.problem.tasks) == len(planner.round.problem.machines) == seen
-        if profiled:
-            rounds.plan(Snapshot(300.0, (runs,), (machine,), (9, 9), ()))
+        assert came(rounds) == came_s, "its arrival, for the planner"
+        assert rounds.profiled_until_s == ({0: 900.0} if came_s is None else {})
+    for now_s, came_s in ((300.0, None), (1000.0, 900.0), (1300.0, 900.0)):
+        assert timed_out.plan(Snapshot(now_s, (runs,), (machine,), (9, 9), ())) == []
+        assert came(timed_out) == came_s
+
+
+def came(rounds: Rounds) -> float | None:
+    """When the only job came, as the planner sees it; None: it does not, nor the job's machine."""
+    seen = rounds.planner
+    assert isinstance(seen, Seen)
+    problem = seen.round.problem
+    assert len(problem.tasks) == len(problem.machines)
+    return problem.tasks[0].arrival_s if problem.tasks else None

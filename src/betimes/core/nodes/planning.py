@@ -15,6 +15,7 @@ from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.instructions import REASONS
 from betimes.core.nodes.machines.rented import UNUSED, paid_until_s
 from betimes.core.planning import (
+    LEAST_ALONE_S,
     Bind,
     ByFamily,
     Decision,
@@ -136,6 +137,7 @@ def _jobs(
         jobs["size_s"] * jobs["max_units"],
         left_s,
         rates,
+        np.where(accounts["rate"] > 0.0, stalled_until_s + LEAST_ALONE_S, math.inf),
         vacate_at,
         *(needs[name] for name in (*_NEED, *_DELAYS)),
     )
@@ -145,8 +147,8 @@ def _jobs(
     nowhere: tuple[Place, ...] = ()
     by_family: dict[int, tuple[ByFamily, tuple[float, ...]]] = {0: ((), ())}
     for values in zip(*(column.tolist() for column in columns), strict=True):
-        slot, row, seq, submit_s, work_s, left, rate, leave_at, holder, bound, placed, *rest = values
-        tasks, gpu, cpu, memory, first, launched, launch_s, init_s, stop_s = rest
+        slot, row, seq, submit_s, work_s, left, rate, profiled_s, leave_at, holder, bound, *rest = values
+        placed, tasks, gpu, cpu, memory, first, launched, launch_s, init_s, stop_s = rest
         if first not in by_family:
             by_family[first] = _by_family(state, first)
         leaves = leave_at < math.inf
@@ -172,6 +174,7 @@ def _jobs(
                 launch_s,
                 init_s,
                 stop_s,
+                profiled_s if phase == JobPhase.RUNS else math.inf,
                 by_family=by_family[first][0],
                 speeds=by_family[first][1],
                 work_s=work_s,

@@ -6,7 +6,7 @@ Tasks of a job are placed separately, and a job moves as a whole. Tasks of jobs 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -42,7 +42,8 @@ class Rounds:
     """A packing planner that decides every `period_s` on the jobs that a cluster's owned machines do not hold.
 
     every_round: plan even if nothing has happened since; the plan then depends on the time. profile_s: a job whose
-    throughput alone is unknown runs alone on its machines for at most this long, hidden from the planner.
+    throughput alone is unknown runs alone on its machines for at most this long, hidden from the planner, for which it
+    arrives when that is over. profiled_until_s: the jobs for which it goes on, by their seq.
     """
 
     def __init__(
@@ -56,7 +57,9 @@ class Rounds:
     ) -> None:
         self.planner, self.period_s = planner, period_s
         self.profile_s = profile_s
+        self.profiled_until_s: dict[int, float] = {}  # at the latest; infinity: not started
         self._alone_since_s: dict[int, float] = {}  # by seq
+        self._profiled_s: dict[int, float] = {}  # by seq: when that was over, of live jobs
         self.every_round = every_round or profile_s > 0
         try:
             self._weigh(Catalogue.of(cluster.offers))
@@ -100,33 +103,37 @@ class Rounds:
         catalogue = available(self.catalogue, left, {self.offers[each.offer] for each in machines})
         if catalogue is None:
             return ()
+        self._profile(snapshot)
         round_ = self._round(snapshot, machines, catalogue)
-        plan = self._planned(round_, self._profiles(snapshot, round_.problem))
+        plan = self._planned(round_, self.profiled_until_s)
         check(plan, round_.problem)
         return self._decisions(snapshot, machines, round_.problem, within(plan, round_.problem, left))
 
-    def _profiles(self, snapshot: Snapshot, problem: Problem) -> set[int]:
-        """The jobs (their seq) that run, or are to run, alone to measure their throughput alone."""
+    def _profile(self, snapshot: Snapshot) -> None:
+        """Note which jobs run, or are to run, alone to measure their throughput alone, and those that have done so."""
         if self.profile_s <= 0:
-            return set()
-        since_s = self._alone_since_s
-        self._alone_since_s = {}
-        found: set[int] = set()
-        for job in (each for each in snapshot.jobs if not each.profiled):
-            tasks = problem.jobs[job.seq]
-            machines = {problem.task[task].machine for task in tasks}
-            beside = {
-                each for machine in machines if machine is not None for each in problem.residents[machine]
-            }
-            if not beside <= set(tasks):
+            return
+        for seq, _ in snapshot.finished:
+            self._profiled_s.pop(seq, None)
+        on = defaultdict[int, set[int]](set)
+        for job in snapshot.jobs:
+            for place in job.bound or job.places:
+                on[place.machine].add(job.seq)
+        began_s, self._alone_since_s, self.profiled_until_s = self._alone_since_s, {}, {}
+        for job in snapshot.jobs:
+            is_beside = any(len(on[place.machine]) > 1 for place in job.bound or job.places)
+            if is_beside or job.seq in self._profiled_s:
                 continue
+            since_s = math.inf
             if job.phase == JobPhase.RUNS:
-                self._alone_since_s[job.seq] = since_s.get(job.seq, snapshot.now_s)
-            if snapshot.now_s - self._alone_since_s.get(job.seq, snapshot.now_s) < self.profile_s:
-                found.add(job.seq)
-        return found
+                since_s = self._alone_since_s[job.seq] = began_s.get(job.seq, snapshot.now_s)
+            until_s = min(job.profiled_s, since_s + self.profile_s)
+            if until_s > snapshot.now_s:
+                self.profiled_until_s[job.seq] = since_s + self.profile_s
+            else:
+                self._profiled_s[job.seq] = until_s
 
-    def _planned(self, round_: Round, profiled: set[int]) -> Plan:
+    def _planned(self, round_: Round, profiled: Collection[int]) -> Plan:
         """The planner's plan for all other jobs, with the profiled jobs on their machines added."""
         if not profiled:
             return self.planner.plan(round_)
@@ -194,7 +201,7 @@ class Rounds:
                     demand,
                     at,
                     at is not None and not can_move,
-                    job.submit_s,
+                    max(job.submit_s, self._profiled_s.get(job.seq, -math.inf)),
                     job.left_s,
                     pause_s,
                 )

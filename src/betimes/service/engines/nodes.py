@@ -311,11 +311,11 @@ class LiveNodes:
         self.jobs.booting.discard(job)
         self.jobs.changed = True
 
-    def measure(self, job: int, throughput: float, beside: Iterable[int]) -> None:
+    def measure(self, job: int, throughput: float, beside: Iterable[int], now_s: float) -> None:
         """Record a job's throughput beside others as a share of that alone, for a planner."""
         if self.rounds is not None and job in self.slot_of:
             slots = frozenset(self.slot_of[each] for each in beside if each in self.slot_of)
-            self.rounds.measure(self.slot_of[job], throughput, slots)
+            self.rounds.measure(self.slot_of[job], throughput, slots, now_s)
 
     def refuse_machines(self, job: int, now_s: float, again_s: float) -> None:
         """A job gets no rented machines now; others are rented at `again_s`, if it still waits."""

@@ -14,6 +14,7 @@ from betimes.cluster import Cluster, Offer
 from betimes.core.nodes.columns import NodesState
 from betimes.core.planning import Planner, Release, Rent, Snapshot
 from betimes.policies.nodes.hooks import Member
+from betimes.policies.packing.rounds import Rounds
 from betimes.service.engines.messages import JobRequest
 from betimes.service.engines.plans import ExpectedSaving, expected_savings
 from betimes.twin.nodes.driver import Driver
@@ -64,7 +65,7 @@ class LiveRounds:
         self._asked: Question | None = None  # not taken yet
         self._refused_until_s: dict[int, float] = {}  # by offer, as the cloud has none
         self._measured: dict[int, tuple[float, frozenset[int]]] = {}  # by slot: throughput, beside which jobs
-        self._profiled: set[int] = set()  # slots of jobs whose throughput alone is known
+        self._profiled_s: dict[int, float] = {}  # by slot: since when a job's throughput alone is known
         self._turns = {
             name: PlannerRounds(planner, policy, self.kinds, jobs=self.jobs, member=name, show=self._shown)
             for name, planner in planners.items()
@@ -111,7 +112,9 @@ class LiveRounds:
     def know(self, slot: int, request: JobRequest) -> None:
         """Register a job in this slot. Jobs of one kind are of one workload, or else have equal demands."""
         self._measured.pop(slot, None)
-        (self._profiled.add if request.profiled else self._profiled.discard)(slot)
+        self._profiled_s.pop(slot, None)
+        if request.profiled:
+            self._profiled_s[slot] = -math.inf
         self.kinds += [""] * (slot + 1 - len(self.kinds))
         self.jobs += [0] * (slot + 1 - len(self.jobs))
         self.jobs[slot] = request.job
@@ -138,7 +141,7 @@ class LiveRounds:
         found.member = self.member if member is None else member
         found.kinds, found.jobs, found.carried_out = list(self.kinds), list(self.jobs), []
         found.expected, found._refused_until_s = dict(self.expected), dict(self._refused_until_s)
-        found._measured, found._profiled = dict(self._measured), set(self._profiled)
+        found._measured, found._profiled_s = dict(self._measured), dict(self._profiled_s)
         found._turns = {found.member: self._turns[found.member].copied()}
         turn = found.turn
         turn.kinds, turn.jobs, turn.seqs, turn.show = found.kinds, found.jobs, seqs, found._shown
@@ -150,9 +153,16 @@ class LiveRounds:
         found.is_overdue = found.is_aside = False
         return found
 
-    def measure(self, slot: int, throughput: float, beside: frozenset[int]) -> None:
+    def profiled_until_s(self, seq: int) -> float | None:
+        """Until when, at the latest, a job runs alone so that its throughput is measured; None: it does not.
+
+        seq: its order of submission.
+        """
+        return self.planner.profiled_until_s.get(seq) if isinstance(self.planner, Rounds) else None
+
+    def measure(self, slot: int, throughput: float, beside: frozenset[int], now_s: float) -> None:
         """Record a job's throughput beside the jobs of these slots, as a share."""
-        self._profiled.add(slot)
+        self._profiled_s.setdefault(slot, now_s)
         known, alike = self._measured.get(slot, (math.nan, frozenset[int]()))
         if alike != beside or not abs(known - throughput) < NOTEWORTHY:
             self.turn.events = -1  # the planner is asked again
@@ -244,7 +254,7 @@ class LiveRounds:
                 job._replace(
                     speed=throughputs.get(job.job, 0.0) * job.speed,
                     init_s=job.init_s + self.restart_s,
-                    profiled=job.job in self._profiled,
+                    profiled_s=self._profiled_s.get(job.job, math.inf),
                 )
                 for job in found.jobs
             ),

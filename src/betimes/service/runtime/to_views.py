@@ -65,6 +65,8 @@ def job_view(row: Mapping[str, Any], waiting: WaitReasons, now_at: float) -> Job
         reason = waiting.why(live)
     elif live is not None and reason is not None and reason["code"] == "resource":
         reason = waiting.for_resource(live)
+    elif live is not None and reason is None:
+        reason = waiting.profiled(live)
     if live is not None and found is not None and live.account is not None and found.knows(live.job_id):
         start_at, finish_at = found.times(live.job_id)
         if live.is_suspended:

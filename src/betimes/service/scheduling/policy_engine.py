@@ -253,7 +253,7 @@ class PolicyEngine:
     def measure(self, number: int, throughput: float, beside: Neighbours) -> None:
         """Record a job's throughput beside others, as a share."""
         if isinstance(self.engine, LiveNodes):
-            self.engine.measure(number, throughput, beside)
+            self.engine.measure(number, throughput, beside, self._state.now_s)
 
     def learn_speeds(self) -> dict[int, float]:
         """Go by the speeds that were measured by now; returns by how much each job is faster, where that changes."""
@@ -381,6 +381,15 @@ class PolicyEngine:
         ):
             return None
         return engine.rounds.turn.next_s + self._state.ledger.epoch_at
+
+    def profiled_until_at(self, number: int) -> float | None:
+        """Until when, at the latest, a job runs alone so that its throughput is measured; null: it does not."""
+        engine = self.engine
+        if not isinstance(engine, LiveNodes) or engine.rounds is None or number not in engine.slot_of:
+            return None
+        seq = int(engine.state.jobs[engine.slot_of[number]].seq)
+        until_s = engine.rounds.profiled_until_s(seq)
+        return None if until_s is None else until_s + self._state.ledger.epoch_at
 
     def rents(self, name: str) -> bool:
         """Whether the engine has a machine of this name, rented and given back by the policy."""

@@ -6,6 +6,7 @@ Waiting is explained on request (`WaitReasons`), from free resources and the for
 
 from __future__ import annotations
 
+import math
 import signal as signals
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -52,6 +53,7 @@ CODES = {
     "not-rented": "the cloud did not give out a machine for it",
     "queue-empty": "no job is queued",
     "reserved": "the policy has reserved a later start for it",
+    "profiled": "it runs alone on its machines until its throughput there is known",
     "nominated": "other jobs are being preempted for it",
     "leaving": "its nodes are chosen, and runs that are stopping still occupy them",
     "no-nodes": "no node is up",
@@ -389,6 +391,17 @@ class WaitReasons:
         until_at = until_s + self._state.ledger.epoch_at
         text = f"{found['text']}; if it still waits at {instant(until_at)}, a machine is rented for it"
         return {**found, "text": text, "evidence": {**found["evidence"], "rents_at": until_at}}
+
+    def profiled(self, job: Job) -> dict[str, Any] | None:
+        """Why a job that runs shares its machines with none yet; null: its policy does not profile it."""
+        until_at = self._engine.profiled_until_at(job.job_id)
+        if until_at is None or until_at == math.inf or job.status is not Status.RUNNING:
+            return None
+        text = (
+            f"is profiled until {instant(until_at)} at the latest: it shares its machines with no job until its "
+            "reports of progress show how fast it is alone"
+        )
+        return reason("profiled", text, until_at=until_at)
 
     def for_resource(self, job: Job) -> dict[str, Any]:
         """The reason of a job that waits for a resource, with the jobs that have it now."""

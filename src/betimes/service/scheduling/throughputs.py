@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from betimes.cluster.offer import MOST_SPEED, Offer
+from betimes.core.planning import LEAST_ALONE_S
 
-LEAST_ALONE_S = 60.0  # of reported progress, before the throughput alone is known
-LEAST_REPORTS = 2  # after a first one; likewise
+LEAST_REPORTS = 2  # after a first one, before the throughput alone is known
 LEAST_BESIDE_S = 30.0  # and that beside others
 WINDOW_S = 120.0  # beside others: older reports count for half, and so on
 SAME_FRAC = 0.1  # of a throughput alone: one that differs by less is not stored again

@@ -381,7 +381,8 @@ def prefers_full(
 class Estimates:
     """The rate of events (arrivals and completions of jobs) and the share that triggered a Full, since the first round.
 
-    An honest log has each event once, and only a round with an event may adopt a Full, as the paper has it.
+    An honest log has each event once, and only a round with an event may adopt a Full, as the paper has it. A job that
+    could not be placed for some time after its submission arrives in the round that first has it.
     The released log counts a job that was starting or moving as a new one and then misses its end, and every round may
     adopt a Full.
     """
@@ -396,6 +397,7 @@ class Estimates:
     def __post_init__(self) -> None:
         self._known: frozenset[int] = frozenset()
         self._eventful = False
+        self._asked_s = -math.inf  # the round before
 
     @property
     def may_adopt(self) -> bool:
@@ -409,6 +411,8 @@ class Estimates:
             self.since_s = round_.now_s
         jobs = frozenset(problem.jobs)
         arrived = [problem.task[problem.jobs[job][0]].arrival_s for job in jobs - self._known]
+        if self.honest:
+            arrived = [at if at >= self._asked_s else round_.now_s for at in arrived]
         ended = [at for job, at in round_.finished.items() if self.honest or job in self._known]
         # A job that came and went between two rounds was never in a problem; its end still counts as an event.
         times = sorted(arrived + ended)
@@ -417,7 +421,11 @@ class Estimates:
             self.last_s = times[-1]
             self.events += len(times)
         self._eventful = bool(times)
-        self._known = jobs if self.honest else frozenset(_reconfigurable(problem))
+        self._asked_s = round_.now_s
+        if self.honest:  # one that is hidden for a while does not come anew
+            self._known = (self._known | jobs) - round_.finished.keys()
+        else:
+            self._known = frozenset(_reconfigurable(problem))
 
     def adopted(self, *, full: bool) -> None:
         """Take in the decision of the round."""
