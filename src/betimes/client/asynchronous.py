@@ -22,11 +22,13 @@ from betimes.client.calls import (
     CONNECT_S,
     ON_SOCKET,
     READ_S,
+    SILENT_S,
     Call,
     Lost,
     Way,
     in_thread,
     lost,
+    silent,
     trusted,
     uploaded,
 )
@@ -716,16 +718,26 @@ class AsyncClient:
                     transport=httpx.AsyncHTTPTransport(uds=path, verify=False)
                 )
             http, url = self._on_socket, ON_SOCKET
-        request = http.build_request(
-            call.method,
-            url + call.path,
-            params=httpx.QueryParams(tuple(call.params)),
-            content=body if body is None or isinstance(body, bytes) else _pieces(body),
-            headers=self._way.headers(found, call),
-            timeout=httpx.Timeout(CONNECT_S, read=call.read_s),
-        )
+
+        def request(read_s: float | None) -> httpx.Request:
+            return http.build_request(
+                call.method,
+                url + call.path,
+                params=httpx.QueryParams(tuple(call.params)),
+                content=body if body is None or isinstance(body, bytes) else _pieces(body),
+                headers=self._way.headers(found, call),
+                timeout=httpx.Timeout(CONNECT_S, read=read_s),
+            )
+
+        only_reads = call.method == "GET" and call.read_s == READ_S and not stream
         try:
-            response = await http.send(request, stream=stream)
+            try:
+                response = await http.send(request(SILENT_S if only_reads else call.read_s), stream=stream)
+            except httpx.ReadTimeout:
+                if not only_reads:
+                    raise
+                await _check_health(http, url, found.url)  # it lives, and the answer takes long
+                response = await http.send(request(READ_S))
             if stream and not response.is_success:
                 await response.aread()
         except httpx.TransportError as error:
@@ -761,6 +773,16 @@ class _Response:
             return await anext(self._pieces, b"")
         except httpx.TransportError as error:
             raise _lost(error, str(self.url)) from error
+
+
+async def _check_health(http: httpx.AsyncClient, url: str, shown: str) -> None:
+    """Raise NotReachable unless a service that was silent for `SILENT_S` answers anything; shown: its address."""
+    import httpx
+
+    try:
+        await http.get(f"{url}/healthz", timeout=SILENT_S)
+    except httpx.ReadTimeout:
+        raise silent(shown, 2.0 * SILENT_S) from None
 
 
 def _lost(error: httpx.TransportError, url: str) -> Lost | NotReachable:

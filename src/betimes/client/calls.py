@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 API = "/api/v1"
 CONNECT_S = 10.0
 ON_SOCKET = "http://localhost"  # begins the URLs of what is asked over a Unix socket
+SILENT_S = 5.0  # without an answer to what only reads, before a health check, and limit of that check
 READ_S = 60.0  # until an answer begins; several times the interval between keep-alives of a stream
 _CLASSES: dict[str, type[BetimesError]] = {
     "unknown": Unknown,
@@ -163,6 +164,15 @@ class Way:
                 f"the connection to {where} was lost before the answer came ({error}); look whether it was carried out"
             )
         return NotReachable(f"no service answers at {where} ({error}); start one with `betimes up`")
+
+
+def silent(url: str, for_s: float, unsure: bool = False) -> NotReachable:
+    """The error for a service that accepts connections and answers nothing; unsure: it may have got a request."""
+    may_act = "; it may still carry out what was asked" if unsure else ""
+    return NotReachable(
+        f"the service at {url} has not answered for {for_s:g} s, not even whether it is well{may_act}; look at its "
+        "log, or start it anew"
+    )
 
 
 def uploaded(folder: Path, packed: Any, sent: bool) -> dict[str, Any]:

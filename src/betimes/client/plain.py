@@ -10,9 +10,9 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from betimes.client.calls import CONNECT_S, ON_SOCKET, Lost, Way, lost, trusted
+from betimes.client.calls import CONNECT_S, ON_SOCKET, Lost, Way, lost, silent, trusted
 from betimes.client.synchronous import Client
-from betimes.errors import NotReachable, ServiceError
+from betimes.errors import ServiceError
 from betimes.service.access.address import find_service, socket_of
 
 if TYPE_CHECKING:
@@ -169,11 +169,7 @@ class PlainClient(Client):
                     self._way.reached = True  # it is there
                 elif not _comes(sock, found.url):
                     sock.close()
-                    unsure = "" if call.method == "GET" else "; it may still carry out what was asked"
-                    raise NotReachable(
-                        f"the service at {found.url} has not answered for {GIVEN_UP_S:g} s, not even whether it is "
-                        f"well{unsure}; look at its log, or start it anew"
-                    )
+                    raise silent(found.url, GIVEN_UP_S, unsure=call.method != "GET")
             response = Response(sock, found.url + path, stream)
         except OSError as error:
             if sock is not None:

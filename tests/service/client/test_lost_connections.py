@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from betimes import AsyncClient, Client
+from betimes.client import asynchronous, synchronous
 from betimes.errors import NotReachable
 from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import EventView, NodeSpec
@@ -30,6 +31,21 @@ def test_a_service_that_was_never_there_is_not_waited_for(tmp_path: Path, call: 
         Both(call.kind, url=url)("events", follow=True)
     with pytest.raises(NotReachable, match="`betimes up`"):
         Both(call.kind, url=url)("logs", 1)
+
+
+def test_a_service_that_answers_nothing_is_given_up(call: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (asynchronous, synchronous):
+        monkeypatch.setattr(module, "SILENT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # takes connections
+        url = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        with pytest.raises(NotReachable, match=r"has not answered for 0.4 s, .*; look at its log, or start"):
+            Both(call.kind, url=url)("jobs")
+
+
+def test_an_answer_that_takes_long_is_waited_for(running: Background, kind_of_client: str) -> None:
+    policy, asked = reached(kind_of_client, running, [httpx.ReadTimeout], lambda client: client.policy())
+    assert policy.policy
+    assert asked == 3  # with a health check between
 
 
 class Breaking(httpx.BaseTransport, httpx.AsyncBaseTransport):
