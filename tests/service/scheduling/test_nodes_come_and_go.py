@@ -139,6 +139,11 @@ def test_the_contention_that_jobs_have_seen_outlives_their_engine() -> None:
     check_alike("themis:lease=4", wanted)
 
 
+def test_a_wake_up_at_the_instant_at_which_nodes_change_is_counted_by_both() -> None:
+    wanted = [*[(SUBMIT, 0, 0.5)] * 5, (SUBMIT, 0, 2.0), (ADD, 0, 0.5), (DRAIN, 2, 0.5), (PASS, 3, 0.5)]
+    check_alike("las:quantum=3", wanted)
+
+
 def test_wake_ups_that_decide_nothing_are_over_before_nodes_change() -> None:
     """Else the policy decided for the nodes of now at an instant before jobs had ended, and took their units away."""
     wanted = [(SUBMIT, 0, 1.0), (SUBMIT, 0, 1.0), (DRAIN, 6, 2.0), (DRAIN, 5, 2.0), (PASS, 6, 0.5)]
