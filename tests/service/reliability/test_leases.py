@@ -16,11 +16,13 @@ from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.controller import Controller
 from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.jobs import Jobs
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import Assembly, assembled
 from betimes.service.store.store import Store
 from betimes.service.tuning.recent import submissions
 from tests.service.reliability.cluster import spec
+from tests.service.reliability.test_set_aside import poison
 
 LEASE_S = 30.0
 
@@ -84,6 +86,33 @@ def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, 
     assert kinds.index("ended") < kinds.index("requeued") < len(kinds) - 1
     took_s = [one.spec.estimate_s for one in submissions(store, 0.0, 10)]
     assert took_s == [50.0, 35.0], "submitted again, a job takes as long as the run that was not lost"
+
+
+def test_a_node_is_lost_though_the_loss_of_a_run_there_cannot_be_handled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison(monkeypatch, Jobs, "interrupted", lambda job, _: job.job_id == 1)
+
+    async def test(service: Assembly) -> None:
+        controller = service.controller
+        await asyncio.gather(*(submit(controller, spec(100.0, cpu=0.5)) for _ in range(4)))
+        await controller.beat("n-0")
+        await service.advance_to(40.0)
+        jobs = controller.scheduler.ledger.jobs
+        assert controller.scheduler.ledger.nodes["n-0"].status == "lost"
+        assert 1 not in jobs, "it has failed"
+        assert [jobs[number].status for number in (2, 3, 4)] == [
+            Status.QUEUED,
+            Status.RUNNING,
+            Status.RUNNING,
+        ]
+
+    store = with_controller(tmp_path, VirtualClock(0.0, 0.0), test)
+    row = store.job(1)
+    assert row is not None
+    assert (row["status"], row["reason"]["code"]) == ("failed", "lost")
+    (event,) = store.events(kinds=["set-aside"])
+    assert (event.job, event.data["what"]) == (1, "the loss of the run of job 1 with its node")
 
 
 def test_a_node_that_never_beats_is_never_lost(tmp_path: Path) -> None:

@@ -70,6 +70,11 @@ MOVE = {"decided_at": 1.0, "before_usd_per_h": 0.18, "after_usd_per_h": 0.1, "ex
             {"member": "oda/fifo/best", "scores": {"a": 1.0, "b": None}, "waiting": 3, "shadow": False},
             "oda/fifo/best, the best of 2 for 3 waiting jobs",
         ),
+        (
+            "selected",
+            {"member": "oda/fifo/best", "scores": {"a": 1.0}, "waiting": 1, "shadow": False},
+            "oda/fifo/best, the best of 1 for 1 waiting job, which leaves no order to choose",
+        ),
         ("not-selected", {"problem": "it came late"}, "it came late"),
         ("ordered", {"type": "big"}, "a machine of type big"),
         ("not-rented", {"type": "big", "text": "no capacity"}, "no capacity"),

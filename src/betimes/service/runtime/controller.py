@@ -477,6 +477,9 @@ class Controller:
                 suspect.one.answer(suspect.answer)
                 if (run := suspect.one.ended_run) is not None:
                     self.inbox.put(_end_without_report(run, type(suspect.error).__name__))
+            for fault in self.set_aside.new:
+                if (run := fault.lost_run(self.scheduler)) is not None:
+                    self.inbox.put(_end_without_report(run, type(fault.error).__name__))
             self.set_aside.new.clear()
             self.taken, self.failures, self.problem = [], 0, None
             await self._carry_out(again.effects)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from betimes.errors import InputError, ServiceError
 from betimes.service.scheduling.admission import ARRAY
 from betimes.service.scheduling.events import RunId
+from betimes.service.scheduling.nodes import LOSE
 from betimes.service.scheduling.scheduler import POLICY, Scheduler
 from betimes.service.scheduling.state import Step
 
@@ -21,12 +22,13 @@ _STEPS = {
     "admit": "whether job {} may queue",
     "promise": "whether the promise of job {} is broken",
     "stop": "the stop of job {} before its node goes",
+    LOSE: "the loss of the run of job {} with its node",
     "trials": "the state of the set of trials {}",
     "timer": "what is due by itself: {}",
     ARRAY: "the next elements of array {}",
     POLICY: "a decision of policy {}",
 }
-_OF_JOBS = ("admit", "promise", "stop", "trials", ARRAY)
+_OF_JOBS = ("admit", "promise", "stop", LOSE, "trials", ARRAY)
 
 
 def _run_of(what: object) -> tuple[str, int | None]:
@@ -62,6 +64,12 @@ class Fault:
         """An effect that could not be carried out."""
         of, job = _run_of(effect)
         return cls(f"effect {type(effect).__name__}{of}", error, job)
+
+    def lost_run(self, scheduler: Scheduler) -> RunId | None:
+        """The run that vanished with its node, where that could not be handled."""
+        job = None if self.job is None else scheduler.ledger.jobs.get(self.job)
+        is_loss = self.step is not None and self.step[0] == LOSE
+        return RunId(job.job_id, job.run.number) if is_loss and job is not None and job.run else None
 
     @property
     def text(self) -> str:

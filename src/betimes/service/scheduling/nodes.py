@@ -40,6 +40,8 @@ from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trials import TrialSets
 from betimes.units import S_PER_H
 
+LOSE = "lose"
+"""The step of a turn in which a run goes with its node."""
 CAUSES = {"given-back": RELEASED, "reclaimed": TAKEN_AWAY, "boot-failed": FAILED}
 """Why a rented node goes, in the words of the log and in the core's."""
 
@@ -277,25 +279,28 @@ class Nodes(Part):
 
     def _lose_runs(self, name: str, cause: str, reason: dict[str, Any]) -> None:
         """The runs on a node have vanished with it; their jobs go on elsewhere, unless they were to end anyway."""
-        state = self._state
-        for run in state.occupancy.runs_on(name):
-            job = state.job_of(run)
-            if job is None or job.run is None:
-                continue
-            asked = job.run.stopping
-            state.note_run(
-                job, Ended(run, state.now_at, None, why="lost"), "node-lost", ended_at=state.now_at
-            )
-            cost = self._runs.cost_of_leaving(job, state.now_at, worked_on=False)
-            self._runs.expect_again(job, cause)
-            state.log("ended", cause, job.job_id, number=run.number, outcome="node-lost", **cost)
-            self._runs.log_move_over(job)
-            self._runs.release(run)
-            state.effects.append(DropRun(run, discards=not state.ledger.nodes[name].is_shared))
-            if asked == "cancelled":
-                self._jobs.end_cancelled(job)
-            else:
-                self._jobs.interrupted(job, reason)
+        for run in self._state.occupancy.runs_on(name):
+            job = self._state.job_of(run)
+            if job is not None:
+                lose = partial(self._lose_run, job, run, name, cause, reason)
+                self._state.take_step(LOSE, job.job_id, lose)
+
+    def _lose_run(self, job: Job, of: RunId, name: str, cause: str, reason: dict[str, Any]) -> None:
+        state, run = self._state, job.run
+        if run is None:
+            return
+        asked = run.stopping
+        state.note_run(job, Ended(of, state.now_at, None, why="lost"), "node-lost", ended_at=state.now_at)
+        cost = self._runs.cost_of_leaving(job, state.now_at, worked_on=False)
+        self._runs.expect_again(job, cause)
+        state.log("ended", cause, job.job_id, number=of.number, outcome="node-lost", **cost)
+        self._runs.log_move_over(job)
+        self._runs.release(of)
+        state.effects.append(DropRun(of, discards=not state.ledger.nodes[name].is_shared))
+        if asked == "cancelled":
+            self._jobs.end_cancelled(job)
+        else:
+            self._jobs.interrupted(job, reason)
 
     def _keep_off(self, name: str) -> None:
         """Jobs that are not yet on a node that no longer takes work wait for others."""

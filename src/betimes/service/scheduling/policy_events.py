@@ -76,7 +76,9 @@ def _policy_words(data: Data) -> str:
 
 def _selected_words(data: Data) -> str:
     reported = ", reported only" if data["shadow"] else ""
-    return f"{data['member']}, the best of {len(data['scores'])} for {data['waiting']} waiting jobs{reported}"
+    waiting = data["waiting"]
+    jobs = "1 waiting job, which leaves no order to choose" if waiting == 1 else f"{waiting} waiting jobs"
+    return f"{data['member']}, the best of {len(data['scores'])} for {jobs}{reported}"
 
 
 def _problem_words(data: Data) -> str:
