@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.errors import BetimesError, Conflict, PolicyError, Refused, Unknown
+from betimes.service.engines.messages import Foreseen
+from betimes.service.runtime.inbox import Request
+from betimes.service.runtime.rehearsal import Rehearsal
 from betimes.service.spec.family_demand import FamilyDemand
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import NodeSpec, WhatIfView
@@ -98,6 +102,97 @@ def test_the_state_as_it_is_comes_true_too() -> None:
         for one in (each for each in answer.jobs if not each.is_new):
             finished_at = service.job(one.job_id).job.finished_at
             assert finished_at == pytest.approx(one.finish_before_at, abs=1e-6), one
+
+
+def all_in_the_queue(draw: random.Random, service: InMemoryService, policy: str) -> list[int]:
+    """Jobs of which none waits for anything but the policy."""
+    numbers: list[int] = []
+    for _ in range(25):
+        numbers += service.submit(some_job(draw, policy)).job_ids
+        service.advance(draw.choice([0.0, 0.0, draw.uniform(0.0, 60.0)]))
+    return numbers
+
+
+def some_changes(draw: random.Random, service: InMemoryService, policy: str) -> dict[str, Any]:
+    alive = [job.job_id for job in service.jobs(limit=200) if job.finished_at is None]
+    others = sorted({*(POOL if policy in POOL else NODES)} - {policy})
+    (node, *_) = service.nodes()
+    asked: dict[str, Any] = {
+        "submit": [some_job(draw, policy) for _ in range(2)],
+        "cancel": draw.sample(alive, 2),
+        "policy": draw.choice(others),
+        "add_nodes": {node.name.rpartition("-")[0]: 1},
+        "remove_nodes": [node.name],
+    }
+    return {name: asked[name] for name in draw.sample(sorted(asked), draw.randint(1, 3))}
+
+
+@pytest.mark.parametrize("policy", POOL + NODES)
+def test_a_play_out_of_the_engine_answers_as_a_rehearsal_does(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw, shortcuts = random.Random(f"both ways {policy}"), 0
+    asks_engine = Rehearsal._foreseen
+
+    def counted(rehearsal: Rehearsal) -> Foreseen | None:
+        nonlocal shortcuts
+        found = asks_engine(rehearsal)
+        shortcuts += found is not None
+        return found
+
+    cluster = Cluster("two kinds", (NodeGroup("a", 2, 0, 3, 16, usd_per_h=1.0), NodeGroup("b", 1, 0, 4, 16)))
+    with InMemoryService(cluster, policy=policy) as service:
+        all_in_the_queue(draw, service, policy)
+        for _ in range(4):
+            asked = some_changes(draw, service, policy)
+            monkeypatch.setattr(Rehearsal, "_foreseen", counted)
+            quick = service.what_if(**asked)
+            monkeypatch.setattr(Rehearsal, "_foreseen", lambda _: None)
+            slow = service.what_if(**asked)
+            assert [one.job_id for one in quick.jobs] == [one.job_id for one in slow.jobs]
+            for one, other in zip(quick.jobs, slow.jobs, strict=True):
+                assert one.model_dump() == pytest.approx(other.model_dump(), abs=1e-6), asked
+            for sums, others in ((quick.before, slow.before), (quick.after, slow.after)):
+                assert sums is not None
+                assert others is not None
+                assert sums.model_dump() == pytest.approx(others.model_dump(), abs=1e-6), asked
+            service.advance(draw.uniform(0.0, 100.0))
+    assert shortcuts > 1
+
+
+@pytest.mark.parametrize("policy", ["fifo", "easy"])
+def test_what_only_the_scheduler_knows_is_rehearsed(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dependency, an array's limit, maintenance; of anything else the scheduler plays the change alone."""
+    turns, turn = list[float](), Rehearsal._turn
+
+    def counted(rehearsal: Rehearsal, at: float, requests: Sequence[Request[Any]]) -> list[Any]:
+        turns.append(at)
+        return turn(rehearsal, at, requests)
+
+    monkeypatch.setattr(Rehearsal, "_turn", counted)
+    new = JobSpec(command=["new"], workdir="/", estimate_s=100.0)
+    asked: list[dict[str, Any]] = [
+        {"submit": [new.model_copy(update={"after": ["1"]})]},
+        {"submit": [new.model_copy(update={"array": "1-5%2"})]},
+        {"submit": [new], "maintenance": [{"from_at": 5000.0, "to_at": 6000.0}]},
+    ]
+    with InMemoryService(policy=policy) as service:
+        service.submit(command=["a"], workdir="/", estimate_s=1000.0, min_units=4, max_units=4)
+        service.submit(command=["b"], workdir="/", estimate_s=500.0)
+        service.what_if(submit=[new])
+        assert turns == [0.0]
+        for each in asked:
+            turns.clear()
+            service.what_if(**each)
+            assert len(turns) > 2
+
+
+def test_a_preempted_job_leaves_a_pool_after_its_grace_period() -> None:
+    with InMemoryService(policy="srsf") as service:
+        service.submit(command=["a"], workdir="/", estimate_s=1000.0, min_units=4, max_units=4)
+        new = JobSpec(command=["new"], workdir="/", estimate_s=100.0, min_units=4, max_units=4)
+        answer = service.what_if(submit=[new])
+    assert [(one.start_at, one.finish_before_at) for one in answer.jobs] == [(0.0, 1000.0), (30.0, None)]
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srsf", "nodes:fifo", "easy"])

@@ -264,6 +264,7 @@ class Foreseen:
     start_s: Floats
     finish_s: Floats
     leases: Sequence[LeaseAhead] = ()  # of the job that was added, in the order of their ends
+    preempted: Sequence[int] = ()  # in a pool, which takes it that they leave at once
 
     def of(self, job: int) -> tuple[float, float]:
         """Start and finish of a job; NaN for one that is not there."""

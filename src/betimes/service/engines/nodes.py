@@ -26,7 +26,7 @@ from betimes.core.nodes.machines.dedicated import machines_for, offer_for
 from betimes.core.nodes.machines.rented import FAILED, TAKEN_AWAY
 from betimes.core.nodes.machines.reported import add_owned, put_off, remove_owned
 from betimes.core.nodes.passes.schedule import change_rules
-from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
+from betimes.core.nodes.rules import CONSERVATIVE, SKIP, NodesRules
 from betimes.core.pool.columns import UNLIMITED
 from betimes.core.status import ASKED, FORESEE, NEED_NODES, NEED_SEGMENTS, NEED_SLOTS, SELECT
 from betimes.core.work import believed_left
@@ -375,6 +375,11 @@ class LiveNodes:
     def believed_left(self, job: int, now_s: float) -> float:
         """Believed work left now; below 0 for a job that outran the belief before its timer went off."""
         return float(_believed_left(self.state, self.slot_of[job], now_s))
+
+    @property
+    def heeds_beliefs(self) -> bool:
+        """Whether the policy decides by what is believed of jobs, not by their order of submission alone."""
+        return self.rules.ranked or self.rules.preempts or self.rules.backfill != SKIP
 
     def sure_to_keep(self, job: int, expected: Expected = NOTHING_EXPECTED) -> tuple[float, float] | None:
         """Start and finish, s, of a job that has just been placed, and keeps its nodes to its end.

@@ -350,6 +350,11 @@ class LivePool:
         pool = self.state.pool[0]
         return int(pool.units - pool.used)
 
+    @property
+    def heeds_beliefs(self) -> bool:
+        """Whether the policy decides by what is believed of jobs, not by their order of submission alone."""
+        return self.playout != IN_ORDER
+
     def first_waiting(self) -> int | None:
         """The first job without units, in the policy's order; of its groups, the first that has one."""
         units = as_array(self.state.jobs)["units"]
@@ -417,9 +422,13 @@ class LivePool:
         def play() -> Foreseen:
             slots = np.array(list(jobs), dtype=np.int64)
             self._open(driver, openings)
+            before = as_array(driver.state.progress)["preemptions"][slots]
             start, finish = self._played(driver, slots, way, last)
+            kept = _preemptions(driver, slots) == before
             self.driver.spare = driver.state  # one that is played in another thread meanwhile is another copy
-            return Foreseen(list(jobs.values()), start, finish)
+            numbers = list(jobs.values())
+            lost = [numbers[at] for at in np.flatnonzero(~kept).tolist()]
+            return Foreseen(numbers, start, finish, preempted=lost)
 
         return play
 
@@ -575,6 +584,12 @@ class LivePool:
 
     def _name_of(self, slot: int) -> int | None:
         return self.job_of.get(slot)
+
+
+def _preemptions(driver: Driver, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each of these jobs of a copy has lost all of its units, after a play."""
+    done = as_array(driver.trace.outcome)["preemptions"][slots]
+    return np.maximum(done, as_array(driver.state.progress)["preemptions"][slots])
 
 
 def _units(places: Sequence[Allocation]) -> int:

@@ -2,7 +2,8 @@
 
 A play-out of the engine (`promises`) is quicker, and knows only the jobs that the policy knows. Here arrays,
 dependencies, sets of trials, stopping runs and booting nodes take their course too, since the same scheduler decides,
-under a virtual clock. So may changes: that is what `what-if` asks about.
+under a virtual clock. So may changes: that is what `what-if` asks about. Once nothing is left to come but the policy's
+decisions (`Scheduler.is_left_to_policy`), a play-out of the copy's engine tells the rest.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from betimes.cluster import Offer
+from betimes.foresight.engines import NODES
 from betimes.foresight.run_times import HALF
+from betimes.service.engines.messages import Foreseen
 from betimes.service.executors.protocol import FORCE_AFTER_S, Launch
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.machines.fake_cloud import FakeCloud
@@ -37,7 +40,7 @@ from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import BOOTING, NODE, Node
 from betimes.service.scheduling.policy_engine import LATE_S
-from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.scheduler import Scheduler, WorkLeft
 from betimes.twin.pool.virtual_jobs import VirtualJob
 from betimes.units import S_PER_H
 
@@ -60,6 +63,17 @@ class Arrival(NamedTuple):
     submits: Request[list[int]]
 
 
+class Played(NamedTuple):
+    """A play that is over: by job, its times; the jobs that were there; the numbers of each arrival's jobs."""
+
+    times: Mapping[int, Times]
+    jobs: Mapping[int, Job]
+    arrived: Sequence[Sequence[int]]
+    never: int  # jobs, trials aside, that are not done in the end
+    cost_usd: float | None
+    """Of all machines with a known price, until the last job was done; null: no price is known."""
+
+
 class Rehearsal:
     """One play of a copy, in any thread.
 
@@ -72,20 +86,39 @@ class Rehearsal:
     def __init__(self, scheduler: Scheduler, now_at: float, at_once: bool) -> None:
         """A copy of a scheduler between two turns."""
         self._scheduler = scheduler.copied(replace(scheduler.settings, plans_aside=False))
-        self.now_at, self._at_once, self._left = now_at, at_once, scheduler.work_left()
-        self._world = VirtualWorld(scheduler.restart_s, at_once, scheduler.ledger.epoch_at)
+        self.now_at, self._at_once = now_at, at_once
+        self._world = self._empty_world()
         self.rentals = _rentals(self._scheduler, now_at) if scheduler.settings.offers else None
+        self._left: dict[int, WorkLeft] = {}
         self.jobs = dict(self._scheduler.ledger.jobs)
+        self._there = frozenset(self.jobs)
         self.arrived: list[list[int]] = []
         self.earliest_at: dict[int, float] = {}
         self.reasons: dict[int, dict[str, Any] | None] = {}
         self.times = {job.job_id: Times(job.started_at, None) for job in self.jobs.values()}
         self._gone: list[tuple[Node, float]] = []
         self._resized: list[tuple[ResizeRun, bool]] = []
+        self._is_behind = False  # a run was late: others had to leave its nodes first
 
     def again(self) -> Rehearsal:
         """Another one of the same state, as long as this one has not been played."""
         return Rehearsal(self._scheduler, self.now_at, self._at_once)
+
+    def unchanged(self, arrivals: Sequence[Arrival] = ()) -> Callable[[], Played]:
+        """A play without changes, which is made when it is called for; this one can be played besides."""
+        found = None if arrivals else self._foreseen()
+        if found is not None:
+            times = self._with(found)
+            never = sum(each.finish_at is None for each in times.values())
+            as_it_is = Played(times, dict(self.jobs), (), never, self._cost_usd(times))
+            return lambda: as_it_is
+        other = self.again()
+
+        def rehearsed() -> Played:
+            other.play((), arrivals)
+            return other.played()
+
+        return rehearsed
 
     def play(
         self,
@@ -97,43 +130,102 @@ class Rehearsal:
 
         arrivals: in order of time. goes_on: asked between turns. Raises what the changes raise.
         """
-        scheduler, world, coming = self._scheduler, self._world, deque(arrivals)
-        for job in scheduler.ledger.jobs.values():
-            if job.run is not None and job.run.launched:
-                self._resume(job)
+        scheduler, kind, coming = self._scheduler, self._scheduler.kind, deque(arrivals)
+        self._is_behind = scheduler.has_unsettled
+        self._resume_runs()
         if self.rentals is not None:  # what the cloud has not answered yet is asked again
             scheduler.machines.resume()
             scheduler.rentals.resume()
-        there = set(scheduler.ledger.jobs)
         results = self._turn(self.now_at, changes)
-        new = [job for number, job in scheduler.ledger.jobs.items() if number not in there]
+        if scheduler.kind != kind:  # work is in another unit
+            self._resume_runs()
+        new = [job for number, job in scheduler.ledger.jobs.items() if number not in self._there]
         self.earliest_at = {job.job_id: scheduler.earliest_at(job, self.now_at) for job in new}
         self.reasons = {job.job_id: job.reason for job in new if job.status is Status.BLOCKED}
+        if not coming and (found := self._foreseen()) is not None:
+            self.times = self._with(found)
+            return self.times, results
+        waiting = (job for job in scheduler.ledger.jobs.values() if job.job_id not in self._left)
+        self._left |= scheduler.work_left(waiting)
+        was_settling = self._is_settling
         for _ in range(MOST_TURNS + TURNS_A_JOB * (self._jobs_left + len(coming))):
             comes_at = coming[0].at if coming else math.inf
             rentals_at = self.rentals.next_at() if self.rentals is not None else math.inf
-            at = min(world.next_at(), scheduler.next_timer_at(), rentals_at, comes_at)
+            at = min(self._world.next_at(), scheduler.next_timer_at(), rentals_at, comes_at)
             if self._resized:
                 at = scheduler.now_at
             if at == math.inf or not (self._jobs_left or coming) or not goes_on():
                 break
+            if at > scheduler.now_at and scheduler.has_unsettled:
+                self._is_behind = True
             come: list[Request[Any]] = []
             while coming and coming[0].at <= at:
                 come.append(coming.popleft().submits)
             self.arrived += self._turn(at, come)
+            if was_settling and not (self._is_settling or coming):
+                was_settling = False  # it is asked once: it takes a look at all jobs
+                if (found := self._foreseen()) is not None:
+                    self.times = self._with(found)
+                    break
         return self.times, results
+
+    def played(self) -> Played:
+        """The result, after the play."""
+        jobs = [job for job in self.jobs.values() if job.set_id is None]
+        never = sum(self.times[job.job_id].finish_at is None and not job.status.is_over for job in jobs)
+        return Played(self.times, self.jobs, self.arrived, never, self._cost_usd(self.times))
+
+    def _empty_world(self) -> VirtualWorld:
+        return VirtualWorld(self._scheduler.restart_s, self._at_once, self._scheduler.ledger.epoch_at)
+
+    def _resume_runs(self) -> None:
+        """Let all runs of now go on."""
+        self._world, jobs = self._empty_world(), self._scheduler.ledger.jobs.values()
+        runs = [job for job in jobs if job.run is not None and job.run.launched]
+        self._left = self._scheduler.work_left(runs)
+        for job in runs:
+            self._resume(job)
+
+    @property
+    def _is_settling(self) -> bool:
+        """Whether runs are on their way to leave, or to another width."""
+        return self._scheduler.has_leaving or bool(self._resized)
+
+    def _foreseen(self) -> Foreseen | None:
+        """What is to come by a play-out of the engine; null: other things than the policy's decisions matter, too."""
+        scheduler = self._scheduler
+        is_nodes = scheduler.kind == NODES
+        if self._resized or not scheduler.is_left_to_policy:
+            return None
+        if self._at_once if is_nodes else scheduler.restart_s > 0.0:
+            return None  # nodes are left after grace periods; of restarts in a pool a rehearsal counts fewer
+        if scheduler.now_at > self.now_at and scheduler.expects_otherwise:
+            return None  # what runs has grown older, and would be expected to take longer than from the beginning
+        if self._is_behind and not is_nodes:
+            return None  # a pool counts the work of a job from its grant on
+        play, _ = scheduler.foresee(scheduler.now_at)
+        found, jobs = play(), scheduler.ledger.jobs
+        if not self._at_once and any(jobs[number].spec.grace_s > 0.0 for number in found.preempted):
+            return None  # to a pool they leave at once
+        return found
+
+    def _with(self, found: Foreseen) -> dict[int, Times]:
+        """The times by now, completed by a play-out."""
+        epoch_at, times = self._scheduler.ledger.epoch_at, dict(self.times)
+        starts_at, finishes_at = (found.start_s + epoch_at).tolist(), (found.finish_s + epoch_at).tolist()
+        for number, start_at, finish_at in zip(found.job, starts_at, finishes_at, strict=True):
+            began_at = times[number].start_at
+            times[number] = Times(_known(start_at) if began_at is None else began_at, _known(finish_at))
+        return times
 
     @property
     def _jobs_left(self) -> int:
         ledger = self._scheduler.ledger
         return len(ledger.jobs) + ledger.arrays.count()
 
-    def cost_usd(self) -> float | None:
-        """Cost, after the play, of all machines with a known price, from its beginning until the last job was done.
-
-        Null: no price is known. Owned machines cost as long as they are there, rented ones until they are given back.
-        """
-        ends_at = [found.finish_at for found in self.times.values() if found.finish_at is not None]
+    def _cost_usd(self, times: Mapping[int, Times]) -> float | None:
+        """Owned machines cost as long as they are there, rented ones until they are given back."""
+        ends_at = [found.finish_at for found in times.values() if found.finish_at is not None]
         until_at = max(ends_at, default=self.now_at)
         machines = [(node, until_at) for node in self._scheduler.ledger.nodes.values()]
         machines += [(node, min(gone_at, until_at)) for node, gone_at in self._gone]
@@ -229,6 +321,10 @@ class Rehearsal:
         if job.job_id not in self._world.jobs:
             speeds = self._scheduler.speeds(job)
             left = self._left.get(job.job_id)
+            if (
+                left is None and job.job_id in self._there
+            ):  # it starts in the first turn, before the rest is known
+                left = self._scheduler.work_left([job]).get(job.job_id)
             if left is not None:
                 work_s = left.work_s
             else:
@@ -238,6 +334,10 @@ class Rehearsal:
             self._world.jobs[job.job_id] = VirtualJob(work_s, speeds, self._world.restart_s)
         pace = self._scheduler.pace(job)
         self._world.start(_launch(RunId(job.job_id, job.run.number), job.run.units, pace), at)
+
+
+def _known(at: float) -> float | None:
+    return at if math.isfinite(at) else None
 
 
 def _rentals(scheduler: Scheduler, now_at: float) -> Rentals:

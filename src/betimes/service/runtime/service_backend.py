@@ -571,7 +571,7 @@ class ServiceBackend:
             now_at = self.controller.clock.now_s()
             late = await asyncio.to_thread(submissions, self.controller.store, now_at - LATE_S, MOST_ARRIVALS)
             check_late(late, now_at)
-        question = WhatIf(self.promises.rehearsal(), self.promises.rehearsal(), asked, user, late)
+        question = WhatIf(self.promises.rehearsal(), asked, user, late)
         with self.controller.clock.hold():
             found = await asyncio.to_thread(question.play)
         return question.how_sure(found, self.scheduler)

@@ -22,7 +22,7 @@ from betimes.errors import BetimesError, Conflict, Refused, Unknown
 from betimes.service.engines.dedicated_machines import rooms_of, shapes_of, times_on
 from betimes.service.engines.speedups import speed
 from betimes.service.runtime.inbox import Request
-from betimes.service.runtime.rehearsal import Arrival, Rehearsal, Times
+from betimes.service.runtime.rehearsal import Arrival, Played, Rehearsal, Times
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.requests import steer, submit
 from betimes.service.scheduling.engine_factory import request_of
@@ -141,16 +141,11 @@ class WhatIf:
     """Both plays of a question, made between two turns, to be run in any thread."""
 
     def __init__(
-        self,
-        before: Rehearsal,
-        after: Rehearsal,
-        asked: WhatIfSpec,
-        user: str,
-        late: Sequence[Submission] = (),
+        self, state: Rehearsal, asked: WhatIfSpec, user: str, late: Sequence[Submission] = ()
     ) -> None:
-        """before, after: two copies of one state; late: the arrivals that `load` repeats, oldest first."""
-        self._asked, self._user, self._before, self._after = asked, user, before, after
-        self._late, self.now_at = late, before.now_at
+        """state: a copy of the present one; late: the arrivals that `load` repeats, oldest first."""
+        self._asked, self._user, self._after = asked, user, state
+        self._late, self.now_at = late, state.now_at
 
     def play(self) -> WhatIfView:
         """The answer. Raises what the changes raise: Refused, Unknown, Conflict, PolicyError."""
@@ -160,24 +155,24 @@ class WhatIf:
                 "no change is given; name one: submit, add_nodes, remove_nodes, undrain_nodes, policy, cancel, rent, "
                 "maintenance, load"
             )
-        after, _ = self._after.play(changes, arrivals(self._late, self.now_at, load or 1.0))
-        before, _ = self._before.play((), arrivals(self._late, self.now_at, 1.0))
-        came = {number for numbers in self._before.arrived for number in numbers}
-        come = {number for numbers in self._after.arrived for number in numbers}
-        there = {number: times for number, times in before.items() if number not in came}
+        unchanged = self._after.unchanged(arrivals(self._late, self.now_at, 1.0))
+        self._after.play(changes, arrivals(self._late, self.now_at, load or 1.0))
+        before, after = unchanged(), self._after.played()
+        came = {number for numbers in before.arrived for number in numbers}
+        come = {number for numbers in after.arrived for number in numbers}
         jobs = [
-            self._job(number, there.get(number), after[number])
-            for number in sorted(after)
+            self._job(number, None if number in came else before.times.get(number), after.times[number])
+            for number in sorted(after.times)
             if number not in come
         ]
         both = [one.job_id for one in jobs if one.finish_at is not None and one.finish_before_at is not None]
         return WhatIfView(
             made_at=self.now_at,
             jobs=jobs,
-            before=_sums(self._before, before, both, came),
-            after=_sums(self._after, after, both, come),
+            before=_sums(before, both, came),
+            after=_sums(after, both, come),
             arrivals_of_s=None if load is None else self.now_at - self._late[0].at,
-            refused=sum(not numbers for numbers in self._after.arrived),
+            refused=sum(not numbers for numbers in after.arrived),
         )
 
     def how_sure(self, found: WhatIfView, scheduler: Scheduler) -> WhatIfView:
@@ -215,23 +210,20 @@ class WhatIf:
         )
 
 
-def _sums(
-    played: Rehearsal, times: Mapping[int, Times], both: Sequence[int], arrived: set[int]
-) -> WhatIfSums:
+def _sums(played: Played, both: Sequence[int], arrived: set[int]) -> WhatIfSums:
     """both: jobs that finish in both plays."""
-    jobs = {number: job for number, job in played.jobs.items() if job.set_id is None}
-    done = [number for number in sorted(arrived) if times[number].finish_at is not None]
-    whole = [number for number in (*both, *done) if number in jobs]
-    submitted_at = np.array([jobs[number].submitted_at for number in whole])
-    starts_at, ends_at = np.array([times[number] for number in whole], dtype=float).reshape(-1, 2).T
+    done = [number for number in sorted(arrived) if played.times[number].finish_at is not None]
+    whole = [number for number in (*both, *done) if played.jobs[number].set_id is None]
+    submitted_at = np.array([played.jobs[number].submitted_at for number in whole])
+    starts_at, ends_at = np.array([played.times[number] for number in whole], dtype=float).reshape(-1, 2).T
     return WhatIfSums(
         jobs=len(whole),
         arrivals=len(done),
-        never=sum(times[number].finish_at is None and not job.status.is_over for number, job in jobs.items()),
+        never=played.never,
         mean_jct_s=float(np.mean(ends_at - submitted_at)) if whole else None,
         p99_jct_s=float(np.percentile(ends_at - submitted_at, 99)) if whole else None,
         mean_wait_s=float(np.mean(starts_at - submitted_at)) if whole else None,
-        cost_usd=played.cost_usd(),
+        cost_usd=played.cost_usd,
     )
 
 

@@ -303,6 +303,10 @@ class Siblings:
         # Of each key also by time limit, which bounds the belief.
         self._outdated: dict[tuple[Key, float | None], tuple[RuntimeEstimate, list[Job]]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether any live job's belief follows others."""
+        return bool(self._live)
+
     def note(self, job: Job) -> None:
         """A job is new, or has changed. A set and its trials learn from its trials instead."""
         if job.trials is not None or job.set_id is not None or not math.isnan(job.spec.runtime_estimate_s):

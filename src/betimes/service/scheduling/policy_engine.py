@@ -131,6 +131,11 @@ class PolicyEngine:
             timer_at = math.nextafter(timer_at, math.inf)
         return timer_at
 
+    @property
+    def heeds_beliefs(self) -> bool:
+        """Whether the policy in force decides by what is believed of jobs, not by their order of submission alone."""
+        return self.engine.heeds_beliefs
+
     # --- its knowledge ----------------------------------------------------------------------------------------
 
     def knows(self, job: Job) -> bool:

@@ -29,10 +29,12 @@ from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.fleet_limits import LimitsOfFleet, UserBudgets
 from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.maintenance import MaintenanceWindows
+from betimes.service.scheduling.node import UP
 from betimes.service.scheduling.nodes import JobRentals, Leases, MachineRentals, Nodes
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
@@ -222,6 +224,11 @@ class Scheduler:
         return bool(self._state.job_index.leaving)
 
     @property
+    def has_unsettled(self) -> bool:
+        """Whether a job has been granted units that its run lacks so far."""
+        return bool(self._state.job_index.unsettled)
+
+    @property
     def leaving_and_next(self) -> list[Job]:
         """Jobs whose runs are stopping, and those with a place that do not run there yet."""
         index = self._state.job_index
@@ -250,10 +257,10 @@ class Scheduler:
         """Cost of a job that takes so long at speed 1, on the nodes that there are; null: no price is known."""
         return cost_usd(spec, run_s, self.ledger.nodes.values(), partial(self._engine.speed_on, spec))
 
-    def work_left(self) -> dict[int, WorkLeft]:
+    def work_left(self, jobs: Iterable[Job]) -> dict[int, WorkLeft]:
         """Work that jobs are expected to have left, in the engine's unit: those that the policy knows, and trials."""
         found: dict[int, WorkLeft] = {}
-        for job in self.ledger.jobs.values():
+        for job in jobs:
             if job.set_id is not None:
                 since_at = job.run.started_at if job.run is not None else None
                 found[job.job_id] = WorkLeft(
@@ -286,6 +293,49 @@ class Scheduler:
     def wait_reasons(self, forecast: Forecast | None) -> WaitReasons:
         """Why jobs wait, as things stand now."""
         return WaitReasons(self._state, self._engine, forecast)
+
+    @property
+    def is_left_to_policy(self) -> bool:
+        """Whether only the policy's decisions are to come, so that a play-out of the engine shows all of it.
+
+        Nothing leaves, boots or closes, no job waits for anything else, and what ends teaches nothing that the policy
+        heeds.
+        """
+        engine, index, nodes = self._engine, self._state.job_index, self.ledger.nodes.items()
+        if self.stands_by or self.rents or engine.rounds is not None:
+            return False
+        if index.leaving or index.entering or index.unsettled or index.nominated:
+            return False
+        if self.ledger.arrays or self.ledger.maintenance or self._state.siblings.are_outdated:
+            return False
+        if any(
+            node.rented_at is not None or (node.status != UP and index.on_node(name)) for name, node in nodes
+        ):
+            return False
+        if engine.heeds_beliefs and self._state.siblings:
+            return False
+        return not any(map(self._has_more_to_come, self.ledger.jobs.values()))
+
+    def _has_more_to_come(self, job: Job) -> bool:
+        """Whether something may happen to a job that its engine does not foresee."""
+        if job.status is Status.HELD:
+            return False
+        if (
+            job.account is None
+            or job.trials is not None
+            or job.is_suspended
+            or job.restarting_since_at is not None
+        ):
+            return True
+        # A belief that turns out to be too short is doubled, and here up to the limit.
+        bounded = self._engine.heeds_beliefs and job.spec.time_limit_s is not None
+        return bounded and self.ledger.promise_errors.expected(job, self.now_at) is not None
+
+    @property
+    def expects_otherwise(self) -> bool:
+        """Whether any job is expected to take another time than is believed, as those that were alike did."""
+        errors, jobs = self.ledger.promise_errors, self.ledger.jobs
+        return any(errors.expected(job, self.now_at) is not None for job in errors.with_kin(jobs))
 
     # --- a turn -----------------------------------------------------------------------------------------------
 
