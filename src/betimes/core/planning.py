@@ -70,9 +70,8 @@ class JobSnapshot(NamedTuple):
     launch_s: float  # what it takes until then
     init_s: float  # and until it works
     stop_s: float  # and until it has left
-    profiled_s: float = (
-        -math.inf
-    )  # since when, or from when on if it is alone now, its throughput alone is known
+    # Since when, or from when on if it is alone now, its throughput alone is known:
+    profiled_s: float = -math.inf
     by_family: ByFamily = ()  # where it is not empty, `demand` is the least of any family
     speeds: tuple[float, ...] = ()  # on each of `Cluster.families`, where `by_family` is not empty
     work_s: float = 0.0  # the whole job's, as believed: seconds on one unit

@@ -254,9 +254,8 @@ class LivePool:
         pool = self.state.pool[0]
         decides = any(self.state.jobs[self.slot_of[job]].units > 0.0 for job in what.done)
         if pool.wakeup == now_s and not decides and pool.next_outrun > now_s:
-            pool.contention += (
-                pool.active
-            )  # what ends or outruns its belief at that instant sets another wake-up
+            # What ends or outruns its belief at that instant sets another wake-up.
+            pool.contention += pool.active
             pool.events += 1
         for job in what.done:
             entries.withdraw(self.state, self.slot_of.pop(job))
