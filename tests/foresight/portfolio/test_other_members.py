@@ -174,6 +174,7 @@ def test_a_selection_never_changes_the_state_of_the_run(seed: int, members: str)
         ("members=portfolio", "portfolio is a portfolio itself"),
         ("members=fifo+lowest-priority", "goes by the jobs' priorities"),
         ("members=fifo+fifo", "fifo is named 2 times"),
+        ("members=odb/fifo/first+odb", "odb and odb/fifo/first are the same policy"),
         ("members=fifo/x=2", "fifo has no parameter 'x'"),
         ("members=sjff", "did you mean 'sjf"),
         ("members=nowhere.py:newest", "there is no such file"),

@@ -54,6 +54,12 @@ def named(text: str, sixty: Candidates, others: Mapping[str, NodesPolicy], tick_
     for name in names:
         if names.count(name) > 1:
             raise PolicyError(f"{WHERE}: {name} is named {names.count(name)} times; name it once")
+    for at, member in enumerate(members):
+        for before in members[:at]:
+            if member.policy is before.policy and member.values == before.values:
+                raise PolicyError(
+                    f"{WHERE}: {member.name} and {before.name} are the same policy; leave one of them out"
+                )
     _check_turns(members)
     return members
 
