@@ -321,9 +321,8 @@ class Rehearsal:
         if job.job_id not in self._world.jobs:
             speeds = self._scheduler.speeds(job)
             left = self._left.get(job.job_id)
-            if (
-                left is None and job.job_id in self._there
-            ):  # it starts in the first turn, before the rest is known
+            # It may start in the first turn, before the rest is known.
+            if left is None and job.job_id in self._there:
                 left = self._scheduler.work_left([job]).get(job.job_id)
             if left is not None:
                 work_s = left.work_s

@@ -314,9 +314,8 @@ class Job:
     binding: dict[str, Any] | None = None
     """Nodes that it will have: when its victims have left, or from start_s on."""
     rental: Rental | None = None  # machines that are rented for it alone
-    logged_at: float | None = (
-        None  # when it was submitted by the log, whose clock was wrong; null: as `submitted_at`
-    )
+    logged_at: float | None = None
+    """When it was submitted by the log, whose clock was wrong; null: as `submitted_at`."""
 
     def correct_clock(self, by_s: float) -> None:
         """The clock by which it has begun so far was behind by so much."""

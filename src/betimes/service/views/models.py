@@ -293,12 +293,8 @@ class AccuracyFigures(View):
     within_1min_frac: float | None  # done no further than this from what was promised
     within_10min_frac: float | None
     off_twice_frac: float | None  # that took twice as long as promised, or less than half
-    far_late_frac: (
-        float | None
-    )  # that took more than five times as long as promised, and more than an hour longer
-    far_early_frac: (
-        float | None
-    )  # that took less than a fifth of what was promised, and more than an hour less
+    far_late_frac: float | None  # that took over five times as long as promised, and over an hour longer
+    far_early_frac: float | None  # that took under a fifth of what was promised, and over an hour less
 
 
 class AccuracyGroup(View):
