@@ -100,13 +100,13 @@ setup-ray: $(WITH_RAY) ## make .venv, or add to it, with these and Ray, without 
 
 clean: ## remove .venv and what the tools left behind
 	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
-	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src papers tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A Python named by the caller may differ from the one in .venv: then look again, which costs nothing if it is not.
 ifneq ($(origin PYTHON),file)
 $(READY) $(DEVELOPMENT) $(WITH_RAY): again
 endif
 
-$(READY) $(DEVELOPMENT) $(WITH_RAY): requirements.lock pyproject.toml tools/set_up.py tools/pip_settings.py
+$(READY) $(DEVELOPMENT) $(WITH_RAY): requirements.lock pyproject.toml papers/pyproject.toml tools/set_up.py tools/pip_settings.py
 	$(NEW_ENOUGH)
 	@"$(PYTHON)" -m tools.set_up --venv "$(VENV)" $(patsubst $(VENV)/.ready-%,--%,$(filter-out $(READY),$@))

@@ -12,10 +12,10 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from betimes_papers.portfolio.runs import LOGS, alone, figures_of, machines, stretch
 from measuring import Table, arguments, introduce, traces_at
 
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.papers.portfolio.runs import LOGS, alone, figures_of, machines, stretch
 from betimes.policies.nodes.portfolio import CANDIDATES
 from betimes.workload import Workload
 

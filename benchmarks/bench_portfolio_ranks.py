@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from betimes_papers.portfolio.runs import LOGS, Run, alone, figures_of, machines, simulates, stretch
 from measuring import Table, arguments, introduce, traces_at
 from numpy.typing import NDArray
 
 from betimes.foresight.portfolio.arrivals import HORIZON_S, MOST_JOBS
 from betimes.foresight.portfolio.driver import Portfolio, Settings
 from betimes.kernels import as_array
-from betimes.papers.portfolio.runs import LOGS, Run, alone, figures_of, machines, simulates, stretch
 from betimes.policies import parse_nodes_policy
 from betimes.policies.nodes.portfolio import CANDIDATES
 from betimes.processes import Do

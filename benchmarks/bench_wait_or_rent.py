@@ -10,12 +10,12 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from betimes_papers.portfolio.runs import LOGS, stretch
 from measuring import Table, arguments, introduce, traces_at
 
 from betimes import simulate
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.outcome import Result, metrics
-from betimes.papers.portfolio.runs import LOGS, stretch
 from betimes.workload import Workload
 
 JOBS = 2_000

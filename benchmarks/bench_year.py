@@ -12,9 +12,9 @@ import resource
 import time
 from collections.abc import Iterator
 
+from betimes_papers.waiting.traces import owned
 from measuring import arguments, introduce
 
-from betimes.papers.waiting.traces import owned
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.streaming import StreamedSimulation
 from betimes.twin.options import SimulationOptions

@@ -12,8 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+from betimes_papers.registry import data_directory
+
 from betimes.outcome import Result
-from betimes.papers.registry import data_directory
 
 ROOT = Path(__file__).resolve().parents[1]
 CURVES = "scaling/afs_pcs_speedup.csv.gz"

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from betimes_papers import reproduce
+from betimes_papers.experiment import Workers
+from betimes_papers.pcs import fig8
 
 from betimes import Workload
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.errors import InputError
 from betimes.foresight.sizing import size_fleet
-from betimes.papers import reproduce
-from betimes.papers.experiment import Workers
-from betimes.papers.pcs import fig8
 from betimes.processes import Do, Say
 from betimes.ray_workers import RayWorkers
 from tests.cli.conftest import program

@@ -43,7 +43,9 @@ def main() -> int:
         )
         print(f"Run `PYTHON=python{oldest} make lock`.", file=sys.stderr)
         return 1
-    run_time = [*project["dependencies"], *settings["dependency-groups"]["set-up"]]
+    papers = tomllib.loads((ROOT / "papers" / "pyproject.toml").read_text())["project"]
+    of_papers = [each for each in papers["dependencies"] if each != project["name"]]
+    run_time = [*project["dependencies"], *of_papers, *settings["dependency-groups"]["set-up"]]
     development = [*run_time, *project["optional-dependencies"]["dev"]]
     wanted = [
         *development,

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from betimes_papers.verb import reproduce
 
+from betimes.cli.app import as_command
 from betimes.cli.app import command as command_line
 from betimes.core.job_states import diagram
+from betimes.plugins import PAPERS
 from betimes.policies.hooks import Parameter as PolicyParameter
 from betimes.policies.hooks import Policy, Value
 from betimes.policies.nodes.hooks import NodesPolicy
@@ -261,7 +264,8 @@ def cli_page() -> str:
         "time of `--timeout`, 4 a service that never answered. "
         "`betimes --install-completion` teaches your shell the verbs and options.",
     ]
-    for verb in _verbs(command, context):
+    of_papers = typer.Context(as_command("reproduce", reproduce), info_name="reproduce", parent=context)
+    for verb in (*_verbs(command, context), of_papers):
         name, rows = verb.command_path, []
         for parameter in verb.command.get_params(verb):
             record = parameter.get_help_record(verb)
@@ -269,6 +273,8 @@ def cli_page() -> str:
                 rows.append((f"`{record[0]}`", record[1]))
         usage = " ".join(verb.command.get_usage(verb).removeprefix("Usage: ").split())
         described = "\n\n".join(" ".join(part.split()) for part in (verb.command.help or "").split("\n\n"))
+        if verb is of_papers:
+            described += f" It is in the package `{PAPERS}`."
         parts += [f"## {name}", f"```console\n$ {usage}\n```", described, _table(("option", "meaning"), rows)]
     return "\n\n".join(parts)
 

@@ -2,8 +2,8 @@
 
 Called as ``python3 -m tools.set_up``; needs the standard library alone. What is installed are the packages of
 ``requirements.lock``, exactly: those that Betimes runs with, under ``--development`` also those that it is developed
-with, under ``--ray`` besides Ray; and Betimes itself as an editable install. pip fetches uv, which installs the rest
-in a tenth of pip's time; where that cannot be, pip does.
+with, under ``--ray`` besides Ray; and Betimes itself with the package of its papers, as
+editable installs. pip fetches uv, which installs the rest in a tenth of pip's time; where that cannot be, pip does.
 
 ``.ready``, ``.ready-development`` and ``.ready-ray`` in the environment note by content what it holds, so that a second
 call, or one after a file was merely touched, costs nothing. They are absent while something is being installed: after
@@ -28,7 +28,8 @@ from tools.pip_settings import for_uv
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
-PROJECT = ROOT / "pyproject.toml"
+PROJECTS = (ROOT, ROOT / "papers")
+"""The folders of the packages that are made here, each with its pyproject.toml."""
 SECTIONS = {"run": "# Run time", "development": "# Development", "ray": "# Ray"}
 """The line of the lock below which the packages of a part are, which needs those of the parts before it, too."""
 
@@ -89,8 +90,9 @@ def set_up(venv: Path, wanted_part: str) -> int:
     if missing:
         _say(f"Installing {len(missing)} pinned packages (the first time, some hundred MB are fetched)")
         installer.install_pinned(missing)
-    _say("Installing Betimes itself (editable)")
-    installer.install("--no-deps", "--no-build-isolation", "--editable", str(ROOT))
+    _say("Installing Betimes itself, and the package of its papers (editable)")
+    editable = [word for folder in PROJECTS for word in ("--editable", str(folder))]
+    installer.install("--no-deps", "--no-build-isolation", *editable)
     for part in parts:
         stamps[part].write_text(json.dumps(wanted[part], indent=2) + "\n")
     _say(f"Ready in {time.monotonic() - began:.0f} s")
@@ -186,7 +188,7 @@ def _wanted(pins: list[str]) -> dict[str, str]:
         "python": _version(),
         "root": str(ROOT),
         "pins": _digest("\n".join(pins)),
-        "project": _digest(PROJECT.read_text()),
+        "project": _digest("".join((folder / "pyproject.toml").read_text() for folder in PROJECTS)),
     }
 
 

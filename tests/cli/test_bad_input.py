@@ -131,8 +131,6 @@ def test_options(betimes: Call, words: list[str], parts: list[str]) -> None:
         (["compare", "sample:tiny", "--policies", "fifo,srsf,fifo"], ["fifo is named 2 times"]),
         (["compare", "sample:tiny", "--policies", ","], ["no policy"]),
         (["policies", "las2"], ["las2", "did you mean 'las'"]),
-        (["reproduce"], ["--list"]),
-        (["reproduce", "pcs-fig0"], ["pcs-fig0", "pcs-fig1"]),
         (["trace", "info", "wyde.csv"], ["did you mean 'wide.csv'"]),
         (["trace", "convert", "wide.csv", "wide.xls"], ["wide.xls", ".parquet"]),
         (["trace", "convert", "wide.csv", "nowhere/wide.parquet"], ["nowhere/wide.parquet", "written"]),

@@ -45,7 +45,7 @@ def test_help_loads_nothing_heavy(words: list[str]) -> None:
 def test_help_names_every_verb(betimes: Call) -> None:
     said = betimes("--help")
     assert said.code == 0
-    offline = ("simulate", "compare", "tune", "policies", "reproduce", "warm", "trace")
+    offline = ("simulate", "compare", "tune", "policies", "warm", "trace")
     live = (
         "submit",
         "quote",

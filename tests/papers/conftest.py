@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import betimes  # noqa: F401 (a fixture)
+
 _DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from betimes_papers import find
+from betimes_papers.eva import compositions, improvements
+from betimes_papers.eva.compositions import jobs_of_four_tasks, several_gpus, several_tasks
+from betimes_papers.eva.planning import drawn
+from betimes_papers.eva.runs import machines, published, rows, simulated
+from betimes_papers.experiment import Pace
 
-from betimes.papers import find
-from betimes.papers.eva import compositions, improvements
-from betimes.papers.eva.compositions import jobs_of_four_tasks, several_gpus, several_tasks
-from betimes.papers.eva.planning import drawn
-from betimes.papers.eva.runs import machines, published, rows, simulated
-from betimes.papers.experiment import Pace
 from betimes.policies import parse_nodes_policy
 from betimes.workload import Workload
 

@@ -7,13 +7,10 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-
-from betimes.cluster import Cluster
-from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.papers import EXPERIMENTS, Row, reproduce
-from betimes.papers.experiment import Pace
-from betimes.papers.fitgpp.experiments import READINGS
-from betimes.papers.fitgpp.runs import (
+from betimes_papers import EXPERIMENTS, Row, reproduce
+from betimes_papers.experiment import Pace
+from betimes_papers.fitgpp.experiments import READINGS
+from betimes_papers.fitgpp.runs import (
     fifo,
     figures_of,
     fitgpp,
@@ -26,6 +23,9 @@ from betimes.papers.fitgpp.runs import (
     simulated,
     with_changes,
 )
+
+from betimes.cluster import Cluster
+from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.workload import Workload
 
 SEEDS = (1, 2, 3)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
-from betimes.papers import find, reproduce
-from betimes.papers.experiment import Row
-from betimes.papers.headlines import HEADLINES, PAPERS, rows_of, verdict
+from betimes_papers import find, reproduce
+from betimes_papers.experiment import Row
+from betimes_papers.headlines import HEADLINES, PAPERS, rows_of, verdict
 
 
 @pytest.mark.parametrize(

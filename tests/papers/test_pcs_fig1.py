@@ -7,8 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-
-from betimes.papers import Row, reproduce
+from betimes_papers import Row, reproduce
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from betimes_papers import Row, reproduce
+from betimes_papers.experiment import Pace, Workers
+from betimes_papers.pcs.fig7 import BASELINES, EXPERIMENT, TRACES, rows_of_whole
+from betimes_papers.pcs.published import configurations, figure_7
+from betimes_papers.pcs.runs import CURVES, problem_of, trace_file
+from betimes_papers.pcs.study import study
 
-from betimes.papers import Row, reproduce
-from betimes.papers.experiment import Pace, Workers
-from betimes.papers.pcs.fig7 import BASELINES, EXPERIMENT, TRACES, rows_of_whole
-from betimes.papers.pcs.published import configurations, figure_7
-from betimes.papers.pcs.runs import CURVES, problem_of, trace_file
-from betimes.papers.pcs.study import study
 from betimes.workload import read_trace
 from betimes.workload.speedup import SpeedupTable
 

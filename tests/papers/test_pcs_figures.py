@@ -6,17 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from betimes_papers import Row, reproduce
+from betimes_papers.experiment import Pace, Workers
+from betimes_papers.pcs import fig6 as pcs_fig6
+from betimes_papers.pcs import fig8 as pcs_fig8
+from betimes_papers.pcs import published
+from betimes_papers.pcs.fig3 import TRACES
+from betimes_papers.pcs.fig11 import Seen, rows
+from betimes_papers.pcs.runs import TABLES, Outcome, Planned, problem_of
+from betimes_papers.pcs.study import study
 
 from betimes.foresight.tuning import Problem
-from betimes.papers import Row, reproduce
-from betimes.papers.experiment import Pace, Workers
-from betimes.papers.pcs import fig6 as pcs_fig6
-from betimes.papers.pcs import fig8 as pcs_fig8
-from betimes.papers.pcs import published
-from betimes.papers.pcs.fig3 import TRACES
-from betimes.papers.pcs.fig11 import Seen, rows
-from betimes.papers.pcs.runs import TABLES, Outcome, Planned, problem_of
-from betimes.papers.pcs.study import study
 from betimes.workload import Workload
 
 

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from betimes.papers.experiment import Pace, Workers
-from betimes.papers.pcs.fig3 import ends
-from betimes.papers.pcs.fig9 import gains
-from betimes.papers.pcs.fig10 import Moved, distances
-from betimes.papers.pcs.runs import TAIL, Outcome, Planned, problem_of, workload_3
-from betimes.papers.pcs.study import Searched, study
+from betimes_papers.experiment import Pace, Workers
+from betimes_papers.pcs.fig3 import ends
+from betimes_papers.pcs.fig9 import gains
+from betimes_papers.pcs.fig10 import Moved, distances
+from betimes_papers.pcs.runs import TAIL, Outcome, Planned, problem_of, workload_3
+from betimes_papers.pcs.study import Searched, study
 
 INF = np.inf
 RUNS = [("jobs", Planned("fifo", "fifo")), ("jobs", Planned("srsf", "srsf"))]

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from betimes_papers import Row, find
+from betimes_papers.experiment import Pace, Workers
+from betimes_papers.picture import draw
+from betimes_papers.portfolio.experiments import FULL, JOBS, Setting, Simulate, shares, swept
+from betimes_papers.portfolio.runs import LOGS, Run, simulates, stretch
 
-from betimes.papers import Row, find
-from betimes.papers.experiment import Pace, Workers
-from betimes.papers.picture import draw
-from betimes.papers.portfolio.experiments import FULL, JOBS, Setting, Simulate, shares, swept
-from betimes.papers.portfolio.runs import LOGS, Run, simulates, stretch
 from betimes.workload import Workload
 from tests.foresight.portfolio.clusters import bursts
 

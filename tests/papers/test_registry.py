@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from betimes_papers import EXPERIMENTS, find, reproduce
+from betimes_papers.experiment import Workers
+from betimes_papers.registry import check, data_directory
 
 from betimes.errors import InputError
-from betimes.papers import EXPERIMENTS, find, reproduce
-from betimes.papers.experiment import Workers
-from betimes.papers.registry import check, data_directory
 
 
 def test_every_experiment_is_listed_under_its_name_and_says_what_it_is():

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from betimes_papers.experiment import Row, Workers
+from betimes_papers.registry import data_directory
+from betimes_papers.waiting import traces
+from betimes_papers.waiting.figures import FIGURES, experiment, published, rows_of
+from betimes_papers.waiting.runs import Runs
 
-from betimes.papers.experiment import Row, Workers
-from betimes.papers.registry import data_directory
-from betimes.papers.waiting import traces
-from betimes.papers.waiting.figures import FIGURES, experiment, published, rows_of
-from betimes.papers.waiting.runs import Runs
 from betimes.workload.generators import year
 
 FIGURE = {figure.name: figure for figure in FIGURES}

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCES = Path(__file__).resolve().parents[2] / "src"
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = (ROOT / "src", ROOT / "papers" / "src")
 
 Graph = dict[str, set[str]]
 
@@ -23,8 +24,9 @@ KNOWN = {
 
 def _modules() -> dict[str, Path]:
     names: dict[str, Path] = {}
-    for path in SOURCES.rglob("*.py"):
-        parts = path.relative_to(SOURCES).with_suffix("").parts
+    for path in (path for source in SOURCES for path in source.rglob("*.py")):
+        root = next(source for source in SOURCES if path.is_relative_to(source))
+        parts = path.relative_to(root).with_suffix("").parts
         names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return names
 

@@ -32,6 +32,8 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("Makefile", "pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / name, folder)
     shutil.copytree(ROOT / "tools", folder / "tools")
+    (folder / "papers").mkdir()
+    shutil.copy(ROOT / "papers" / "pyproject.toml", folder / "papers")
     return folder
 
 
@@ -100,7 +102,7 @@ def test_nothing_is_set_up_twice(ready: Path) -> None:
     assert "Nothing to be done" in _make(ready, "setup").stdout
 
 
-@pytest.mark.parametrize("changed", ["requirements.lock", "pyproject.toml"])
+@pytest.mark.parametrize("changed", ["requirements.lock", "pyproject.toml", "papers/pyproject.toml"])
 def test_a_change_of_what_is_installed_is_seen(ready: Path, changed: str) -> None:
     stamp = (ready / ".venv" / ".ready").stat().st_mtime
     os.utime(ready / changed, (stamp + 10, stamp + 10))

@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import betimes_papers
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -53,7 +54,7 @@ def test_newest_entry_of_the_changelog_is_the_version_of_the_package() -> None:
         r"^## \[([^\]]+)\] - (.+)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE
     )
     versions = [Version(version) for version, _ in headings]
-    assert str(versions[0]) == betimes.__version__
+    assert str(versions[0]) == betimes.__version__ == betimes_papers.__version__
     assert versions == sorted(set(versions), reverse=True)
     for _, date in headings:
         assert re.fullmatch(r"unreleased|\d{4}-\d{2}-\d{2}", date)
@@ -81,7 +82,9 @@ def test_lock_covers_what_the_project_asks_for(
     project: dict[str, Any], run_time: dict[str, str], pins: dict[str, str]
 ) -> None:
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
-    assert _not_covered([*project["dependencies"], *groups["set-up"]], run_time) == []
+    papers = tomllib.loads((ROOT / "papers" / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert papers[0] == project["name"]
+    assert _not_covered([*project["dependencies"], *papers[1:], *groups["set-up"]], run_time) == []
     assert _not_covered(project["optional-dependencies"]["dev"], pins) == []
 
 
@@ -104,14 +107,16 @@ def test_lock_covers_what_its_packages_ask_for(run_time: dict[str, str], pins: d
 def test_what_betimes_imports_is_pinned_for_run_time(run_time: dict[str, str]) -> None:
     """All but the driver of PostgreSQL and Ray, which are optional, and a package that the shim has beside it."""
     imported = set()
-    for file in (ROOT / "src").rglob("*.py"):
+    for file in (*(ROOT / "src").rglob("*.py"), *(ROOT / "papers" / "src").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Import):
                 imported |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 imported.add(node.module.partition(".")[0])
     packages = metadata.packages_distributions()
-    third_party = imported - sys.stdlib_module_names - {"betimes", "psycopg", "ray", "supervision"}
+    third_party = (
+        imported - sys.stdlib_module_names - {"betimes", "betimes_papers", "psycopg", "ray", "supervision"}
+    )
     assert "numba" in third_party
     unpinned = {
         name

@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCK = "# by hand\n\nalpha==1.0\nuv==1.0\n\n# Development\nbeta==1.0\n"
 PROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 BACKEND = """
-import shutil
+import glob, shutil
 def build_editable(folder, settings=None, metadata=None):
-    return shutil.copy("betimes-1.0-py3-none-any.whl", folder).rpartition("/")[2]
+    return shutil.copy(glob.glob("*.whl")[0], folder).rpartition("/")[2]
 """
 UV = """
 import json, os, signal, subprocess, sys
@@ -76,11 +76,13 @@ class Clone:
         self.index.mkdir()
         shutil.copytree(ROOT / "tools", folder / "tools", ignore=shutil.ignore_patterns("__pycache__"))
         (folder / "requirements.lock").write_text(LOCK)
-        (folder / "pyproject.toml").write_text(PROJECT)
-        (folder / "backend.py").write_text(BACKEND)
+        for each, name in ((folder, "betimes"), (folder / "papers", "papers")):
+            each.mkdir(exist_ok=True)
+            (each / "pyproject.toml").write_text(PROJECT)
+            (each / "backend.py").write_text(BACKEND)
+            _wheel(each, name, "1.0", {f"{name}.py": ""})
         (folder / "uv.py").write_text(UV)
         (folder / "venv.py").write_text(VENV)
-        _wheel(folder, "betimes", "1.0", {"betimes.py": ""})
         for name, version in (("alpha", "1.0"), ("alpha", "2.0"), ("beta", "1.0")):
             _wheel(self.index, name, version, {f"{name}.py": ""})
         if has_uv:
@@ -130,19 +132,19 @@ def test_uv_installs_what_betimes_runs_with_and_then_what_development_needs(
     first = clone.set_up()
     assert first.returncode == 0, first.stdout + first.stderr
     assert "Installing 2 pinned packages" in first.stdout
-    assert clone.installed == {"alpha-1.0", "uv-1.0", "betimes-1.0"}
+    assert clone.installed == {"alpha-1.0", "uv-1.0", "betimes-1.0", "papers-1.0"}
     assert clone.stamps == {".ready"}
     (arguments, told), (editable, _) = clone.calls
     assert arguments[:2] == ["pip", "install"]
     assert "--no-index" in arguments
     assert told["UV_FIND_LINKS"] == str(clone.index)
-    assert editable[-2:] == ["--editable", str(clone.folder)]
+    assert editable[-4:] == ["--editable", str(clone.folder), "--editable", str(clone.folder / "papers")]
 
     assert clone.set_up().stdout == ""
     assert len(clone.calls) == 2
 
     assert clone.set_up("--development").returncode == 0
-    assert clone.installed == {"alpha-1.0", "beta-1.0", "uv-1.0", "betimes-1.0"}
+    assert clone.installed == {"alpha-1.0", "beta-1.0", "uv-1.0", "betimes-1.0", "papers-1.0"}
     assert clone.stamps == {".ready", ".ready-development"}
     assert (clone.folder / ".venv" / "requirements.txt").read_text() == "beta==1.0\n"
     assert clone.set_up("--development").stdout == ""
@@ -151,7 +153,7 @@ def test_uv_installs_what_betimes_runs_with_and_then_what_development_needs(
     lock = clone.folder / "requirements.lock"
     lock.write_text(lock.read_text().replace("alpha==1.0", "alpha==2.0"))
     assert clone.set_up().returncode == 0
-    assert clone.installed == {"alpha-2.0", "beta-1.0", "uv-1.0", "betimes-1.0"}
+    assert clone.installed == {"alpha-2.0", "beta-1.0", "uv-1.0", "betimes-1.0", "papers-1.0"}
     assert clone.stamps == {".ready", ".ready-development"}
 
 
@@ -169,7 +171,7 @@ def test_an_interrupted_set_up_starts_afresh(tmp_path: Path, environment: Path) 
     assert again.returncode == 0, again.stdout + again.stderr
     assert not left.exists()
     assert clone.stamps == {".ready"}
-    assert clone.installed == {"alpha-1.0", "uv-1.0", "betimes-1.0"}
+    assert clone.installed == {"alpha-1.0", "uv-1.0", "betimes-1.0", "papers-1.0"}
 
 
 @pytest.mark.slow
@@ -179,7 +181,7 @@ def test_where_uv_cannot_be_had_pip_installs(tmp_path: Path, environment: Path) 
     assert done.returncode == 0, done.stdout + done.stderr
     (line,) = [line for line in done.stdout.splitlines() if "pip goes on" in line]
     assert line.startswith("==> uv==1.0, which is faster, cannot be had (ERROR: No matching distribution")
-    assert clone.installed == {"alpha-1.0", "beta-1.0", "betimes-1.0"}
+    assert clone.installed == {"alpha-1.0", "beta-1.0", "betimes-1.0", "papers-1.0"}
     assert clone.stamps == {".ready", ".ready-development"}
 
     lock = clone.folder / "requirements.lock"
@@ -199,7 +201,7 @@ def test_where_uv_fails_pip_installs(tmp_path: Path, environment: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "==> uv failed (error: no route to the index): pip goes on" in done.stdout
     assert len(clone.calls) == 1
-    assert clone.installed == {"alpha-1.0", "uv-1.0", "betimes-1.0"}
+    assert clone.installed == {"alpha-1.0", "uv-1.0", "betimes-1.0", "papers-1.0"}
 
 
 def _told(*lines: str) -> tuple[dict[str, str], list[str]]:

@@ -14,7 +14,7 @@ from betimes import __version__, plugins
 from betimes.cli import warm
 from betimes.cli.for_typer import CommandAfterDashes, for_typer, group
 from betimes.cli.live import backup, demo, doctor, service, up
-from betimes.cli.simulate import learn_waits, policies, reproduce, size_fleet, trace, tune
+from betimes.cli.simulate import learn_waits, policies, size_fleet, trace, tune
 from betimes.cli.verbs import SIMULATE, VERBS, function_of
 from betimes.errors import InputError
 
@@ -86,7 +86,11 @@ def _added(name: str) -> Any:
     entry = plugins.added(plugins.VERBS).get(name)
     if entry is None:
         return None
-    verb = plugins.load(entry)
+    return as_command(name, plugins.load(entry))
+
+
+def as_command(name: str, verb: Callable[..., None] | typer.Typer) -> Any:
+    """A verb of another package as Typer runs it."""
     if not isinstance(verb, typer.Typer):
         made = typer.Typer(add_completion=False, rich_markup_mode=None)
         made.command(name)(for_typer(verb))
@@ -155,7 +159,6 @@ _add("tune", "Find the configurations of wfq that are worth having.", tune.tune)
 _add("learn-waits", "Learn how long jobs wait for owned machines.", learn_waits.learn_waits)
 _add("size-fleet", "Find how many machines to own when more can be rented.", size_fleet.size_fleet)
 _add("policies", "List the policies, or show one.", policies.policies)
-_add("reproduce", "Run a published experiment again.", reproduce.reproduce)
 _add("warm", "Compile the kernels ahead of their first use.", warm.warm)
 app.add_typer(trace.verbs, name="trace")
 

@@ -144,7 +144,7 @@ VERBS = {
 }
 """By the words that call the verb; a group's name alone stands for its default verb."""
 
-SIMULATE = ("simulate", "compare", "policies", "tune", "size-fleet", "learn-waits", "trace", "reproduce")
+SIMULATE = ("simulate", "compare", "policies", "tune", "size-fleet", "learn-waits", "trace")
 """Verbs that work in this process alone, with compiled code."""
 
 

@@ -1,13 +1,11 @@
-"""`trace`, `policies`, `reproduce` and `warm`."""
+"""`trace`, `policies` and `warm`."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from betimes.papers import EXPERIMENTS
 from betimes.policies import NODES_POLICIES, POLICIES
 from betimes.policies.nodes.placement import RULES
 from betimes.workload import read_trace
@@ -89,29 +87,6 @@ def test_policies_of_one_engine_and_of_both(betimes: Call) -> None:
     said = betimes("policies", "fitgpp", "--engine", "pool")
     assert said.code == 2
     assert "policy fitgpp is for nodes" in said.err
-
-
-def test_reproduce_prints_published_next_to_ours(betimes: Call, tmp_path: Path) -> None:
-    listed = betimes("reproduce", "--list", "--json").json()
-    assert [each["name"] for each in listed] == [*EXPERIMENTS]
-    lines = betimes("reproduce", "--list").out.splitlines()
-    assert [line.split()[0] for line in lines if not line.startswith("   ")] == [*EXPERIMENTS]
-    out = tmp_path / "out"
-    said = betimes("reproduce", "pcs-fig1", "--out", out, "--json").json()
-    assert tuple(said) == ("name", "rows")
-    assert tuple(said["rows"][0]) == ("case", "metric", "published", "ours", "unit", "note")
-    assert json.loads((out / "rows.json").read_text()) == said
-    text = betimes("reproduce", "pcs-fig1").out
-    assert "Published" in text
-    assert "11.25" in text
-
-
-def test_reproduce_needs_its_data(betimes: Call, tmp_path: Path) -> None:
-    said = betimes("reproduce", "pcs-fig7", "--data", tmp_path, "--out", tmp_path / "out")
-    assert said.code == 2
-    assert "--data DIR" in said.err
-    assert said.err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_warm_compiles_once_and_then_says_little(betimes: Call) -> None:

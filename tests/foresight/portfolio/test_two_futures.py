@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from betimes_papers.portfolio.runs import figures_of
 
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result
-from betimes.papers.portfolio.runs import figures_of
 from tests.foresight.portfolio.clusters import VMS, Row, workload
 
 COMES_S = 4500.0

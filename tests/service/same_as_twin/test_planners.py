@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from betimes_papers.eva.runs import PODS, trace
 
 from betimes.cluster import Cluster, NodeGroup, Offer, read_cluster
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.papers.eva.runs import PODS, trace
 from betimes.service.executors.virtual import WORK
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.same_as_twin.test_rents import on_grid, workload_of

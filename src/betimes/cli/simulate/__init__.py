@@ -1,1 +1,1 @@
-"""Verbs that work on traces: simulate, compare, tune, reproduce."""
+"""Verbs that work on traces: simulate, compare, tune."""
