@@ -262,7 +262,8 @@ def cli_page() -> str:
         "where and what to do), 130 after Ctrl-C, and 1 on anything else; `BETIMES_TRACEBACK=1` then shows where. "
         "`wait` and `submit --wait` tell apart what they wait in vain for: 1 a job that failed or was cancelled, 3 the "
         "time of `--timeout`, 4 a service that never answered. "
-        "`betimes --install-completion` teaches your shell the verbs and options.",
+        "`betimes VERB --help` shows the options of daily use where there are many, and `--help-all` all of them. "
+        "`ps`, `ls` and `queue` are `jobs`. `betimes --install-completion` teaches your shell the verbs and options.",
     ]
     of_papers = typer.Context(as_command("reproduce", reproduce), info_name="reproduce", parent=context)
     for verb in (*_verbs(command, context), of_papers):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 import betimes as package
 from betimes.cli.app import SECTIONS, command
+from betimes.cli.daily_options import DAILY
 from betimes.cli.live.jobs.completing import POLICY_NAMES
 from betimes.policies import NODES_POLICIES, POLICIES
 from tests.cli.conftest import Call, program
@@ -66,6 +68,43 @@ def test_help_names_every_verb(betimes: Call) -> None:
     assert sorted(verb for verbs in SECTIONS.values() for verb in verbs) == sorted(command().commands)
     assert betimes().out == said.out
     assert "generate" in betimes("trace").out
+
+
+@pytest.mark.parametrize("verb", DAILY)
+def test_help_shows_what_is_used_daily_and_help_all_everything(betimes: Call, verb: str) -> None:
+    heading = next(iter(DAILY[verb]))
+    daily, everything = (
+        betimes(verb, asks).out.partition(f"\n{heading}:\n")[2] for asks in ("--help", "--help-all")
+    )
+    shown, known = (
+        set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", said, re.MULTILINE)) for said in (daily, everything)
+    )
+    named = {flag for flags in DAILY[verb].values() for flag in flags}
+    assert shown - {"--help-all"} == named & known
+    more = re.search(r"these, and (\d+) more", daily)
+    assert more is not None
+    assert int(more[1]) == len(known - named)
+
+
+def test_options_of_daily_use_exist(betimes: Call) -> None:
+    for options in DAILY.values():
+        flags = {flag for named in options.values() for flag in named}
+        verbs = [verb for verb, other in DAILY.items() if other is options]
+        assert flags <= {word.rstrip(",") for verb in verbs for word in betimes(verb, "--help").out.split()}
+
+
+def test_every_verb_takes_help_all(betimes: Call) -> None:
+    for words in (("jobs",), ("nodes", "add"), ("trace", "info"), ("service", "status"), ("tune",)):
+        assert betimes(*words, "--help-all").out == betimes(*words, "--help").out
+    kept = betimes("run", "--help-all", "--", "echo", "--help-all")
+    assert kept.out.startswith("Usage: betimes run")
+
+
+def test_everyday_words_are_verbs(betimes: Call) -> None:
+    for word in ("ps", "ls", "queue"):
+        assert betimes(word, "--help").out == betimes("jobs", "--help").out
+    assert betimes("help").out == betimes("--help").out
+    assert betimes("help", "nodes", "add").out == betimes("nodes", "add", "--help").out
 
 
 def test_version(betimes: Call) -> None:

@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from betimes import __version__, plugins
 from betimes.cli import warm
-from betimes.cli.for_typer import CommandAfterDashes, for_typer, group
+from betimes.cli.for_typer import CommandAfterDashes, VerbCommand, for_typer, group
 from betimes.cli.live import backup, demo, doctor, service, up
 from betimes.cli.simulate import learn_waits, policies, size_fleet, trace, tune
 from betimes.cli.verbs import SIMULATE, VERBS, function_of
@@ -93,7 +93,7 @@ def as_command(name: str, verb: Callable[..., None] | typer.Typer) -> Any:
     """A verb of another package as Typer runs it."""
     if not isinstance(verb, typer.Typer):
         made = typer.Typer(add_completion=False, rich_markup_mode=None)
-        made.command(name)(for_typer(verb))
+        made.command(name, cls=VerbCommand)(for_typer(verb))
         verb = made
     command = get_command(verb)
     command.name = name
@@ -130,7 +130,7 @@ def betimes(
 
 
 def _add(name: str, short_help: str, verb: Callable[..., None]) -> None:
-    app.command(name, short_help=short_help)(for_typer(verb))
+    app.command(name, short_help=short_help, cls=VerbCommand)(for_typer(verb))
 
 
 _add("up", "Start the service: run jobs on this machine.", up.up)
@@ -141,19 +141,19 @@ _add("demo", "See a service run three jobs, and go on with it.", demo.demo)
 _add("doctor", "Check the service, and a Ray cluster that is to run jobs.", doctor.doctor)
 _service = group("service", "Have systemd run the service.", service.status)
 for _verb_of_service in (service.install, service.uninstall, service.status):
-    _service.command()(for_typer(_verb_of_service))
+    _service.command(cls=VerbCommand)(for_typer(_verb_of_service))
 app.add_typer(_service, name="service")
 _groups: dict[str, typer.Typer] = {}
 for _name, _verb in VERBS.items():
     _function = function_of(_verb)
     _first, _, _second = _name.partition(" ")
     if _second:
-        _groups[_first].command(_second)(for_typer(_function))
+        _groups[_first].command(_second, cls=VerbCommand)(for_typer(_function))
     elif any(other.startswith(f"{_name} ") for other in VERBS):
         _groups[_name] = group(_name, _verb.help, _function)
         app.add_typer(_groups[_name], name=_name)
     else:
-        _kind = CommandAfterDashes if _name in ("submit", "quote", "run") else None
+        _kind = CommandAfterDashes if _name in ("submit", "quote", "run") else VerbCommand
         app.command(_name, short_help=_verb.help, cls=_kind)(for_typer(_function))
 _add("tune", "Find the configurations of wfq that are worth having.", tune.tune)
 _add("learn-waits", "Learn how long jobs wait for owned machines.", learn_waits.learn_waits)

@@ -132,6 +132,7 @@ def _with_argparse(name: str, verb: Verb, words: list[str]) -> Callable[[], None
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_argument("--help-all", action="help", help=argparse.SUPPRESS)
     values: dict[str, Any] = {}
     for each in declared:
         kind: Any = single(each.kind)

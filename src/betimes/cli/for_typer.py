@@ -9,14 +9,48 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from betimes.cli.daily_options import DAILY
 from betimes.cli.verbs import AfterDashes, Argument, Option, Several, is_script
 from betimes.errors import InputError
 
 _COMMAND = "betimes.command"
+_ALL, _HELP_ALL = "betimes.help-all", "--help-all"
 _CONTEXT = inspect.Parameter("typer_context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
 
-class CommandAfterDashes(TyperCommand):
+class VerbCommand(TyperCommand):
+    """A verb, whose --help shows the options of daily use, and whose --help-all shows all."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Print the help where --help-all asks for it, as --help does."""
+        if _HELP_ALL in args:
+            ctx.meta[_ALL] = True
+            args = ["--help"]
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, then options under their headings."""
+        arguments: list[tuple[str, str]] = []
+        options: dict[str, list[tuple[str, str]]] = {heading: [] for heading in DAILY.get(str(self.name), ())}
+        headings = {
+            flag: heading for heading, flags in DAILY.get(str(self.name), {}).items() for flag in flags
+        }
+        others = options.setdefault("Other options" if headings else "Options", [])
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                is_argument = parameter.param_type_name == "argument"
+                heading = headings.get(parameter.opts[0])
+                (arguments if is_argument else options[heading] if heading else others).append(record)
+        if headings and _ALL not in ctx.meta:
+            others[:] = [(_HELP_ALL, f"Show all options: these, and {len(others)} more.")]
+        for title, records in {"Arguments": arguments, **options}.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class CommandAfterDashes(VerbCommand):
     """A verb whose arguments behind `--` are a command with its options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

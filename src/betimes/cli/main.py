@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None, run: Callable[[list[str]], int]
     signal.signal(signal.SIGTERM, _end)
     sys.unraisablehook = _again_if_lost
     try:
-        code = (run or _run)(sys.argv[1:] if arguments is None else list(arguments))
+        code = (run or _run)(verbs.with_verb(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
     except BrokenPipeError:
         return _without_reader()

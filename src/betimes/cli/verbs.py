@@ -144,8 +144,17 @@ VERBS = {
 }
 """By the words that call the verb; a group's name alone stands for its default verb."""
 
+EVERYDAY = {"ps": "jobs", "ls": "jobs", "queue": "jobs"}
+"""Other words for verbs, as people try them first."""
+
 SIMULATE = ("simulate", "compare", "policies", "tune", "size-fleet", "learn-waits", "trace")
 """Verbs that work in this process alone, with compiled code."""
+
+
+def with_verb(words: Sequence[str]) -> list[str]:
+    """The words of a call with the verb's own name; `help VERB` is `VERB --help`."""
+    first, *rest = words or [""]
+    return [*rest, "--help"] if first == "help" else [EVERYDAY.get(first, first), *rest][: len(words)]
 
 
 def function_of(verb: Verb) -> Callable[..., None]:

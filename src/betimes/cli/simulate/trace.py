@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from betimes.cli import options
-from betimes.cli.for_typer import for_typer
+from betimes.cli.for_typer import VerbCommand, for_typer
 from betimes.cli.verbs import Json
 from betimes.errors import InputError
 from betimes.printing import report
@@ -38,7 +38,7 @@ def trace(context: typer.Context) -> None:
         print(context.get_help())
 
 
-@verbs.command()
+@verbs.command(cls=VerbCommand)
 @for_typer
 def info(
     file: options.File,
@@ -61,7 +61,7 @@ def info(
         show_contents(found)
 
 
-@verbs.command()
+@verbs.command(cls=VerbCommand)
 @for_typer
 def convert(
     file: options.File,
@@ -79,7 +79,7 @@ def convert(
     _write(file, read(file, None, 0, form, on_bad_rows), out, jobs, as_json)
 
 
-@verbs.command()
+@verbs.command(cls=VerbCommand)
 @for_typer
 def generate(
     spec: Annotated[

@@ -51,11 +51,12 @@ OPTIONS: dict[str, Any] = {
         str, "--image", "IMAGE", "The container in which it runs, with apptainer, podman or docker, the first that is "
         "installed: python:3.12, or an image file that begins with /, ./ or ~. GPUs, its folder and the home are there."
     ),
-    "cpu": _option(float, "--cpu", "N", "Cores of a unit. By default 1."),
+    "cpu": _option(float, "--cpu --cpus", "N", "Cores of a unit. By default 1."),
     "memory": _option(
-        str, "--memory", "SIZE", "Memory of a unit, as in 4GiB or 512MiB, which it cannot exceed. By default no limit."
+        str, "--memory --mem", "SIZE", "Memory of a unit, as in 4GiB or 512MiB, which it cannot exceed. By default no "
+        "limit.",
     ),
-    "gpu": _option(float, "--gpu", "N", "GPUs of a unit. By default none."),
+    "gpu": _option(float, "--gpu --gpus", "N", "GPUs of a unit. By default none."),
     "demand": _option(
         list[str],
         "--demand",
@@ -103,7 +104,8 @@ OPTIONS: dict[str, Any] = {
     "steps": _option(int, "--steps", "N", "Instead of --estimate, with --step-s: how many steps it takes."),
     "step": _option(str, "--step-s", "TIME", "How long a step takes on all of its units, as in 0.8 or 2m."),
     "time_limit": _option(
-        str, "--time-limit", "TIME", "The longest a run may take: then it is stopped, and after the grace killed."
+        str, "--time-limit --time", "TIME", "The longest a run may take: then it is stopped, and after the grace "
+        "killed.",
     ),
     "warn": _option(str, "--warn", "TIME", "Time before the limit at which it gets a signal. By default 60s."),
     "warn_signal": _option(

@@ -47,6 +47,7 @@ By = Annotated[
     str | None,
     Option(
         "--by",
+        "--deadline",
         metavar="TIME",
         help="Say how probable it is that the job is done by then: 18:00, tomorrow 9:00, +3h, 2026-11-27T18:00+01:00.",
         show_default=False,
