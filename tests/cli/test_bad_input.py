@@ -109,8 +109,11 @@ def test_file(betimes: Call, file: str, parts: list[str]) -> None:
         (["--policy", "fifo", "--plots", "prose.txt"], ["--plots prose.txt", "is a file"]),
         (["--policy", "fifo", "--out", "."], ["holds files that are no result"]),
         (["--policy", "fifo", "--format", "swf"], ["tiny.csv, line 1", "18 fields"]),
-        (["--policy", "fifo", "--units", "0"], ["--units", "1"]),
-        (["--policy", "fifo", "--units", "many"], ["--units", "integer"]),
+        (["--policy", "fifo", "--units", "0"], ["--units", "'0' is too small; give 1 or more"]),
+        (
+            ["--policy", "fifo", "--units", "many"],
+            ["--units", "expected a whole number, found 'many'; `betimes"],
+        ),
         (["--policy", "fifo", "--status", "done"], ["'done'", "'completed'", "simulate --help"]),
         (["--policy", "fifo", "--polices", "x"], ["--polices", "--policy"]),
         (["--policy"], ["--policy"]),

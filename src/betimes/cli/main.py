@@ -122,11 +122,19 @@ def _wants_traceback() -> bool:
 
 
 def _usage(error: TyperException) -> str:
-    """Typer's message for a mistake in the arguments, with pydantic's phrases in plain words."""
+    """Typer's message for a mistake in the arguments; for a value that pydantic refused for it, in our words."""
+    from typer import BadParameter
+
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "betimes"
+    if isinstance(error, BadParameter) and error.__cause__ is not None:
+        from pydantic import ValidationError
+
+        from betimes.service.spec.spec_errors import first_fault
+
+        if isinstance(error.__cause__, ValidationError):
+            error.message = first_fault(error.__cause__)
     message = error.format_message().rstrip(". ")
-    message = message.replace("Value error, ", "").replace("Input should be", "it should be")
     return f"{message}{'' if message.endswith('?') else ';'} `{where} --help` shows more"
 
 
