@@ -52,7 +52,7 @@ VALUES: dict[str, tuple[object, ...]] = {
     "thresholds": ("100+300", "400"),
     "weights": ("1/2+3/10+1/5", "0.3+0.7"),
     "objective": ("utility", "cost", "cost:0.5", "jct:avg", "slowdown:p95"),
-    # Each question to an exact planner starts a solver: once, in `FOUND`.
+    # Each question to an exact planner starts a solver: once, in `test_runs_in_which_it_was_not`.
     "planner": ("heuristic",),
     "limit": (60,),
 }

@@ -402,3 +402,15 @@ def test_rows_of_two_engines_name_theirs(betimes: Call, tmp_path: Path) -> None:
     assert '<th scope="col">nodes:fifo</th><th scope="col">pool:srsf</th>' in page
     kept = json.loads((out / "comparison.json").read_bytes())["rows"]
     assert [(row["policy"], row["engine"]) for row in kept] == [("fifo", "nodes"), ("srsf", "pool")]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_note_says_whose_promises_a_portfolio_makes(betimes: Call) -> None:
+    def noted(policy: str, *more: str) -> bool:
+        words = ("simulate", "b2.csv", "--cluster", "node.toml", "--policy", policy)
+        return "member in force when the job is submitted" in betimes(*words, *more).err
+
+    assert noted("portfolio:members=fifo+widest", "--predict")
+    assert not noted("portfolio:members=fifo+widest")
+    assert not noted("portfolio:members=fifo+widest,shadow=true", "--predict")
+    assert not noted("portfolio:members=fifo", "--predict")

@@ -107,6 +107,10 @@ def run(
             display.note(
                 f"every seed gives the same result: nothing is drawn at random with {wanted.flags.file}"
             )
+        if wanted.options.predict:
+            for note in map(_promised_by, names, policies.values()):
+                if note is not None:
+                    display.note(note)
         fair = wants_fair(wanted, len(loaded.workload))
         if compared and len(wanted.engines) > 1:
             display.note(_widths(engines, loaded))
@@ -164,6 +168,19 @@ def _widths(engines: dict[str, Engine], loaded: Loaded) -> str:
     where = f"{options.units} units" if options.cluster is None else f"the units of {options.cluster.name}"
     return (
         f"{pool}: elastic, jobs are resized on {where}; {nodes}: rigid, jobs run at their full width on nodes"
+    )
+
+
+def _promised_by(name: str, policy: AnyChosen) -> str | None:
+    """A note that promises are those of the member in force, where another may be selected; None: the policy's."""
+    from betimes.policies.nodes.hooks import NodesPolicy
+    from betimes.policies.nodes.portfolio import changes_member
+
+    if not isinstance(policy.policy, NodesPolicy) or not changes_member(policy.policy, policy.values):
+        return None
+    return (
+        f"{name}: each promise is made under the member in force when the job is submitted; a job ends at another time "
+        "if another member is selected later"
     )
 
 

@@ -121,6 +121,13 @@ PARAMETERS = (
 )
 
 
+def changes_member(policy: NodesPolicy, values: dict[str, Value | None]) -> bool:
+    """Whether another member may come into force: there are several, and selections are not only reported."""
+    return (
+        policy.members is not None and values.get(SHADOW.name) != "true" and len(policy.members(values)) > 1
+    )
+
+
 def portfolio_of(others: Mapping[str, NodesPolicy]) -> NodesPolicy:
     """The policy `portfolio`; the 60 and the `others` may be its members."""
 

@@ -34,6 +34,7 @@ from betimes.foresight.run_times import HALF
 from betimes.kernels import as_array, blank, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn, sharing
+from betimes.policies.nodes.portfolio import changes_member
 from betimes.service.engines import jobs_on_nodes, rented_machines
 from betimes.service.engines.accounts import (
     Account,
@@ -153,6 +154,7 @@ class LiveNodes:
             rules = sharing(rules)
         self.selects_every_s: float | None = None
         self.member: str | None = None
+        self.changes_member = changes_member(own, values)
         self._selection: SelectionSnapshot | None = None
         if own.members is not None:
             self.selects_every_s = cast("float", values["period"]) * cast("float", values["tick"])

@@ -95,7 +95,7 @@ class Submissions:
         self.check_uploads([spec])
         await self._check_launchable([spec], user)
         promise = await self.promises.ask(spec, user)
-        return promise.model_copy(update=self._notes(spec, user))
+        return promise.model_copy(update=self._notes(spec, user, promise))
 
     async def _answer(self, user: str, key: str) -> Any:
         """The store's answer under a key. A file is read at once: a thread would take longer."""
@@ -182,7 +182,7 @@ class Submissions:
 
     def _annotated(self, submitted: Submitted, spec: JobSpec, user: str) -> Submitted:
         """With the reason, if nothing can be promised yet, and what its user should know."""
-        found: dict[str, Any] = self._notes(spec, user)
+        found: dict[str, Any] = self._notes(spec, user, submitted.quote)
         if submitted.quote is None and (why := self._why_not_promised(submitted.job_id, spec)) is not None:
             found["reason"] = Reason(**why)
         return submitted.model_copy(update=found) if found else submitted
@@ -202,8 +202,8 @@ class Submissions:
                 return in_vain(waited_for, self.scheduler.ended_as(waited_for) or "")
         return None
 
-    def _notes(self, spec: JobSpec, user: str) -> dict[str, str]:
-        """Notes on its run time and on the rounding of its units, and whether its command is run."""
+    def _notes(self, spec: JobSpec, user: str, promise: Quote | None) -> dict[str, str]:
+        """Notes on its run time, the rounding of its units and its promise, and whether its command is run."""
         ledger = self.scheduler.ledger
         nodes = ledger.nodes.values()
         texts = ledger.runtime_estimates.notes(user, spec)
@@ -211,6 +211,12 @@ class Submissions:
             texts.append(rounding)
         if (spread := spread_note(spec, nodes, ledger.policy)) is not None:
             texts.append(spread)
+        member = self.scheduler.temporary_member
+        if member is not None and promise is not None and promise.finish_at is not None:
+            texts.append(
+                f"promised under {member}, the member of the portfolio in force now; the end changes if another member "
+                "is selected"
+            )
         notes = {
             "note": "; ".join(texts) or None,
             "not_run": made_up_note(

@@ -469,6 +469,12 @@ class PolicyEngine:
         engine = self._built.engine if self._built is not None else None
         return engine.selects_every_s if isinstance(engine, LiveNodes) else None
 
+    @property
+    def temporary_member(self) -> str | None:
+        """The member in force of a portfolio that may select another; null: the policy itself decides."""
+        engine = self._built.engine if self._built is not None else None
+        return engine.member if isinstance(engine, LiveNodes) and engine.changes_member else None
+
     def take_selection(self) -> SelectionSnapshot | None:
         """The snapshot for a selection that has become due; null: none since the last call."""
         engine = self._built.engine if self._built is not None else None

@@ -174,6 +174,11 @@ class Scheduler:
         """The engine of the policy in force. Raises Conflict before the first policy is set."""
         return self._engine.engine
 
+    @property
+    def temporary_member(self) -> str | None:
+        """The member in force of a portfolio that may select another; null: the policy itself decides."""
+        return self._engine.temporary_member
+
     def node_name(self, number: int) -> str:
         """The name of a node by the engine's number; a machine that the cloud has not named yet has a number."""
         return self._engine.machine_called(number)

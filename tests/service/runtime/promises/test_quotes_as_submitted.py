@@ -121,3 +121,23 @@ def answer(ask: Callable[[JobSpec], T], spec: JobSpec) -> T | str:
         return ask(spec)
     except Refused as error:
         return str(error)
+
+
+@pytest.mark.parametrize(
+    ("policy", "noted"),
+    [
+        ("portfolio:members=widest+fifo", True),
+        ("portfolio:members=widest+fifo,shadow=true", False),
+        ("fifo", False),
+    ],
+)
+def test_a_promise_names_the_member_that_it_is_made_under(policy: str, noted: bool) -> None:
+    """Where another may be selected later; a job without a promise has no such note."""
+    with InMemoryService(
+        Cluster("two", (NodeGroup("n", 1, 0.0, 2.0, 8.0),)), policy=f"nodes:{policy}"
+    ) as service:
+        submitted = service.submit(command=["a"], cpu=1.0, estimate_s=60.0)
+        quoted = service.quote(command=["a"], cpu=1.0, estimate_s=60.0)
+        for note in (submitted.note or "", quoted.note or ""):
+            assert ("promised under widest, the member of the portfolio in force now" in note) == noted
+        assert "promised under" not in (service.submit(command=["a"], cpu=1.0, hold=True).note or "")
