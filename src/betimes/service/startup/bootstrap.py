@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from betimes.cluster import read_cluster
 from betimes.errors import Conflict, InputError, ServiceError
@@ -71,6 +72,9 @@ from betimes.service.store.store import Store, default_url
 from betimes.service.tuning.retune import Retune, parse_retune
 from betimes.service.uploads.kept import Uploads, uploads_of
 from betimes.units import Keep
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 log = logging.getLogger(__name__)
 
@@ -185,25 +189,47 @@ async def _opened(
     if config.ray is not None:
         cluster = await join(config.ray, config.ray_share_frac, config.ray_open, secret, config.rented_nodes)
     try:
-        async with _serving(store, config, settings, retune, kernels, secret, cluster) as service:
-            yield service
+        recovered = await _recover(store, config, settings, kernels, bytes.fromhex(secret), cluster)
+        served = _assemble(recovered, config, retune)
+        async with _listening(served, recovered, config) as listener:
+            await _go_on(served, recovered, config, listener.url)
+            async with (
+                _deciding(recovered, listener) as failed,
+                Notifier(recovered.controller, config.notify),
+            ):
+                token, controller = recovered.token, recovered.controller
+                yield Service(listener.url, token, controller, served.backend, store, failed)
     finally:
         if cluster is not None:
             await cluster.close()
 
 
-@asynccontextmanager
-async def _serving(
+class _Recovered(NamedTuple):
+    """A scheduler with its history, machines and executors, and who may call it."""
+
+    store: Store
+    kernels: Kernels
+    controller: Controller
+    known: bool  # whether it has a history
+    cluster: JoinedCluster | None
+    executor: RayExecutor | None  # that of the cluster
+    tokens: Tokens
+    run_tokens: RunTokens
+    token: str
+    operator: str
+
+
+async def _recover(
     store: Store,
     config: ServiceConfig,
     settings: Settings,
-    retune: Retune | None,
     kernels: Kernels,
-    secret: str,
+    secret: bytes,
     cluster: JoinedCluster | None,
-) -> AsyncIterator[Service]:
+) -> _Recovered:
+    """Read the history, or begin one, with the machines of today. Raises Conflict for those that do not fit it."""
     began = time.monotonic()
-    run_tokens, tokens = RunTokens(bytes.fromhex(secret)), Tokens(store)
+    run_tokens, tokens = RunTokens(secret), Tokens(store)
     token = operator_token(tokens, config.state, getpass.getuser())
     launches = Launches(config.state, store.log_id, run_tokens.issue)
     replays = config.arrivals is not None
@@ -243,22 +269,37 @@ async def _serving(
     if store.meta(COPIED):
         _hold_copied(controller)
     _executors(controller, machines, config)
-    ray = _executor_of_cluster(cluster, controller) if cluster is not None else None
-    operator = tokens.caller(token)
-    assert operator is not None, "its token is known"
-    launches.owners = _owners(controller, config, operator.user)
+    executor = _executor_of_cluster(cluster, controller) if cluster is not None else None
+    caller = tokens.caller(token)
+    assert caller is not None, "its token is known"
+    launches.owners = _owners(controller, config, caller.user)
     launches.socket = check_local(config.socket) if config.local_users is not None else None
     if config.arrivals is not None:
         users = config.arrivals.users if config.fair_share_s is not None else None
         controller.source = Source(config.arrivals, _every(config), users)
     controller.recovery_s = time.monotonic() - began
+    return _Recovered(
+        store, kernels, controller, known, cluster, executor, tokens, run_tokens, token, caller.user
+    )
+
+
+class _Served(NamedTuple):
+    """What answers requests."""
+
+    app: FastAPI
+    backend: ServiceBackend
+    promises: Promises
+    uploads: Uploads
+
+
+def _assemble(recovered: _Recovered, config: ServiceConfig, retune: Retune | None) -> _Served:
+    """The API and the page over the scheduler."""
+    controller, tokens = recovered.controller, recovered.tokens
     promises = Promises(controller)
     uploads = Uploads(uploads_of(config.state), config.upload_bytes)
-    backend = ServiceBackend(
-        controller, promises, run_tokens, LiveTuner(controller, config.state, retune), uploads
-    )
+    tuner = LiveTuner(controller, config.state, retune)
+    backend = ServiceBackend(controller, promises, recovered.run_tokens, tuner, uploads)
     tokens.role_of = backend.role_of
-    page = partial(config.page, backend) if config.page is not None else None
     metrics = None
     if config.metrics != "off":
         # A service without them does not load the library.
@@ -269,13 +310,29 @@ async def _serving(
         backend,
         tokens,
         hosts=[config.listen] if config.listen else [],
-        page=page,
+        page=partial(config.page, backend) if config.page is not None else None,
         metrics=metrics,
         local_metrics=config.metrics == "local",
         rights=Rights(reads_all=config.read_all),
-        peers=_peers(controller, config, operator.user),
+        peers=_peers(controller, config, recovered.operator),
         pace=config.rate_limit,
     )
+    return _Served(app, backend, promises, uploads)
+
+
+class _Listener(NamedTuple):
+    """A server at its address: it ends once `stop` is set, and `task` with it."""
+
+    url: str
+    task: asyncio.Future[None]
+    stop: asyncio.Event
+
+
+@asynccontextmanager
+async def _listening(
+    served: _Served, recovered: _Recovered, config: ServiceConfig
+) -> AsyncIterator[_Listener]:
+    """The server, while this is entered."""
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
     encrypted = None
     if config.listen and config.certificate is not None and config.key is not None:
@@ -287,67 +344,73 @@ async def _serving(
             config.listen,
         )
     is_open = config.listen is not None and encrypted is None
-    serving = asyncio.ensure_future(
+    task = asyncio.ensure_future(
         serve(
-            app,
+            served.app,
             (config.listen if is_open else None) or "127.0.0.1",
             config.port if encrypted is None else 0,
             state=config.state,
             stop=stop,
             listen=is_open,
             listening=listening,
-            local=launches.socket,
+            local=recovered.controller.launches.socket,
             encrypted=encrypted,
         )
     )
     try:
-        await asyncio.wait((serving, listening), return_when=asyncio.FIRST_COMPLETED)
-        if serving.done():
-            serving.result()
-        url = listening.result()
-        is_alone = config.ray is None and config.fleet is None
-        launches.url = url if is_alone or config.public_url is None else config.public_url
-        if known:
-            await controller.adopt()
-            promises.catch_up()
-        if cluster is not None and ray is not None:
-            _follow(cluster, controller, ray)
-        controller.background.go(
-            keep_up(
-                store,
-                config.state,
-                Retention(
-                    config.keep_finished_s,
-                    config.keep_runs or (Keep() if replays else RUNS_KEPT),
-                    config.keep_events or (Keep() if replays else EVENTS_KEPT),
-                ),
-                controller.clock,
-                config.default_run_s,
-            )
-        )
-        controller.background.go(keep_uploads(store, uploads))
-        controller.background.go(keep_uses(tokens))
-        deciding = asyncio.ensure_future(controller.run())
-        failed = _first_failure(serving, deciding)
-        try:
-            async with Notifier(controller, config.notify):
-                yield Service(url, token, controller, backend, store, failed)
-        finally:
-            stop.set()
-            await kernels.close()  # or requests that wait for it would get no answer until it is done
-            await asyncio.wait((serving,))
-            await controller.stop()
-            await asyncio.wait((deciding,))
-            failed.cancel()
-            await controller.effects.close()
-            error = deciding.exception()
-            if isinstance(error, InputError):  # the policy does not compile
-                raise error
-            if error is not None:
-                raise ServiceError(f"the service ended: {error}") from error
+        await asyncio.wait((task, listening), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+        yield _Listener(listening.result(), task, stop)
     finally:
         stop.set()
-        await asyncio.wait((serving,))
+        await asyncio.wait((task,))
+
+
+async def _go_on(served: _Served, recovered: _Recovered, config: ServiceConfig, url: str) -> None:
+    """Take over the runs of before, and begin what is done beside all the time."""
+    controller, cluster = recovered.controller, recovered.cluster
+    is_alone = config.ray is None and config.fleet is None
+    controller.launches.url = url if is_alone or config.public_url is None else config.public_url
+    if recovered.known:
+        await controller.adopt()
+        served.promises.catch_up()
+    if cluster is not None and recovered.executor is not None:
+        _follow(cluster, controller, recovered.executor)
+    replays = config.arrivals is not None
+    kept = Retention(
+        config.keep_finished_s,
+        config.keep_runs or (Keep() if replays else RUNS_KEPT),
+        config.keep_events or (Keep() if replays else EVENTS_KEPT),
+    )
+    controller.background.go(
+        keep_up(recovered.store, config.state, kept, controller.clock, config.default_run_s)
+    )
+    controller.background.go(keep_uploads(recovered.store, served.uploads))
+    controller.background.go(keep_uses(recovered.tokens))
+
+
+@asynccontextmanager
+async def _deciding(recovered: _Recovered, listener: _Listener) -> AsyncIterator[asyncio.Future[None]]:
+    """The scheduler at work while this is entered; gives what is done once it, or the server, cannot go on."""
+    controller = recovered.controller
+    deciding = asyncio.ensure_future(controller.run())
+    failed = _first_failure(listener.task, deciding)
+    try:
+        yield failed
+    finally:
+        listener.stop.set()
+        await recovered.kernels.close()  # or requests that wait for it would get no answer until it is done
+        await asyncio.wait((listener.task,))
+        await controller.stop()
+        await asyncio.wait((deciding,))
+        failed.cancel()
+        await controller.effects.close()
+        error = deciding.exception()
+        if isinstance(error, InputError):  # the policy does not compile
+            raise error
+        if error is not None:
+            raise ServiceError(f"the service ended: {error}") from error
 
 
 def _begin(
