@@ -51,6 +51,12 @@ _TOP = (
     ("`[[nodes]]`", "tables", "none", "a group of equal nodes that are owned"),
     ("`[[offers]]`", "tables", "none", "an instance type that can be rented"),
     ("`[[maintenance]]`", "tables", "none", "a time in which no job starts on some nodes, in simulations"),
+    (
+        "`[fleet]`",
+        "a table",
+        "none",
+        "that `betimes up --cluster FILE` really rents the offers, and how; simulations do not look at it",
+    ),
     ("`[ec2]`", "a table", "none", "how `betimes up --fleet ec2` rents them; simulations do not look at it"),
 )
 _MAINTENANCE = (

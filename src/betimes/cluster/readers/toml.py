@@ -73,6 +73,7 @@ _TOP = (
     "interference",
     "maintenance",
     "ec2",
+    "fleet",
 )
 _NODES = (
     "type",

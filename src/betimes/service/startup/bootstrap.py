@@ -38,6 +38,7 @@ from betimes.service.executors.rented.remote_cloud import open_remote
 from betimes.service.executors.rented.scripts import Scripts
 from betimes.service.machines.budgets import FleetLimits
 from betimes.service.machines.cloud_file import cloud_of, read_cloud, read_offers
+from betimes.service.machines.fleet_table import fleet_settings
 from betimes.service.machines.local import discover
 from betimes.service.machines.machine import HERE, REAL, Machine, machines_of_cluster
 from betimes.service.machines.provider import POLL_S
@@ -129,6 +130,8 @@ async def running(config: ServiceConfig) -> AsyncIterator[Service]:
 
 def _described(config: ServiceConfig) -> ServiceConfig:
     """The configuration with machines and cloud read from its files. Raises ClusterError."""
+    if config.cluster is not None and (found := fleet_settings(config.cluster)):
+        config = replace(config, cluster=None, **found)
     if config.cluster is not None:
         cluster = read_cluster(config.cluster)
         if cluster.groups and config.machines is None:

@@ -319,7 +319,10 @@ class ServiceConfig:
     cluster: str | None = field(
         default=None,
         metadata=_setting(
-            "cluster", "Both in one file: its nodes as --nodes, its offers as --cloud.", metavar="FILE.toml"
+            "cluster",
+            "All of it in one file: its nodes as --nodes, its offers as --cloud; with a table [fleet] as --fleet and "
+            "--ray.",
+            metavar="FILE.toml",
         ),
     )
     fleet: str | None = field(
@@ -574,7 +577,8 @@ class ServiceConfig:
             raise InputError("--ray-share and --ray-open are about a Ray cluster; name it (--ray auto)")
         if self.ray is not None and self.has_virtual_nodes:
             raise InputError(
-                f"--ray {self.ray}: virtual nodes are given too; leave out --ray, or --nodes, --cluster and --replay"
+                f"--ray {self.ray}: virtual nodes are given too; leave out --ray, or --nodes, --cluster and --replay "
+                "(a cluster file with a table [fleet] names it there: ray)"
             )
         others = {
             "--ray": self.ray if self.fleet == "local" else None,
