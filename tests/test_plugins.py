@@ -124,6 +124,9 @@ def test_a_policy_for_nodes_runs_alone_and_as_a_member_of_a_portfolio() -> None:
     chosen = parse_nodes_policy("portfolio:members=narrowest+sjf")
     assert [member.name for member in chosen.policy.in_turn(chosen.values)] == ["narrowest", "sjf"]
     assert chosen.is_users
+    twice = parse_nodes_policy("portfolio:members=narrowest+narrowest/placement=best")
+    with pytest.raises(PolicyError, match="narrowest/placement=best and narrowest are the same policy"):
+        twice.policy.in_turn(twice.values)
 
 
 def test_what_a_package_cannot_load_is_told_and_hides_nothing(

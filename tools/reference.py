@@ -14,10 +14,11 @@ from typing import Any
 import typer
 from betimes_papers.verb import reproduce
 
+from betimes import plugins
 from betimes.cli.app import as_command
 from betimes.cli.app import command as command_line
 from betimes.core.job_states import diagram
-from betimes.plugins import PAPERS
+from betimes.policies import parse_nodes_policy
 from betimes.policies.hooks import Parameter as PolicyParameter
 from betimes.policies.hooks import Policy, Value
 from betimes.policies.nodes.hooks import NodesPolicy
@@ -90,13 +91,14 @@ def nodes_policies_page() -> str:
     """Every policy for nodes, with its parameters, and the orders and rules that these may name."""
     orders = ((f"`{each.name}`", each.summary) for each in ORDERS.values())
     rules = ((f"`{each.name}`", each.summary) for each in RULES.values())
+    of_papers = [parse_nodes_policy(name).policy for name in plugins.OF_PAPERS[plugins.POLICIES]]
     return "\n\n".join(
         (
             "# Policies for nodes",
             "These order a queue, choose nodes, and say who makes room; [how](nodes-engine.md) the engine goes about "
             "it is the same for all. [Others](policies.md) share out a pool of identical units. A policy is named with "
             "its parameters after a colon: `easy:order=sjf,placement=first`.",
-            *_sections(NODES_POLICIES.values()),
+            *_sections([*NODES_POLICIES.values(), *of_papers]),
             "## Orders",
             "Values of the parameter `order`:",
             _table(("order", "who goes first"), orders),
@@ -117,7 +119,10 @@ def _sections(policies: Iterable[Policy | NodesPolicy]) -> list[str]:
         _table(("policy", "what it does"), ((f"[`{p.name}`](#{p.name})", p.summary) for p in policies)),
     ]
     for policy in policies:
-        parts += [f"## {policy.name}", policy.summary, f"{policy.question} Source: {policy.paper}."]
+        source = f"{policy.question} Source: {policy.paper}."
+        if policy.name in plugins.OF_PAPERS[plugins.POLICIES]:
+            source += f" It is in the package `{plugins.PAPERS}`."
+        parts += [f"## {policy.name}", policy.summary, source]
         if policy.parameters:
             rows = ((f"`{p.name}`", _value(p.default), p.help, _policy_range(p)) for p in policy.parameters)
             parts.append(_table(("parameter", "default", "meaning", "values"), rows))
@@ -275,7 +280,7 @@ def cli_page() -> str:
         usage = " ".join(verb.command.get_usage(verb).removeprefix("Usage: ").split())
         described = "\n\n".join(" ".join(part.split()) for part in (verb.command.help or "").split("\n\n"))
         if verb is of_papers:
-            described += f" It is in the package `{PAPERS}`."
+            described += f" It is in the package `{plugins.PAPERS}`."
         parts += [f"## {name}", f"```console\n$ {usage}\n```", described, _table(("option", "meaning"), rows)]
     return "\n\n".join(parts)
 

@@ -22,7 +22,10 @@ VERBS: Group = "betimes.verbs"
 POLICIES: Group = "betimes.policies"
 
 PAPERS = "betimes-papers"
-OF_PAPERS: Mapping[Group, tuple[str, ...]] = {VERBS: ("reproduce",), POLICIES: ()}
+OF_PAPERS: Mapping[Group, tuple[str, ...]] = {
+    VERBS: ("reproduce",),
+    POLICIES: ("lrtp", "owl", "rand", "stratus", "synergy"),
+}
 """Names that the package `PAPERS` adds, so that whoever lacks it is told to install it."""
 
 

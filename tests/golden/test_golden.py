@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from betimes import NODES_POLICIES, POLICIES
+from betimes import NODES_POLICIES, POLICIES, plugins
 from betimes.policies import parse_nodes_policy
 from tests.golden import on_nodes, outcomes, rented
 
@@ -30,11 +30,11 @@ def test_outcomes_are_what_they_were(file: str, policy: str, mode: str) -> None:
 
 def test_every_policy_is_among_them() -> None:
     assert {policy.partition(":")[0] for policy in outcomes.POLICIES} == set(POLICIES)
-    renting = {
-        name for name, policy in NODES_POLICIES.items() if policy.rents(parse_nodes_policy(name).values)
-    }
+    on_nodes_all = {*NODES_POLICIES, *plugins.OF_PAPERS[plugins.POLICIES]}
+    chosen = [parse_nodes_policy(name) for name in on_nodes_all]
+    renting = {each.source for each in chosen if each.policy.rents(each.values)}
     planned = {"wfq"}  # on unlike nodes, where there are no promises: tests/policies/packing
-    assert set(NODES_POLICIES) - renting - planned <= set(on_nodes.POLICIES)  # as they are by default
+    assert on_nodes_all - renting - planned <= set(on_nodes.POLICIES)  # as they are by default
     assert renting == {policy.partition(":")[0] for policy in rented.POLICIES} | set(rented.WITHOUT)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import betimes
+from betimes import plugins
 from betimes.cluster import Spot, read_cluster
 from betimes.policies import NODES_POLICIES, Policy
 from betimes.policies.nodes.hooks import NodesPolicy
@@ -64,7 +65,7 @@ def test_every_module_that_the_architecture_names_exists() -> None:
 def test_every_policy_and_format_has_its_section(pages: dict[str, str]) -> None:
     assert [line[3:] for line in pages["policies.md"].splitlines() if line.startswith("## ")] == [*POLICIES]
     nodes = [line[3:] for line in pages["nodes-policies.md"].splitlines() if line.startswith("## ")]
-    assert nodes == [*NODES_POLICIES, "Orders", "Placement"]
+    assert nodes == [*NODES_POLICIES, *plugins.OF_PAPERS[plugins.POLICIES], "Orders", "Placement"]
     assert [line[3:] for line in pages["formats.md"].splitlines() if line.startswith("## ")] == [*FORMATS]
 
 

@@ -249,7 +249,7 @@ def no_c2(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_c2")
-@pytest.mark.parametrize("policy", ["eva:t=1", "no-packing", "synergy", "stratus", "consolidation"])
+@pytest.mark.parametrize("policy", ["eva:t=1", "no-packing", "consolidation"])
 def test_a_type_that_is_not_to_be_had_is_left_out_of_plans_for_a_while(policy: str) -> None:
     with InMemoryService(CLUSTER, policy=policy) as service:
         service.advance(1.0)
@@ -267,5 +267,3 @@ def test_a_type_that_is_not_to_be_had_is_left_out_of_plans_for_a_while(policy: s
 def test_policies_that_cannot_be_used_are_refused() -> None:
     with pytest.raises(PolicyError, match="none are offered"):
         check_live("eva", ())
-    with pytest.raises(PolicyError, match="policy owl: it has to know"):
-        check_live("owl", OFFERS)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from betimes import plugins
 from betimes.policies import NODES_POLICIES, POLICIES
 from betimes.policies.nodes.placement import RULES
 from betimes.workload import read_trace
@@ -60,15 +61,16 @@ def test_trace_generate_writes_what_python_generates(betimes: Call, tmp_path: Pa
 
 def test_policies_are_listed_with_question_paper_and_parameters(betimes: Call) -> None:
     listed = betimes("policies", "--json").json()
-    assert [each["name"] for each in listed] == [*POLICIES, *NODES_POLICIES]
-    assert [each["engine"] for each in listed] == ["pool"] * len(POLICIES) + ["nodes"] * len(NODES_POLICIES)
+    on_nodes = [*NODES_POLICIES, *plugins.OF_PAPERS[plugins.POLICIES]]
+    assert [each["name"] for each in listed] == [*POLICIES, *on_nodes]
+    assert [each["engine"] for each in listed] == ["pool"] * len(POLICIES) + ["nodes"] * len(on_nodes)
     keys = ("name", "engine", "summary", "question", "paper", "parameters")
     assert all(tuple(each) == keys for each in listed)
     wfq = betimes("policies", "wfq", "--json").json()
     assert wfq == listed[[*POLICIES].index("wfq")]
     assert [each["name"] for each in wfq["parameters"]] == [each.name for each in POLICIES["wfq"].parameters]
     table, one = betimes("policies").out, betimes("policies", "wfq").out
-    for name in (*POLICIES, *NODES_POLICIES):
+    for name in (*POLICIES, *on_nodes):
         assert f"\n {name} " in table
     assert "zeta_min" in one
     assert "default 0.7" in one
@@ -76,7 +78,7 @@ def test_policies_are_listed_with_question_paper_and_parameters(betimes: Call) -
 
 def test_policies_of_one_engine_and_of_both(betimes: Call) -> None:
     on_nodes = betimes("policies", "--engine", "nodes", "--json").json()
-    assert [each["name"] for each in on_nodes] == [*NODES_POLICIES]
+    assert [each["name"] for each in on_nodes] == [*NODES_POLICIES, *plugins.OF_PAPERS[plugins.POLICIES]]
     assert betimes("policies", "fifo", "--json").json()["engine"] == "pool"
     assert betimes("policies", "fifo", "--engine", "nodes", "--json").json() == on_nodes[0]
     both = betimes("policies", "fifo").out

@@ -15,7 +15,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from betimes.errors import BetimesError
 from betimes.policies.packing.catalogue import Catalogue, Demand
 from betimes.policies.packing.plan import Plan, changes, check
-from betimes.policies.packing.planners.baselines import NoPacking
+from betimes.policies.packing.planners.boxes import NoPacking
 from betimes.policies.packing.planners.eva import Coverings, Eva, Rules
 from betimes.policies.packing.planners.exact import Exact, Solver, cover, maximal_patterns
 from betimes.policies.packing.planners.reconfiguration import full_reconfiguration

@@ -19,7 +19,7 @@ from betimes.outcome import summarise
 from betimes.outcome.result import Result
 from betimes.policies.packing.catalogue import Catalogue, Demand
 from betimes.policies.packing.plan import Bin, Plan, Planner, check
-from betimes.policies.packing.planners.baselines import NoPacking, Owl, Stratus, Synergy
+from betimes.policies.packing.planners.boxes import NoPacking
 from betimes.policies.packing.planners.consolidation import Consolidation
 from betimes.policies.packing.planners.eva import Eva, Rules, savings_usd_per_h
 from betimes.policies.packing.planners.reconfiguration import full_reconfiguration
@@ -105,49 +105,10 @@ def test_a_plan_saves_what_its_work_would_cost_less_its_machines() -> None:
     assert savings_usd_per_h(apart, undisturbed(tasks)) == pytest.approx(0.0)
 
 
-PLANNERS = (
-    NoPacking(),
-    Stratus(),
-    Stratus(grouping="prefixes"),
-    Synergy(),
-    Owl(ThroughputTable(0.5)),
-    Consolidation(),
-)
-
-
-@pytest.mark.parametrize("planner", PLANNERS)
+@pytest.mark.parametrize("planner", [NoPacking(), Consolidation()])
 def test_every_planner_opens_the_machine_on_which_the_work_costs_least(planner: Planner) -> None:
     assert bins(planner, problem("quick", cores=2.0)) == {("dear", (0,), None)}
     assert bins(planner, problem("slow", cores=2.0)) == {("cheap", (0,), None)}
-
-
-def test_synergy_weighs_the_work_that_a_machine_does() -> None:
-    """Beside one that is worth its price: on the cheap one 1 + 1 or 1 + 3/4 for 1 USD, on the dear one 3 + 2 or 3 + 3
-    for 3 USD.
-    """
-    there = (task(0, "other", 1), task(1, "quick", 2))
-    synergy = Synergy(known=ThroughputTable(1.0))
-    assert bins(synergy, running(*there, task(2, "slow"))) == {("cheap", (0, 2), 1), ("dear", (1,), 2)}
-    assert bins(synergy, running(*there, task(2, "quick"))) == {("cheap", (0,), 1), ("dear", (1, 2), 2)}
-
-
-def test_owl_pairs_tasks_where_the_work_of_both_costs_least() -> None:
-    """For a dollar of the cheap and of the dear one: 3/2 and 6/3; 2 and 4/3; 7/4 and 5/3."""
-    for kinds, type_ in (
-        (("quick", "quick"), "dear"),
-        (("slow", "slow"), "cheap"),
-        (("quick", "slow"), "cheap"),
-    ):
-        assert bins(Owl(ThroughputTable(1.0)), problem(*kinds)) == {(type_, (0, 1), None)}
-
-
-def test_stratus_joins_tasks_that_end_together_on_that_machine() -> None:
-    """On the dear one both end after 1,300 s; on the cheap one after 5,000 and 5,200 s."""
-    there = (task(0, "other", 1, left_s=5000.0), task(1, "slow", 2, left_s=2600.0))
-    assert bins(Stratus(), running(*there, task(2, "quick", left_s=5200.0))) == {
-        ("cheap", (0,), 1),
-        ("dear", (1, 2), 2),
-    }
 
 
 def test_consolidation_replaces_a_machine_where_the_same_work_costs_less() -> None:

@@ -23,12 +23,11 @@ from betimes.core.planning import (
     new,
 )
 from betimes.policies.packing.plan import Bin, Plan, Planner
-from betimes.policies.packing.planners.baselines import NoPacking, Owl, Stratus, Synergy
+from betimes.policies.packing.planners.boxes import NoPacking
 from betimes.policies.packing.planners.consolidation import Consolidation
 from betimes.policies.packing.planners.eva import Eva, Rules
 from betimes.policies.packing.problem import Round
 from betimes.policies.packing.rounds import Rounds
-from betimes.policies.packing.throughput import ThroughputTable
 
 PERIOD_S = 300.0
 
@@ -136,9 +135,6 @@ PLANNERS: dict[str, Callable[[], Planner]] = {
     "paper": lambda: Eva("paper", default_pair=1.0),
     "exact": lambda: Eva(Rules(planner="exact"), default_pair=1.0),
     "no-packing": NoPacking,
-    "stratus": Stratus,
-    "synergy": Synergy,
-    "owl": lambda: Owl(ThroughputTable(1.0)),
     "consolidation": Consolidation,
 }
 

@@ -18,7 +18,7 @@ from betimes.service.engines.pool import LivePool
 CORES = (4, 2, 3)
 CAPACITY = np.array([[0, 1000 * cores, 0] for cores in CORES])
 RESIZED = {"srsf", "srtf", "las", "themis", "afs", "max-min", "wfq"}
-PREEMPTED = {"fitgpp", "lrtp", "rand", "youngest", "lowest-priority"}
+PREEMPTED = {"fitgpp", "youngest", "lowest-priority"}
 AT_TICKS = {"oda", "odb", "ode", "odm", "odx", "portfolio"}  # a job starts some time after it came
 PARAMETERS = {
     "wfq": "thresholds=30,weights=2/3+1/3,zeta_min=0.5,delta=0.1",

@@ -25,7 +25,7 @@ def started(service: InMemoryService, job: int) -> float | None:
     return service.job(job).job.started_at
 
 
-@pytest.mark.parametrize("policy", ["eva", "no-packing", "stratus", "synergy", "consolidation"])
+@pytest.mark.parametrize("policy", ["eva", "no-packing", "consolidation"])
 def test_the_first_round_comes_with_the_first_job_and_an_empty_machine_takes_a_job_at_once(
     policy: str,
 ) -> None:

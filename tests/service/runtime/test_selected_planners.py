@@ -15,7 +15,7 @@ import pytest
 from betimes.core.planning import Decision, Snapshot
 from betimes.errors import PolicyError, Refused
 from betimes.foresight.portfolio.driver import Selector
-from betimes.policies.packing import Stratus
+from betimes.policies.packing import Consolidation
 from betimes.service.engines import planner_rounds
 from betimes.service.engines.named_policies import check_live, shared_offers
 from betimes.service.scheduling.engine_factory import Settings
@@ -78,7 +78,7 @@ def test_a_member_that_raises_is_left_out_and_named(
     def raises(*_: object) -> None:
         raise ValueError("no idea")
 
-    monkeypatch.setattr(Stratus, "plan", raises)
+    monkeypatch.setattr(Consolidation, "plan", raises)
 
     async def test(house: House) -> None:
         (job,) = await house.submit(900.0)
@@ -92,16 +92,17 @@ def test_a_member_that_raises_is_left_out_and_named(
         await selected(house, 2)
         assert (await house.job(again))[0] in (Status.RUNNING, Status.FINISHED)
 
-    policy = "portfolio:members=no-packing+stratus,objective=cost,period=4,tick=300"
+    policy = "portfolio:members=no-packing+consolidation,objective=cost,period=4,tick=300"
     with caplog.at_level(logging.WARNING):
         house = play(tmp_path, policy, test)
     first, second, *_ = of_kind(house, "selected")
-    assert first.data["scores"]["stratus"] is None
+    assert first.data["scores"]["consolidation"] is None
     assert first.data["member"] == second.data["member"] == "no-packing"
-    assert "stratus" not in second.data["scores"]
+    assert "consolidation" not in second.data["scores"]
     named = [text for text in caplog.messages if "left out" in text]
     assert named == [
-        f"portfolio: stratus is left out from now on: in its simulation policy {policy} at 0 s: ValueError: no idea"
+        "portfolio: consolidation is left out from now on: in its simulation "
+        f"policy {policy} at 0 s: ValueError: no idea"
     ]
 
 
@@ -111,17 +112,17 @@ def test_where_all_members_fail_the_one_in_force_stays_and_the_service_goes_on(
     def raises(*_: object) -> None:
         raise ValueError("no idea")
 
-    monkeypatch.setattr(Stratus, "plan", raises)
+    monkeypatch.setattr(Consolidation, "plan", raises)
 
     async def test(house: House) -> None:
         await house.submit(900.0)
         await until(lambda: of_kind(house, "not-selected"))
         await house.at(PERIOD_S)
 
-    house = play(tmp_path, "portfolio:members=stratus,objective=cost,tick=300", test)
-    assert "every member has failed; stratus: " in of_kind(house, "not-selected")[0].data["problem"]
+    house = play(tmp_path, "portfolio:members=consolidation,objective=cost,tick=300", test)
+    assert "every member has failed; consolidation: " in of_kind(house, "not-selected")[0].data["problem"]
     failed, *_ = of_kind(house, "not-planned")
-    assert ", member stratus: it has failed: ValueError: no idea" in failed.data["problem"]
+    assert ", member consolidation: it has failed: ValueError: no idea" in failed.data["problem"]
 
 
 def test_the_late_answer_of_the_planner_before_is_refused_and_changes_nothing(tmp_path: Path) -> None:
@@ -215,7 +216,7 @@ def test_a_planner_is_told_of_the_jobs_that_have_ended_since_it_was_asked_itself
 
     goes_on = choosing(monkeypatch, 1, 0, 0)
     monkeypatch.setattr(planner_rounds, "MOST_TOLD", most)
-    policy = "portfolio:members=no-packing/rounds=fixed+stratus/rounds=fixed,objective=cost,tick=300,period=3"
+    policy = "portfolio:members=no-packing/rounds=fixed+consolidation/rounds=fixed,objective=cost,tick=300,period=3"
     play(tmp_path, policy, test, aside=True)
     assert first == [(0.0, []), (1200.0, missed)]
     assert second == [(300.0, [0]), (600.0, []), (900.0, [1])]
@@ -240,7 +241,7 @@ def test_the_next_round_asks_the_chosen_planner_though_nothing_has_happened_sinc
             await selected(house, selections)
 
     goes_on = choosing(monkeypatch, 1, 0)
-    policy = "portfolio:members=no-packing+stratus,objective=cost,tick=300,period=2"
+    policy = "portfolio:members=no-packing+consolidation,objective=cost,tick=300,period=2"
     play(tmp_path, policy, test, aside=True)
     assert [at_s for at_s, _ in first] == [0.0, 900.0]
     assert [at_s for at_s, _ in second] == [300.0]

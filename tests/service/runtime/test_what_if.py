@@ -209,7 +209,7 @@ def test_a_rented_machine_brings_what_was_answered(policy: str) -> None:
         comes_true(service, answer)
 
 
-RENTING = ("eva:t=1", "no-packing", "stratus", "ljw", "sww")
+RENTING = ("eva:t=1", "no-packing", "consolidation", "ljw", "sww")
 
 
 @pytest.mark.parametrize("policy", RENTING)

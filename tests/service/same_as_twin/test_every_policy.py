@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from betimes import plugins
 from betimes.cluster import Offer
 from betimes.errors import PolicyError
 from betimes.policies import NODES_POLICIES, POLICIES
@@ -29,6 +30,7 @@ ON_NODES = (
     test_planners.test_the_same_plans,
     test_heterogeneous.test_unlike_machines,
 )
+EVERY_ON_NODES = (*NODES_POLICIES, *plugins.OF_PAPERS[plugins.POLICIES])
 OFFER = Offer(type="c2", cpu=2, memory_gib=8, usd_per_h=0.1)
 
 
@@ -60,11 +62,11 @@ def test_each_for_a_pool_is_compared() -> None:
 
 
 def test_each_on_nodes_is_compared() -> None:
-    names = {name: f"nodes:{name}" if name in POLICIES else name for name in NODES_POLICIES}
+    names = {name: f"nodes:{name}" if name in POLICIES else name for name in EVERY_ON_NODES}
     assert compared(*ON_NODES) == {name for name, text in names.items() if is_live(text)}
 
 
-@pytest.mark.parametrize("policy", [name for name in NODES_POLICIES if name not in compared(*ON_NODES)])
+@pytest.mark.parametrize("policy", [name for name in EVERY_ON_NODES if name not in compared(*ON_NODES)])
 def test_the_others_are_refused(policy: str) -> None:
     with pytest.raises(PolicyError, match=f"policy {policy}"):
         check_live(policy, (OFFER,))

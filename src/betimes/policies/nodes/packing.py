@@ -1,4 +1,4 @@
-"""Policies that rent every machine and pack tasks onto them in rounds: Eva and its baselines."""
+"""Policies that rent every machine and pack tasks onto them in rounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from betimes.cluster import Cluster
 from betimes.core.planning import Planner
-from betimes.errors import PolicyError
 from betimes.policies.hooks import Parameter, Value
 from betimes.policies.nodes.hooks import NodesPolicy
 
@@ -95,8 +94,11 @@ _FIELDS = {
 Values = dict[str, Value | None]
 
 
-def _fills(values: Values) -> bool:
-    """The published Eva, and its release, decide in rounds alone."""
+def fills(values: Values) -> bool:
+    """Whether a job that fits on an empty machine starts between two rounds, as the parameter `rounds` has it.
+
+    Without one it does, but under the published Eva and its release.
+    """
     return (values.get("rounds") or ("at-once" if values["rules"] == "improved" else "fixed")) == "at-once"
 
 
@@ -104,10 +106,13 @@ def _number(values: Values, name: str) -> float:
     return float(cast("float", values[name]))
 
 
-def _rounds(
+def in_rounds(
     make: Callable[[Values, Cluster], Any], *, every_round: bool = False
 ) -> Callable[[Values, Cluster], Planner]:
-    """A planner of packing for a cluster; the algorithms are imported when it is made."""
+    """What makes the planner of a policy, for `NodesPolicy.planner`: every `period` it plans with what `make` returns.
+
+    every_round: it plans also where nothing has happened since the round before.
+    """
 
     def planner(values: Values, cluster: Cluster) -> Planner:
         from betimes.policies.packing.rounds import Rounds
@@ -126,29 +131,6 @@ def _no_packing(values: Values, cluster: Cluster) -> Any:
     from betimes.policies.packing import NoPacking
 
     return NoPacking()
-
-
-def _stratus(values: Values, cluster: Cluster) -> Any:
-    from betimes.policies.packing import Stratus
-
-    return Stratus()
-
-
-def _synergy(values: Values, cluster: Cluster) -> Any:
-    from betimes.policies.packing import Synergy
-
-    return Synergy(default_pair=_number(values, "t"))
-
-
-def _owl(values: Values, cluster: Cluster) -> Any:
-    from betimes.policies.packing import Owl
-
-    if cluster.interference is None:
-        raise PolicyError(
-            f"policy owl: it has to know how tasks slow each other, and cluster {cluster.name} does not say; name a "
-            "table there (interference = ...)"
-        )
-    return Owl(cluster.interference)
 
 
 def _consolidation(values: Values, cluster: Cluster) -> Any:
@@ -186,35 +168,8 @@ PACKING = (
         question="What does it cost to share nothing?",
         paper="the baseline of Eva (EuroSys 2025)",
         parameters=(PERIOD, ROUNDS),
-        fills=_fills,
-        planner=_rounds(_no_packing),
-    ),
-    NodesPolicy(
-        name="stratus",
-        summary="Tasks that end at about the same time share a machine.",
-        question="Which tasks free a machine together?",
-        paper="Stratus (SoCC 2018), as Eva compares it",
-        parameters=(PERIOD, ROUNDS),
-        fills=_fills,
-        planner=_rounds(_stratus, every_round=True),
-    ),
-    NodesPolicy(
-        name="synergy",
-        summary="A new task goes where it adds most to what a machine is worth; none ever moves.",
-        question="How far does packing at arrival go?",
-        paper="Synergy (OSDI 2022), as Eva compares it",
-        parameters=(PERIOD, ROUNDS, PAIR),
-        fills=_fills,
-        planner=_rounds(_synergy),
-    ),
-    NodesPolicy(
-        name="owl",
-        summary="Pairs of tasks that are known to disturb each other least share a machine.",
-        question="Which pairs get on well?",
-        paper="Owl (SoCC 2022), as Eva compares it",
-        parameters=(PERIOD, ROUNDS),
-        fills=_fills,
-        planner=_rounds(_owl),
+        fills=fills,
+        planner=in_rounds(_no_packing),
     ),
     NodesPolicy(
         name="consolidation",
@@ -222,8 +177,8 @@ PACKING = (
         question="What do operators' consolidators reach?",
         paper="Karpenter's consolidation",
         parameters=(PERIOD, ROUNDS),
-        fills=_fills,
-        planner=_rounds(_consolidation),
+        fills=fills,
+        planner=in_rounds(_consolidation),
     ),
     NodesPolicy(
         name="eva",
@@ -242,7 +197,7 @@ PACKING = (
             *SWITCHES,
             _ROUNDS_AS_RULES,
         ),
-        fills=_fills,
-        planner=_rounds(_eva),
+        fills=fills,
+        planner=in_rounds(_eva),
     ),
 )

@@ -9,7 +9,7 @@ from betimes.policies.nodes.packing import PACKING
 from betimes.policies.nodes.portfolio import portfolio_of
 from betimes.policies.nodes.provisioning import PROVISIONING
 from betimes.policies.nodes.queues import BY_ORDER, conservative, easy, fifo, skip_over
-from betimes.policies.nodes.victims import lowest_priority, lrtp, rand, youngest
+from betimes.policies.nodes.victims import lowest_priority, youngest
 from betimes.policies.nodes.waiting import WAITING
 from betimes.policies.nodes.wfq_order import wfq_order
 
@@ -23,8 +23,6 @@ _POSSIBLE: dict[str, NodesPolicy] = {  # as members of a portfolio, for which `w
         *BY_ORDER,
         wfq_order,
         fitgpp,
-        lrtp,
-        rand,
         youngest,
         lowest_priority,
         *WAITING,

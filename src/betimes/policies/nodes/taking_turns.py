@@ -56,7 +56,7 @@ def named(text: str, sixty: Candidates, others: Mapping[str, NodesPolicy], tick_
             raise PolicyError(f"{WHERE}: {name} is named {names.count(name)} times; name it once")
     for at, member in enumerate(members):
         for before in members[:at]:
-            if member.policy is before.policy and member.values == before.values:
+            if member.policy == before.policy and member.values == before.values:
                 raise PolicyError(
                     f"{WHERE}: {member.name} and {before.name} are the same policy; leave one of them out"
                 )

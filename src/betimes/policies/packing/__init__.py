@@ -1,4 +1,4 @@
-"""Planners of rented instances and the tasks on each: Eva, its baselines and the exact optimum, as pure algorithms.
+"""Planners of rented instances and the tasks on each: Eva, simpler ones and the exact optimum, as pure algorithms.
 
 A planner reads a `Round` and returns a `Plan`, without access to clock, core or disk. Only the exact one starts a
 process, and ends it. The names below are loaded when they are first used.
@@ -13,7 +13,7 @@ from betimes.lazy import lazy_names
 if TYPE_CHECKING:
     from betimes.policies.packing.catalogue import Catalogue, Demand, InstanceType
     from betimes.policies.packing.plan import Bin, Changes, Move, Plan, Planner, changes, check
-    from betimes.policies.packing.planners.baselines import NoPacking, Owl, Stratus, Synergy
+    from betimes.policies.packing.planners.boxes import NoPacking
     from betimes.policies.packing.planners.consolidation import Consolidation
     from betimes.policies.packing.planners.eva import RULES, Eva, Rules
     from betimes.policies.packing.planners.exact import Exact
@@ -33,14 +33,11 @@ __all__ = [
     "Machine",
     "Move",
     "NoPacking",
-    "Owl",
     "Plan",
     "Planner",
     "Problem",
     "Round",
     "Rules",
-    "Stratus",
-    "Synergy",
     "Task",
     "Throughput",
     "ThroughputTable",
@@ -61,15 +58,12 @@ _HOME = {
     "InstanceType": "betimes.policies.packing.catalogue",
     "Machine": "betimes.policies.packing.problem",
     "Move": "betimes.policies.packing.plan",
-    "NoPacking": "betimes.policies.packing.planners.baselines",
-    "Owl": "betimes.policies.packing.planners.baselines",
+    "NoPacking": "betimes.policies.packing.planners.boxes",
     "Plan": "betimes.policies.packing.plan",
     "Planner": "betimes.policies.packing.plan",
     "Problem": "betimes.policies.packing.problem",
     "Round": "betimes.policies.packing.problem",
     "Rules": "betimes.policies.packing.planners.eva",
-    "Stratus": "betimes.policies.packing.planners.baselines",
-    "Synergy": "betimes.policies.packing.planners.baselines",
     "Task": "betimes.policies.packing.problem",
     "Throughput": "betimes.policies.packing.throughput",
     "ThroughputTable": "betimes.policies.packing.throughput",

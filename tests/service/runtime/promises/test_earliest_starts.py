@@ -142,7 +142,7 @@ GATES: dict[str, dict[str, Any]] = {
         *(("eva:t=1", gate) for gate in ("begin", "array")),
         *(("ljw", gate) for gate in ("begin", "array")),
         ("no-packing", "resource"),
-        ("stratus", "after"),
+        ("consolidation", "after"),
         ("sww", "resource"),
     ],
 )

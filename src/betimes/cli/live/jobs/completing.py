@@ -12,9 +12,9 @@ ACTIVE = STATUSES[:5]
 POLICY_NAMES = (
     *("fifo", "srsf", "srtf", "las", "themis", "afs", "max-min", "wfq"),
     *("skip-over", "easy", "conservative", "sjf", "ljf", "widest", "slowdown", "wfp3", "unicef", "wfq-order"),
-    *("fitgpp", "lrtp", "rand", "youngest", "lowest-priority"),
+    *("fitgpp", "youngest", "lowest-priority"),
     *("njw", "ajw", "ajw-t", "ljw", "sww", "compound", "oda", "odb", "ode", "odm", "odx"),
-    *("no-packing", "stratus", "synergy", "owl", "consolidation", "eva", "portfolio"),
+    *("no-packing", "consolidation", "eva", "portfolio"),
 )
 """For completion in a shell, as loading the policies is too slow."""
 

@@ -1,1 +1,1 @@
-"""The packing planners: Eva and its parts, its baselines, and the exact optimum."""
+"""The packing planners: Eva and its parts, simpler ones, and the exact optimum."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from betimes.policies.packing.catalogue import Catalogue, fits
 from betimes.policies.packing.plan import Plan
-from betimes.policies.packing.planners.baselines import Box, bins, standing
+from betimes.policies.packing.planners.boxes import Box, bins, standing
 from betimes.policies.packing.problem import Round, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
 from betimes.policies.packing.valuation import level

@@ -1,20 +1,22 @@
-"""No-Packing, Synergy, Owl, Stratus and consolidation (spec 2.7)."""
+"""Synergy, Owl and Stratus (spec 2.7)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
+from betimes_papers.policies.packing import Owl, Stratus, Synergy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from betimes.errors import ClusterError, PolicyError
 from betimes.policies.packing.catalogue import Demand
 from betimes.policies.packing.plan import Plan, changes, check
-from betimes.policies.packing.planners.baselines import NoPacking, Owl, Stratus, Synergy
-from betimes.policies.packing.planners.consolidation import Consolidation
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
-from tests.policies.packing.cases import TABLE_3, ec2, problem, problems, published_tasks, shape, table
+from betimes.policies.packing.throughput import ThroughputTable
+from tests.policies.packing.cases import TABLE_3, problem, problems, shape, table
+from tests.policies.packing.test_heterogeneous import bins, running, task
+from tests.policies.packing.test_heterogeneous import problem as of_kinds
 
 ALL = ("t1", "t2", "t3", "t4")
 
@@ -24,45 +26,32 @@ def lasting(tasks: Problem, *remaining_s: float) -> Problem:
     return Problem(tasks.catalogue, tuple(replace(t, remaining_s=s) for t, s in lasts), tasks.machines)
 
 
-def planned(planner: NoPacking | Synergy | Owl | Stratus | Consolidation, tasks: Problem) -> Plan:
+def planned(planner: Synergy | Owl | Stratus, tasks: Problem) -> Plan:
     plan = planner.plan(Round(0.0, tasks))
     check(plan, tasks)
     return plan
 
 
 PLANNERS = [
-    NoPacking(),
     Synergy(),
     Owl(table(0.95, {("k0", "k1"): 0.5, ("k2", "k2"): 1.0})),
     Owl(table(0.95), refill=True),
     Stratus(),
     Stratus(grouping="prefixes"),
-    Consolidation(),
 ]
 
 
 @given(problems(), st.sampled_from(PLANNERS), st.lists(st.floats(1, 1e6), min_size=30, max_size=30))
 @settings(deadline=None)
-def test_every_plan_is_sound(tasks: Problem, planner: NoPacking, lasts: list[float]) -> None:
+def test_every_plan_is_sound(tasks: Problem, planner: Synergy, lasts: list[float]) -> None:
     planned(planner, lasting(tasks, *lasts[: len(tasks.tasks)]))
 
 
-@pytest.mark.parametrize("planner", [NoPacking(), Synergy(), Owl(table(0.95)), Stratus(), Consolidation()])
-def test_a_task_that_fits_no_type_is_refused(planner: NoPacking) -> None:
+@pytest.mark.parametrize("planner", [Synergy(), Owl(table(0.95)), Stratus()])
+def test_a_task_that_fits_no_type_is_refused(planner: Synergy) -> None:
     tasks = Problem(TABLE_3, (Task(0, 0, "k", Demand.of((9, 1, 1)), remaining_s=60.0),))
     with pytest.raises(ClusterError, match="fits no instance type"):
         planner.plan(Round(0.0, tasks))
-
-
-def test_no_packing() -> None:
-    tasks = problem(ALL, {"t2": 1, "t4": 1}, [(1, "it1"), (2, "it2")])
-    plan = planned(NoPacking(), tasks)
-    assert shape(plan, tasks) == {("it1", ("t2", "t4"), 1), ("it1", ("t1",), None), ("it3", ("t3",), None)}
-    assert changes(plan, tasks).released == (2,)
-    assert planned(NoPacking(), problem(ALL)).usd_per_h(TABLE_3) == pytest.approx(16.2)
-    assert planned(NoPacking(), published_tasks(200, 0)).usd_per_h(ec2()) == pytest.approx(
-        1013.8824, abs=1e-6
-    )
 
 
 def test_synergy_fills_what_is_worth_its_price_and_never_moves() -> None:
@@ -196,38 +185,36 @@ def test_stratus_scores_gpus_by_the_cheapest_type_that_has_some() -> None:
     assert shape(planned(Stratus(), tasks), tasks) == {("it2", ("t2",), None)}
 
 
-def test_consolidation_packs_first_fit_and_takes_the_cheapest_type() -> None:
-    tasks = problem(ALL)
-    plan = planned(Consolidation(), tasks)
-    assert shape(plan, tasks) == {("it1", ("t1", "t2", "t4"), None), ("it3", ("t3",), None)}
-    assert plan.keep_running
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_every_planner_opens_the_machine_on_which_the_work_costs_least(planner: Synergy) -> None:
+    assert bins(planner, of_kinds("quick", cores=2.0)) == {("dear", (0,), None)}
+    assert bins(planner, of_kinds("slow", cores=2.0)) == {("cheap", (0,), None)}
 
 
-def test_consolidation_gives_back_what_the_others_can_hold() -> None:
-    tasks = problem(ALL, {"t1": 1, "t4": 1, "t2": 2, "t3": 3}, [(1, "it1"), (2, "it2"), (3, "it3")])
-    plan = planned(Consolidation(), tasks)
-    assert [move.task for move in changes(plan, tasks).moves] == [1]
-    assert changes(plan, tasks).released == (2,)
+def test_synergy_weighs_the_work_that_a_machine_does() -> None:
+    """Beside one that is worth its price: on the cheap one 1 + 1 or 1 + 3/4 for 1 USD, on the dear one 3 + 2 or 3 + 3
+    for 3 USD.
+    """
+    there = (task(0, "other", 1), task(1, "quick", 2))
+    synergy = Synergy(known=ThroughputTable(1.0))
+    assert bins(synergy, running(*there, task(2, "slow"))) == {("cheap", (0, 2), 1), ("dear", (1,), 2)}
+    assert bins(synergy, running(*there, task(2, "quick"))) == {("cheap", (0,), 1), ("dear", (1, 2), 2)}
 
 
-def test_consolidation_replaces_a_machine_by_a_cheaper_one() -> None:
-    tasks = problem(("t2",), {"t2": 1}, [(1, "it1")])
-    plan = planned(Consolidation(), tasks)
-    assert shape(plan, tasks) == {("it2", ("t2",), None)}
-    pinned = problem(("t2",), {"t2": 1}, [(1, "it1")], pinned=("t2",))
-    assert changes(planned(Consolidation(), pinned), pinned).moves == ()
+def test_owl_pairs_tasks_where_the_work_of_both_costs_least() -> None:
+    """For a dollar of the cheap and of the dear one: 3/2 and 6/3; 2 and 4/3; 7/4 and 5/3."""
+    for kinds, type_ in (
+        (("quick", "quick"), "dear"),
+        (("slow", "slow"), "cheap"),
+        (("quick", "slow"), "cheap"),
+    ):
+        assert bins(Owl(ThroughputTable(1.0)), of_kinds(*kinds)) == {(type_, (0, 1), None)}
 
 
-def test_consolidation_replaces_several_by_one() -> None:
-    """Two it3 at 0.8 with a small task each: no other has room, but one it4 at 0.4 holds both."""
-    tiny = Demand.of((0, 2, 4))
-    tasks = Problem(
-        TABLE_3, (Task(0, 0, "x", tiny, 1), Task(1, 1, "y", tiny, 2)), (Machine(1, "it3"), Machine(2, "it3"))
-    )
-    plan = planned(Consolidation(), tasks)
-    assert shape(plan, tasks) == {("it4", ("x", "y"), None)}
-
-
-def test_consolidation_changes_nothing_that_is_as_cheap_as_it_can_make_it() -> None:
-    tasks = problem(ALL, {"t1": 1, "t2": 1, "t4": 1, "t3": 3}, [(1, "it1"), (3, "it3")])
-    assert changes(planned(Consolidation(), tasks), tasks).moves == ()
+def test_stratus_joins_tasks_that_end_together_on_that_machine() -> None:
+    """On the dear one both end after 1,300 s; on the cheap one after 5,000 and 5,200 s."""
+    there = (task(0, "other", 1, left_s=5000.0), task(1, "slow", 2, left_s=2600.0))
+    assert bins(Stratus(), running(*there, task(2, "quick", left_s=5200.0))) == {
+        ("cheap", (0,), 1),
+        ("dear", (1, 2), 2),
+    }

@@ -1,104 +1,30 @@
-"""The greedy baselines of Eva, each extended to rent as its evaluation has it (section 6).
+"""The schedulers that Eva's evaluation compares, each extended to rent as section 6 has it.
 
-*No-Packing*: every task has its own machine, and stays there. *Synergy* (Mohan et al., OSDI'22): a new task goes where
-worth over price is highest, and then stays. *Owl* (Tian et al., SoCC'22): pairs of tasks with the least interference
-for their price, never more than two; it knows the true pairwise throughputs. *Stratus* (Chung et al., SoCC'18): tasks
-that end at about the same time share a machine, so that it can be given back whole.
+*Synergy* (Mohan et al., OSDI'22): a new task goes where worth over price is highest, and then stays. *Owl* (Tian et
+al., SoCC'22): pairs of tasks with the least interference for their price, never more than two; it knows the true
+pairwise throughputs. *Stratus* (Chung et al., SoCC'18): tasks that end at about the same time share a machine, so that
+it can be given back whole.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from collections.abc import Sequence
+from typing import Literal, cast, get_args
 
-from betimes.cluster.resources import PER_UNIT
+from betimes.cluster import Cluster
 from betimes.errors import PolicyError
-from betimes.policies.packing.catalogue import Amounts, Catalogue, InstanceType, fits
-from betimes.policies.packing.plan import Bin, Plan
+from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.nodes.packing import PAIR, PERIOD, ROUNDS, Values, fills, in_rounds
+from betimes.policies.packing.catalogue import Catalogue, InstanceType, fits
+from betimes.policies.packing.plan import Plan
+from betimes.policies.packing.planners.boxes import Box, bins, standing
 from betimes.policies.packing.planners.reconfiguration import Filled, keep, kept_bins
 from betimes.policies.packing.problem import Problem, Round, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
 from betimes.policies.packing.throughput import DEFAULT_PAIR, Throughput, ThroughputTable
 from betimes.policies.packing.valuation import Group, Valuation, level, valued
-
-# --- machines that simple packers fill ---
-
-
-@dataclass
-class Box:
-    """A machine (None: a new one) of a type, with its tasks."""
-
-    type: InstanceType
-    machine: int | None = None
-    tasks: list[Task] = field(default_factory=list[Task])
-
-    def __post_init__(self) -> None:
-        self.free: Amounts = self.type.capacity
-        tasks, self.tasks = self.tasks, []
-        for task in tasks:
-            self.add(task)
-
-    def fits(self, task: Task) -> bool:
-        """Whether a task may run here and there is room for it."""
-        needed = task.demand.on(self.type.family)
-        return needed is not None and all(n <= q for n, q in zip(needed, self.free, strict=True))
-
-    def add(self, task: Task) -> None:
-        """Add a task, which must be able to run on this family."""
-        needed = task.demand.on(self.type.family)
-        assert needed is not None
-        gpu, cpu, memory = self.free
-        self.free = (gpu - needed[0], cpu - needed[1], memory - needed[2])
-        self.tasks.append(task)
-
-    @property
-    def free_units(self) -> float:
-        """The sum of free GPUs, cores and GiB."""
-        return sum(amount / unit for amount, unit in zip(self.free, PER_UNIT, strict=True))
-
-    @property
-    def bin(self) -> Bin:
-        """The bin of a plan."""
-        return Bin(self.type.name, tuple(task.id for task in self.tasks), self.machine)
-
-
-def standing(problem: Problem) -> list[Box]:
-    """The machines with tasks, unchanged."""
-    return [
-        Box(
-            problem.catalogue.named(each.type),
-            each.id,
-            [problem.task[task] for task in problem.residents[each.id]],
-        )
-        for each in problem.machines
-        if problem.residents[each.id]
-    ]
-
-
-def bins(boxes: Iterable[Box]) -> tuple[Bin, ...]:
-    """The bins of all boxes with tasks."""
-    return tuple(box.bin for box in boxes if box.tasks)
-
-
-# --- the planners ---
-
-
-class NoPacking:
-    """A new machine of the cheapest type that holds it for each task without one."""
-
-    def plan(self, round_: Round) -> Plan:
-        """The machines to have from now on. Raises ClusterError for a task that fits no type."""
-        problem = round_.problem
-        prices = ReservationPrices(problem.catalogue)
-        new = [
-            Box(problem.catalogue.types[prices.of(task).type], None, [task])
-            for task in problem.tasks
-            if task.machine is None
-        ]
-        return Plan(bins([*standing(problem), *new]), reason="no-packing")
 
 
 class Synergy:
@@ -372,3 +298,45 @@ def _take_over(new: Sequence[Box], cleared: Sequence[Box]) -> None:
                 box.machine = task.machine
                 del free[task.machine]
                 break
+
+
+def _synergy(values: Values, _: Cluster) -> Synergy:
+    return Synergy(default_pair=float(cast("float", values[PAIR.name])))
+
+
+def _owl(_: Values, cluster: Cluster) -> Owl:
+    if cluster.interference is None:
+        raise PolicyError(
+            f"policy owl: it has to know how tasks slow each other, and cluster {cluster.name} does not say; name a "
+            "table there (interference = ...)"
+        )
+    return Owl(cluster.interference)
+
+
+stratus = NodesPolicy(
+    name="stratus",
+    summary="Tasks that end at about the same time share a machine.",
+    question="Which tasks free a machine together?",
+    paper="Stratus (SoCC 2018), as Eva compares it",
+    parameters=(PERIOD, ROUNDS),
+    fills=fills,
+    planner=in_rounds(lambda _values, _cluster: Stratus(), every_round=True),
+)
+synergy = NodesPolicy(
+    name="synergy",
+    summary="A new task goes where it adds most to what a machine is worth; none ever moves.",
+    question="How far does packing at arrival go?",
+    paper="Synergy (OSDI 2022), as Eva compares it",
+    parameters=(PERIOD, ROUNDS, PAIR),
+    fills=fills,
+    planner=in_rounds(_synergy),
+)
+owl = NodesPolicy(
+    name="owl",
+    summary="Pairs of tasks that are known to disturb each other least share a machine.",
+    question="Which pairs get on well?",
+    paper="Owl (SoCC 2022), as Eva compares it",
+    parameters=(PERIOD, ROUNDS),
+    fills=fills,
+    planner=in_rounds(_owl),
+)

@@ -1,0 +1,1 @@
+"""The policies that only the papers compare; `betimes` finds them by entry points."""
