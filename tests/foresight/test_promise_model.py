@@ -9,7 +9,7 @@ import pytest
 
 from betimes.foresight.intervals import Interval
 from betimes.foresight.promise_model import Played, PromiseModel, Queue
-from betimes.foresight.run_times import Described
+from betimes.foresight.run_times import FLOOD, Described
 
 IDLE = Queue(waiting=0, running=0, busy_frac=0.0)
 
@@ -20,7 +20,7 @@ def day(model: PromiseModel, first: int, last: int) -> list[Interval]:
     for at in range(first, last):
         at_s, job_id, user = 2000.0 * at, str(at), ("ann", "bob")[at % 2]
         job = Described(user, "train.py", 1000.0, 1.0)
-        model.submitted(job_id, job)
+        model.submitted(job_id, job, at_s)
         believed_s = model.run_times.quantiles(job, at_s)
         point = model.point(job, at_s, Played(at_s, at_s + float(believed_s[7]), at_s + 1000.0), IDLE)
         learned = model.intervals.learned(point.features)
@@ -48,7 +48,7 @@ def test_a_restart_changes_no_promise() -> None:
     model = PromiseModel(0.8)
     day(model, 0, 120)
     job = Described("ann", "train.py", math.nan, 2.0)
-    model.submitted("open", job)
+    model.submitted("open", job, 3e5)
     model.promise("open", 3e5, model.point(job, 3e5, Played(3e5, 3e5 + 50.0), IDLE), None)
     model.started("open", 3e5)
     again = PromiseModel.from_bytes(model.to_bytes())
@@ -63,7 +63,29 @@ def test_a_job_that_is_cancelled_leaves_nothing_behind() -> None:
     model = PromiseModel(0.8)
     day(model, 0, 10)
     before = model.to_bytes()
-    model.submitted("x", Described("ann", "train.py", 1000.0, 1.0))
+    model.submitted("x", Described("ann", "train.py", 1000.0, 1.0), 2e4)
     model.started("x", 2e4)
     model.forget("x")
     assert model.to_bytes() == before
+
+
+def test_of_a_flood_only_the_request_says_how_long_it_takes() -> None:
+    """Ann's jobs have taken a tenth of what they ask for, until today; these may take it all."""
+    model = PromiseModel(0.8)
+    day(model, 0, 60)
+    at_s = 2000.0 * 60
+    job = Described("ann", "train.py", 1000.0, 1.0)
+
+    def high_s(wait_s: float = 0.0) -> float:
+        played = Played(at_s + wait_s, at_s + wait_s + 100.0, at_s + wait_s + 1000.0)
+        return model.intervals.interval(model.point(job, at_s, played, IDLE), None).high_s
+
+    for number in range(FLOOD - 1):
+        model.submitted(f"of many {number}", job, at_s)
+    assert high_s() < 300.0
+    model.submitted("the tenth", job, at_s)
+    assert high_s() == pytest.approx(1000.0, rel=1e-3)
+    assert high_s(wait_s=50.0) > 1000.0
+    model.started("the tenth", at_s)
+    model.ended("the tenth", 100.0, at_s + 100.0)
+    assert high_s() < 300.0

@@ -23,7 +23,7 @@ LIMITED = Described("ann", "train.py", 150.0, 4.0)
 def after(*run_s: float, job: Described = TRAIN) -> RunTimes:
     known = RunTimes()
     for at, each in enumerate(run_s):
-        known.submitted(str(at), job)
+        known.submitted(str(at), job, 0.0)
         known.started(str(at), 0.0)
         known.ended(str(at), each)
     return known
@@ -41,7 +41,7 @@ def test_an_array_and_what_takes_no_time_say_nothing_of_other_commands() -> None
     known, other = after(0.2, 0.3, job=short), Described("ann", "other.py", 60.0, 1.0)
     assert known.quantiles(other, 0.0) == pytest.approx([60.0] * GRID)
     for at in range(KEPT):
-        known.submitted(str(at), replace(TRAIN, is_repeat=at > 0))
+        known.submitted(str(at), replace(TRAIN, is_repeat=at > 0), 0.0)
         known.ended(str(at), 30.0)
     assert known.groups["ann"].logs == deque([math.log(30.0)])
     for job, middle_s in ((TRAIN, 30.0), (short, 1.0)):
@@ -56,7 +56,7 @@ def test_of_a_job_without_finished_kin_nothing_is_expected() -> None:
         f"{number}": Described("ann", f"command {number % 3}", 60.0, 1.0 + number % 2) for number in range(12)
     }
     for number, job in jobs.items():
-        known.submitted(number, job)
+        known.submitted(number, job, 0.0)
     assert known.with_kin() == []
     for number in ("0", "3", "6"):
         known.ended(number, 600.0)
@@ -68,7 +68,7 @@ def test_of_a_job_without_finished_kin_nothing_is_expected() -> None:
 def test_a_thin_group_leaves_weight_to_the_coarser_ones() -> None:
     """One own run of 100 s gets 1/3; of the rest, the user's two get 1/2 and all jobs the other half, 200 s first."""
     known = after(1000.0, job=Described("ann", "other.py", 60.0, 1.0))
-    known.submitted("own", TRAIN)
+    known.submitted("own", TRAIN, 0.0)
     known.ended("own", 100.0)
     grid = known.quantiles(TRAIN, 0.0)
     # At level two (its kin of any width) only the own run counts again: 1/3 + 2/9; of 4/9, 0.526 x 100 s.
@@ -104,13 +104,36 @@ def test_siblings_that_still_run_are_censored() -> None:
     """Two have run for 300 s: half of the weight, which goes to what is longer."""
     known = after(100.0, 200.0, 400.0)
     for job_id in ("x", "y"):
-        known.submitted(job_id, TRAIN)
+        known.submitted(job_id, TRAIN, 0.0)
         known.started(job_id, 1000.0)
     longer = known.quantiles(TRAIN, 1300.0)
     assert np.sum(longer > 300.0) > np.sum(known.quantiles(TRAIN, 1000.5) > 300.0) >= 5
     known.stopped("x")
     known.forget("y")
     assert known.quantiles(TRAIN, 1300.0) == pytest.approx(after(100.0, 200.0, 400.0).quantiles(TRAIN, 0.0))
+
+
+def test_ten_of_a_kin_within_five_minutes_are_a_flood_until_one_has_finished() -> None:
+    known = RunTimes()
+    for at in range(10):
+        assert not known.is_flooded(TRAIN, 20.0 * at)
+        known.submitted(str(at), replace(TRAIN, width=float(at)), 20.0 * at)
+    assert known.is_flooded(TRAIN, 180.0)
+    assert known.is_flooded(TRAIN, 300.0)
+    assert not known.is_flooded(TRAIN, 301.0)
+    assert not known.is_flooded(replace(TRAIN, command="other.py"), 180.0)
+    again = RunTimes.from_state(json.loads(json.dumps(known.state())))
+    again.changed("9", replace(TRAIN, command="other.py"))
+    assert not again.is_flooded(TRAIN, 180.0)
+    again.changed("9", TRAIN)
+    assert again.is_flooded(TRAIN, 180.0)
+    known.forget("9")  # cancelled: it was none of them
+    assert not known.is_flooded(TRAIN, 180.0)
+    again.ended("3", 10.0)
+    for number in range(20, 30):
+        again.submitted(str(number), TRAIN, 200.0)
+    assert not again.is_flooded(TRAIN, 360.0)  # the fourth, of 60 s, is heard of
+    assert again.is_flooded(TRAIN, 361.0)
 
 
 def test_only_the_latest_count() -> None:
@@ -121,7 +144,7 @@ def test_only_the_latest_count() -> None:
 
 def test_the_state_survives_json() -> None:
     known = after(100.0, 200.0, 400.0, job=LIMITED)
-    known.submitted("x", LIMITED)
+    known.submitted("x", LIMITED, 0.0)
     known.started("x", 5.0)
     again = RunTimes.from_state(json.loads(json.dumps(known.state())))
     assert again.quantiles(LIMITED, 90.0).tolist() == known.quantiles(LIMITED, 90.0).tolist()
@@ -170,7 +193,7 @@ def test_what_is_expected_follows_each_end_and_survives() -> None:
     for run_s in (100.0, 100.0, 100.0):
         before = known.expected(LIMITED, 150.0)
         assert before is known.expected(LIMITED, 150.0)
-        known.submitted("next", LIMITED)
+        known.submitted("next", LIMITED, 0.0)
         known.ended("next", run_s)
     grid = known.expected(LIMITED, 150.0)
     assert grid is not None

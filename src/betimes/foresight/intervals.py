@@ -86,7 +86,8 @@ class Point(NamedTuple):
 
     anchor_s: the JCT to which all is relative. played: log(JCT in the play-out / anchor). wait_s: of it waiting.
     features: known now, none of them NaN (`UNKNOWN`), times relative to the anchor. most_s: the longest run time.
-    certain_s: for so long it certainly does not begin; none of the others includes that.
+    reach_s: the upper end leaves room for a run of so long. certain_s: for so long it certainly does not begin; none of
+    the others includes that.
     """
 
     anchor_s: float
@@ -95,6 +96,7 @@ class Point(NamedTuple):
     features: Sequence[float]
     like: Likeness = Likeness("", "", "")
     most_s: float = math.inf
+    reach_s: float = 0.0
     certain_s: float = 0.0
 
 
@@ -264,6 +266,7 @@ class Intervals:
         low_s, high_s = max(low_s - ROUND_S, 0.5 * low_s), high_s + ROUND_S  # none ends as it is promised
         waits = point.wait_s / (point.anchor_s * math.exp(point.played))  # the part of it that is waiting
         starts_s = low_s * waits, median_s * waits, high_s * waits
+        high_s = max(high_s, starts_s[2] + point.reach_s)
         most_s = starts_s[2] + point.most_s + ROUND_S  # a run ends at its limit, however late it starts
         low_s, median_s, high_s = (point.certain_s + min(each, most_s) for each in (low_s, median_s, high_s))
         low, median, high = starts_s

@@ -93,7 +93,7 @@ class LearningRun:
         running = int(pool["holders"])
         queue = Queue(int(pool["active"]) - running, running, float(pool["used"] / pool["units"]))
         for each in range(row, last):
-            self.model.submitted(str(each), self.described[each])
+            self.model.submitted(str(each), self.described[each], at_s)
             self.expected[each] = believed_s = self.model.run_times.quantiles(self.described[each], at_s)
             self._queues[each] = queue
             if self.own_beliefs and not self.keeps_limit[each]:

@@ -68,9 +68,9 @@ class PromiseModel:
         self.ratios: deque[float] = deque(maxlen=OF_ALL)  # of all jobs, as of a user
         self.errors: deque[float] = deque(maxlen=OF_ALL)
 
-    def submitted(self, job_id: str, job: Described) -> None:
-        """A job waits from now on."""
-        self.run_times.submitted(job_id, job)
+    def submitted(self, job_id: str, job: Described, at_s: float) -> None:
+        """A job waits from `at_s` on."""
+        self.run_times.submitted(job_id, job, at_s)
         self.users.setdefault(job.user, _User()).active += 1
 
     def started(self, job_id: str, at_s: float) -> None:
@@ -133,11 +133,12 @@ class PromiseModel:
         queue: Queue,
         run_s: Floats | None = None,
         earliest_s: float = -math.inf,
+        age_s: float = 0.0,
     ) -> Point:
         """What a promise rests on; times among the features are logarithms, most relative to anchor or limit.
 
         run_s: the job's believed run time (`RunTimes.quantiles`), where that is known already. earliest_s: before that
-        instant it certainly does not begin, and only what comes after it is learned.
+        instant it certainly does not begin, and only what comes after it is learned. age_s: it has run for so long.
         """
         if run_s is None:
             run_s = self.run_times.quantiles(job, at_s)
@@ -180,7 +181,13 @@ class PromiseModel:
             (at_s / 3600.0) % 24.0,
         ]
         like = Likeness(job.user, job.command, played.basis, tells=not job.is_repeat)
-        return Point(anchor_s, math.log(point_s) - anchor, wait_s, features, like, certain_s=from_s - at_s)
+        asked_s = job.longest_s if job.longest_s < math.inf else job.limit_s
+        is_open = not math.isnan(asked_s) and self.run_times.is_flooded(job, at_s)
+        return Point(
+            *(anchor_s, math.log(point_s) - anchor, wait_s, features, like),
+            reach_s=asked_s - age_s if is_open else 0.0,
+            certain_s=from_s - at_s,
+        )
 
     def refit(self) -> None:
         """Fit what is due, at once; to do it aside, see `Intervals.next_due`."""

@@ -13,6 +13,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ TRUST_OVER_BELIEF = (
     3.0  # and as much as what else is believed: two jobs that are alike outweigh it, one does not
 )
 FADES = 0.9  # weight of a run time relative to the one after it
+FLOOD, FLOOD_S = 10, 300.0  # so many submissions of a kin within so long are a flood if none has finished
 USUAL_S = 3600.0  # believed where nothing has finished and no limit is known
 SHORTEST_S = 1.0
 
@@ -79,11 +81,30 @@ class Described:
 
 @dataclass
 class Group:
-    """Logarithms of the latest run times of jobs that are alike, and when those that run now were started."""
+    """Logarithms of the latest run times of jobs that are alike, and when those that run now were started.
+
+    unheard: when jobs of this kin were submitted that have not finished; perhaps not those before the last `FLOOD_S`.
+    heard_s: the submission of the youngest job that has finished, if it was among those.
+    """
 
     logs: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
     running: dict[str, float] = field(default_factory=dict[str, float])
+    unheard: dict[str, float] = field(default_factory=dict[str, float])
+    heard_s: float = -math.inf
     finished: int = 0  # since the process began; counted after `logs` has changed
+
+    def add(self, job_id: str, at_s: float) -> None:
+        """A job of this kin is submitted."""
+        self.unheard[job_id] = at_s
+        while self.unheard[oldest := next(iter(self.unheard))] < at_s - FLOOD_S:
+            del self.unheard[oldest]
+
+    def is_flooded(self, at_s: float) -> bool:
+        """Whether many jobs of this kin were submitted of late, and none of them has finished."""
+        since_s = at_s - FLOOD_S
+        if self.heard_s >= since_s or len(self.unheard) < FLOOD:
+            return False
+        return next(islice(reversed(self.unheard.values()), FLOOD - 1, None)) >= since_s
 
 
 _Question = tuple[str, str, float, float]
@@ -106,15 +127,22 @@ class RunTimes:
         self.active: dict[str, _Active] = {}
         self._expected: dict[_Question, tuple[tuple[int, ...], Floats | None]] = {}  # as asked before
 
-    def submitted(self, job_id: str, job: Described) -> None:
-        """A job waits from now on."""
+    def submitted(self, job_id: str, job: Described, at_s: float) -> None:
+        """A job waits from `at_s` on."""
         self.active[job_id] = _Active(job, job.groups())
+        self._group(job_id).add(job_id, at_s)
+
+    def _group(self, job_id: str) -> Group:
+        """That of an active job's kin, of any width."""
+        return self.groups.setdefault(self.active[job_id].keys[1], Group())
 
     def changed(self, job_id: str, job: Described) -> None:
         """The job is another from now on, and runs on if it does."""
-        since_s = self.active[job_id].started_s
+        since_s, at_s = self.active[job_id].started_s, self._group(job_id).unheard.get(job_id)
         self.forget(job_id)
-        self.submitted(job_id, job)
+        self.active[job_id] = _Active(job, job.groups())
+        if at_s is not None:
+            self._group(job_id).add(job_id, at_s)
         if not math.isnan(since_s):
             self.started(job_id, since_s)
 
@@ -136,11 +164,14 @@ class RunTimes:
     def forget(self, job_id: str) -> None:
         """The job will never finish."""
         self.stopped(job_id)
+        self._group(job_id).unheard.pop(job_id, None)
         del self.active[job_id]
 
     def ended(self, job_id: str, run_s: float) -> None:
         """The job has finished, and took `run_s` at its full width."""
         self.stopped(job_id)
+        kin = self._group(job_id)
+        kin.heard_s = max(kin.heard_s, kin.unheard.pop(job_id, -math.inf))
         active = self.active.pop(job_id)
         log, tells = math.log(max(run_s, SHORTEST_S)), active.job.tells(run_s)
         for key in active.keys if tells else active.keys[:KIN]:
@@ -192,6 +223,11 @@ class RunTimes:
         grid[np.isinf(grid)] = most if most < math.inf else 2.0 * max(age_s, censored.max(initial=USUAL_S))
         return np.maximum(np.minimum(grid, most), age_s)
 
+    def is_flooded(self, job: Described, at_s: float) -> bool:
+        """Whether ten jobs of its kin, and more, were submitted within five minutes, and none of them has finished."""
+        kin = self.groups.get(job.groups()[1])
+        return kin is not None and kin.is_flooded(at_s)
+
     def expected(
         self, job: Described, believed_s: float, keys: tuple[str, ...] | None = None
     ) -> Floats | None:
@@ -225,7 +261,10 @@ class RunTimes:
     def state(self) -> dict[str, Any]:
         """Everything learned, as JSON has it."""
         return {
-            "groups": {key: [list(group.logs), dict(group.running)] for key, group in self.groups.items()},
+            "groups": {
+                key: [list(group.logs), dict(group.running), dict(group.unheard), group.heard_s]
+                for key, group in self.groups.items()
+            },
             "all": list(self.all),
             "all_s": list(self.all_s),
             "active": {
@@ -238,8 +277,8 @@ class RunTimes:
     def from_state(cls, state: dict[str, Any]) -> RunTimes:
         """The same as when `state` was called."""
         new = cls()
-        for key, (logs, running) in state["groups"].items():
-            new.groups[key] = Group(deque(logs, maxlen=KEPT), dict(running))
+        for key, (logs, *rest) in state["groups"].items():  # earlier versions knew of no floods
+            new.groups[key] = Group(deque(logs, maxlen=KEPT), *rest)
         new.all.extend(state["all"])
         new.all_s.extend(state["all_s"])
         for job_id, (*described, started_s) in state["active"].items():

@@ -260,7 +260,7 @@ class PromiseErrors:
             believed_at = from_at + max(finish_at - from_at, 0.0) * longer
         played = Played(begins_at, finish_at, believed_at, job.basis)
         run_s = self.model.run_times.quantiles(asked, made_at, age_s)
-        point = self.model.point(asked, made_at, played, queue, run_s, earliest_at)
+        point = self.model.point(asked, made_at, played, queue, run_s, earliest_at, age_s)
         first = self.model.intervals.issued.get(str(job.job_id))
         outran = first is not None and first.like.basis != job.basis
         like = point.like._replace(outran=outran, stated=grid is None and job.basis == "estimate")
@@ -268,7 +268,7 @@ class PromiseErrors:
 
     def submitted(self, job: Job) -> None:
         """A job is there from now on."""
-        self.model.submitted(str(job.job_id), described(job))
+        self.model.submitted(str(job.job_id), described(job), job.submitted_at)
 
     def edited(self, job: Job) -> None:
         """A job's request has changed."""
