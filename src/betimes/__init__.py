@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from betimes.policies import NODES_POLICIES, POLICIES
     from betimes.reporting import progress
     from betimes.resizing import on_resize
+    from betimes.twin.cluster_state import ClusterState, RunningJob
     from betimes.twin.generate import generate
     from betimes.twin.options import SimulationOptions
     from betimes.workload import Job, Workload, mark_trials, read_trace
@@ -31,10 +32,12 @@ _HOME = {
     "AsyncClient": "betimes.client",
     "Client": "betimes.client",
     "Cluster": "betimes.cluster",
+    "ClusterState": "betimes.twin.cluster_state",
     "Front": "betimes.foresight.tuning",
     "Job": "betimes.workload",
     "JobSpec": "betimes.client",
     "Result": "betimes.outcome",
+    "RunningJob": "betimes.twin.cluster_state",
     "Search": "betimes.foresight.tuning",
     "SimulationOptions": "betimes.twin.options",
     "SpeedupTable": "betimes.workload.speedup",
@@ -59,10 +62,12 @@ __all__ = [
     "AsyncClient",
     "Client",
     "Cluster",
+    "ClusterState",
     "Front",
     "Job",
     "JobSpec",
     "Result",
+    "RunningJob",
     "Search",
     "SimulationOptions",
     "SpeedupTable",

@@ -45,7 +45,9 @@ class LearningRun:
         jobs = run.jobs
         count = len(jobs)
         self.run = run
-        self.submit_s: Floats = np.array(jobs.submit_s)
+        begin = run.options.state
+        # When each is promised: jobs that are there when the run begins, at that instant.
+        self.submit_s: Floats = np.maximum(jobs.submit_s, 0.0 if begin is None else begin.now_s)
         self.estimate_s: Floats = np.array(jobs.estimate_s)
         self.own_beliefs = own_beliefs
         self.keeps_limit: np.ndarray = ~np.isnan(jobs.estimate_s) if limits else np.zeros(count, dtype=bool)
@@ -70,6 +72,8 @@ class LearningRun:
         run = self.run
 
         def step(stop: int) -> int:
+            if self._prepared == 0 and run.row[0] > 0:
+                self._take_over(int(run.row[0]))
             while run.row[0] < stop or self._promised < self._prepared:
                 if self._promised == self._prepared:
                     self._prepare(int(run.row[0]))
@@ -81,6 +85,11 @@ class LearningRun:
 
         return step
 
+    def _take_over(self, count: int) -> None:
+        """The run has begun from a state, with so many jobs."""
+        self._note(0, count, float(self.submit_s[0]))
+        self._note_running(np.zeros(0, dtype=np.int64))
+
     def _prepare(self, row: int) -> None:
         """Learn what has happened by the submission of `row`, and believe something of the jobs submitted then."""
         at_s, last = float(self.submit_s[row]), self.run.advance_before(row)
@@ -89,6 +98,11 @@ class LearningRun:
         for each, at in zip(ended.tolist(), finish_s.tolist(), strict=True):
             self.model.ended(str(each), float(self.run.run_s[each]), at)
         self.model.refit()
+        self._note(row, last, at_s)
+
+    def _note(self, row: int, last: int, at_s: float) -> None:
+        """The jobs in rows `row` up to `last` are there at `at_s`: what is believed of them."""
+        self._read_columns()
         pool = self._pool[0]
         running = int(pool["holders"])
         queue = Queue(int(pool["active"]) - running, running, float(pool["used"] / pool["units"]))
@@ -103,11 +117,7 @@ class LearningRun:
     def _note_running(self, ended: Ints) -> None:
         """Tell the model which jobs began to run, and which of them were preempted."""
         run = self.run
-        if run.state is not self._state:  # the columns have grown
-            self._state = run.state
-            # As plain arrays: fields of NumPy's records take many times as long to read.
-            self._progress = as_array(run.state.progress).view(np.ndarray)
-            self._pool = as_array(run.state.pool).view(np.ndarray)
+        self._read_columns()
         progress = self._progress
         holders = run.state.holders[: self._pool["holders"][0]]
         rows = progress["row"][holders]
@@ -126,6 +136,14 @@ class LearningRun:
                 self.model.stopped(str(row))
             self._running[gone] = False
             self._count -= len(gone)
+
+    def _read_columns(self) -> None:
+        state = self.run.state
+        if state is not self._state:  # the columns have grown
+            self._state = state
+            # As plain arrays: fields of NumPy's records take many times as long to read.
+            self._progress = as_array(state.progress).view(np.ndarray)
+            self._pool = as_array(state.pool).view(np.ndarray)
 
     def _promise(self) -> None:
         """Turn the play-outs of the rows submitted last into promises."""

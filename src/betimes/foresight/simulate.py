@@ -16,13 +16,14 @@ from betimes.foresight.engines import POOL, AnyChosen, engine_for
 from betimes.foresight.learning_run import LearningRun, learning_run, playouts_of
 from betimes.foresight.predict import run_rows_predicting
 from betimes.foresight.sampling import drawn
-from betimes.kernels import Floats, Ints
+from betimes.kernels import Floats, FloatTable, Ints, as_array
 from betimes.outcome import IntervalColumns, JobState, Result
 from betimes.policies import ChosenPolicy, Policy, parse_policy
 from betimes.policies.hooks import ASK
 from betimes.policies.nodes.heterogeneous_wfq import where_alike
 from betimes.twin.noted_cluster import noted_cluster
 from betimes.twin.options import SimulationOptions
+from betimes.twin.pool import entries
 from betimes.twin.pool.simulation import Simulation, fit
 from betimes.twin.pool.trace_loop import run_rows
 from betimes.twin.pool.trials import TrialSimulation
@@ -83,6 +84,8 @@ def _simulate_pool(
         warn(f"{_jobs(int(fitted.dropped.sum()))} with a minimum of more than {there}: left out (refused)")
     if fitted.narrowed:
         warn(f"{_jobs(fitted.narrowed)} that could use more units than the nodes hold: narrowed to those")
+    if options.state is not None:
+        options = replace(options, state=options.state.without(workload.job_id[fitted.dropped]))
     started = time.perf_counter()
     (run_rows_predicting if options.predict else run_rows).load()
     run = (TrialSimulation if options.as_trials else Simulation)(fitted.workload, chosen, options)
@@ -128,8 +131,13 @@ def predicting(
     source = run.state
     starts, believed, expected = playouts_of(learning, len(run.workload), believing)
 
+    taken_over = run.options.state is not None
+
     def step(stop: int) -> int:
-        nonlocal copy, source
+        nonlocal copy, source, taken_over
+        if taken_over:
+            _promise_taken_over(run, wanted, learning)
+            taken_over = False
         if source is not run.state:  # the columns have grown
             copy, source = room_to_play(run.state), run.state
         return run_rows_predicting(
@@ -138,6 +146,29 @@ def predicting(
         )
 
     return step
+
+
+def _promise_taken_over(run: Simulation, wanted: Ints, learning: LearningRun | None) -> None:
+    """Promise a finish to the jobs of the state from which the run begins: one play-out tells it of all."""
+    rows = np.arange(int(run.row[0]))
+    run.driver.advance(float(run.state.pool[0].now))  # the policy decides first
+
+    def played(expected: FloatTable | None) -> Floats:
+        copy = run.driver.copy(len(run.workload))
+        copy.rules = copy.rules.replaced(learns=False)
+        if expected is not None:
+            entries.expect_ends(copy.state, expected)
+        copy.advance(math.inf)
+        if learning is not None:
+            learning.starts[rows] = as_array(copy.trace.outcome)["start_s"][rows]
+        return as_array(copy.trace.outcome)["finish_s"][rows]
+
+    expects = learning is not None and run.sizes.kind != "true"
+    finish_s = played(None)
+    if learning is not None and expects:
+        learning.believed[rows] = finish_s
+        finish_s = played(learning.expected)
+    run.predicted[rows] = np.where(wanted[rows] > 0, finish_s, np.nan)
 
 
 def _jobs(count: int) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from betimes.cluster import Cluster, read_cluster
 from betimes.errors import ClusterError, InputError
+from betimes.twin.cluster_state import ClusterState
 from betimes.twin.noted_cluster import noted_cluster
 from betimes.twin.sizes import Sizes, parse_sizes
 from betimes.twin.users import FairUsers, parse_users
@@ -67,6 +68,8 @@ class SimulationOptions:
     default on nodes)."""
     users: FairUsers | None = None
     """Users share by weight and recent use (docs/notes/fair-share.md). None: nobody's jobs go before another's."""
+    state: ClusterState | None = None
+    """What runs and waits at the first instant (docs/how-to/from-python.md). None: nothing."""
     as_trials: bool = False
     """On a pool: a job is as many equal trials as it can use units; each takes one unit (docs/notes/trials.md)."""
 
@@ -164,6 +167,7 @@ class SimulationOptions:
             curves=self.curves,
             seed=self.seed,
             on_wide=self.on_wide,
+            state=self.state,
             as_trials=self.as_trials,
         )
 
@@ -190,6 +194,15 @@ class SimulationOptions:
             what = "--cluster" if self.cluster is not None else "--fractional"
             raise InputError(
                 f"--as-trials: trials take whole units of a pool without nodes; leave {what} out"
+            )
+        if self.state is not None and self.state.closed:
+            raise InputError(
+                f"state, closed node {self.state.closed[0]}: a pool counts all units of its nodes; leave the node out "
+                "of the cluster"
+            )
+        if self.as_trials and self.state is not None:
+            raise InputError(
+                "state: sets of trials begin with none of them done; leave state or as_trials out"
             )
         if self.as_trials and self.users is not None:
             raise InputError("--users: trials are not counted by user; leave --users or --as-trials out")

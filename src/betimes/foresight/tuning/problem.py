@@ -34,7 +34,7 @@ class Problem:
     def __post_init__(self) -> None:
         """Refuse options of other simulations, and take what the objectives need."""
         self.options.check("pool")
-        for name in ("fair", "as_trials"):
+        for name in ("fair", "as_trials", "state"):
             if getattr(self.options, name):
                 raise InputError(f"{name}: means nothing to a search; leave it out")
         needs = replace(

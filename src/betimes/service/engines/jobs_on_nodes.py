@@ -21,7 +21,6 @@ from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.demands import DemandRows, Needed
 from betimes.core.nodes.passes.schedule import rank_again
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.status import NEED_PLACEMENTS
 from betimes.errors import BetimesError
 from betimes.kernels import Ints, as_array, entry
 from betimes.service.engines.dedicated_machines import shapes_of
@@ -369,12 +368,8 @@ class JobsOnNodes:
         counts = tasks.tasks_in([place.units for place in places])
         if counts is None:
             raise BetimesError(f"internal: {places} are not {tasks.count} tasks of {tasks.units_each} units")
-        while self.driver.state.cluster[0].unused < len(places) + len(self.driver.state.nodes):
-            self.driver.heed(NEED_PLACEMENTS)
+        self.driver.plan([(place.node, count) for place, count in zip(places, counts, strict=True)])
         state = self.driver.state
-        # Lists of placements are read from their end.
-        for at, (place, count) in enumerate(reversed(list(zip(places, counts, strict=True)))):
-            state.plan[at].node, state.plan[at].tasks = place.node, count
         for at, (gpu, cpu, memory) in enumerate(reversed(owed)):
             sketch = state.sketch[at]
             sketch.free_gpu, sketch.free_cpu, sketch.free_memory = gpu, cpu, memory

@@ -17,8 +17,8 @@ from betimes.core.nodes.columns import AUTO
 from betimes.core.pool.columns import User
 from betimes.foresight.run_times import GRID
 from betimes.kernels import Floats, FloatTable, Records, as_array
-from betimes.service.engines.accounts import Account
 from betimes.service.engines.plans import ExpectedSaving
+from betimes.twin.account import Account
 from betimes.twin.nodes.planner_rounds import Plan
 
 

@@ -36,15 +36,7 @@ from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn, sharing
 from betimes.policies.nodes.portfolio import changes_member
 from betimes.service.engines import jobs_on_nodes, rented_machines
-from betimes.service.engines.accounts import (
-    Account,
-    account_of,
-    expected_left,
-    give_account,
-    start_and_finish,
-    waiting_account,
-    waits_until_s,
-)
+from betimes.service.engines.accounts import expected_left, start_and_finish, waiting_account, waits_until_s
 from betimes.service.engines.dedicated_machines import known_live, live_terms, plays_out, rooms_of, units_on
 from betimes.service.engines.instructions import instructions_in
 from betimes.service.engines.jobs_on_nodes import NEW_JOB, PATIENCE_S, JobsOnNodes, are_of
@@ -66,6 +58,7 @@ from betimes.service.engines.messages import (
 from betimes.service.engines.planner_rounds import LiveRounds, planners_for
 from betimes.service.engines.rented_machines import RentedMachines
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot, snapshot_of
+from betimes.twin.account import Account, account_of, give_account
 from betimes.twin.nodes import entries
 from betimes.twin.nodes.driver import Answers, Driver
 from betimes.twin.nodes.event_loop import Outcome
@@ -530,6 +523,7 @@ class LiveNodes:
         self.jobs.know(slot, carried.request)
         if account.resizes > 0:
             self.jobs.resizes_of[carried.request.job] = account.resizes
+        self.state.progress[slot].row = slot
         give_account(self.state, slot, account, carried.units > 0 or carried.alone is not None)
         if account.speculated and len(self.state.rentings) > 0:
             self.state.rentings[slot].speculated = 1

@@ -32,13 +32,7 @@ from betimes.foresight.shortcuts import play_in_order
 from betimes.kernels import Floats, FloatTable, as_array, entry
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import ASK, IN_ORDER, Prepared
-from betimes.service.engines.accounts import (
-    Account,
-    account_of,
-    expected_left,
-    give_account,
-    start_and_finish,
-)
+from betimes.service.engines.accounts import expected_left, start_and_finish
 from betimes.service.engines.messages import (
     NOTHING_EXPECTED,
     Allocation,
@@ -58,6 +52,7 @@ from betimes.service.engines.messages import (
     expected_table,
 )
 from betimes.service.engines.speedups import Speedups, speed
+from betimes.twin.account import Account, account_of, give_account
 from betimes.twin.pool import entries
 from betimes.twin.pool.driver import Driver
 from betimes.twin.pool.trace_loop import new_outcomes, new_trace
@@ -220,7 +215,7 @@ class LivePool:
         slot = self.driver.take_in(0)
         self.slot_of[carried.request.job], self.job_of[slot] = slot, carried.request.job
         account, progress = carried.account, self.state.progress[slot]
-        progress.resizes = account.resizes
+        progress.resizes, progress.row = account.resizes, slot
         give_account(self.state, slot, account, carried.units > 0)
         progress.units_before, progress.stall_before = float(carried.units), account.stall_s
         self.driver.queue_up(slot)

@@ -19,7 +19,6 @@ from betimes.cluster.shapes import Shapes, distinct_shapes
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
-from betimes.service.engines.accounts import Account
 from betimes.service.engines.dedicated_machines import shapes_of
 from betimes.service.engines.messages import (
     Allocation,
@@ -38,6 +37,7 @@ from betimes.service.machines.budgets import Budgets, FleetLimits
 from betimes.service.scheduling.job import SPECULATED, Job, held_by
 from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.spec.job_spec import Curve, JobSpec
+from betimes.twin.account import Account
 from betimes.twin.nodes.renting import CHOICES
 
 

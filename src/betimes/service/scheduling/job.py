@@ -15,11 +15,11 @@ from pydantic import Field, TypeAdapter
 
 from betimes.cluster.resources import Amounts, UnitDemand, demand_amounts
 from betimes.cluster.tasks import job_tasks
-from betimes.service.engines.accounts import Account
 from betimes.service.engines.plans import alone_usd_per_h
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import Node
 from betimes.service.spec.job_spec import JobSpec
+from betimes.twin.account import Account
 from betimes.units import S_PER_H
 
 

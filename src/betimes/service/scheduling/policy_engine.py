@@ -17,7 +17,6 @@ from betimes.errors import Conflict, Unavailable
 from betimes.foresight.engines import NODES, POOL
 from betimes.kernels import Floats
 from betimes.kernels.structs import Struct
-from betimes.service.engines.accounts import Account
 from betimes.service.engines.messages import (
     Allocation,
     Decisions,
@@ -50,6 +49,7 @@ from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.throughputs import Neighbours
 from betimes.service.spec.job_spec import JobSpec
+from betimes.twin.account import Account
 from betimes.twin.nodes.planner_rounds import Plan
 from betimes.twin.pool.trials import SLACK, usual_s, work_left
 

@@ -8,7 +8,7 @@ Python has to answer: a column is full, a planner is due, a policy is to be sele
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.growth import GROWTH, grown, room_to_play
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.pool.columns import UNLIMITED
-from betimes.core.status import DONE, FORESEEN, PAUSED, REFUSED
+from betimes.core.status import DONE, FORESEEN, NEED_PLACEMENTS, PAUSED, REFUSED
 from betimes.errors import BetimesError
 from betimes.kernels import Ints, Records, as_array
 from betimes.policies.violations import nodes_violation
@@ -109,6 +109,14 @@ class Driver:
         others = lines[lines["job"] != slot]  # one that was owed only this job's nodes may have begun
         as_array(self.state.log)[: len(others)] = others
         self.state.cluster[0].logged = len(others)
+
+    def plan(self, places: Sequence[tuple[int, int]]) -> int:
+        """Write places, each a node and tasks there, where the core takes them from (`hold`); returns their number."""
+        while self.state.cluster[0].unused < len(places) + len(self.state.nodes):
+            self.heed(NEED_PLACEMENTS)
+        for at, (node, tasks) in enumerate(reversed(places)):  # lists of placements are read from their end
+            self.state.plan[at].node, self.state.plan[at].tasks = node, tasks
+        return len(places)
 
     def step(self, stop: int, until_s: float = math.inf) -> int:
         """Submit the jobs up to row `stop`, as far as the loop goes; returns its status."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,11 @@ from betimes.outcome import (
 from betimes.policies import ChosenPolicy
 from betimes.policies.loading import mark_proven
 from betimes.policies.nodes.hooks import NodesPolicy, sharing
+from betimes.twin.cluster_state import ClusterState
 from betimes.twin.driving import drive, goes_on
 from betimes.twin.history import user_rows
 from betimes.twin.nodes import entries, event_loop
+from betimes.twin.nodes.begin import Split, begin_from, cluster_state, tasks_as_held
 from betimes.twin.nodes.driver import Driver
 from betimes.twin.nodes.launching import hardware_of, kinds_of, launching, table_of
 from betimes.twin.nodes.planner_rounds import PlannerRounds
@@ -105,6 +108,7 @@ class NodesSimulation:
         self.shares_rented = own.shares_rented(values)
         if not rents:
             cluster.need_nodes()
+        split: Split = partial(tasks_of, rents=rents)
         if own.rents_alone(values):
             if not cluster.offers:
                 raise ClusterError(
@@ -113,9 +117,17 @@ class NodesSimulation:
                 )
             if values.get("spot") == "true":
                 cluster = with_spot(cluster)
-            tasks = tasks or tasks_on_owned_first(workload, cluster)
-        self.cluster = cluster
-        self.tasks: Tasks = tasks or tasks_of(workload, cluster, rents=rents)
+            split = tasks_on_owned_first
+        self.cluster, begin = cluster, options.state
+        if begin is not None:
+            if cluster.interference is not None:
+                raise InputError(
+                    f"state: how jobs have slowed each other so far is not known; leave [[interference]] of cluster "
+                    f"{cluster.name} out"
+                )
+            tasks = tasks_as_held(begin, workload, cluster, split)
+        self.tasks: Tasks = tasks or split(workload, cluster)
+        self._begin = None if begin is None else begin.without(workload.job_id[self.tasks.refused])
         self.machines = cluster.shapes(rents=rents)[0]
         self.kept = np.flatnonzero(~self.tasks.refused)
         jobs = workload if len(self.kept) == len(workload) else workload[self.kept]
@@ -214,11 +226,11 @@ class NodesSimulation:
         self.refused: list[Refusal] = []  # decisions of planners that could not be carried out
         self.idle_since_s = math.inf  # when a planner was asked without any job for the first time
         self._seen = 0  # outcomes that have been taken
+        first = [] if self._begin is None else self._begin.rows(jobs)
+        seqs = [*np.argsort(first).tolist(), *range(len(first), len(jobs))]
         planners = (each.policy.planner_of(each.values, cluster) for each in in_turn)
         self.rounds_in_turn = [
-            PlannerRounds(each, str(policy), self.kinds, range(len(jobs)))
-            for each in planners
-            if each is not None
+            PlannerRounds(each, str(policy), self.kinds, seqs) for each in planners if each is not None
         ]
         self.rounds: PlannerRounds | None = None
         if self.rounds_in_turn:
@@ -273,10 +285,27 @@ class NodesSimulation:
         step: submits the jobs up to a row and returns a status, by default the plain loop; progress receives
         the rows done. Raises PolicyViolation when a hook answers something that cannot be used.
         """
+        self.begin()
         self.wall_s = drive(self.driver, self.policy, len(self.jobs), step or self.driver.step, progress)
         self.note_unfinished()
         for each in self.policy.policy.in_turn(self.policy.values):
             mark_proven(each.policy)
+
+    def begin(self) -> None:
+        """Take over the jobs of the options' state, before anything happens; raises InputError if they cannot be."""
+        begin, self._begin = self._begin, None
+        if begin is not None:
+            cluster, tasks = self.cluster, self.tasks.of(self.kept)
+            begin_from(self.driver, begin, self.jobs, tasks, cluster, is_known=not self.believes)
+            if self.rounds is not None:
+                self.rounds.set_next(self.driver)
+
+    def cluster_state(self) -> ClusterState:
+        """The state in which the cluster is now, after `advance_to`.
+
+        Raises InputError where jobs are leaving their nodes for others, or are on rented machines.
+        """
+        return cluster_state(self.driver, self.jobs, self.tasks.of(self.kept), self.cluster)
 
     def advance_to(self, until_s: float) -> None:
         """Let everything happen up to and including `until_s`, in seconds of the trace; `state` is then true there.
@@ -289,6 +318,8 @@ class NodesSimulation:
             raise InputError(
                 f"advance_to({until_s:g}): the simulation is already at {self.now_s:g} s; choose a later time"
             )
+
+        self.begin()
 
         def step(stop: int) -> int:
             return self.driver.step(stop, until_s)

@@ -111,6 +111,8 @@ class StreamedSimulation:
         self.sizes = options.sizes or Sizes("true")
         if self.sizes.kind not in ("true", "estimate"):
             raise InputError(f"--sizes {self.sizes}: with jobs in chunks choose true or estimate")
+        if options.state is not None:
+            raise InputError("state: jobs in chunks begin with nothing running; run it on a whole trace")
         self._chunks = (chunk for chunk in chunks if len(chunk))
         self._options = options
         self._policy = policy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,11 @@ class Tasks:
     fits_no_owned: Bools | None = None
     by_family: Integers | None = None
     speeds: Floats | None = None
+
+    def of(self, rows: NDArray[np.intp]) -> Tasks:
+        """Those of the jobs in these rows."""
+        some = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "reasons"}
+        return replace(self, **{name: None if each is None else each[rows] for name, each in some.items()})
 
     def needs(self, family: int) -> Integers:
         """(n, 3) the demand of all tasks of a job together on machines of a family; 0 where it cannot run."""

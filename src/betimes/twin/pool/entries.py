@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from betimes.core import shares
 from betimes.core.pool import external_events, snapshot
 from betimes.core.pool import placement as pool_placement
+from betimes.core.pool.columns import State
 from betimes.kernels import entry
 from betimes.twin.pool import event_loop
 
@@ -14,6 +16,7 @@ rank_anew = entry(event_loop.rank_anew)
 expect_finish = entry(external_events.expect_finish)
 withdraw = entry(external_events.withdraw)
 hold = entry(external_events.hold)
+count_held = entry(shares.count_held, State, int, float, float)
 lose = entry(external_events.lose)
 believe = entry(external_events.believe)
 set_width = entry(external_events.set_width)
@@ -31,6 +34,7 @@ ENTRIES = (
     expect_finish,
     withdraw,
     hold,
+    count_held,
     lose,
     believe,
     set_width,

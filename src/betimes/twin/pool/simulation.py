@@ -14,15 +14,17 @@ from betimes.cluster.resources import PER_UNIT, charge_of
 from betimes.core.closings import closings_of
 from betimes.core.pool.columns import UNLIMITED, PoolRules, Segment, State, new_state
 from betimes.core.status import NEED_SEGMENTS
-from betimes.errors import ClusterError
+from betimes.errors import ClusterError, InputError
 from betimes.kernels import Floats, Ints, as_array, blank
 from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.loading import mark_proven
+from betimes.twin.cluster_state import ClusterState
 from betimes.twin.driving import drive
 from betimes.twin.history import user_rows
 from betimes.twin.nodes.tasks import held, refuse_requirements, unit_demand
 from betimes.twin.options import SimulationOptions
+from betimes.twin.pool.begin import begin_from, cluster_state
 from betimes.twin.pool.driver import Driver
 from betimes.twin.pool.event_loop import Trace
 from betimes.twin.pool.trace_loop import new_trace
@@ -175,6 +177,7 @@ class Simulation:
         self.chunks: list[NDArray[Any]] = []
         self.wall_s = 0.0
         self._active: Ints = np.zeros(0, dtype=np.int64)  # submitted rows whose finish was not taken
+        self._begin = options.state
 
     @property
     def state(self) -> State:
@@ -204,9 +207,42 @@ class Simulation:
         step: submits the jobs up to a row and returns a status, by default the plain loop; progress receives
         the rows done. Raises PolicyViolation when the policy decides something the core refuses.
         """
+        self.begin()
         self.wall_s = drive(self.driver, self.policy, len(self.workload), step or self.driver.step, progress)
         self._note_unfinished()
         mark_proven(self.policy.policy)
+
+    def begin(self) -> None:
+        """Take over the jobs of the options' state, before anything happens; raises InputError if they cannot be."""
+        begin, self._begin = self._begin, None
+        if begin is not None:
+            is_known = self.sizes.kind == "true"
+            rows = begin_from(self.driver, begin, self.jobs, self.options.cluster, is_known=is_known)
+            self._active = np.array(sorted(rows), dtype=np.int64)
+
+    def advance_to(self, until_s: float) -> None:
+        """Let everything happen up to and including `until_s`, in seconds of the trace; `state` is then true there.
+
+        Calls at growing times and a last `run` are together the same as `run` alone. The clock stays at the last thing
+        that happened. Raises InputError for a time before it, and PolicyViolation as `run` does.
+        """
+        self.begin()
+        now_s = float(self.state.pool[0].now)
+        if not until_s >= now_s:
+            raise InputError(
+                f"advance_to({until_s:g}): the simulation is already at {now_s:g} s; choose a later time"
+            )
+        while self.row[0] < len(self.jobs) and self.jobs.submit_s[self.row[0]] <= until_s:
+            row = int(self.row[0])
+            self.driver.advance(float(self.jobs.submit_s[row]))
+            self.driver.queue_up(self.driver.take_in(row))
+            self.driver.ask()
+            self.row[0] += 1
+        self.driver.advance(until_s)
+
+    def cluster_state(self) -> ClusterState:
+        """The state in which the pool is now, after `advance_to`."""
+        return cluster_state(self.driver, self.jobs, self.options.cluster)
 
     def advance_before(self, row: int) -> int:
         """Let everything happen before `row` is submitted; returns the row after it."""
