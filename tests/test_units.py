@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.outcome.tables import short_names
-from betimes.units import TIME_UNITS, decimals, humanise_s, time_unit, usd
+from betimes.units import TIME_UNITS, decimals, humanise_s, time_unit, usd, within
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,24 @@ from betimes.units import TIME_UNITS, decimals, humanise_s, time_unit, usd
 )
 def test_humanise(seconds: float | None, text: str) -> None:
     assert humanise_s(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("low_s", "high_s", "level", "text"),
+    [
+        (100.0, 2000.0, 0.8, " (1100 to 3000)"),  # 20 times
+        (100.0, 2001.0, 0.8, "; by 3001 (90 % sure)"),
+        (0.1, 20.0, 0.8, " (1000 to 1020)"),  # less than a second is as a second
+        (10.0, 1000.0, 0.95, "; by 2000 (97.5 % sure)"),
+    ],
+)
+def test_a_range_that_says_nothing_is_its_upper_end(
+    low_s: float, high_s: float, level: float, text: str
+) -> None:
+    said = "{:.0f}".format
+    assert within(1000 + low_s, 1000 + high_s, 1000.0, level, said) == text
+    alone = within(1000 + low_s, 1000 + high_s, 1000.0, level, said, alone=True)
+    assert alone == text.removeprefix("; ").strip().removeprefix("(").removesuffix(")" * text.startswith(" "))
 
 
 def test_the_smallest_value_chooses_the_unit() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 S_PER_H, S_PER_DAY = 3600.0, 86_400.0
@@ -86,6 +86,35 @@ def parse_keep(text: str) -> Keep:
 def instant(at: float) -> str:
     """An instant, s since 1970, in UTC, for sentences whose readers have another zone: `2026-11-25T13:22:34Z`."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(round(at)))
+
+
+def sure_of(level: float) -> str:
+    """How sure the upper end of an interval is: `90 % sure`. level: of an end between its two."""
+    return f"{50.0 * (1.0 + level):g} % sure"
+
+
+FAR_APART = 20.0  # times: a range with such ends says nothing
+
+
+def within(
+    low_at: float,
+    high_at: float,
+    from_at: float,
+    level: float,
+    said: Callable[[float], str] = instant,
+    *,
+    alone: bool = False,
+) -> str:
+    """The interval of a promise, to follow its median: ` (13:50 to 14:40)`, or `; by 18:00 (90 % sure)`.
+
+    The second where the time from the promise, made at `from_at`, to the upper end is so many times that to the lower
+    one that a range says nothing. level: of an end between the two. alone: without what joins it to the median.
+    """
+    if high_at - from_at > FAR_APART * max(low_at - from_at, 1.0):
+        text = f"by {said(high_at)} ({sure_of(level)})"
+        return text if alone else f"; {text}"
+    text = f"{said(low_at)} to {said(high_at)}"
+    return text if alone else f" ({text})"
 
 
 def humanise_s(seconds: float | None) -> str:

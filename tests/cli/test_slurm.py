@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from betimes.service.access.auth import KeptToken, hashed
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.reasons import CODES
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import Quote, Reason, RunView
+from betimes.service.views.models import Estimate, Quote, Reason, RunView
 from tests.cli.conftest import Call, Said, Slurm
 from tests.service.serving import Background
 
@@ -351,6 +352,28 @@ def test_squeue_start(slurm: Slurm, live: Background) -> None:
     heads, waiting = slurm("squeue", "--start").out.splitlines()
     assert heads.split()[5:8] == ["START_TIME", "NODES", "SCHEDNODES"]
     assert waiting.split()[0] == "1_1"
+
+
+@pytest.mark.parametrize(("low_s", "says"), [(60.0, "by {high} (90 % sure)"), (600.0, "{low} to {high}")])
+def test_squeue_start_says_how_sure_a_start_is(
+    slurm: Slurm, live: Background, low_s: float, says: str
+) -> None:
+    now_at = 1e3 * (time.time() // 1e3)
+    low_at, median_at, high_at = now_at + low_s, now_at + 900.0, now_at + 7200.0
+    estimate = Estimate(
+        as_of_at=now_at, start_at=now_at + 800.0, finish_at=now_at + 1000.0, basis="limit", level=0.8,
+        start_low_at=low_at, start_median_at=median_at, start_high_at=high_at,
+    )  # fmt: skip
+    slurm("sbatch", stdin=SCRIPT)
+    why = Reason(code="turn", text="2 jobs are ahead")
+    live.do(live.it.backend.becomes, 1, Status.QUEUED, estimate=estimate, reason=why)
+    at, low, median, high = (
+        datetime.fromtimestamp(at).isoformat() for at in (now_at + 800.0, low_at, median_at, high_at)
+    )
+    line = slurm("squeue", "--start", "-h").out
+    assert f" {median} " in line
+    assert line.endswith(f" (2 jobs are ahead; starts {says.format(low=low, high=high)})\n")
+    assert slurm("squeue", "-h", "-o", "%S %R").out == f"{at} (2 jobs are ahead)\n"
 
 
 def test_no_name_commands_the_terminal_or_forges_a_line(slurm: Slurm, betimes: Call) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from betimes.errors import InputError
-from betimes.foresight.intervals import FIRST, RATE, Interval, Intervals, Point, fit
+from betimes.foresight.intervals import FIRST, RATE, Interval, Intervals, Point, Source, fit
 from betimes.foresight.past_errors import LEAST, Likeness, Window
 
 
@@ -213,3 +213,29 @@ def test_a_window_has_the_quantiles_of_the_latest_values() -> None:
     window = Window(20, values)
     for level in (0.0, 0.1, 0.5, 0.93, 1.0):
         assert window.quantile(level) == pytest.approx(np.quantile(values[-20:], level))
+
+
+def test_an_interval_names_the_promises_that_it_is_from() -> None:
+    known = Intervals(0.8)
+    assert known.interval(point(), None).source is None
+    learn(known, [2.0] * (LEAST + 5), command="x")
+    assert known.interval(point(), None).source == Source("command", LEAST + 5)
+    learn(known, [2.0] * LEAST, "ann")
+    of_user = 3 + LEAST  # of one command three count
+    assert known.interval(point(command="y"), None).source == Source("user", of_user)
+    stated = Likeness("ann", "y", "estimate", stated=True)
+    assert known.interval(point()._replace(like=stated), None).source == Source("user", of_user, stated=True)
+    assert known.interval(point()._replace(like=Likeness("bob", "y", "limit")), None).source == Source(
+        "all", of_user
+    )
+
+
+def test_an_interval_of_fitted_models_names_the_jobs_that_they_were_fitted_to() -> None:
+    known = Intervals(0.8)
+    learn(known, [1.0 + at % 2 for at in range(FIRST)])
+    count = known.next_due()
+    assert count == FIRST
+    known.take(count, fit(known.training(count), known.level))
+    learn(known, [1.0 + at % 2 for at in range(10)])
+    known.compared, known.scores = 1000, [1.0, 0.5]  # the models did better of late
+    assert known.interval(point(), known.learned(point().features)).source == Source("features", FIRST)

@@ -18,6 +18,7 @@ import pytest
 
 from betimes.cluster import Offer
 from betimes.errors import StoreUnreachable
+from betimes.foresight.past_errors import LEAST
 from betimes.page import session
 from betimes.page.site import create_page
 from betimes.service.api.app import create_app
@@ -374,6 +375,25 @@ def test_a_jobs_page_has_its_promise_beside_the_truth(on_pages: OnPages) -> None
         assert "there is no job 77" in gone.text
 
     on_pages(story)
+
+
+def test_a_promise_stands_with_its_interval_and_what_that_is_from(on_pages: OnPages) -> None:
+    async def story(pages: Paged) -> None:
+        await submitted(pages, *[{"estimate_s": 60.0}] * LEAST)
+        await pages.service.advance_to(BEGIN_AT + 4000.0)
+        (number,) = await submitted(pages, {"estimate_s": 60.0, "env": {WORK: "9000"}})
+        form = {"kind": "command", "command": "x", "estimate": "60", "workdir": "/"}
+        of_job, quoted = await pages.at(f"/job/{number}"), await pages.browser.post("/quote", data=form)
+        between = r"13:07 UTC \(2026-01-01 13:07 UTC to 2026-01-01 13:07 UTC\)"
+        assert re.search(f"expected to end 2026-01-01 {between}", _text(of_job))
+        assert re.search(f"Done2026-01-01 {between}", _text(quoted))
+        assert f"as {LEAST} promises to jobs of this user and command turned out" in of_job.text
+
+    on_pages(story)
+
+
+def _text(page: httpx.Response) -> str:
+    return re.sub("<[^>]*>", "", page.text)
 
 
 def test_time_marks_reservations_grace_periods_and_moves(

@@ -105,10 +105,14 @@ class Listed:
     """A job in a list, with all attributes of `JobView`; what else is known of it is asked for when it is needed.
 
     It may stand for the waiting elements of an array, `indices`, as in `1,3-5`. unit: of memory, as --units has it.
+    tells_start: how sure its start is stands with its reason.
     """
 
-    def __init__(self, view: Job, there: SharedAnswers, indices: str = "", unit: str = "") -> None:
+    def __init__(
+        self, view: Job, there: SharedAnswers, indices: str = "", unit: str = "", *, tells_start: bool = False
+    ) -> None:
         self.view, self.there, self.indices, self.unit = view, there, indices, unit
+        self.tells_start = tells_start
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.view, name)
@@ -150,18 +154,18 @@ def service_here() -> PlainClient:
     return connect(None)
 
 
-def by_number(service: PlainClient, text: str) -> Iterator[Job]:
+def by_number(service: PlainClient, text: str, *, intervals: bool = False) -> Iterator[Job]:
     """Jobs `41`, elements `41_3` and `41_[3-5]`, and all elements of an array `41`, each once. Unknown numbers are left
     out.
     """
     named: set[int] = set()
-    for job in _by_number(service, text):
+    for job in _by_number(service, text, intervals):
         if job.job_id not in named:
             named.add(job.job_id)
             yield job
 
 
-def _by_number(service: PlainClient, text: str) -> Iterator[Job]:
+def _by_number(service: PlainClient, text: str, intervals: bool) -> Iterator[Job]:
     from betimes.cli.live.jobs.ids import every_job
     from betimes.errors import Unknown
 
@@ -173,7 +177,7 @@ def _by_number(service: PlainClient, text: str) -> Iterator[Job]:
             raise InputError(f"job {part[:40]!r}: give a number, as in 41, or 41_3 of an array")
         if match[4] not in (None, "0", "batch"):  # steps are not listed; the first stands for the job
             continue
-        elements = every_job(service, {"array_id": int(match[1])})[::-1]
+        elements = every_job(service, {"array_id": int(match[1]), "intervals": intervals})[::-1]
         if not elements:
             try:
                 yield service.job(int(match[1])).job

@@ -216,7 +216,7 @@ def chosen(service: PlainClient, asked: Asked, *, recent: bool) -> Iterator[List
     by = _filters(service, asked)
     there, now_s, unit = SharedAnswers(service), time.time(), _unit(asked)
     for view in _of_service(there, asked, only_active=recent and not wanted):
-        job = Listed(view, there, unit=unit)
+        job = Listed(view, there, unit=unit, tells_start=asked.has("start"))
         if window is not None:
             if not _was(view, wanted, *window):
                 continue
@@ -249,8 +249,8 @@ def in_one(found: Sequence[Listed]) -> list[Listed]:
 
 def _of_service(there: SharedAnswers, asked: Asked, *, only_active: bool) -> Iterable[Job]:
     if asked.value("jobs"):
-        return by_number(there.service, asked.values["jobs"])
-    which: Conditions = {}
+        return by_number(there.service, asked.values["jobs"], intervals=asked.has("start"))
+    which: Conditions = {"intervals": True} if asked.has("start") else {}
     if only_active:
         which["status"] = ACTIVE
     names = asked.words("name")

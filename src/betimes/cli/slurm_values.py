@@ -28,6 +28,7 @@ from betimes.cli.slurm_jobs import (
     tres,
 )
 from betimes.service.spec.spelling import file_name
+from betimes.units import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -110,10 +111,19 @@ def _final_code(job: Listed) -> str:
 def _why(job: Listed) -> str:
     reason = job.reason.text if job.reason is not None else "None"
     return (
-        f"({reason})"
+        f"({reason}{_start_within(job)})"
         if state_of(job) in ("PENDING", "FAILED", "TIMEOUT", "NODE_FAIL")
         else ",".join(job.nodes)
     )
+
+
+def _start_within(job: Listed) -> str:
+    """The interval of a start, where one is to be told beside its expected instant, as by `squeue --start`."""
+    found = job.estimate
+    if not job.tells_start or found is None or found["start_low_at"] == found["start_high_at"]:
+        return ""
+    ends: tuple[float, float] = (found["start_low_at"], found["start_high_at"])
+    return f"; starts {within(*ends, found['as_of_at'], found['level'], instant, alone=True)}"
 
 
 def limit_s(job: Listed) -> float | None:
@@ -121,13 +131,13 @@ def limit_s(job: Listed) -> float | None:
     return job.spec.get("time_limit_s")
 
 
-def _expected(job: Listed, what: str) -> float | None:
-    return job.estimate[what] if job.estimate is not None else None
-
-
 def expected_start(job: Listed) -> float | None:
-    """When it has started, or is promised to."""
-    return job.started_at or _expected(job, "start_at")
+    """When it has started, or is expected to; where its interval is told, as likely earlier as later."""
+    at, found = job.started_at, job.estimate
+    if at is not None or found is None:
+        return at
+    median_at = found["start_median_at"] if job.tells_start else None
+    return found["start_at"] if median_at is None else median_at
 
 
 def planned_s(job: Listed) -> int:
@@ -191,7 +201,7 @@ OF_JOB: dict[str, Callable[[Listed], str]] = {
     "eligible": lambda job: (
         "" if job.status == "held" else instant(job.spec.get("begin_at") or job.submitted_at)
     ),
-    "end": lambda job: instant(job.finished_at or _expected(job, "finish_at")),
+    "end": lambda job: instant(job.finished_at or (job.estimate and job.estimate["finish_at"])),
     "ended": lambda job: instant(job.finished_at),
     "exit_code": _final_code,
     "exit_number": lambda job: _final_code(job).partition(":")[0],

@@ -57,6 +57,7 @@ class Conditions(TypedDict, total=False):
     after: int
     limit: int
     spec: bool  # no condition: with what was submitted, of jobs that the caller may read
+    intervals: bool  # likewise: with the intervals of their starts and ends, as of now
 
 
 class Call(NamedTuple):

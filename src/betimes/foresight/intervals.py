@@ -22,7 +22,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -66,12 +66,28 @@ MOST_CLASSES = 20_000  # of promises that are alike: those that were used last
 UNKNOWN = -99.0  # a feature that is not known
 
 
+class Source(NamedTuple):
+    """What an interval is from: how far so many earlier promises were off, and which those are.
+
+    of: promises to jobs of the same command, of its user, with a belief from the same source, or all; or the quantile
+    regressions, which learned from so many finished jobs. stated: the estimate that the job states counts as much.
+    """
+
+    of: Literal["command", "user", "basis", "all", "features"]
+    sample: int
+    stated: bool = False
+
+
+_CLASSES: tuple[Literal["command", "user", "basis", "all"], ...] = ("command", "user", "basis", "all")
+"""The names of `Likeness.classes`; without the last for a job that outran its belief."""
+
+
 @dataclass(frozen=True)
 class Interval:
     """A promised completion time in seconds after submission: it lies between `low_s` and `high_s` at the level.
 
     starts_s: low, median and high of the start. few: there are few jobs like this one yet: unless much else is known,
-    the interval is wide for that reason.
+    the interval is wide for that reason. source: what it is from, null: nothing is known yet.
     """
 
     low_s: float
@@ -79,6 +95,7 @@ class Interval:
     high_s: float
     few: bool
     starts_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    source: Source | None = None
 
 
 class Point(NamedTuple):
@@ -184,8 +201,18 @@ class Intervals:
 
     def interval(self, point: Point, learned: Raw | None) -> Interval:
         """The interval around a promise; nothing is noted. learned: from `learned`."""
-        guesses = self._guesses(point, learned)
-        return self._around(point, self._used(point, guesses), few=guesses[0] is None)
+        return self._made(point, learned)[0]
+
+    def _made(
+        self, point: Point, learned: Raw | None
+    ) -> tuple[Interval, tuple[Guess | None, Guess | None], Guess]:
+        """An interval, what either source says, and what is used of it."""
+        alike, source = self._alike(point.like)
+        guesses = self._guesses(point, alike, learned)
+        used = self._used(point, guesses)
+        if used is guesses[1]:
+            source = Source("features", min(max(self.models), LATEST))
+        return self._around(point, used, source, few=alike is None), guesses, used
 
     def issue(
         self,
@@ -200,9 +227,7 @@ class Intervals:
         shown_s: its ends as they stand in a log.
         """
         self.passed(at_s)
-        guesses = self._guesses(point, learned)
-        used, few = self._used(point, guesses), guesses[0] is None
-        made = self._around(point, used, few=few)
+        made, guesses, used = self._made(point, learned)
         low_s, high_s = (
             each - point.certain_s for each in ((made.low_s, made.high_s) if shown_s is None else shown_s)
         )
@@ -217,7 +242,7 @@ class Intervals:
             used=used,
             low_s=low_s,
             high_s=high_s,
-            few=(few and learned is None) or not point.like.tells,
+            few=(made.few and learned is None) or not point.like.tells,
             features=np.array(point.features),
         )
         heapq.heappush(self.bounds, (from_s + high_s, job_id))
@@ -228,8 +253,10 @@ class Intervals:
         later = Later(at_s + point.certain_s, point.anchor_s, point.played, point.like)
         self.later.setdefault(job_id, []).append(later)
 
-    def _guesses(self, point: Point, learned: Raw | None) -> tuple[Guess | None, Guess | None]:
-        kind, alike = _kind(point), self._alike(point.like)
+    def _guesses(
+        self, point: Point, alike: Raw | None, learned: Raw | None
+    ) -> tuple[Guess | None, Guess | None]:
+        kind = _kind(point)
         first, second = (
             None
             if raw is None
@@ -247,15 +274,15 @@ class Intervals:
         low, median, high = (each + point.played for each in DEFAULT)
         return alike or learned or Guess(low, median, high)
 
-    def _alike(self, like: Likeness) -> Raw | None:
-        for each in like.classes():
+    def _alike(self, like: Likeness) -> tuple[Raw | None, Source | None]:
+        for of, each in zip(_CLASSES, like.classes(), strict=False):
             found = self.alike.get(each)
             is_told = like.stated and found is not None and found.each == MOST_OF_ANOTHER
             if found is not None and (raw := found.raw(self.level, is_told=is_told)) is not None:
-                return raw
-        return None
+                return raw, Source(of, len(found), is_told)
+        return None, None
 
-    def _around(self, point: Point, used: Guess, *, few: bool) -> Interval:
+    def _around(self, point: Point, used: Guess, source: Source | None, *, few: bool) -> Interval:
         low, high = used.ends()
         median = _blended(SHARES[self.errors.index(min(self.errors))], point.played, used.median)
         # A play-out may be off by a factor of a hundred: no further than halfway to what was learned as an end.
@@ -271,7 +298,7 @@ class Intervals:
         low_s, median_s, high_s = (point.certain_s + min(each, most_s) for each in (low_s, median_s, high_s))
         low, median, high = starts_s
         starts_s = point.certain_s + low, point.certain_s + median, point.certain_s + high
-        return Interval(low_s, median_s, high_s, few, starts_s)
+        return Interval(low_s, median_s, high_s, few, starts_s, source)
 
     def passed(self, at_s: float) -> None:
         """It is `at_s`: promises whose upper bound has passed have missed."""

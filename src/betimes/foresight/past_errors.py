@@ -96,6 +96,9 @@ class Alike:
             if not self.of[first]:
                 del self.of[first]
 
+    def __len__(self) -> int:
+        return len(self._sorted)
+
     def _leave(self, latest: deque[float]) -> None:
         del self._sorted[bisect_left(self._sorted, latest.popleft())]
 

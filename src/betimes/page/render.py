@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -12,7 +12,10 @@ from markupsafe import Markup, escape
 
 from betimes import __version__
 from betimes.printing import printable
-from betimes.units import amount, gib, length, usd
+from betimes.units import amount, gib, length, usd, within
+
+if TYPE_CHECKING:
+    from betimes.service.views.models import Estimate, Quote
 
 _INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z")
 _REPLAYED_S = 1e8  # instants before 1973 are those of a replayed trace, which counts from 0
@@ -51,6 +54,15 @@ def when(at: float | None, alone: bool = False) -> Markup:
     machine, people = time.strftime("%Y-%m-%dT%H:%M:%SZ", utc), time.strftime("%Y-%m-%d %H:%M UTC", utc)
     kind = Markup(' class="alone"') if alone else ""
     return Markup('<time datetime="{}"{}>{}</time>').format(machine, kind, people)
+
+
+def sure(ends: Quote | Estimate, from_at: float) -> Markup:
+    """The interval of an end that is promised, or expected, since `from_at`, to follow its median; may be empty."""
+    if ends.level is None or ends.finish_low_at is None or ends.finish_high_at is None:
+        return Markup("")
+    return Markup(  # of instants and numbers alone
+        within(ends.finish_low_at, ends.finish_high_at, from_at, ends.level, lambda at: when(at, alone=True))
+    )
 
 
 def sentence(text: str) -> Markup:
@@ -92,6 +104,7 @@ def _environment() -> Environment:
     )
     made.filters |= {
         "when": when,
+        "sure": sure,
         "sentence": sentence,
         "state": state,
         "length": length,

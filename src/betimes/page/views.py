@@ -194,7 +194,8 @@ def _promises(quotes: Sequence[Quote], shown: JobView, now_at: float) -> dict[st
         return None
     estimate = shown.estimate
     if estimate is not None and estimate.finish_at is not None and not shown.status.is_over:
-        made.append((estimate.as_of_at, estimate.finish_at))
+        median_at = estimate.finish_median_at
+        made.append((estimate.as_of_at, estimate.finish_at if median_at is None else median_at))
     until_at = shown.finished_at or now_at
     intervals = [(quote, ends) for quote in quotes if (ends := _interval(quote)) is not None]
     ends = [at for _, at in made] + [at for _, interval in intervals for at in interval]
@@ -224,7 +225,7 @@ def _down(axis: Axis, at: float) -> float:
 def _dots(ends: Ends, now_at: float, level: float, earliest_at: float) -> dict[str, Any]:
     likely = [max(earliest_at, at) for at in equally_likely(ends, (1.0 - level) / 2.0)]
     axis = Axis(min(now_at, likely[0]), likely[-1] + 0.05 * (likely[-1] - now_at))
-    return {"axis": axis, "dots": dots(axis, likely), "by_at": likely[-2], "now": axis.x(now_at)}
+    return {"axis": axis, "dots": dots(axis, likely), "now": axis.x(now_at)}
 
 
 # --- time

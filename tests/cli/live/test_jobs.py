@@ -77,6 +77,7 @@ def test_filters_reach_the_service(betimes: Call, service: Service) -> None:
     betimes("jobs", *words, "--label", "a=b", "--array", "43", "--limit", "7", "--json")
     status = [Status.QUEUED, Status.RUNNING, Status.HELD]
     wanted = {"user": "ada", "name": "train", "label": {"a": "b"}, "array_id": 43, "limit": 7}
+    wanted["intervals"] = True
     assert service.asked == [("jobs", {"status": status, **wanted})]
     betimes("jobs")
     assert service.asked[-1][1]["status"] == ["held", "blocked", "queued", "running", "stopping"]
@@ -322,9 +323,11 @@ def test_a_promise_with_its_interval_was_kept_or_not(
 ) -> None:
     status = Status.FINISHED if finished_at is not None else Status.RUNNING
     within = {"promised_low_at": NOW - 1200, "promised_median_at": NOW - 900, "promised_high_at": NOW - 45}
+    made_at = NOW - 1800
     one = job(
-        42, status=status, finished_at=finished_at, promised_finish_at=NOW - 960, promised_level=0.8, **within
-    )
+        42, status=status, submitted_at=made_at, finished_at=finished_at, promised_finish_at=NOW - 960,
+        promised_level=0.8, **within,
+    )  # fmt: skip
     ends = {
         "finish_low_at": NOW - 1200,
         "finish_median_at": NOW - 900,
@@ -334,11 +337,39 @@ def test_a_promise_with_its_interval_was_kept_or_not(
         "start_high_at": NOW - 1200,
         "level": 0.8,
     }
-    service.stories[42] = story(job=one, quotes=[quote(finish_at=NOW - 960, **ends)])
+    service.stories[42] = story(job=one, quotes=[quote(made_at=made_at, finish_at=NOW - 960, **ends)])
     out = betimes("job", "42").out
     assert f"  promised   07:45 (07:40 to 07:59:15){words}\n" in out
     assert "07:45 (07:40 to 07:59:15)" in out.partition("Promises")[2]
     assert "07:37 (07:35 to 07:40)" in out.partition("Promises")[2]
+
+
+def test_an_interval_as_of_now_stands_in_the_list_and_the_story(betimes: Call, service: Service) -> None:
+    ends = {"finish_low_at": NOW + 60, "finish_median_at": NOW + 900, "finish_high_at": NOW + 7200}
+    estimate = Estimate(
+        as_of_at=NOW, start_at=NOW, finish_at=NOW + 540, basis="limit", level=0.8,
+        rests_on="as 312 promises to jobs of this user and command turned out", **ends,
+    )  # fmt: skip
+    one = job(42, status=Status.RUNNING, started_at=NOW - 60, estimate=estimate)
+    service.known, service.stories[42] = [one], story(job=one)
+    assert "  by 10:00 (90 % sure)" in betimes("jobs", "--output", "wide").out
+    out = betimes("job", "42").out
+    assert "  done       08:15, in 15 min; by 10:00 (90 % sure) (its time limit)\n" in out
+    assert "  interval   as 312 promises to jobs of this user and command turned out\n" in out
+
+
+def test_the_start_of_a_job_that_waits_stands_with_its_interval(betimes: Call, service: Service) -> None:
+    starts: dict[str, Any] = {
+        "start_low_at": NOW + 600, "start_median_at": NOW + 900, "start_high_at": NOW + 3600,
+    }  # fmt: skip
+    estimate = Estimate(
+        as_of_at=NOW, start_at=NOW + 700, finish_at=NOW + 800, basis="limit", level=0.8, **starts
+    )
+    service.stories[42] = story(job=job(42, estimate=estimate))
+    assert "  starts     08:15, in 15 min (08:10 to 09:00)\n" in betimes("job", "42").out
+    at_once = estimate.model_copy(update=dict.fromkeys(starts, NOW))
+    service.stories[42] = story(job=job(42, estimate=at_once))
+    assert "  starts     08:00:00, now\n" in betimes("job", "42").out
 
 
 def test_a_promise_of_before_a_hold_is_void(betimes: Call, service: Service) -> None:

@@ -380,7 +380,7 @@ def test_a_quote_is_for_all_jobs_of_a_file(betimes: Call, service: Service, tmp_
     sure = [one.model_copy(update={**INTERVAL, "finish_low_at": NOW + one.job_id}) for one in jobs]
     service.answer = WhatIfView(made_at=NOW, jobs=sure)
     lines = [" ".join(line.split()) for line in betimes("quote", path).out.splitlines()]
-    assert lines[-1] == "all 3 09:20, in 80 min (08:00:07 to 10:00)"
+    assert lines[-1] == "all 3 09:20, in 80 min; by 10:00 (90 % sure)"
 
 
 def test_what_still_waits_does_not_start_now(betimes: Call, service: Service) -> None:

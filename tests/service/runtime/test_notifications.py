@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from betimes.foresight.past_errors import LEAST
 from betimes.service.executors.virtual import EXIT_CODE, WORK
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
@@ -131,6 +132,20 @@ def test_a_url_is_sent_what_its_job_does(tmp_path: Path) -> None:
     failed = next(one for one in hook.got if one["event"] == "failed")
     assert failed["text"].startswith("Job 2, x: failed: ")
     assert failed["job"]["reason"]["code"]
+
+
+def test_a_broken_promise_says_how_sure_it_was(tmp_path: Path) -> None:
+    async def play(hook: Receiver) -> None:
+        async with service(tmp_path) as parts:
+            await run_jobs(parts, *[job(estimate_s=10.0) for _ in range(LEAST)])
+            late = job(hook.url, estimate_s=10.0)
+            await run_jobs(parts, late.model_copy(update={"env": {WORK: "900"}}))
+            await until(lambda: len(hook.got) >= 3)
+
+    with receiving() as hook:
+        asyncio.run(play(hook))
+    texts = [one["text"] for one in hook.got if one["event"] == "promise-broken"]
+    assert texts[0].endswith("Z, as it was promised (90 % sure)")
 
 
 def test_the_setting_is_for_all_jobs_but_trials(tmp_path: Path) -> None:

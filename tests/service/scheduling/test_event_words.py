@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from betimes.cli.render.events import details
+from betimes.cli.render.times import clock
 from betimes.service.runtime.to_views import event_view
 from betimes.service.scheduling.events import Event
 from tests.cli.stand_in import NOW
@@ -116,10 +117,18 @@ def test_a_stop_and_a_promise_name_their_time(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_a_broken_promise_names_the_promise_and_the_end(why: str, finish_at: float | None, text: str) -> None:
-    promise = {"finish_low_at": NOW - 900, "finish_median_at": NOW - 600, "finish_high_at": NOW - 60}
+    ends = {"finish_low_at": NOW - 900, "finish_median_at": NOW - 600, "finish_high_at": NOW - 60}
+    promise = {"made_at": NOW - 1000, "level": 0.8, **ends}
     told = say("promise-broken", why=why, promise=promise, finish_at=finish_at)
-    assert told.startswith("promised ")
+    low, median, high = (clock(at, NOW) for at in ends.values())
+    assert told.startswith(f"promised {median} ({low} to {high})")
     assert text in told
+
+
+def test_a_promise_whose_ends_are_far_apart_is_said_as_its_upper_end() -> None:
+    ends = {"finish_low_at": NOW + 10, "finish_median_at": NOW + 60, "finish_high_at": NOW + 600}
+    told = say("quoted", finish_at=NOW + 50, quote={"made_at": NOW, "level": 0.9, "reason": None, **ends})
+    assert told == f"done {clock(NOW + 60, NOW)}; by {clock(NOW + 600, NOW)} (95 % sure)"
 
 
 def test_events_of_an_earlier_version_with_other_data_are_shown_as_they_are() -> None:

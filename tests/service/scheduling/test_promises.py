@@ -55,6 +55,32 @@ def test_a_service_gives_intervals_once_it_has_a_history() -> None:
         assert job.promised_level == 0.8
 
 
+def test_a_story_and_a_list_name_what_an_interval_is_from() -> None:
+    with InMemoryService() as service:
+        first = service.submit(command=["x"], estimate_s=100.0).job_id
+        (listed,) = service.jobs(intervals=True)
+        assert listed.estimate is not None
+        assert (listed.estimate.finish_low_at, listed.estimate.rests_on) == (None, None)
+        service.finish()
+        for command in "abcdefg":
+            for _ in range(3):
+                service.submit(command=[command], estimate_s=100.0)
+                service.finish()
+        number = service.submit(command=["x"], estimate_s=100.0).job_id
+        listed = service.jobs(intervals=True)[0]
+        for estimate in (listed.estimate, service.job(number).job.estimate):
+            assert estimate is not None
+            assert estimate.rests_on == (
+                "as 22 promises to jobs of this user turned out; its estimate counts as much as all of them"
+            )
+            assert estimate.finish_low_at is not None
+            assert estimate.level == 0.8
+        plain = service.jobs()[0].estimate
+        assert plain is not None
+        assert (plain.finish_low_at, plain.rests_on) == (None, None)  # only where it is asked for
+        assert service.job(first).job.estimate is None
+
+
 def test_the_start_of_a_job_that_waits_has_an_interval_too() -> None:
     """A job waits for a whole one, and all take half of their estimates."""
     with InMemoryService() as service:

@@ -6,12 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from betimes.cli.render.times import both, clock, sentence
-from betimes.units import length, usd
+from betimes.units import length, usd, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from betimes.service.views.models import JobView, Quote, QuoteOption, Submitted
+    from betimes.service.views.models import Estimate, JobView, Quote, QuoteOption, Submitted
 
 BASES = {
     "estimate": "as you estimated",
@@ -81,20 +81,46 @@ def quote_pairs(quote: Quote, widest: int, at_now: float) -> list[tuple[str, str
 
 
 def done(quote: Quote, at_now: float) -> str:
-    """The promised end and its interval: `14:05, in 2 h (13:50 to 14:40)`."""
+    """The promised end and its interval: `14:05, in 2 h (13:50 to 14:40)`, `14:05, in 2 h; by 18:00 (90 % sure)`."""
     if quote.finish_at is None:
         return "not known"
     if quote.level is None:
         return f"{both(quote.finish_at, at_now)} ({FEW})"
-    ends = between(quote.finish_low_at, quote.finish_high_at, at_now)
-    return f"{both(quote.finish_median_at, at_now)} {ends}"
+    ends = between(quote.finish_low_at, quote.finish_high_at, quote.made_at, quote.level, at_now)
+    return f"{both(quote.finish_median_at, at_now)}{ends}"
 
 
-def between(low_at: float | None, high_at: float | None, at_now: float) -> str:
-    """The ends of an interval: `(13:50 to 14:40)`; empty where there is none."""
-    return (
-        "" if low_at is None or high_at is None else f"({clock(low_at, at_now)} to {clock(high_at, at_now)})"
-    )
+def between(
+    low_at: float | None,
+    high_at: float | None,
+    from_at: float,
+    level: float | None,
+    at_now: float,
+    *,
+    alone: bool = False,
+) -> str:
+    """The ends of an interval in local time, as `units.within` says them; empty where there is none."""
+    if low_at is None or high_at is None or level is None:
+        return ""
+    return within(low_at, high_at, from_at, level, lambda at: clock(at, at_now), alone=alone)
+
+
+def expected_within(estimate: Estimate, at_now: float, *, alone: bool = False) -> str:
+    """The interval of a job's end as of now, as `between`."""
+    ends = estimate.finish_low_at, estimate.finish_high_at
+    return between(*ends, estimate.as_of_at, estimate.level, at_now, alone=alone)
+
+
+def expected_start_within(estimate: Estimate, at_now: float) -> str:
+    """Likewise of its start; empty where that is at once."""
+    low_at, high_at = estimate.start_low_at, estimate.start_high_at
+    return "" if low_at == high_at else between(low_at, high_at, estimate.as_of_at, estimate.level, at_now)
+
+
+def first_promised(job: JobView, at_now: float, *, alone: bool = False) -> str:
+    """The interval of a job's first promise, as `between`."""
+    ends = job.promised_low_at, job.promised_high_at
+    return between(*ends, job.submitted_at, job.promised_level, at_now, alone=alone)
 
 
 def promised(job: JobView, at_now: float) -> str:
@@ -106,8 +132,7 @@ def promised(job: JobView, at_now: float) -> str:
         text = clock(job.promised_finish_at, at_now)
         late_s = None if finished_at is None else finished_at - job.promised_finish_at
         return text if late_s is None else f"{text}; it was done {off_by(late_s)}"
-    ends = between(job.promised_low_at, job.promised_high_at, at_now)
-    text = f"{clock(job.promised_median_at, at_now)} {ends}"
+    text = f"{clock(job.promised_median_at, at_now)}{first_promised(job, at_now)}"
     if finished_at is None:
         return text
     was = "kept"
@@ -151,7 +176,8 @@ def starts(quote: Quote, at_now: float) -> str:
         return f"never under {quote.policy}, unless the load or the nodes change"
     if quote.start_at - at_now >= 1.0:
         at = quote.start_at if quote.start_median_at is None else quote.start_median_at
-        return f"{both(at, at_now)} {between(quote.start_low_at, quote.start_high_at, at_now)}".rstrip()
+        ends = between(quote.start_low_at, quote.start_high_at, quote.made_at, quote.level, at_now)
+        return f"{both(at, at_now)}{ends}"
     return "now" if quote.reason is None else f"{clock(quote.start_at, at_now)}, any moment"
 
 

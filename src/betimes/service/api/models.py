@@ -131,6 +131,7 @@ class JobQuery(Asked):
     after: JobNumber | None = Field(default=None, description="jobs before this one: a page's `following`")
     limit: Annotated[int, Field(ge=1, le=MOST_PAGE)] = 100
     spec: bool = Field(default=False, description="with what was submitted, of jobs that the caller may read")
+    intervals: bool = Field(default=False, description="with the intervals of starts and ends, as of now")
 
     @field_validator("label")
     @classmethod

@@ -28,7 +28,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.spec.job_spec import hook_host, is_url
 from betimes.service.store.batch import Batch, Row
 from betimes.service.views.models import JobView, Reason
-from betimes.units import instant, length
+from betimes.units import instant, length, sure_of
 
 if TYPE_CHECKING:
     import httpx
@@ -285,7 +285,8 @@ def _sentence(event: Event, row: Row) -> str:
     if event.kind == "promise-broken":
         finish_at, promise = event.data["finish_at"], event.data["promise"]
         by_at = promise["finish_at"] if promise["finish_high_at"] is None else promise["finish_high_at"]
-        text += f"not done by {instant(by_at)}, as it was promised"
+        sure = "" if promise.get("level") is None else f" ({sure_of(promise['level'])})"
+        text += f"not done by {instant(by_at)}, as it was promised{sure}"
         why = f"; {event.data['because']}" if "because" in event.data else ""
         if finish_at is None:
             return f"{text}{'; it never ends as things stand' if event.data['why'] == 'never' else ''}{why}"

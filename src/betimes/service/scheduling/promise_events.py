@@ -8,7 +8,7 @@ from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.kind import Data, Kind
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.promises import INTERVAL, judged
-from betimes.units import instant
+from betimes.units import instant, within
 
 
 def void_promise(ledger: Ledger, job: Job) -> None:
@@ -38,9 +38,18 @@ def _promise_broken(_: Ledger, event: Event, job: Job) -> None:
 
 
 def _quoted_words(data: Data) -> str:
-    finish_at, reason = data["finish_at"], data["quote"]["reason"]
-    done = "never, unless the load or the nodes change" if finish_at is None else f"done {instant(finish_at)}"
-    return done + (f"; {reason['text']}" if reason else "")
+    finish_at, quote = data["finish_at"], data["quote"]
+    if finish_at is None:
+        done = "never, unless the load or the nodes change"
+    else:
+        done = f"done {instant(finish_at) if quote.get('level') is None else _ends(quote)}"
+    return done + (f"; {quote['reason']['text']}" if quote["reason"] else "")
+
+
+def _ends(promise: Data) -> str:
+    """The end of a promise that has an interval: its median, and that."""
+    ends = promise["finish_low_at"], promise["finish_high_at"]
+    return f"{instant(promise['finish_median_at'])}{within(*ends, promise['made_at'], promise['level'])}"
 
 
 def _broken_words(data: Data) -> str:
@@ -48,8 +57,7 @@ def _broken_words(data: Data) -> str:
     if promise["finish_high_at"] is None:
         text = f"promised {instant(promise['finish_at'])}"
     else:
-        ends = f"({instant(promise['finish_low_at'])} to {instant(promise['finish_high_at'])})"
-        text = f"promised {instant(promise['finish_median_at'])} {ends}"
+        text = f"promised {_ends(promise)}"
     why = f"; {data['because']}" if "because" in data else ""
     if data["finish_at"] is None:
         is_never = data["why"] == "never"

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster.labels import suits
-from betimes.foresight.intervals import Point
+from betimes.foresight.intervals import Point, Source
 from betimes.foresight.past_errors import Raw
 from betimes.foresight.promise_model import Played, PromiseModel, Queue
 from betimes.foresight.run_times import HALF, Described, RunTimes
@@ -158,10 +158,23 @@ LEVEL = 0.8  # until a service sets its own
 
 
 class Around(NamedTuple):
-    """The fields of a quote that say how sure it is; empty: few jobs like it are known yet. learned: for its event."""
+    """The fields of a quote that say how sure it is; empty: few jobs like it are known yet. learned: for its event.
+
+    rests_on: what the interval is from, in words.
+    """
 
     fields: dict[str, float]
     learned: Raw | None = None
+    rests_on: str | None = None
+
+
+_RESTS_ON = {
+    "command": "as {} promises to jobs of this user and command turned out",
+    "user": "as {} promises to jobs of this user turned out",
+    "basis": "as {} promises to jobs of all users turned out, whose run times are known in the same way",
+    "all": "as {} promises to jobs of all users turned out",
+    "features": "learned from {} finished jobs: their requests, users and waits, and the queue",
+}
 
 
 class PromiseErrors:
@@ -232,9 +245,8 @@ class PromiseErrors:
             run_s = min(self.takes(job, made_at)[0] - job.has_run_s(made_at), left_s)
             median_at = max(median_at, low_at, max(found["start_median_at"], made_at) + run_s)
         ends = low_at, median_at, max(median_at, high_at)
-        return Around(
-            {**dict(zip(INTERVAL, (*ends, self.model.intervals.level), strict=True)), **found}, learned
-        )
+        fields = {**dict(zip(INTERVAL, (*ends, intervals.level), strict=True)), **found}
+        return Around(fields, learned, None if made.source is None else _rests_on(made.source))
 
     def takes(self, job: Job, at: float) -> tuple[float, str]:
         """The run time on max_units that a promise rests on, s, and where it is from."""
@@ -340,6 +352,11 @@ class PromiseErrors:
         made = cls()
         made.model = PromiseModel.from_bytes(base64.b64decode(body))
         return made
+
+
+def _rests_on(source: Source) -> str:
+    stated = "; its estimate counts as much as all of them" if source.stated else ""
+    return _RESTS_ON[source.of].format(f"{source.sample:,}") + stated
 
 
 def described(job: Job) -> Described:

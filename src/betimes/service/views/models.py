@@ -38,11 +38,16 @@ class Estimate(View):
     start_at: float | None
     finish_at: float | None
     basis: str  # what the run time is taken from: estimate, limit, progress, last-two, alike, default, doubled, grace
-    finish_low_at: float | None = None
-    """Null, as the next three: in lists, and where few jobs like it have finished."""
+    finish_low_at: float | None = None  # null, as the others of the interval: few jobs like it have finished
     finish_median_at: float | None = None
     finish_high_at: float | None = None
-    level: float | None = None  # probability of an end between low and high
+    start_low_at: float | None = None
+    start_median_at: float | None = None
+    start_high_at: float | None = None
+    level: float | None = None  # probability of an end, and of a start, between low and high
+    rests_on: str | None = (
+        None  # what the interval is from: "as 312 promises to jobs of this user turned out"
+    )
 
 
 class QuoteOption(View):
@@ -851,6 +856,7 @@ class JobFilter(BaseModel):
     after: int | None = None  # jobs are listed newest first; those with smaller numbers than this
     limit: int = 100
     spec: bool = False  # with what was submitted
+    intervals: bool = False  # with the intervals of starts and ends, as of now
 
 
 class Health(View):

@@ -152,7 +152,7 @@ def _where_it_stands(one: JobView, at_now: float) -> str:
 
 
 def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]]:
-    from betimes.cli.render.jobs import BASES, between, promised
+    from betimes.cli.render.jobs import BASES, expected_start_within, expected_within, promised
     from betimes.cli.render.times import both, sentence
 
     pairs = []
@@ -161,11 +161,17 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
     if one.estimate is not None:
         basis = BASES.get(one.estimate.basis, one.estimate.basis)
         if one.started_at is None:
-            pairs.append(("starts", both(one.estimate.start_at, at_now)))
-        low_at, high_at = one.estimate.finish_low_at, one.estimate.finish_high_at
+            at = (
+                one.estimate.start_at
+                if one.estimate.start_median_at is None
+                else one.estimate.start_median_at
+            )
+            pairs.append(("starts", f"{both(at, at_now)}{expected_start_within(one.estimate, at_now)}"))
         end_at = one.estimate.finish_median_at or one.estimate.finish_at
-        within = f" {between(low_at, high_at, at_now)}" if low_at is not None else ""
-        pairs.append(("done", "not known" if end_at is None else f"{both(end_at, at_now)}{within} ({basis})"))
+        sure = expected_within(one.estimate, at_now)
+        pairs.append(("done", "not known" if end_at is None else f"{both(end_at, at_now)}{sure} ({basis})"))
+        if one.estimate.rests_on is not None:
+            pairs.append(("interval", one.estimate.rests_on))
     if one.promised_finish_at is not None:
         pairs.append(("promised", promised(one, at_now)))
     elif story.no_quote is not None:
@@ -270,8 +276,12 @@ def _quote_row(quote: Quote, one: JobView, at_now: float, void_at: float) -> lis
         truth = off_by(one.finished_at - quote.finish_at)
     return [
         clock(quote.made_at, at_now),
-        _within(quote.start_at, quote.start_median_at, quote.start_low_at, quote.start_high_at, at_now),
-        _within(quote.finish_at, quote.finish_median_at, quote.finish_low_at, quote.finish_high_at, at_now),
+        _within(
+            quote, quote.start_at, quote.start_median_at, quote.start_low_at, quote.start_high_at, at_now
+        ),
+        _within(
+            quote, quote.finish_at, quote.finish_median_at, quote.finish_low_at, quote.finish_high_at, at_now
+        ),
         truth,
         length(quote.run_s),
         quote.basis,
@@ -281,16 +291,21 @@ def _quote_row(quote: Quote, one: JobView, at_now: float, void_at: float) -> lis
 
 
 def _within(
-    at: float | None, median_at: float | None, low_at: float | None, high_at: float | None, at_now: float
+    quote: Quote,
+    at: float | None,
+    median_at: float | None,
+    low_at: float | None,
+    high_at: float | None,
+    at_now: float,
 ) -> str:
-    """A promised instant and its interval, where it has one: `14:05 (13:50 to 14:40)`."""
+    """An instant of a promise and its interval, where it has one: `14:05 (13:50 to 14:40)`."""
     from betimes.cli.render.jobs import between
     from betimes.cli.render.times import clock
 
     if at is None:
         return "never"
-    ends = "" if low_at == high_at else between(low_at, high_at, at_now)
-    return f"{clock(at if median_at is None else median_at, at_now)} {ends}".rstrip()
+    ends = "" if low_at == high_at else between(low_at, high_at, quote.made_at, quote.level, at_now)
+    return f"{clock(at if median_at is None else median_at, at_now)}{ends}"
 
 
 def _run_row(run: RunView, at_now: float) -> list[str]:

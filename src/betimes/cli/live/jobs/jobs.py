@@ -38,7 +38,7 @@ COLUMNS = (
     Column("Units", rank=3, right=True),
     Column("For", rank=4, right=True),
     Column("Done", rank=1),
-    Column("Promised", rank=7),
+    Column("Within", rank=7),
     Column("Why", rank=2, flexible=True),
 )
 
@@ -98,6 +98,7 @@ def jobs(
     from betimes.cli.render.tables import say, show
 
     wanted = job_filter(status, user, name, label, array, everything)
+    wanted["intervals"] = True
     if watch:
         if as_json:
             raise InputError("--watch: with --json there is one answer; leave one of them out")
@@ -173,7 +174,9 @@ def job_filter(
 
 
 def _none(wanted: Conditions, only_active: bool) -> str:
-    which = "No such jobs" if {*wanted} - {"status", "label"} or wanted.get("label") else "No jobs"
+    which = (
+        "No such jobs" if {*wanted} - {"status", "label", "intervals"} or wanted.get("label") else "No jobs"
+    )
     if only_active:
         return f"{which} are queued or running. `betimes jobs --all` shows finished ones."
     return f"{which} found."
@@ -219,7 +222,7 @@ def rows(found: Sequence[JobView], at_now: float) -> list[list[str]]:
     for job in found:
         done = job.finished_at
         if done is None and job.estimate is not None:
-            done = job.estimate.finish_at
+            done = job.estimate.finish_median_at or job.estimate.finish_at
         table.append(
             [
                 str(job.job_id),
@@ -230,18 +233,19 @@ def rows(found: Sequence[JobView], at_now: float) -> list[list[str]]:
                 _units(job),
                 length(_age(job, at_now)),
                 both(done, at_now),
-                _promised(job, at_now),
+                _within(job, at_now),
                 sentence(job.reason.text, at_now) if job.reason is not None else "",
             ]
         )
     return table
 
 
-def _promised(job: JobView, at_now: float) -> str:
-    """The interval promised at first: `13:50 to 14:40`."""
-    from betimes.cli.render.jobs import between
+def _within(job: JobView, at_now: float) -> str:
+    """The interval as of now, or else the one promised at first: `13:50 to 14:40`, `by 18:00 (90 % sure)`."""
+    from betimes.cli.render.jobs import expected_within, first_promised
 
-    return between(job.promised_low_at, job.promised_high_at, at_now).strip("()")
+    found = "" if job.estimate is None else expected_within(job.estimate, at_now, alone=True)
+    return found or first_promised(job, at_now, alone=True)
 
 
 def _status(job: JobView) -> str:

@@ -242,14 +242,14 @@ def _quote_all(asked: Sequence[Fields], state: str | None, as_json: bool) -> Non
         jobs = [one for one in new if one.name == name]
         starts_at = [one.start_at for one in jobs if one.start_at is not None]
         start = both(min(starts_at), at_now) if starts_at else "never"
-        rows.append([name, f"{len(jobs)}", start, _last_end(jobs, at_now)])
+        rows.append([name, f"{len(jobs)}", start, _last_end(jobs, found.made_at, at_now)])
     if len(rows) > 1:
-        rows.append(["all", f"{len(new)}", "", _last_end(new, at_now)])
+        rows.append(["all", f"{len(new)}", "", _last_end(new, found.made_at, at_now)])
     say("If all of them were submitted now")
     show((Column("Name", flexible=True), Column("Jobs", right=True), Column("Starts"), Column("Done")), rows)
 
 
-def _last_end(jobs: Sequence[WhatIfJob], at_now: float) -> str:
+def _last_end(jobs: Sequence[WhatIfJob], made_at: float, at_now: float) -> str:
     """When the last of these jobs is done, and within what interval where each of them has one."""
     from betimes.cli.render.jobs import between
     from betimes.cli.render.times import both
@@ -267,7 +267,7 @@ def _last_end(jobs: Sequence[WhatIfJob], at_now: float) -> str:
     if len(sure) < len(jobs):
         return both(max(ends_at), at_now)
     low_at, median_at, high_at = (max(each) for each in zip(*sure, strict=True))
-    return f"{both(median_at, at_now)} {between(low_at, high_at, at_now)}"
+    return f"{both(median_at, at_now)}{between(low_at, high_at, made_at, jobs[0].level, at_now)}"
 
 
 def _over(service: PlainClient, job_ids: Sequence[int]) -> list[JobView]:
