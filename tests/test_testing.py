@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from betimes.client import Client
 from betimes.cluster import Cluster
-from betimes.errors import Conflict, PolicyError, Refused, ServiceError
+from betimes.errors import Conflict, PolicyError, Refused, ServiceError, Unknown
 from betimes.testing import InMemoryService
 
 
@@ -31,16 +33,16 @@ def test_jobs_wait_for_each_other_and_can_be_steered() -> None:
         first, second, third = (service.submit(command=["x"], estimate_s=10.0).job_id for _ in range(3))
         service.hold(second)
         service.cancel(first)
-        assert [(view.job_id, view.status) for view in service.jobs()] == [
+        assert [(view.job_id, view.status) for view in service.jobs().items] == [
             (third, "queued"),
             (second, "held"),
             (first, "stopping"),
         ]
         service.release(second)
         service.finish()
-        assert service.events(job=second, kinds=["held"])
+        assert [*service.events(job=second, kinds=["held"])]
         assert all(event.job_id == second for event in service.events(job=second))
-        assert {view.status for view in service.jobs()} == {"finished", "cancelled"}
+        assert {view.status for view in service.jobs().items} == {"finished", "cancelled"}
         with pytest.raises(Conflict, match=f"job {first} is cancelled"):
             service.cancel(first)
 
@@ -59,9 +61,40 @@ def test_what_waits_for_ever_is_named_with_its_reason() -> None:
         with pytest.raises(TimeoutError, match=f"nothing more is due at 0 s: job {job} is held"):
             service.finish()
         service.release(job)
-        with pytest.raises(TimeoutError, match=f"10 s have passed at 0 s: job {job} is running"):
+        with pytest.raises(TimeoutError, match=f"10 s have passed at 10 s: job {job} is running"):
             service.finish(limit_s=10.0)
         service.finish()
+
+
+def test_waiting_lets_time_pass_until_that_job_is_over() -> None:
+    with InMemoryService(Cluster.pool(1)) as service:
+        first, second = (service.submit(command=["x"], estimate_s=10.0).job_id for _ in range(2))
+        assert (service.wait(first).status, service.now_s) == ("finished", 10.0)
+        with pytest.raises(TimeoutError, match=f"4 s have passed at 14 s: job {second} is running"):
+            service.wait(second, timeout=4.0)
+        assert (service.wait(second, timeout=6.0).status, service.now_s) == ("finished", 20.0)
+        held = service.submit(command=["x"], hold=True).job_id
+        with pytest.raises(TimeoutError, match=f"nothing more is due at 20 s: job {held} is held"):
+            service.wait(held, timeout=60.0)
+        with pytest.raises(Unknown, match="there is no job 9"):
+            service.wait(9)
+
+
+def test_nothing_can_be_followed_while_time_stands_still() -> None:
+    with InMemoryService() as service:
+        job = service.submit(command=["x"], estimate_s=10.0).job_id
+        for followed in (service.events(follow=True), service.logs(job, follow=True)):
+            with pytest.raises(ServiceError, match="time stands still in InMemoryService"):
+                next(followed)
+        assert [event.kind for event in service.events(job=job)][-1] == "started"
+
+
+def test_code_that_takes_a_client_may_share_it_among_threads() -> None:
+    client: Client
+    with InMemoryService() as client, ThreadPoolExecutor(4) as threads:
+        jobs = [*threads.map(lambda n: client.submit(command=["x"], estimate_s=n).job_id, range(1, 9))]
+        assert sorted(jobs) == [*range(1, 9)]
+        assert all(view.status == "finished" for view in threads.map(client.wait, jobs))
 
 
 def test_errors_are_those_of_the_client() -> None:

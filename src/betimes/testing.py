@@ -12,59 +12,47 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+import secrets
+import threading
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
-from typing import IO, Any, Literal, Self, TypeVar, Unpack
+from tempfile import TemporaryDirectory
+from typing import Any, Self, TypeVar, overload
 
-from betimes.client.calls import Conditions, uploaded
+import httpx
+
+from betimes.client import Client
+from betimes.client.calls import Way
 from betimes.client.models import spec_of
 from betimes.cluster import Cluster
-from betimes.errors import ServiceError, Unknown
+from betimes.errors import ServiceError
+from betimes.service.access.address import Found
+from betimes.service.access.auth import Tokens
+from betimes.service.api import create_app
 from betimes.service.executors.virtual import EXIT_CODE, WORK
 from betimes.service.machines.cloud_file import cloud_of
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.runtime.replay import machines_for
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import Assembly, assembled
-from betimes.service.uploads.archive import pack
-from betimes.service.views.models import (
-    AccuracyView,
-    By,
-    EventView,
-    FleetPlanView,
-    FleetView,
-    HelpsView,
-    JobFilter,
-    JobStory,
-    JobView,
-    MaintenanceSpec,
-    MaintenanceView,
-    NodeView,
-    PolicyView,
-    Quote,
-    Submitted,
-    Uploaded,
-    UsageView,
-    WhatIfSpec,
-    WhatIfView,
-)
+from betimes.service.views.models import JobView, Submitted
 
 T = TypeVar("T")
 
 WEEK_S = 7 * 86_400.0
 MOST_NAMED = 5  # jobs in a message
+URL = "http://127.0.0.1"  # at which nothing listens
 
 
-class InMemoryService:
-    """The service with its store, clock, nodes and cloud in memory; nothing is run, and no file outlives it.
+class InMemoryService(Client):
+    """A client with its service: store, clock, nodes and cloud are in memory, nothing is run, and no file outlives it.
 
-    The scheduler, the policies, the promises and the events are those of the real service. Time begins at 0 s and
-    stands still: `advance` and `finish` let it pass. Use it in a `with` statement; its methods block, so within a
-    coroutine it refuses to work. Errors are those of `betimes.Client`.
+    It is a `betimes.Client`: each call is a request to the API of the real service, in this process, and has the same
+    arguments, answers and errors. Time begins at 0 s and stands still: `advance`, `finish` and `wait` let it pass, and
+    what follows (`logs` and `events` with `follow=True`) is refused. Use it in a `with` statement; its methods block,
+    so within a coroutine it refuses to work.
 
     cluster: the nodes, and the machines that a fake cloud offers; by default a pool of four cores. policy: one that the
     service knows by name. restart_s: what a job loses when its units change. seed: of what a policy decides by lot.
@@ -81,12 +69,19 @@ class InMemoryService:
         user: str = "tester",
         resources: Mapping[str, int] | None = None,
     ) -> None:
+        self._token = secrets.token_urlsafe()
+        super().__init__(URL, self._token, transport=httpx.MockTransport(self._answer))
+        # The state directory of a service of the user's is not read, and a call that fails is not made again: the wall
+        # clock changes nothing here.
+        self._way = Way(lambda: Found(URL, self._token), patience_s=0.0)
         self._cluster = Cluster.pool(4) if cluster is None else cluster
         self._policy, self._user = policy, user
         self._settings = Settings(restart_s=restart_s, seed=seed, resources=dict(resources or {}))
         self._runner: asyncio.Runner | None = None
         self._open = AsyncExitStack()
+        self._lock = threading.Lock()  # as a `Client`, it may be shared by threads; the event loop may not
         self._assembly: Assembly | None = None
+        self._api: httpx.ASGITransport | None = None
 
     def __enter__(self) -> Self:
         """Start the service. Raises PolicyError, ClusterError."""
@@ -94,13 +89,13 @@ class InMemoryService:
             raise ServiceError("the service has been started already; make another one")
         self._runner = asyncio.Runner()
         try:
-            self._assembly = self._do(self._start())
+            self._do(self._start())
         except BaseException:
-            self.__exit__()
+            self.close()
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         """End the service: jobs that are not over are forgotten."""
         if self._runner is not None:
             self._do(self._open.aclose())
@@ -112,163 +107,75 @@ class InMemoryService:
         """Seconds since the service was started."""
         return self._parts.clock.now_s()
 
+    @overload
     def submit(
         self,
-        spec: JobSpec | None = None,
+        spec: JobSpec,
         /,
         *,
+        key: str | None = None,
+        work_s: float | None = None,
+        exit_code: int = 0,
+    ) -> Submitted: ...
+
+    @overload
+    def submit(
+        self,
+        spec: Sequence[JobSpec],
+        /,
+        *,
+        key: str | None = None,
+        work_s: float | None = None,
+        exit_code: int = 0,
+    ) -> list[Submitted]: ...
+
+    @overload
+    def submit(
+        self,
+        /,
+        *,
+        key: str | None = None,
         work_s: float | None = None,
         exit_code: int = 0,
         **fields: Any,
-    ) -> Submitted:
-        """Submit a job, given as a JobSpec or by its fields; it starts at this instant if it can.
+    ) -> Submitted: ...
 
-        work_s: seconds that it truly takes on one unit, half as long on two; by default its `estimate_s` on all of
-        its units, else 60. exit_code: what it exits with then. Raises Refused, Unknown.
+    def submit(
+        self,
+        spec: JobSpec | Sequence[JobSpec] | None = None,
+        /,
+        *,
+        key: str | None = None,
+        work_s: float | None = None,
+        exit_code: int = 0,
+        **fields: Any,
+    ) -> Submitted | list[Submitted]:
+        """Submit a job, given as a JobSpec or by its fields, or several; they start at this instant if they can.
+
+        work_s: seconds that each truly takes on one unit, half as long on two; by default its `estimate_s` on all of
+        its units, else 60. exit_code: what it exits with then. All else, errors too, is as in `Client.submit`.
         """
-        given = spec_of(spec, fields)
         truth = {WORK: repr(float(work_s))} if work_s is not None else {}
         truth |= {EXIT_CODE: str(exit_code)} if exit_code else {}
-        complete = given.model_copy(update={"env": {**given.env, **truth}})
-        return self._ask(self._parts.backend.submit([complete], self._user))[0]
-
-    def quote(self, spec: JobSpec | None = None, /, **fields: Any) -> Quote:
-        """What a job would be promised if it were submitted now. Raises Refused, Unknown."""
-        return self._ask(self._parts.backend.quote(spec_of(spec, fields), self._user))
-
-    def upload(self, folder: str | Path) -> Uploaded:
-        """Send a directory, for jobs that name its `sha256` as `upload`. Raises InputError."""
-        return self._ask(self._upload(Path(folder)))
-
-    async def _upload(self, folder: Path) -> Uploaded:
-        backend = self._parts.backend
-        with TemporaryFile() as archive:
-            packed = pack(folder, archive, backend.upload_limits.most_bytes)
-            try:
-                await backend.upload(packed.sha256)
-            except Unknown:
-                archive.seek(0)
-                await backend.receive_upload(packed.sha256, _all_of(archive))
-                return Uploaded(**uploaded(folder, packed, sent=True))
-        return Uploaded(**uploaded(folder, packed, sent=False))
-
-    def job(self, job: int) -> JobStory:
-        """A job with its promises, runs and events. Raises Unknown."""
-        return self._ask(self._parts.backend.job(job))
-
-    def helps(self, job: int, within_s: float = 60.0) -> HelpsView:
-        """What would help a job that waits; within_s: processor time for the tries. Raises Unknown."""
-        return self._ask(self._parts.backend.helps(job, within_s))
-
-    def jobs(self, **which: Unpack[Conditions]) -> Sequence[JobView]:
-        """Jobs, newest first; at most 100, or `limit`."""
-        return self._ask(self._parts.backend.jobs(JobFilter(**which))).items  # pyright: ignore[reportArgumentType]
-
-    def events(self, job: int | None = None, kinds: Sequence[str] = ()) -> Sequence[EventView]:
-        """The event log, oldest first; at most 10,000 events."""
-        return self._ask(self._parts.backend.events(0, 10_000, job, tuple(kinds))).items
+        if isinstance(spec, Sequence):
+            return super().submit([_with(each, truth) for each in spec], key=key)
+        return super().submit(_with(spec_of(spec, fields), truth), key=key)
 
     def report_progress(self, job: int, done: float, total: float) -> None:
         """A job says how far it is, as with `betimes.progress`. Raises Unknown; Conflict for one that does not run."""
-        runs = self.job(job).runs
-        self._ask(self._parts.backend.progress(job, runs[-1].number if runs else 0, done, total))
+        runs, service = self.job(job).runs, self._parts
+        self._do(service.backend.progress(job, runs[-1].number if runs else 0, done, total))
+        self._do(service.settle())
 
-    def cancel(self, *jobs: int) -> Sequence[JobView]:
-        """Cancel jobs, all or none. Raises Unknown; Conflict for one that is over."""
-        return self._ask(self._parts.backend.steer("cancel", jobs, self._user))
-
-    def hold(self, *jobs: int) -> Sequence[JobView]:
-        """Keep jobs from starting, all or none. Raises Unknown; Conflict for one that does not wait."""
-        return self._ask(self._parts.backend.steer("hold", jobs, self._user))
-
-    def release(self, *jobs: int) -> Sequence[JobView]:
-        """Let held jobs start, all or none. Raises Unknown; Conflict for one that is not held."""
-        return self._ask(self._parts.backend.steer("release", jobs, self._user))
-
-    def requeue(self, *jobs: int) -> Sequence[JobView]:
-        """Stop jobs that run, and start them again, all or none. Raises Unknown; Conflict for one that does not run."""
-        return self._ask(self._parts.backend.steer("requeue", jobs, self._user))
-
-    def suspend(self, *jobs: int) -> Sequence[JobView]:
-        """Suspend jobs that run, and keep their units, all or none. Raises Unknown; Conflict for one that cannot be."""
-        return self._ask(self._parts.backend.steer("suspend", jobs, self._user))
-
-    def resume(self, *jobs: int) -> Sequence[JobView]:
-        """Let suspended jobs go on, all or none. Raises Unknown; Conflict for one that is not suspended."""
-        return self._ask(self._parts.backend.steer("resume", jobs, self._user))
-
-    def edit(self, *jobs: int, **changes: Any) -> Sequence[JobView]:
-        """Change jobs by fields of `JobChanges`, all or none. Raises Unknown, Conflict, Refused."""
-        return self._ask(self._parts.backend.edit(jobs, JobChanges(**changes), self._user))
-
-    def nodes(self) -> Sequence[NodeView]:
-        """The nodes."""
-        return self._ask(self._parts.backend.nodes())
-
-    def drain(self, node: str) -> NodeView:
-        """Start nothing more on a node. Raises Unknown, Conflict."""
-        return self._ask(self._parts.backend.drain(node, self._user))
-
-    def undrain(self, node: str) -> NodeView:
-        """Use a drained node again. Raises Unknown, Conflict."""
-        return self._ask(self._parts.backend.undrain(node, self._user))
-
-    def maintenance(self) -> Sequence[MaintenanceView]:
-        """Windows of maintenance that are announced or go on, the next first."""
-        return self._ask(self._parts.backend.maintenance())
-
-    def add_maintenance(
-        self, from_at: float, to_at: float, *, nodes: Sequence[str] = (), reason: str = "", stop: bool = False
-    ) -> MaintenanceView:
-        """Announce maintenance, on all owned nodes if none are named. Raises Refused, Unknown."""
-        spec = MaintenanceSpec(from_at=from_at, to_at=to_at, nodes=[*nodes], reason=reason, stop=stop)
-        return self._ask(self._parts.backend.add_maintenance(spec, self._user))
-
-    def remove_maintenance(self, number: int) -> MaintenanceView:
-        """Call maintenance off, or end it early. Raises Unknown."""
-        return self._ask(self._parts.backend.remove_maintenance(number, self._user))
-
-    def policy(self) -> PolicyView:
-        """The policy in force."""
-        return self._ask(self._parts.backend.policy())
-
-    def fleet(self) -> FleetView:
-        """What is rented, and what it costs."""
-        return self._ask(self._parts.backend.fleet())
-
-    def fleet_plan(self) -> FleetPlanView:
-        """What the policy would change now. Raises Conflict for one that does not plan in rounds."""
-        return self._ask(self._parts.backend.fleet_plan())
-
-    def what_if(self, asked: WhatIfSpec | None = None, /, **fields: Any) -> WhatIfView:
-        """Who would finish when after changes, given as a WhatIfSpec or by its fields; nothing is changed."""
-        spec = asked if asked is not None else WhatIfSpec(**fields)
-        return self._ask(self._parts.backend.what_if(spec, self._user))
-
-    def accuracy(
-        self,
-        since_s: float | None = None,
-        until_s: float = 0.0,
-        *,
-        by: By | None = None,
-        promises: bool = False,
-    ) -> AccuracyView:
-        """How well promises held. Raises Refused for a period that ends before it begins."""
-        return self._ask(self._parts.backend.accuracy(since_s, until_s, by, promises))
-
-    def usage(
-        self,
-        since_s: float | None = None,
-        until_s: float = 0.0,
-        *,
-        by: Literal["user", "name", "label", "account"] | None = None,
-    ) -> UsageView:
-        """What jobs used. Raises Refused for a period that ends before it begins."""
-        return self._ask(self._parts.backend.usage(since_s, until_s, by))
-
-    def set_policy(self, policy: str) -> PolicyView:
-        """Decide by another policy from now on. Raises PolicyError, Conflict."""
-        return self._ask(self._parts.backend.set_policy(policy, self._user))
+    def wait(self, job: int, timeout: float | None = None) -> JobView:
+        """Let time pass until a job is over. Raises Unknown; TimeoutError, with the job's reason, after `timeout`
+        seconds of the service's time, or at once if nothing is due that would let it end.
+        """
+        limit_s = math.inf if timeout is None else timeout
+        until_s = self.now_s + limit_s
+        while not (view := self.job(job).job).status.is_over:
+            self._go_on(until_s, limit_s, [job])
+        return view
 
     def advance(self, for_s: float) -> None:
         """Let so many seconds pass: what is due until then happens, each at its own instant."""
@@ -277,15 +184,20 @@ class InMemoryService:
         self._do(self._parts.advance_to(self.now_s + for_s))
 
     def finish(self, limit_s: float = WEEK_S) -> None:
-        """Let time pass until every job is over. Raises TimeoutError, with what they wait for, if nothing happens that
-        would let them end, or not within `limit_s`.
+        """Let time pass until every job is over. Raises TimeoutError, with the jobs' reasons, after `limit_s`, or at
+        once if nothing is due that would let them end.
         """
-        parts, until_s = self._parts, self.now_s + limit_s
-        while parts.controller.scheduler.ledger.jobs:
-            due_s = parts.controller.next_due_at()
-            if due_s > until_s or due_s == math.inf:
-                raise TimeoutError(self._unfinished(limit_s, due_s))
-            self._do(parts.advance_to(due_s))
+        until_s = self.now_s + limit_s
+        while jobs := self._parts.controller.scheduler.ledger.jobs:
+            self._go_on(until_s, limit_s, jobs)
+
+    def _go_on(self, until_s: float, limit_s: float, jobs: Iterable[int]) -> None:
+        """Let time pass to the next thing that is due, by `until_s`. jobs: that have to be over, for the error."""
+        due_s = self._parts.controller.next_due_at()
+        if due_s < math.inf:
+            self._do(self._parts.advance_to(min(due_s, until_s)))
+        if due_s > until_s or due_s == math.inf:
+            raise TimeoutError(self._unfinished(limit_s, due_s, sorted(jobs)))
 
     @property
     def _parts(self) -> Assembly:
@@ -294,7 +206,7 @@ class InMemoryService:
             raise ServiceError(f"the service {state}; use it within `with InMemoryService() as service:`")
         return self._assembly
 
-    async def _start(self) -> Assembly:
+    async def _start(self) -> None:
         cluster = self._cluster
         folder = self._open.enter_context(TemporaryDirectory(prefix="betimes-testing-"))
         service = assembled(
@@ -307,31 +219,40 @@ class InMemoryService:
         )
         assembly = await self._open.enter_async_context(service)
         await assembly.settle()
-        return assembly
+        tokens = Tokens(assembly.store, assembly.backend.role_of)
+        tokens.admit(self._token, self._user)
+        self._assembly, self._api = assembly, httpx.ASGITransport(create_app(assembly.backend, tokens))
 
-    def _ask(self, answer: Coroutine[Any, Any, T]) -> T:
-        """Answer a request, and let everything happen that it brings about at this instant."""
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        """The application's answer, after everything that the request brings about at this instant."""
+        if request.url.path.endswith("/stream") or request.url.params.get("follow") == "true":
+            raise ServiceError(
+                "time stands still in InMemoryService, so there is nothing to follow; let time pass, then read without "
+                "`follow`"
+            )
+        return self._do(self._asked(self._parts, request))
 
-        async def settled() -> T:
-            found = await answer
-            await self._parts.settle()
-            return found
-
-        return self._do(settled())
+    async def _asked(self, service: Assembly, request: httpx.Request) -> httpx.Response:
+        assert self._api is not None
+        sent = httpx.Request(request.method, request.url, headers=request.headers, content=request.content)
+        response = await self._api.handle_async_request(sent)
+        body = await response.aread()
+        await service.settle()
+        return httpx.Response(response.status_code, headers=response.headers, content=body)
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         assert self._runner is not None
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return self._runner.run(work)
+            with self._lock:
+                return self._runner.run(work)
         work.close()
         raise ServiceError(
             "InMemoryService blocks, and an event loop is running here; use it in a function that is not `async`"
         )
 
-    def _unfinished(self, limit_s: float, due_s: float) -> str:
-        left = sorted(self._parts.controller.scheduler.ledger.jobs)
+    def _unfinished(self, limit_s: float, due_s: float, left: Sequence[int]) -> str:
         lines: list[str] = []
         for number in left[:MOST_NAMED]:
             view = self.job(number).job
@@ -343,5 +264,5 @@ class InMemoryService:
         return f"{when} at {self.now_s:,.0f} s: " + "; ".join(lines)
 
 
-async def _all_of(archive: IO[bytes]) -> AsyncIterator[bytes]:
-    yield archive.read()
+def _with(spec: JobSpec, truth: Mapping[str, str]) -> JobSpec:
+    return spec.model_copy(update={"env": {**spec.env, **truth}})

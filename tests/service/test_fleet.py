@@ -109,17 +109,17 @@ def test_a_move_is_logged_with_what_it_is_to_save_and_then_with_what_it_has_save
         assert move.saving_usd_per_h == pytest.approx(0.08)
         service.finish()
         assert service.fleet().moves == []
-        (planned,) = [event.data["move"] for event in service.events(2, ["migrating"])]
-        (moved,) = service.events(2, ["moved"])
-        record, ended = MoveRecord(**moved.data["move"]), service.events(2, ["ended"])[-1]
+        (planned,) = [event.data["move"] for event in service.events(job=2, kinds=["migrating"])]
+        (moved,) = service.events(job=2, kinds=["moved"])
+        record, ended = MoveRecord(**moved.data["move"]), [*service.events(job=2, kinds=["ended"])][-1]
         assert record.decided_at == planned["decided_at"]
         assert planned["expected_cost_usd"] == pytest.approx(
             (0.18 * 10.0 + 0.1 * 100.0) / 3600
         )  # grace, boot
         assert record.saving_usd_per_h == pytest.approx(0.08)
-        launched = service.events(2, ["launched"])[-1]
+        launched = [*service.events(job=2, kinds=["launched"])][-1]
         assert record.paid_usd == pytest.approx(0.1 * (ended.at - launched.at) / 3600)
-        first = service.events(2, ["ended"])[0]
+        first = next(iter(service.events(job=2, kinds=["ended"])))
         assert record.cost_usd == pytest.approx(0.18 * (launched.at - first.at) / 3600)
 
 

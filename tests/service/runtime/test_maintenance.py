@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from betimes.cluster import Cluster
@@ -135,7 +137,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
         with pytest.raises(Unknown, match="there is no maintenance 3"):
             service.remove_maintenance(3)
         assert service.maintenance() == []
-        assert service.events(kinds=["maintenance-set"]) == []
+        assert [*service.events(kinds=["maintenance-set"])] == []
         assert service.add_maintenance(service.now_s - 30.0, 200.0).from_at >= 80.0 - 60.0  # as good as now
 
 
@@ -149,7 +151,7 @@ def test_it_is_read_back_from_a_snapshot() -> None:
 @pytest.mark.parametrize("policy", ["fifo", "easy"])
 def test_what_it_would_change_can_be_asked_beforehand(policy: str) -> None:
     with InMemoryService(policy=policy) as service:
-        four = {"min_units": 4, "max_units": 4}
+        four: dict[str, Any] = {"min_units": 4, "max_units": 4}
         service.submit(command=["x"], estimate_s=80.0, **four)
         behind = service.submit(command=["x"], estimate_s=40.0, **four).job_id
         found = service.what_if(maintenance=[{"from_at": 100.0, "to_at": 200.0}])

@@ -13,7 +13,7 @@ def test_a_requeued_job_runs_again_and_is_promised_anew(policy: str) -> None:
     with InMemoryService(policy=policy, restart_s=10.0) as service:
         job = service.submit(command=["x"], estimate_s=100.0, grace_s=0.0, min_units=2, max_units=2).job_id
         service.advance(40.0)
-        (asked,) = service.requeue(job)
+        asked = service.requeue(job)
         assert asked.promised_finish_at is None
         service.finish()
         story = service.job(job)

@@ -175,7 +175,7 @@ def test_folders_go_by_age_and_amount_and_the_accounts_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with InMemoryService() as service:
-        store, ask = service._parts.store, service._ask
+        store = service._parts.store
 
         def tidied(runs: Keep = FOR_EVER) -> set[int]:
             """The jobs whose folders are left."""
@@ -183,9 +183,7 @@ def test_folders_go_by_age_and_amount_and_the_accounts_stay(
             return {int(path.name) for path in (tmp_path / "runs").iterdir()}
 
         def accounts() -> object:
-            return service.usage(by="user"), ask(
-                service._parts.backend.accuracy(since_s=None, until_s=0.0, by="name", listed=True)
-            )
+            return service.usage(by="user"), service.accuracy(by="name", promises=True)
 
         jobs = [service.submit(command=["x"], work_s=3600.0, estimate_s=3000.0).job_id for _ in range(5)]
         service.finish()
@@ -214,7 +212,7 @@ def test_folders_go_by_age_and_amount_and_the_accounts_stay(
         before = accounts()
         assert tidied(Keep(30 * DAY_S)) == {6, 77}
         with pytest.raises(Unknown, match="no output of job 4 is kept"):
-            ask(service._parts.backend.open_log(4, None, 0, None))
+            list(service.logs(4))
         assert service.job(4).job.status == "finished"
         assert accounts() == before
 

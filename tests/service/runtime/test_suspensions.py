@@ -24,7 +24,7 @@ def test_a_suspended_job_ends_later_by_as_much_and_its_time_limit_waits(policy: 
         job = service.submit(command=["x"], time_limit_s=120.0, **four).job_id
         behind = service.submit(command=["x"], **four).job_id
         service.advance(40.0)
-        (asked,) = service.suspend(job)
+        asked = service.suspend(job)
         assert (asked.status, asked.promised_finish_at) == ("running", None)
         shown = service.job(job).job.estimate
         assert shown is not None
@@ -37,7 +37,7 @@ def test_a_suspended_job_ends_later_by_as_much_and_its_time_limit_waits(policy: 
         service.advance(50.0)
         assert (asked.ran_s, service.job(job).job.ran_s, service.job(job).runs[0].ran_s) == (40.0, 40.0, 40.0)
         assert service.usage().total.unit_h == pytest.approx(4 * 40.0 / 3600.0)
-        (goes_on,) = service.resume(job)
+        goes_on = service.resume(job)
         assert (goes_on.reason, goes_on.promised_finish_at) == (None, 150.0)
         service.advance(10.0)
         assert (service.job(job).job.ran_s, service.job(job).runs[0].ran_s) == (50.0, 50.0)
@@ -75,7 +75,7 @@ def test_a_suspended_job_is_requeued_and_cancelled_as_any_other(policy: str) -> 
             for _ in range(2)
         )
         service.advance(40.0)
-        service.suspend(again, away)
+        service.suspend([again, away])
         service.advance(10.0)
         service.requeue(again)
         service.cancel(away)

@@ -26,9 +26,9 @@ def test_a_wide_job_waits_for_a_long_one() -> None:
     with InMemoryService(Cluster("one", (RACK,), offers=(BIG,))) as service:
         service.submit(job(1000.0, min_units=3, max_units=3))
         wide = service.submit(job(100.0, min_units=2, max_units=2)).job_id
-        events = len(service.events())
+        events = len([*service.events()])
         found = service.helps(wide)
-        assert len(service.events()) == events
+        assert len([*service.events()]) == events
     assert (found.start_at, found.finish_at, found.not_tried) == (1000.0, 1100.0, [])
     assert [(one.text, one.start_at, one.finish_at, one.earlier_s) for one in found.helps] == [
         ("submitted again on 1 unit instead of 2", 0.0, 200.0, 900.0),
@@ -71,13 +71,12 @@ def test_what_there_is_no_time_for_is_named() -> None:
 def carried_out(service: InMemoryService, number: int, one: Help) -> int:
     """Make a change; returns the number of the job that is to be done earlier."""
     change = one.change
-    backend = service._parts.backend  # pyright: ignore[reportPrivateUsage]
     nodes = [NodeSpec(kind="fake-cloud", type=name) for name in change.rent]
     nodes += [NodeSpec(type=name, cpu=4, memory_gib=16) for name in change.add_nodes]
     if change.cancel:
-        service.cancel(*change.cancel)
+        service.cancel(change.cancel)
     for node in nodes:
-        service._ask(backend.add_nodes(node, "tester"))  # pyright: ignore[reportPrivateUsage]
+        service.add_nodes(node)
     for spec in change.submit:
         number = service.submit(spec, work_s=(spec.estimate_s or 0.0) * spec.max_units).job_id
     return number
@@ -95,7 +94,7 @@ def test_a_help_that_is_carried_out_brings_what_was_said(policy: str) -> None:
                     some_job(draw, policy).model_copy(update={"memory_gib": draw.uniform(0.5, 5.0)})
                 )
                 service.advance(draw.choice([0.0, draw.uniform(0.0, 60.0)]))
-            waiting = [one.job_id for one in service.jobs(limit=50) if one.status == "queued"]
+            waiting = [one.job_id for one in service.jobs(limit=50).items if one.status == "queued"]
             helps = [(number, one) for number in waiting for one in service.helps(number).helps]
             tried = min(len(helps), 5) - 1
             number, one = draw.sample(helps, len(helps))[place]

@@ -13,6 +13,7 @@ from betimes.cli.live.jobs.deadline import probability
 from betimes.cluster import Cluster
 from betimes.foresight.fitting import fit_aside
 from betimes.foresight.past_errors import LEAST
+from betimes.service.access.auth import Tokens
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.page_reads import PageReads
 from betimes.service.scheduling.fold import recovered
@@ -164,8 +165,9 @@ def test_no_promise_contradicts_itself(
     """
     with InMemoryService() as service, pytest.MonkeyPatch.context() as patched:
         patched.setattr("betimes.foresight.past_errors.LEAST", least)  # with few jobs, all sources count
+        users = [Tokens(controller_of(service).store).new(name) for name in ("bob", "ada")]
         for each, fields in enumerate(history):
-            service._user = "ada" if each % 2 else "bob"
+            service._token = users[each % 2]
             service.submit(**fields)
             service.advance(pauses_s[each]) if each < len(pauses_s) else service.finish()
         for fields in (

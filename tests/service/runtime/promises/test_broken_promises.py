@@ -31,7 +31,7 @@ def submit(service: InMemoryService, work_s: float, **fields: Any) -> int:
 
 
 def broken(service: InMemoryService, job: int | None = None) -> list[dict[str, Any]]:
-    return [{"at": event.at, **event.data} for event in service.events(job, ["promise-broken"])]
+    return [{"at": event.at, **event.data} for event in service.events(job=job, kinds=["promise-broken"])]
 
 
 def test_a_job_that_goes_on_after_its_interval_breaks_its_promise_once(service: InMemoryService) -> None:
@@ -100,7 +100,7 @@ def test_a_job_that_others_overtake_breaks_its_promise_while_it_waits(service: I
     assert new.finish_low_at > quote.finish_high_at
     service.finish()
     assert "promise-broken" not in {
-        event.kind for event in service.events(waits) if event.at > new.made_at + 1000
+        event.kind for event in service.events(job=waits) if event.at > new.made_at + 1000
     }
 
 

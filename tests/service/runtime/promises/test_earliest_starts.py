@@ -88,7 +88,7 @@ def test_nothing_lies_before_the_gates_of_a_job(service: InMemoryService, seed: 
         assert all(at is None or at >= gate_s for at in ends)
     assert taken.quote.cost_usd == asked.cost_usd
     service.advance(0.999 * (gate_s - now_s))
-    broken = service.events(kinds=["promise-broken"])
+    broken = [*service.events(kinds=["promise-broken"])]
     assert {each.job_id for each in broken}.isdisjoint(taken.job_ids)
     service.finish()
 

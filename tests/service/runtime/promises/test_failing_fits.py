@@ -74,7 +74,7 @@ def test_a_promise_that_voids_its_turn_again_and_again_is_not_tried_without_a_pa
             more = [service.submit(command=["x"], hold=True).job_id for _ in range(3)]  # each is an event
             service.advance(50.0)
             assert read_back == [10.0, 10.0]  # it was tried again once
-        service.cancel(*more)
+        service.cancel(more)
         service.finish()
         assert service.job(late).job.finished_at == 110.0
         service.submit(command=["y"], estimate_s=1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_behind_a_cancelled_job_nothing_is_promised_before_its_grace_period_is_o
 @pytest.mark.parametrize("policy", ["fifo", "nodes:fifo"])
 def test_a_cancelled_job_is_expected_to_end_within_its_grace_period(policy: str) -> None:
     with InMemoryService(policy=policy) as service:
-        whole = {"min_units": 4, "max_units": 4}
+        whole: dict[str, Any] = {"min_units": 4, "max_units": 4}
         first = service.submit(command=["x"], estimate_s=3600, grace_s=30, **whole).job_id
         service.advance(5)
         service.cancel(first)

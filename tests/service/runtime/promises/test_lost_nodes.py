@@ -31,11 +31,12 @@ def submit(service: InMemoryService, cpu: float) -> int:
 
 
 def ask(service: InMemoryService, request: Request[object]) -> None:
-    service._ask(service._parts.controller.ask("nodes", request))  # pyright: ignore[reportPrivateUsage]
+    service._do(service._parts.controller.ask("nodes", request))  # pyright: ignore[reportPrivateUsage]
+    service.advance(0.0)
 
 
 def broken(service: InMemoryService, job: int) -> list[dict[str, Any]]:
-    return [{"at": event.at, **event.data} for event in service.events(job, ["promise-broken"])]
+    return [{"at": event.at, **event.data} for event in service.events(job=job, kinds=["promise-broken"])]
 
 
 def ends(service: InMemoryService, job: int) -> list[float | None]:
@@ -80,7 +81,7 @@ def test_a_promise_that_no_node_can_keep_any_more_is_broken_at_once(
         assert (one["promise"]["finish_at"], one["promise"]["until_at"]) == (200.0, 200.0)
         assert one["because"] == f"node large-0 is {status}"
         assert ends(service, waits) == [200.0, None]
-        (event,) = service.events(waits, ["promise-broken"])
+        (event,) = service.events(job=waits, kinds=["promise-broken"])
         assert details(event, 10.0).endswith(f"; it is never done as things stand; node large-0 is {status}")
         reason = service.job(waits).job.reason
         assert reason is not None
@@ -158,6 +159,6 @@ def test_machines_that_a_policy_gives_back_break_no_promise() -> None:
         jobs = [submit(service, 2.0) for _ in range(4)]
         service.finish()
         service.advance(30.0)
-        assert service.events(None, ["node-gone"])
+        assert [*service.events(kinds=["node-gone"])]
         assert all(broken(service, job) == [] for job in jobs)
         assert all(len(ends(service, job)) <= 2 for job in jobs)

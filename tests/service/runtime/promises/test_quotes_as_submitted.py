@@ -100,7 +100,7 @@ def test_a_quote_is_what_a_submission_is_promised(service: InMemoryService, fiel
     if isinstance(taken, str) or isinstance(asked, str):
         assert asked == taken
         return
-    service.cancel(*taken.job_ids)
+    service.cancel(taken.job_ids)
     promised = taken.quote
     if promised is None:
         assert (asked.start_at, asked.finish_at, asked.reason) == (None, None, taken.reason)
