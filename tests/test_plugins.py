@@ -1,4 +1,4 @@
-"""Verbs and policies of other installed packages: the how-to's package, and small ones made here."""
+"""Verbs, policies and generators of other installed packages: the how-to's package, and small ones made here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import betimes as library
 from betimes import plugins
 from betimes.cli.main import main
-from betimes.errors import PolicyError
+from betimes.errors import InputError, PolicyError
 from betimes.foresight.engines import engines_of
 from betimes.policies import parse_nodes_policy, parse_policy
 from betimes.service.engines.named_policies import rents_for_jobs
@@ -72,11 +72,12 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 @pytest.fixture
 def ours(install: Install) -> None:
     """The package that the how-to describes."""
-    project, policies, verbs = re.findall(
+    project, policies, workloads, verbs = re.findall(
         r"```(?:toml|python)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S
     )
     entry_points = tomllib.loads(project)["project"]["entry-points"]
-    install("betimes_of_ours", {"policies.py": policies, "verbs.py": verbs}, entry_points)
+    files = {"policies.py": policies, "workloads.py": workloads, "verbs.py": verbs}
+    install("betimes_of_ours", files, entry_points)
 
 
 @pytest.fixture
@@ -113,6 +114,19 @@ def test_the_how_tos_policy_runs_and_is_listed(capsys: pytest.CaptureFixture[str
     assert "did you mean 'widest-first'?" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("ours")
+def test_the_how_tos_generator_makes_workloads_and_is_suggested(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = library.generate("monday:jobs=5", units=8, seed=1)
+    assert (len(made), made.name, made.notes.header["generator"]) == (5, "monday:jobs=5", "monday:jobs=5")
+    assert main(["trace", "generate", "monday", str(tmp_path / "made.csv")]) == 0
+    assert main(["trace", "info", "mondy", "--json"]) == 2
+    assert "(did you mean 'monday'?)" in capsys.readouterr().err
+    with pytest.raises(InputError, match=r"no parameter 'job' .did you mean 'jobs'"):
+        library.generate("monday:job=5", units=8)
+
+
 @pytest.mark.usefixtures("narrow")
 def test_a_policy_for_nodes_runs_alone_and_as_a_member_of_a_portfolio() -> None:
     assert engines_of("narrowest") == ("nodes",)
@@ -143,6 +157,7 @@ def test_what_a_package_cannot_load_is_told_and_hides_nothing(
                 "fifo": "of_a_test.broken:one",
             },
             "betimes.verbs": {"broken": "of_a_test.broken:one", "jobs": "of_a_test.broken:one"},
+            "betimes.workloads": {"none": "of_a_test.empty:__name__", "demo": "of_a_test.broken:one"},
         },
     )
     says = {
@@ -155,6 +170,9 @@ def test_what_a_package_cannot_load_is_told_and_hides_nothing(
             parse_policy(name)
         assert str(error.value).startswith(expected)
     assert parse_policy("fifo").policy.name == "fifo"
+    with pytest.raises(InputError, match="generator none of the package of-a-test: of_a_test"):
+        library.generate("none", units=4)
+    assert len(library.generate("demo:jobs=5", units=4)) == 5
     assert main(["broken"]) == 1
     assert "broken, of the package of-a-test: ModuleNotFoundError" in capsys.readouterr().err
     assert main(["--help"]) == 0
@@ -169,12 +187,20 @@ def test_what_a_package_cannot_load_is_told_and_hides_nothing(
 def test_what_the_papers_package_adds_is_known_where_it_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(plugins, "OF_PAPERS", {plugins.VERBS: ("redo",), plugins.POLICIES: ("tetris",)})
+    of_papers = {plugins.VERBS: ("redo",), plugins.POLICIES: ("tetris",), plugins.WORKLOADS: ("tuesday",)}
+    monkeypatch.setattr(plugins, "OF_PAPERS", of_papers)
     assert main(["redo", "all"]) == 2
     assert capsys.readouterr().err == (
         "betimes: there is no verb 'redo': it is in the package betimes-papers, which is not installed; "
         "`pip install betimes-papers`\n"
     )
+    assert main(["trace", "info", "tuesday:jobs=3"]) == 2
+    assert capsys.readouterr().err == (
+        "betimes: tuesday:jobs=3: there is no such file, and no such generator: it is in the package betimes-papers, "
+        "which is not installed; `pip install betimes-papers`\n"
+    )
+    with pytest.raises(InputError, match="no generator 'tuesday': it is in the package betimes-papers"):
+        library.generate("tuesday", units=4)
     for policy in ("tetris:x=1", "nodes:tetris", "portfolio:members=eva+tetris/x=1"):
         with pytest.raises(PolicyError, match="; `pip install betimes-papers`"):
             library.simulate(library.generate("demo:jobs=6", units=4), policy, units=4)

@@ -30,7 +30,7 @@ from betimes.service.spec import job_file
 from betimes.service.spec.job_file import MOST_BYTES, MOST_JOBS
 from betimes.service.spec.job_spec import MOST_UNITS, JobSpec
 from betimes.service.spec.spelling import SPELLINGS
-from betimes.workload.generators.registry import GENERATORS
+from betimes.workload.generators.registry import GENERATORS, named
 from betimes.workload.readers.registry import FAMILIES, FORMATS
 from betimes.workload.speedup import FORMULAS
 from tools import pictures, reference_clusters, reference_live, reference_python
@@ -226,21 +226,24 @@ def formats_page() -> str:
 
 def generators_page() -> str:
     """Every generator of workloads, with its parameters."""
+    generators = [named(name) for name in (*GENERATORS, *plugins.OF_PAPERS[plugins.WORKLOADS])]
     parts = [
         "# Generated workloads",
         "A generator is named where a trace file could stand, with its parameters after a colon: "
         "`betimes simulate demo:jobs=500 --policy fifo --units 64`.",
         _table(
             ("generator", "what it makes"),
-            ((f"[`{g.name}`](#{g.name})", g.description) for g in GENERATORS.values()),
+            ((f"[`{g.name}`](#{g.name})", g.description) for g in generators),
         ),
     ]
-    for made in GENERATORS.values():
+    for made in generators:
+        is_of_papers = made.name in plugins.OF_PAPERS[plugins.WORKLOADS]
         parts += [
             f"## {made.name}",
             made.description,
             made.details,
             f"Source: {made.source}." if made.source else "",
+            f"It is in the package `{plugins.PAPERS}`." if is_of_papers else "",
         ]
         rows = (
             (

@@ -1,5 +1,5 @@
-"""Verbs and policies that other installed packages add, by entry points of the groups `betimes.verbs` and
-`betimes.policies`.
+"""Verbs, policies and generators of workloads that other installed packages add, by entry points of the groups
+`betimes.verbs`, `betimes.policies` and `betimes.workloads`.
 
 To look through the installed packages takes hundredths of a second. So nobody looks until a name is unknown here, or
 all names are listed.
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from importlib.metadata import EntryPoint
 
-Group = Literal["betimes.verbs", "betimes.policies"]
+Group = Literal["betimes.verbs", "betimes.policies", "betimes.workloads"]
 VERBS: Group = "betimes.verbs"
 POLICIES: Group = "betimes.policies"
+WORKLOADS: Group = "betimes.workloads"
 
 PAPERS = "betimes-papers"
 OF_PAPERS: Mapping[Group, tuple[str, ...]] = {
     VERBS: ("reproduce",),
     POLICIES: ("lrtp", "owl", "rand", "stratus", "synergy"),
+    WORKLOADS: ("eva", "workload-1", "workload-2", "workload-3"),
 }
 """Names that the package `PAPERS` adds, so that whoever lacks it is told to install it."""
 
@@ -60,8 +62,13 @@ def or_else(group: Group, name: str, known: Iterable[str], most: int = 1) -> str
     """The end of a message about an unknown name: the package that has it, or the nearest names and who lists all."""
     if name in OF_PAPERS[group]:
         return f": it is in the package {PAPERS}, which is not installed; `pip install {PAPERS}`"
-    lists = "betimes policies" if group == POLICIES else "betimes --help"
-    return f"{did_you_mean(name, {*known, *added(group)} - {name}, most)}; `{lists}` lists all"
+    others = [other for other in dict.fromkeys([*known, *added(group)]) if other != name]
+    all_of = {
+        VERBS: "`betimes --help` lists all",
+        POLICIES: "`betimes policies` lists all",
+        WORKLOADS: f"there are {', '.join(others)}",
+    }
+    return f"{did_you_mean(name, others, most)}; {all_of[group]}"
 
 
 @cache

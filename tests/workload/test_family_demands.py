@@ -11,7 +11,6 @@ import pytest
 from betimes.errors import InputError
 from betimes.workload import Workload, read_trace
 from betimes.workload.family_demands import family_columns, family_demands, family_of_column
-from betimes.workload.profiles import read_profiles
 
 CSV = """submit_s,work_s,max_units,gpu,cpu,memory_gib,cpu.p3,cpu.c7i,memory_gib.c7i
 0,10,1,0,12,40,12,6,
@@ -81,24 +80,6 @@ def test_a_workload_without_them_keeps_its_demand_when_it_is_joined() -> None:
     found = family_demands(joined)
     assert found is not None
     assert sorted(joined.job_id[found.rows].tolist()) == [0, 1]
-
-
-def test_the_columns_of_evas_workloads() -> None:
-    profiles = read_profiles("eva")
-    columns = family_columns([profiles[name].demand for name in ("gcn", "vit")], np.array([1, 2]))
-    found = {name: values.tolist() for name, values in columns.items() if not np.isnan(values[0])}
-    assert found == {
-        "gpu.c7i": [0.0, pytest.approx(np.nan, nan_ok=True)],
-        "cpu.c7i": [6.0, pytest.approx(np.nan, nan_ok=True)],
-        "memory_gib.c7i": [40.0, pytest.approx(np.nan, nan_ok=True)],
-        "gpu.p3": [0.0, pytest.approx(np.nan, nan_ok=True)],
-        "cpu.p3": [12.0, pytest.approx(np.nan, nan_ok=True)],
-        "memory_gib.p3": [40.0, pytest.approx(np.nan, nan_ok=True)],
-        "gpu.r7i": [0.0, pytest.approx(np.nan, nan_ok=True)],
-        "cpu.r7i": [6.0, pytest.approx(np.nan, nan_ok=True)],
-        "memory_gib.r7i": [40.0, pytest.approx(np.nan, nan_ok=True)],
-    }
-    assert [columns[name][1] for name in ("gpu", "cpu", "memory_gib")] == [1.0, 4.0, 30.0]
 
 
 def test_a_demand_on_any_family_and_on_one_contradicts_itself() -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from betimes import plugins
 from betimes.errors import InputError
 from betimes.workload import Workload, read_trace
-from betimes.workload.generators import GENERATORS, Parameter, generate, is_spec, parse_spec
+from betimes.workload.generators import GENERATORS, Parameter, generate, is_spec, named, parse_spec
 from betimes.workload.generators.arrivals import speedup_at_max
 from betimes.workload.samples import SAMPLES, path
 
@@ -24,17 +25,9 @@ def full_width_load(workload: Workload, units: int) -> float:
 
 
 def test_every_generator_declares_its_function_exactly() -> None:
-    assert set(GENERATORS) == {
-        "demo",
-        "synthetic",
-        "workload-1",
-        "workload-2",
-        "workload-3",
-        "fitgpp",
-        "eva",
-        "year",
-    }
-    for name, generator in GENERATORS.items():
+    assert set(GENERATORS) == {"demo", "synthetic", "fitgpp", "year"}
+    for name in (*GENERATORS, *plugins.OF_PAPERS[plugins.WORKLOADS]):
+        generator = named(name)
         assert generator.name == name
         accepted = set(inspect.signature(generator.function).parameters)
         assert accepted == {"units", "seed", *(parameter.name for parameter in generator.parameters)}
@@ -49,12 +42,12 @@ def test_every_generator_declares_its_function_exactly() -> None:
 
 
 def test_a_spec_sets_parameters_and_leaves_defaults() -> None:
-    generator, values = parse_spec(" workload-3 : jobs = 30 , load=1.5e-1,published=yes ".replace(" : ", ":"))
-    assert generator.name == "workload-3"
+    generator, values = parse_spec(" synthetic : jobs = 30 , load=1.5e-1,rigid=yes ".replace(" : ", ":"))
+    assert generator.name == "synthetic"
     assert values["jobs"] == 30
     assert values["load"] == 0.15
-    assert values["published"] is True
-    assert values["unit_s"] == 60.0
+    assert values["rigid"] is True
+    assert values["widths"] == "1"
 
 
 def test_a_generated_workload_says_where_it_comes_from() -> None:
@@ -72,7 +65,7 @@ def test_a_generated_workload_says_where_it_comes_from() -> None:
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ("workload3", "no generator 'workload3' .did you mean 'workload-3'.*there are demo"),
+        ("syntetic", "no generator 'syntetic' .did you mean 'synthetic'.*there are demo"),
         ("", "no generator ''"),
         ("demo:", "expected name=value"),
         ("demo:jobs", "expected name=value joined by commas, got 'jobs'"),
@@ -98,10 +91,6 @@ def test_a_generated_workload_says_where_it_comes_from() -> None:
         ("synthetic:arrivals=replay", "need gaps_of=PATH"),
         ("synthetic:sizes=pareto,min_s=9,max_s=8", "min_s below max_s"),
         ("synthetic:jobs=2,arrivals=batches,batch_jobs=1e9,exact=true", "one instant"),
-        ("workload-1", "needs cdf=PATH"),
-        ("workload-1:cdf=nowhere.csv", "nowhere.csv: cannot be read"),
-        ("workload-2", "needs trace=PATH"),
-        ("workload-3:published=true,sizes=gavel", "sizes: it has a meaning only with published=false"),
     ],
 )
 def test_bad_specs_are_refused_on_one_line(spec: str, says: str) -> None:
@@ -125,7 +114,7 @@ def test_a_parameter_says_what_it_expects() -> None:
     assert Parameter("a", "path", None, "").expected == "the path of a file"
 
 
-@pytest.mark.parametrize("spec", ["demo:jobs=200", "workload-3:jobs=200", "synthetic:jobs=200,arrivals=mmpp"])
+@pytest.mark.parametrize("spec", ["demo:jobs=200", "year:jobs=200", "synthetic:jobs=200,arrivals=mmpp"])
 def test_the_same_seed_gives_the_same_workload(spec: str) -> None:
     first, again, other = (generate(spec, units=16, seed=seed) for seed in (5, 5, 6))
     assert first.fingerprint() == again.fingerprint()
@@ -134,7 +123,6 @@ def test_the_same_seed_gives_the_same_workload(spec: str) -> None:
 
 def test_generators_leave_the_global_random_state_alone() -> None:
     before = np.random.get_state(legacy=False)["state"]["key"].copy()  # noqa: NPY002 - it is what is guarded
-    generate("workload-3:jobs=20,published=true", units=16, seed=5)
     generate("demo:jobs=20", units=16, seed=5)
     np.testing.assert_array_equal(before, np.random.get_state(legacy=False)["state"]["key"])  # noqa: NPY002
 

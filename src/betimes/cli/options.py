@@ -16,7 +16,7 @@ File = Annotated[
     str,
     Argument(
         metavar="FILE",
-        help="A trace, plain or gzipped; or a generator such as demo or workload-3:jobs=500; or sample:tiny.",
+        help="A trace, plain or gzipped; or a generator such as demo or synthetic:jobs=500; or sample:tiny.",
         show_default=False,
     ),
 ]

@@ -80,10 +80,10 @@ def jobs_of_four_tasks(jobs: int, seed: int) -> Workload:
     """Jobs of four equal tasks, each job of a uniformly drawn workload, for half an hour to 16 hours."""
     from betimes.workload import Workload
     from betimes.workload.family_demands import family_columns
-    from betimes.workload.profiles import read_profiles
+    from betimes_papers.workloads.profiles import read_profiles
 
     draw = np.random.default_rng(seed)
-    profiles = read_profiles("eva")
+    profiles = read_profiles()
     kinds = [KINDS[k] for k in draw.integers(len(KINDS), size=jobs)]
     chosen = [profiles[kind] for kind in kinds]
     width = np.array([max(1, *(gpus for gpus, _, _ in each.demand.values())) for each in chosen], np.int64)

@@ -24,9 +24,9 @@ def drawn(count: int, seed: int) -> Problem:
     """`count` waiting tasks, drawn uniformly from the workloads."""
     from betimes.cluster import read_cluster
     from betimes.policies.packing import Catalogue, Demand, Problem, Task
-    from betimes.workload.profiles import read_profiles
+    from betimes_papers.workloads.profiles import read_profiles
 
-    profiles = read_profiles("eva")
+    profiles = read_profiles()
     demands = {name: Demand.of(profiles[name].demand) for name in set(KINDS)}
     draw = random.Random(seed)
     kinds = [draw.choice(KINDS) for _ in range(count)]

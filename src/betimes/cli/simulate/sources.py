@@ -21,7 +21,7 @@ def is_generated(text: str) -> bool:
     """Whether `text` names a generator, so that another seed gives another workload; a file of that name wins."""
     from betimes.workload.generators import is_spec
 
-    return is_spec(text) and not _is_file(text)
+    return not text.startswith(SAMPLE) and not _is_file(text) and is_spec(text)
 
 
 def is_for_nodes(text: str) -> bool:
@@ -83,15 +83,19 @@ def _is_file(text: str) -> bool:
 
 
 def _nearest(text: str) -> str:
+    from betimes import plugins
     from betimes.workload.generators import GENERATORS
     from betimes.workload.samples import SAMPLES
 
     name, colon, parameters = text.partition(":")
+    if name in plugins.OF_PAPERS[plugins.WORKLOADS]:
+        return plugins.or_else(plugins.WORKLOADS, name, GENERATORS)
     path = Path(text)
     if not path.parent.is_dir():
         return f"; the folder {path.parent} does not exist either"
-    known = {generator: generator + colon + parameters for generator in GENERATORS}
+    generators = dict.fromkeys([*GENERATORS, *plugins.added(plugins.WORKLOADS)])
+    known = {generator: generator + colon + parameters for generator in generators}
     beside = {entry.name: str(path.with_name(entry.name)) for entry in path.parent.iterdir()}
     if near := nearest(name, known) or nearest(path.name, beside):
         return f" (did you mean {(beside | known)[near[0]]!r}?)"
-    return f"; generators are {', '.join(GENERATORS)}, samples {', '.join(SAMPLE + name for name in SAMPLES)}"
+    return f"; generators are {', '.join(generators)}, samples {', '.join(SAMPLE + name for name in SAMPLES)}"

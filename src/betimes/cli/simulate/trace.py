@@ -86,7 +86,7 @@ def generate(
         str,
         typer.Argument(
             metavar="SPEC",
-            help="NAME[:k=v,...] with one of demo, synthetic, workload-1, workload-2, workload-3, fitgpp, eva, year.",
+            help="NAME[:k=v,...] with one of demo, synthetic, fitgpp, year, or a generator of another package.",
             show_default=False,
         ),
     ],

@@ -1,4 +1,4 @@
-"""Generated workloads: arrival processes, distributions of sizes, and the papers' workloads by name.
+"""Generated workloads: arrival processes, distributions of sizes, and workloads by name.
 
 The names below are loaded when they are first used, so that importing the package costs nothing.
 """
@@ -16,10 +16,20 @@ if TYPE_CHECKING:
         generate,
         generate_in_chunks,
         is_spec,
+        named,
         parse_spec,
     )
 
-__all__ = ["GENERATORS", "Generator", "Parameter", "generate", "generate_in_chunks", "is_spec", "parse_spec"]
+__all__ = [
+    "GENERATORS",
+    "Generator",
+    "Parameter",
+    "generate",
+    "generate_in_chunks",
+    "is_spec",
+    "named",
+    "parse_spec",
+]
 
 _HOME = {
     "GENERATORS": "betimes.workload.generators.registry",
@@ -28,6 +38,7 @@ _HOME = {
     "generate": "betimes.workload.generators.registry",
     "generate_in_chunks": "betimes.workload.generators.registry",
     "is_spec": "betimes.workload.generators.registry",
+    "named": "betimes.workload.generators.registry",
     "parse_spec": "betimes.workload.generators.registry",
 }
 

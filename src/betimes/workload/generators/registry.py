@@ -1,7 +1,8 @@
-"""Workloads by name: `generate("workload-3:jobs=3000,load=0.8", units=64, seed=1)`.
+"""Workloads by name: `generate("synthetic:jobs=3000,load=0.8", units=64, seed=1)`.
 
 A specification is a generator's name and, after a colon, its parameters: `name=value` joined by commas.
-`GENERATORS` lists every generator with its parameters, for the command line and the reference pages.
+`GENERATORS` lists those that ship with Betimes; other installed packages add theirs by the entry points
+`betimes.workloads`.
 """
 
 from __future__ import annotations
@@ -9,36 +10,44 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from betimes.errors import InputError, did_you_mean
-from betimes.workload.generators import demo, eva, fitgpp, pcs, synthetic, year
+from betimes import plugins
+from betimes.errors import InputError
+from betimes.workload.generators import demo, fitgpp, synthetic, year
 from betimes.workload.generators.parameters import Generator, Value
 from betimes.workload.workload import Workload
 
 GENERATORS: dict[str, Generator] = {
     generator.name: generator
-    for generator in (
-        demo.GENERATOR,
-        synthetic.GENERATOR,
-        *pcs.GENERATORS,
-        fitgpp.GENERATOR,
-        eva.GENERATOR,
-        year.GENERATOR,
-    )
+    for generator in (demo.GENERATOR, synthetic.GENERATOR, fitgpp.GENERATOR, year.GENERATOR)
 }
+
+
+def named(name: str) -> Generator:
+    """The generator of a name, of Betimes or of another installed package; raises InputError for none."""
+    if name in GENERATORS:
+        return GENERATORS[name]
+    entry = plugins.added(plugins.WORKLOADS).get(name)
+    if entry is None:
+        raise InputError(f"no generator {name!r}{plugins.or_else(plugins.WORKLOADS, name, GENERATORS)}")
+    found = plugins.load(entry)
+    if not isinstance(found, Generator):
+        raise InputError(
+            f"generator {name} of the package {plugins.package_of(entry)}: {entry.value} is not a Generator; repair or "
+            "remove the package"
+        )
+    return replace(found, name=name)
 
 
 def is_spec(text: str) -> bool:
     """Whether a text begins with a generator's name, so that it is not (only) a file's."""
-    return text.partition(":")[0] in GENERATORS
+    name = text.partition(":")[0]
+    return name in GENERATORS or name in plugins.added(plugins.WORKLOADS)
 
 
 def parse_spec(spec: str) -> tuple[Generator, dict[str, Value]]:
     """The generator that a specification names and the values of all its parameters; raises InputError."""
     name, colon, rest = spec.strip().partition(":")
-    if name not in GENERATORS:
-        raise InputError(
-            f"no generator {name!r}{did_you_mean(name, tuple(GENERATORS))}; there are {', '.join(GENERATORS)}"
-        )
+    generator = named(name)
     given: dict[str, str] = {}
     for part in rest.split(",") if colon else []:
         key, equals, text = (piece.strip() for piece in part.partition("="))
@@ -49,7 +58,7 @@ def parse_spec(spec: str) -> tuple[Generator, dict[str, Value]]:
         if key in given:
             raise InputError(f"generator {name}: parameter {key} is given twice in {spec!r}")
         given[key] = text
-    return GENERATORS[name], GENERATORS[name].read(given)
+    return generator, generator.read(given)
 
 
 def generate(spec: str, *, units: int, seed: int = 0) -> Workload:

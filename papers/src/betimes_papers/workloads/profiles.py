@@ -1,11 +1,10 @@
 """Profiles of workloads: demand by instance family, iterations a second, migration delays.
 
-The profiles that ship as `eva` are those of Eva (EuroSys'25, table 7).
+`profiles.csv` has those of Eva (EuroSys'25, table 7).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 from betimes.errors import TraceError
 from betimes.workload.small_table import Row, SmallTable
 
-_FOLDER = Path(__file__).with_name("profile_tables")
+EVA = Path(__file__).with_name("profiles.csv")
 _AMOUNTS = ("gpus", "cpus", "ram_gib")
 _DELAYS = ("init_delay_s", "fetch_delay_s", "build_image_delay_s", "kill_delay_s", "upload_delay_s")
 _NUMBERS = ("num_tasks", *_AMOUNTS, "full_throughput_iter_per_s", *_DELAYS)
@@ -39,20 +38,13 @@ class Profile:
     upload_s: float
 
 
-def profile_tables() -> list[str]:
-    """The names of the tables that ship with Betimes, sorted."""
-    return sorted(path.stem for path in _FOLDER.glob("*.csv"))
-
-
-def read_profiles(path: str | os.PathLike[str]) -> dict[str, Profile]:
-    """The workloads of a CSV file, plain or gzip, or of a table that ships, by its name (`eva`); by their names.
+def read_profiles(path: Path = EVA) -> dict[str, Profile]:
+    """The workloads of a CSV file, plain or gzip, by their names; by default those of Eva.
 
     A line is a task of a workload on an instance family; tasks of one workload are equal. Raises TraceError naming
     file, line and field.
     """
-    if isinstance(path, str) and path in profile_tables():
-        path = _FOLDER / f"{path}.csv"
-    table = SmallTable(Path(path), TraceError)
+    table = SmallTable(path, TraceError)
     for name in ("workload", "instance_family", *_NUMBERS):
         if name not in table.columns:
             raise table.fail("the column is missing", 1, name)

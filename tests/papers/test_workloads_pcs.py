@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from betimes_papers.workloads.pcs import GAVEL_SIZES, workload_2_of
 
 from betimes.errors import InputError, TraceError
 from betimes.workload import Workload, read_trace
 from betimes.workload.generators import generate
 from betimes.workload.generators.distributions import EmpiricalCdf
-from betimes.workload.generators.pcs import GAVEL_SIZES, workload_2_of
 from betimes.workload.speedup import SpeedupTable
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -21,6 +21,30 @@ CURVES = SHARED / "scaling" / "afs_pcs_speedup.csv.gz"
 PHILLY = SHARED / "gpu" / "philly_pcs"
 needs_cdfs = pytest.mark.skipif(not CDFS.exists(), reason="the tables of PCS's distributions are not here")
 needs_philly = pytest.mark.skipif(not PHILLY.exists(), reason="the Philly traces are not here")
+
+
+# --- specifications ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ("workload3", "no generator 'workload3' .did you mean 'workload-3'.*there are demo"),
+        ("workload-1", "needs cdf=PATH"),
+        ("workload-1:cdf=nowhere.csv", "nowhere.csv: cannot be read"),
+        ("workload-2", "needs trace=PATH"),
+        ("workload-3:published=true,sizes=gavel", "sizes: it has a meaning only with published=false"),
+    ],
+)
+def test_bad_specs_are_refused(spec: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        generate(spec, units=64, seed=1)
+
+
+def test_the_published_draws_leave_the_global_random_state_alone() -> None:
+    before = np.random.get_state(legacy=False)["state"]["key"].copy()  # noqa: NPY002 - it is what is guarded
+    generate("workload-3:jobs=20,published=true", units=16, seed=5)
+    np.testing.assert_array_equal(before, np.random.get_state(legacy=False)["state"]["key"])  # noqa: NPY002
 
 
 # --- workload 3 ----------------------------------------------------------------------------------

@@ -241,65 +241,61 @@ _PUBLISHED = Parameter(
 )
 _MOST_JOBS = 10_000_000
 
-GENERATORS = (
-    Generator(
-        name="workload-1",
-        description="Hyper-parameter searches of many trials, days of work, linear speed-up (from Themis).",
-        source="PCS, section 5.1, Workload-1",
-        parameters=(
-            Parameter("cdf", "path", None, "the table of PCS's distributions: kind, workload, value, cdf"),
-            Parameter("table", "text", "themis1", "which workload of that table"),
-            Parameter("jobs", "int", 2000, "number of jobs", minimum=1, maximum=_MOST_JOBS),
-            _LOAD,
-            _CLIP,
-            _PUBLISHED,
-        ),
-        function=workload_1,
+WORKLOAD_1 = Generator(
+    name="workload-1",
+    description="Hyper-parameter searches of many trials, days of work, linear speed-up (from Themis).",
+    source="PCS, section 5.1, Workload-1",
+    parameters=(
+        Parameter("cdf", "path", None, "the table of PCS's distributions: kind, workload, value, cdf"),
+        Parameter("table", "text", "themis1", "which workload of that table"),
+        Parameter("jobs", "int", 2000, "number of jobs", minimum=1, maximum=_MOST_JOBS),
+        _LOAD,
+        _CLIP,
+        _PUBLISHED,
     ),
-    Generator(
-        name="workload-2",
-        description="Jobs of a Philly trace with sub-linear speed-up, at their own load or another.",
-        source="PCS, section 5.1, Workload-2",
-        parameters=(
-            Parameter("trace", "path", None, "a trace of a Philly virtual cluster, as PCS ships them"),
-            Parameter("jobs", "int", 0, "how many jobs of it; 0: all", minimum=0, maximum=_MOST_JOBS),
-            Parameter("pick", "choice", "first", "which jobs", choices=("first", "sample")),
-            Parameter(
-                "load", "float", 0.0, "offered load to stretch the gaps to; 0: the trace's own", minimum=0
-            ),
-            Parameter("curves", "path", "", "measured speed-up curves, for the load at full width"),
-        ),
-        function=workload_2,
+    function=workload_1,
+)
+WORKLOAD_2 = Generator(
+    name="workload-2",
+    description="Jobs of a Philly trace with sub-linear speed-up, at their own load or another.",
+    source="PCS, section 5.1, Workload-2",
+    parameters=(
+        Parameter("trace", "path", None, "a trace of a Philly virtual cluster, as PCS ships them"),
+        Parameter("jobs", "int", 0, "how many jobs of it; 0: all", minimum=0, maximum=_MOST_JOBS),
+        Parameter("pick", "choice", "first", "which jobs", choices=("first", "sample")),
+        Parameter("load", "float", 0.0, "offered load to stretch the gaps to; 0: the trace's own", minimum=0),
+        Parameter("curves", "path", "", "measured speed-up curves, for the load at full width"),
     ),
-    Generator(
-        name="workload-3",
-        description="Mostly short jobs on 1 to 8 GPUs, linear speed-up (Gavel's continuous-multiple trace).",
-        source="PCS, section 5.1, Workload-3; Gavel, section 7.1",
-        parameters=(
-            Parameter("jobs", "int", 3000, "number of jobs", minimum=1, maximum=_MOST_JOBS),
-            _LOAD,
-            Parameter(
-                "sizes",
-                "choice",
-                "pcs",
-                "pcs: uniform in 30-1000 (80%) and 1000-10000 minutes; gavel: the same ranges, log-uniform",
-                choices=("pcs", "gavel"),
-                used_with=("published", ("false",)),
-            ),
-            Parameter(
-                "widths", "text", GAVEL_WIDTHS, "GPUs and their weights", used_with=("published", ("false",))
-            ),
-            Parameter(
-                "unit_s",
-                "float",
-                60.0,
-                "seconds in a unit of size; PCS takes Gavel's minutes for its own unit: 1",
-                minimum=0,
-                above=True,
-            ),
-            _CLIP,
-            _PUBLISHED,
+    function=workload_2,
+)
+WORKLOAD_3 = Generator(
+    name="workload-3",
+    description="Mostly short jobs on 1 to 8 GPUs, linear speed-up (Gavel's continuous-multiple trace).",
+    source="PCS, section 5.1, Workload-3; Gavel, section 7.1",
+    parameters=(
+        Parameter("jobs", "int", 3000, "number of jobs", minimum=1, maximum=_MOST_JOBS),
+        _LOAD,
+        Parameter(
+            "sizes",
+            "choice",
+            "pcs",
+            "pcs: uniform in 30-1000 (80%) and 1000-10000 minutes; gavel: the same ranges, log-uniform",
+            choices=("pcs", "gavel"),
+            used_with=("published", ("false",)),
         ),
-        function=workload_3,
+        Parameter(
+            "widths", "text", GAVEL_WIDTHS, "GPUs and their weights", used_with=("published", ("false",))
+        ),
+        Parameter(
+            "unit_s",
+            "float",
+            60.0,
+            "seconds in a unit of size; PCS takes Gavel's minutes for its own unit: 1",
+            minimum=0,
+            above=True,
+        ),
+        _CLIP,
+        _PUBLISHED,
     ),
+    function=workload_3,
 )

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from betimes.errors import InputError, TraceError
 from betimes.workload.generators.parameters import Generator, Parameter
-from betimes.workload.profiles import read_profiles
 from betimes.workload.small_table import Row, SmallTable
 from betimes.workload.workload import Notes, Workload
+from betimes_papers.workloads.profiles import read_profiles
 
 # In the order in which the released generator chooses among them.
 WORKLOADS = ("a3c", "cyclegan", "gcn", "gpt2", "openfoam", "sage", "seq", "resnet18", "vit")
@@ -52,7 +52,7 @@ def eva(
     # All are drawn, however many are kept: the first jobs are the same.
     drawn = min(jobs, len(kept)) if jobs else len(kept)
     taken = [n for n in range(drawn) if run_s[n] > 0]
-    profiles = read_profiles("eva")
+    profiles = read_profiles()
     profile = [profiles[variants[kept[n].demand].partition("[")[0]] for n in taken]
     tasks = np.array([kept[n].demand for n in taken], np.float64).reshape(-1, 3)
     width = np.maximum(1, tasks[:, 0])

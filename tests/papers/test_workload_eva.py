@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from betimes_papers.workloads.eva import WORKLOADS
+from betimes_papers.workloads.profiles import read_profiles
 
 import betimes
 from betimes.cluster import read_cluster
@@ -15,8 +17,6 @@ from betimes.errors import ClusterError, InputError, TraceError
 from betimes.workload import Workload, read_trace
 from betimes.workload.family_demands import family_demands
 from betimes.workload.generators import generate
-from betimes.workload.generators.eva import WORKLOADS
-from betimes.workload.profiles import read_profiles
 
 _DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 PODS = _DATA / "gpu" / "alibaba_openb" / "openb_pod_list_default.csv.gz"
@@ -140,4 +140,4 @@ def test_a_seed_beyond_the_legacy_generator(tmp_path: Path) -> None:
 
 
 def test_every_workload_has_a_profile() -> None:
-    assert set(WORKLOADS) <= set(read_profiles("eva"))
+    assert set(WORKLOADS) <= set(read_profiles())

@@ -1,0 +1,1 @@
+"""The generated workloads of the papers; `betimes` finds them by entry points."""
