@@ -478,6 +478,30 @@ def test_a_rented_machine_has_its_bill(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_the_last_reconfiguration_stands_above_its_moves(tmp_path: Path) -> None:
+    """A job has a c4 to itself once the other is over, and goes to a c2; the owned node is full."""
+    offers = (
+        Offer(type="c2", cpu=2, memory_gib=8, usd_per_h=0.1, boot_s=100.0),
+        Offer(type="c4", cpu=4, memory_gib=16, usd_per_h=0.18, boot_s=100.0),
+    )
+
+    async def story() -> None:
+        async with paged(tmp_path, "eva:t=1,rounds=fixed", offers) as pages:
+            fields = [
+                {"cpu": cpu, "grace_s": 10.0, "estimate_s": s, "env": {"VIRTUAL_WORK_S": f"{s}"}}
+                for cpu, s in ((4.0, 1e5), (2.0, 550.0), (2.0, 6000.0))
+            ]
+            await submitted(pages, *fields)
+            await pages.service.advance_to(BEGIN_AT + 1500.0)
+            text = re.sub("<[^>]+>", "", (await pages.at("/machines")).text)
+            assert (
+                "moves 1 job, ends 1 machine and rents 1: it was to save $0.08 an hour as a whole, for $0.003"
+                in text
+            )
+
+    asyncio.run(story())
+
+
 def test_a_pipeline_is_one_row_and_is_cancelled_as_one(on_pages: OnPages) -> None:
     async def story(pages: Paged) -> None:
         await submitted(

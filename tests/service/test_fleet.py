@@ -86,7 +86,10 @@ def test_a_plan_is_shown_before_it_happens_and_then_does() -> None:
         asked = [(step.kind, step.job) for step in plan.steps]
         assert (plan.at, plan.usd_per_h_change) == (1200.0, pytest.approx(-0.08))
         assert asked == [("rent", None), ("migrate", 2), ("release", None)]
-        assert plan.steps[1].reason == "c4-0 can then be given back; it leaves c4-0 once these are up"
+        assert plan.steps[1].reason == (
+            "c4-0 can then be given back; it leaves c4-0 once these are up; this move saves $0.08 an hour, for $0.0033"
+        )
+        assert plan.moves_usd == pytest.approx((0.18 * 10.0 + 0.1 * 100.0) / 3600)
         assert service.fleet().machines[0].type == "c4", "asking has changed nothing"
         service.advance(40.0)
         assert [event.job_id for event in service.events(kinds=["migrating"])] == [2]
@@ -121,6 +124,29 @@ def test_a_move_is_logged_with_what_it_is_to_save_and_then_with_what_it_has_save
         assert record.paid_usd == pytest.approx(0.1 * (ended.at - launched.at) / 3600)
         first = next(iter(service.events(job=2, kinds=["ended"])))
         assert record.cost_usd == pytest.approx(0.18 * (launched.at - first.at) / 3600)
+
+
+def test_a_round_that_moves_jobs_says_what_its_moves_save_together() -> None:
+    """Two jobs leave a c8 (0.30), which each needs if it stays, for a c4 (0.18), which the other needs in any case."""
+    offers = (OFFERS[1], Offer(type="c8", cpu=8, memory_gib=32, usd_per_h=0.3, boot_s=100.0))
+    with InMemoryService(replace(CLUSTER, offers=offers), policy="eva:t=1,rounds=fixed") as service:
+        service.advance(1.0)
+        submit(service, 4.0, 550.0)
+        jobs = [submit(service, 2.0, 6000.0) for _ in range(2)]
+        service.advance(1000.0)
+        assert service.fleet().reconfiguration is None
+        service.advance(300.0)
+        moves = [MoveRecord(**event.data["move"]) for event in service.events(kinds=["migrating"])]
+        assert [each.expected_saving_usd_per_h for each in moves] == [0.3, 0.3], "each alone keeps the c8"
+        (told,) = service.events(kinds=["reconfigured"])
+        assert (told.data["jobs"], told.data["ended"], told.data["rented"]) == (jobs, 1, 1)
+        whole = service.fleet().reconfiguration
+        assert whole is not None
+        assert (whole.jobs, whole.ended, whole.rented) == (jobs, 1, 1)
+        assert whole.expected_saving_usd_per_h == pytest.approx(0.12)
+        assert whole.expected_cost_usd == pytest.approx((0.3 * 10.0 + 0.18 * 100.0) / 3600)  # grace, boot
+        service.finish()
+        assert service.fleet().reconfiguration is None, "its jobs are over"
 
 
 def test_a_move_saves_the_bill_of_the_plan_without_it_less_that_with_it() -> None:

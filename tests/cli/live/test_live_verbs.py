@@ -348,11 +348,12 @@ def test_fleet(betimes: Call, service: Service) -> None:
     assert "c4-0" in found.out
     assert "1 rented, $0.2 an hour; a machine for each task would be $0.3" in found.out
     assert "Job 5 moves: expected to save $0.1 an hour for $0.004" in found.out
+    assert "moves jobs 3, 5; ends 2 machines, rents 1; expected to save $0.15 an hour as a whole" in found.out
     assert "by eva, for all jobs" in betimes("fleet", "-o", "wide").out
     assert "Spent: $0.5 today, $2.00 this month" in found.out
     planned = betimes("fleet", "plan")
     assert "migrate" in planned.out
-    assert "$0.1 an hour less; the next round is at" in planned.out
+    assert "$0.1 an hour less, for $0.004 that the moves cost; the next round is at" in planned.out
     assert betimes("fleet", "--json").json()["saving_usd_per_h"] == 0.1
     assert betimes("fleet", "plan", "--json").json()["steps"][1]["machine"] == "c2-0"
     fleet, plan = ("fleet", None), ("fleet_plan", None)

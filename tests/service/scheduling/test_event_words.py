@@ -38,6 +38,11 @@ MOVE = {"decided_at": 1.0, "before_usd_per_h": 0.18, "after_usd_per_h": 0.1, "ex
             "moves at once: on c2-0 instead of on c4-0; expected to save $0.08 an hour, for $0.004",
         ),
         (
+            "reconfigured",
+            {"jobs": [4, 5, 9], "ended": 2, "rented": 1, "move": MOVE},
+            "moves 3 jobs, ends 2 machines, rents 1 machine; expected to save $0.08 an hour as a whole, for $0.004",
+        ),
+        (
             "moved",
             {"move": {**MOVE, "left_at": 50.0, "resumed_at": 60.0, "paid_usd": 0.3, "paid_until_at": 7260.0}},
             "the move saved $0.03 an hour for 2 h, for $0.0005; expected: $0.08 an hour, for $0.004",

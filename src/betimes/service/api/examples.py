@@ -28,6 +28,7 @@ from betimes.service.views.models import (
     FleetMachine,
     FleetMove,
     FleetPlanView,
+    FleetReconfiguration,
     FleetStep,
     FleetView,
     Health,
@@ -146,13 +147,16 @@ FLEET = FleetView(
         why="by eva, for all jobs", paid_until_at=_NOON + 600, cost_usd=0.03,
     )], usd_per_h=0.2, no_packing_usd_per_h=0.3, saving_usd_per_h=0.1, today_usd=0.5, month_usd=2.0, moves=[FleetMove(
         job=5, decided_at=_NOON, expected_saving_usd_per_h=0.1, expected_cost_usd=0.004,
-    )],
+    )], reconfiguration=FleetReconfiguration(
+        decided_at=_NOON, jobs=[3, 5], ended=2, rented=1, expected_saving_usd_per_h=0.15, expected_cost_usd=0.007,
+    ),
 )  # fmt: skip
 FLEET_PLAN = FleetPlanView(
     policy="eva", at=_NOON + 300, steps=[
-        FleetStep(kind="migrate", job=5, machine="c4-0", reason="c2-0 can then be given back; it leaves c2-0 at once"),
+        FleetStep(kind="migrate", job=5, machine="c4-0", reason="c2-0 can then be given back; it leaves c2-0 at once; "
+                  "this move saves $0.1 an hour, for $0.004"),
         FleetStep(kind="release", machine="c2-0", reason="once job 5 has left: saves $0.1 an hour"),
-    ], usd_per_h_change=-0.1,
+    ], usd_per_h_change=-0.1, moves_usd=0.004,
 )  # fmt: skip
 ASKED = Reason(code="asked", text="asked for by ada")
 SEARCH = SearchView(

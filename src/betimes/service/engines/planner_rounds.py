@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from betimes.cluster import Cluster, Offer
 from betimes.core.nodes.columns import NodesState
-from betimes.core.planning import Planner, Release, Rent, Snapshot
+from betimes.core.planning import Planner, Snapshot
 from betimes.policies.nodes.hooks import Member
 from betimes.policies.packing.rounds import Rounds
 from betimes.service.engines.messages import JobRequest
-from betimes.service.engines.plans import ExpectedSaving, expected_savings
+from betimes.service.engines.plans import ExpectedSaving, Reconfiguration, expected_savings
 from betimes.twin.nodes.driver import Driver
 from betimes.twin.nodes.planner_rounds import Plan, PlannerRounds, Question, ask_from
 
@@ -226,13 +226,15 @@ class LiveRounds:
 
     def _note(self, plan: Plan) -> None:
         """Keep a plan, and the savings that it expects of the moves that were not refused."""
+        found = self.reconfiguration(plan)
         self.carried_out.append(plan)
         if plan.error is None:
-            expected = expected_savings(plan.question.snapshot, plan.decisions, self.offers)
-            for one in plan.refused:
-                if not isinstance(one.decision, Rent | Release):
-                    expected.pop(one.decision.job, None)
-            self.expected = expected
+            self.expected = {} if found is None else found.moves
+
+    def reconfiguration(self, plan: Plan) -> Reconfiguration | None:
+        """The moves of a plan, without those that were refused, and their expected savings; None: it has none."""
+        refused = [one.decision for one in plan.refused]
+        return expected_savings(plan.question.snapshot, plan.decisions, self.offers, refused)
 
     def next_question(self, driver: Driver) -> tuple[Planner, Question]:
         """The question that the planner would get now, and a copy of it to answer; nothing changes."""

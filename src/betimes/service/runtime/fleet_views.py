@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from betimes.cluster import Offer
@@ -25,14 +25,24 @@ from betimes.errors import Conflict
 from betimes.service.engines.dedicated_machines import rooms_of, shapes_of, times_on
 from betimes.service.engines.named_policies import shared_offers
 from betimes.service.engines.nodes import LiveNodes
+from betimes.service.engines.plans import ExpectedSaving, expected_savings
 from betimes.service.machines.budgets import DAY, MONTH
 from betimes.service.scheduling.fleet_limits import charged_usd
-from betimes.service.scheduling.job import Job, paid_until
+from betimes.service.scheduling.job import Job, MoveRecord, paid_until
+from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.nodes import S_PER_H
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.views.models import FleetMachine, FleetMove, FleetPlanView, FleetStep, FleetView
+from betimes.service.views.models import (
+    FleetMachine,
+    FleetMove,
+    FleetPlanView,
+    FleetReconfiguration,
+    FleetStep,
+    FleetView,
+)
 from betimes.twin.nodes.planner_rounds import Question, answer
+from betimes.units import usd
 
 
 def fleet(scheduler: Scheduler, now_at: float, going: int = 0) -> FleetView:
@@ -69,6 +79,7 @@ def fleet(scheduler: Scheduler, now_at: float, going: int = 0) -> FleetView:
         plans_at=scheduler.plans_at,
         no_more=scheduler.limits.why_no_more(),
         moves=[_move(scheduler, job, now_at) for job in ledger.jobs.values() if job.next_move or job.move],
+        reconfiguration=_reconfiguration(scheduler.ledger),
     )
 
 
@@ -107,6 +118,22 @@ def _move(scheduler: Scheduler, job: Job, now_at: float) -> FleetMove:
     )
 
 
+def _reconfiguration(ledger: Ledger) -> FleetReconfiguration | None:
+    """The last round that moved jobs, while any of these is not over."""
+    last = ledger.reconfiguration
+    if last is None or not any(number in ledger.jobs for number in last["jobs"]):
+        return None
+    move = MoveRecord(**last["move"])
+    return FleetReconfiguration(
+        decided_at=move.decided_at,
+        jobs=last["jobs"],
+        ended=last["ended"],
+        rented=last["rented"],
+        expected_saving_usd_per_h=move.expected_saving_usd_per_h,
+        expected_cost_usd=move.expected_cost_usd,
+    )
+
+
 @dataclass(frozen=True)
 class AskedPlan:
     """The input of `fleet_plan`: the planner's question as it is now, and names of its machines and jobs."""
@@ -137,11 +164,14 @@ def fleet_plan(asked: AskedPlan) -> FleetPlanView:
     if plan.problem is not None:
         raise Conflict(f"policy {asked.policy}: its planner has failed: {plan.problem}")
     names, snapshot, decisions = _Names(asked, plan.decisions), asked.question.snapshot, plan.decisions
+    found = expected_savings(snapshot, decisions, asked.offers)
+    moves = {} if found is None else found.moves
     return FleetPlanView(
         policy=asked.policy,
         at=asked.at,
-        steps=[_step(number, names, snapshot, decisions) for number in range(len(decisions))],
+        steps=[_step(number, names, snapshot, decisions, moves) for number in range(len(decisions))],
         usd_per_h_change=sum(_change(one, asked.offers, snapshot) for one in decisions),
+        moves_usd=0.0 if found is None else found.whole.cost_usd,
     )
 
 
@@ -164,7 +194,13 @@ class _Names:
         return self._asked.question.jobs[slot]
 
 
-def _step(number: int, names: _Names, snapshot: Snapshot, decisions: Sequence[Decision]) -> FleetStep:
+def _step(
+    number: int,
+    names: _Names,
+    snapshot: Snapshot,
+    decisions: Sequence[Decision],
+    moves: Mapping[int, ExpectedSaving],
+) -> FleetStep:
     one = decisions[number]
     if isinstance(one, Rent):
         offer = names.offers[one.offer]
@@ -198,8 +234,13 @@ def _step(number: int, names: _Names, snapshot: Snapshot, decisions: Sequence[De
     emptied = [place for place in held.places if place.machine in released]
     why = f"{names.places(emptied)} can then be given back" if emptied else "it leaves room for others"
     when = "once these are up" if one.keep else "at once"
+    part = moves[one.job]
+    saves = f"saves {usd(part.before_usd_per_h - part.after_usd_per_h)} an hour, for {usd(part.cost_usd)}"
     return FleetStep(
-        kind="migrate", job=job, machine=to, reason=f"{why}; it leaves {names.places(held.places)} {when}"
+        kind="migrate",
+        job=job,
+        machine=to,
+        reason=f"{why}; it leaves {names.places(held.places)} {when}; this move {saves}",
     )
 
 

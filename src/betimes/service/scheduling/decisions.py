@@ -28,7 +28,7 @@ from betimes.service.engines.messages import (
     Reserve,
     StopSpeculating,
 )
-from betimes.service.engines.plans import ExpectedSaving
+from betimes.service.engines.plans import ExpectedSaving, Reconfiguration
 from betimes.service.engines.selection import MemberRules
 from betimes.service.scheduling.effects import AskPlanner, SelectMember
 from betimes.service.scheduling.job import Job, MoveRecord
@@ -293,6 +293,8 @@ class PlannerAnswers(Part):
         if rounds is None:
             return
         for one in rounds.take_carried_out():
+            if (found := rounds.reconfiguration(one)) is not None:
+                self._log_moves(one, found)
             self._log(one)
         taken = rounds.take_question()
         if taken is not None:
@@ -309,6 +311,18 @@ class PlannerAnswers(Part):
     def _names_at(self, question: Question) -> dict[int, str]:
         """The machines' names now; later another may have the number."""
         return {one.machine: self._engine.machine_called(one.machine) for one in question.snapshot.machines}
+
+    def _log_moves(self, plan: Plan, found: Reconfiguration) -> None:
+        """Log what the moves of a plan are to save together, where rented machines are left or needed for them."""
+        if found.whole.before_usd_per_h > 0.0 or found.whole.after_usd_per_h > 0.0:
+            self._state.log(
+                "reconfigured",
+                "policy",
+                jobs=[plan.question.jobs[slot] for slot in found.moves],
+                ended=found.ended,
+                rented=found.rented,
+                move=_record(found.whole, self._state.now_at),
+            )
 
     def _log(self, plan: Plan) -> None:
         asked_s, refused = plan.question.snapshot.now_s, plan.refused

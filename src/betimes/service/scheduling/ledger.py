@@ -51,6 +51,9 @@ class Ledger:
         # The status of jobs that are over and that others may wait for, by number.
         self.over: dict[int, str] = {}
         self.moved: set[int] = set()  # jobs that run after a move whose saving is counted
+        self.reconfiguration: dict[str, Any] | None = (
+            None  # the last round that moved jobs between rented machines
+        )
         self.epoch_at = 0.0  # engines count seconds from here
         self.policy = ""
         self.policy_since_at = 0.0
@@ -109,6 +112,7 @@ class Ledger:
                 "record": asdict(self.record),
                 "idle": self.idle,
                 **({"set_aside": self.set_aside} if self.set_aside else {}),
+                **({"reconfiguration": self.reconfiguration} if self.reconfiguration else {}),
                 "next_job": self.next_job,
                 "next_event": self.next_event,
                 "last_at": self.last_at,
@@ -143,7 +147,7 @@ class Ledger:
         ledger.gone_nodes, ledger.reached = found.get("gone_nodes", {}), found.get("reached", {})
         ledger.member, ledger.record = found.get("member"), PolicyRecord(**found.get("record", {}))
         ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
-        ledger.set_aside = found.get("set_aside", [])
+        ledger.set_aside, ledger.reconfiguration = found.get("set_aside", []), found.get("reconfiguration")
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
             setattr(ledger, name, found[name])
         return ledger

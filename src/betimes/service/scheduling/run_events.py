@@ -47,6 +47,10 @@ def _migrating(_: Ledger, event: Event, job: Job) -> None:
         job.next_move = MoveRecord(**event.data["move"])
 
 
+def _reconfigured(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.reconfiguration = event.data
+
+
 def _move_over(ledger: Ledger, _: Event, job: Job) -> None:
     job.move = None
     ledger.moved.discard(job.job_id)
@@ -217,6 +221,21 @@ def _migrating_words(data: Data) -> str:
     return f"{text}; expected to save {saving} an hour, for {usd(move.expected_cost_usd)}"
 
 
+def _reconfigured_words(data: Data) -> str:
+    jobs, ended, rented, move = len(data["jobs"]), data["ended"], data["rented"], MoveRecord(**data["move"])
+    machines = f", ends {_machines(ended)}" if ended else ""
+    machines += f", rents {_machines(rented)}" if rented else ""
+    saving = usd(move.expected_saving_usd_per_h)
+    text = (
+        f"moves {jobs} job{'' if jobs == 1 else 's'}{machines}; expected to save {saving} an hour as a whole"
+    )
+    return f"{text}, for {usd(move.expected_cost_usd)}"
+
+
+def _machines(count: int) -> str:
+    return f"{count} machine{'' if count == 1 else 's'}"
+
+
 def _moved_words(data: Data) -> str:
     move = MoveRecord(**data["move"])
     if move.saving_usd_per_h is None or move.cost_usd is None:
@@ -286,6 +305,12 @@ KINDS: dict[str, Kind[Ledger]] = {
         "the policy moves a running job to other machines, at once or when these are up",
         _migrating,
         _migrating_words,
+    ),
+    "reconfigured": Kind(
+        "a planner's round has moved these jobs: the machines that it gives back and rents for that, and what all the "
+        "moves together are expected to save; `migrating` has each move's own part",
+        _reconfigured,
+        _reconfigured_words,
     ),
     "moved": Kind(
         "the run that followed a move is over: what the move was expected to save, and what it has saved",

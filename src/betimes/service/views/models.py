@@ -778,6 +778,17 @@ class FleetMove(View):
     cost_usd: float | None = None  # of the pause; null: it is not over
 
 
+class FleetReconfiguration(View):
+    """A planner's last round that moved jobs from or to rented machines, and what all its moves save as planned."""
+
+    decided_at: float
+    jobs: list[int]
+    ended: int  # machines given back as these jobs leave them
+    rented: int  # new ones that they go to
+    expected_saving_usd_per_h: float  # the moves' own parts count a machine that several leave each time
+    expected_cost_usd: float  # of the pauses, and of the boot of new machines
+
+
 class FleetView(View):
     """The rented fleet, USD an hour; beside a machine for each task, null: the policy rents none that tasks share."""
 
@@ -787,6 +798,7 @@ class FleetView(View):
     no_packing_usd_per_h: float | None
     saving_usd_per_h: float | None
     moves: list[FleetMove] = []  # of jobs that are not over
+    reconfiguration: FleetReconfiguration | None = None  # null: none, or all its jobs are over
     today_usd: float = 0.0  # all machines rented today (UTC), and this month
     month_usd: float = 0.0
     going: int = 0  # machines that the cloud is still being asked to take back
@@ -828,6 +840,7 @@ class FleetPlanView(View):
     at: float | None
     steps: list[FleetStep]
     usd_per_h_change: float  # of the whole fleet once all is done
+    moves_usd: float = 0.0  # what its moves cost once
 
 
 class PageLink(View):

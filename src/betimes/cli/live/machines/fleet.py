@@ -10,7 +10,7 @@ from betimes.errors import InputError, ServiceError
 
 if TYPE_CHECKING:
     from betimes.client.plain import PlainClient
-    from betimes.service.views.models import FleetMove, FleetPlanView, FleetView
+    from betimes.service.views.models import FleetMove, FleetPlanView, FleetReconfiguration, FleetView
 
 LOOK_S, PATIENCE_S = 0.2, 120.0  # for a service that stops, and machines that go
 
@@ -235,8 +235,22 @@ def _print(found: FleetView, *, wide: bool) -> None:
         text += f"; a machine for each task would be ${found.no_packing_usd_per_h:.4g}"
     say(text)
     say(f"Spent: {spent}{going}")
+    if found.reconfiguration is not None:
+        say(_reconfigured(found.reconfiguration, at_now))
     for one in found.moves:
         say(_moved(one))
+
+
+def _reconfigured(one: FleetReconfiguration, at_now: float) -> str:
+    from betimes.cli.render.times import clock
+    from betimes.units import usd
+
+    jobs = f"job{'' if len(one.jobs) == 1 else 's'} {', '.join(map(str, one.jobs))}"
+    planned = f"{usd(one.expected_saving_usd_per_h)} an hour as a whole, for {usd(one.expected_cost_usd)}"
+    return (
+        f"Last reconfiguration, {clock(one.decided_at, at_now)}: moves {jobs}; ends {one.ended} machine"
+        f"{'' if one.ended == 1 else 's'}, rents {one.rented}; expected to save {planned}"
+    )
 
 
 def _moved(one: FleetMove) -> str:
@@ -252,6 +266,7 @@ def _moved(one: FleetMove) -> str:
 def _print_plan(found: FleetPlanView, *, wide: bool) -> None:
     from betimes.cli.render.tables import say, show
     from betimes.cli.render.times import clock, now
+    from betimes.units import usd
 
     when = "" if found.at is None else f"; the next round is at {clock(found.at, now())}"
     if not found.steps:
@@ -266,4 +281,5 @@ def _print_plan(found: FleetPlanView, *, wide: bool) -> None:
         wide=wide,
     )
     more = "more" if found.usd_per_h_change >= 0 else "less"
-    say(f"The fleet would then cost ${abs(found.usd_per_h_change):.4g} an hour {more}{when}")
+    moving = f", for {usd(found.moves_usd)} that the moves cost" if found.moves_usd else ""
+    say(f"The fleet would then cost ${abs(found.usd_per_h_change):.4g} an hour {more}{moving}{when}")
