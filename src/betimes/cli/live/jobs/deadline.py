@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -191,6 +193,30 @@ def probability(ends_s: Sequence[float], level: float, by_s: float) -> float:
     if score > edge:
         beyond = tail * math.exp(-normal.pdf(edge) / tail * (score - edge))
     return 1.0 - beyond if at > median else beyond
+
+
+def last_end(ends_s: Sequence[tuple[float, float, float]], level: float) -> tuple[float, float, float]:
+    """Low, median and high of when the last of several jobs ends, s, given those of each, as in `probability`.
+
+    Ends are taken as independent: the last of many is late as soon as one of them is. Jobs that are late together end
+    earlier than that, so that the high end is at least as sure as theirs. The low one holds in either case.
+    """
+    if len(ends_s) == 1:
+        return ends_s[0]
+    alike = Counter(ends_s)
+    low = max(each[0] for each in ends_s)
+
+    def all_within(by_s: float) -> float:
+        return math.prod(probability(each, level, by_s) ** count for each, count in alike.items())
+
+    def within_s(wanted: float) -> float:
+        """To a second."""
+        most_s = max(each[2] for each in ends_s) + 1.0
+        while all_within(most_s) < wanted:
+            most_s *= 2.0
+        return low + bisect_left(range(math.ceil(most_s - low)), wanted, key=lambda s: all_within(low + s))
+
+    return low, within_s(0.5), within_s((1.0 + level) / 2.0)
 
 
 def pairs(found: Outlook, at_now: float, *, takes_plan: bool) -> list[tuple[str, str]]:

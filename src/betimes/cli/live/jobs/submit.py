@@ -251,6 +251,7 @@ def _quote_all(asked: Sequence[Fields], state: str | None, as_json: bool) -> Non
 
 def _last_end(jobs: Sequence[WhatIfJob], made_at: float, at_now: float) -> str:
     """When the last of these jobs is done, and within what interval where each of them has one."""
+    from betimes.cli.live.jobs.deadline import last_end
     from betimes.cli.render.jobs import between
     from betimes.cli.render.times import both
 
@@ -266,8 +267,12 @@ def _last_end(jobs: Sequence[WhatIfJob], made_at: float, at_now: float) -> str:
         return "never"
     if len(sure) < len(jobs):
         return both(max(ends_at), at_now)
-    low_at, median_at, high_at = (max(each) for each in zip(*sure, strict=True))
-    return f"{both(median_at, at_now)}{between(low_at, high_at, made_at, jobs[0].level, at_now)}"
+    level = jobs[0].level or 0.0
+    ends_s = [
+        (low_at - made_at, median_at - made_at, high_at - made_at) for low_at, median_at, high_at in sure
+    ]
+    low_at, median_at, high_at = (made_at + each for each in last_end(ends_s, level))
+    return f"{both(median_at, at_now)}{between(low_at, high_at, made_at, level, at_now)}"
 
 
 def _over(service: PlainClient, job_ids: Sequence[int]) -> list[JobView]:
