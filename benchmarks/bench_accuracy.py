@@ -1,4 +1,4 @@
-"""How well promises with intervals hold on public logs: coverage, width, error and interval score, beside baselines.
+"""Promises with intervals, held against public logs: coverage, width, error and interval score, beside baselines.
 
 Each log runs once with `--predict --interval 0.8`. The first 500 jobs are left out, for which there is little to learn
 from. All times are on the logarithm of the JCT, as the interval score is: (upper - lower) + 10 x (distance outside).

@@ -94,7 +94,7 @@ class Task(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What came of the trace."""
+    """The outcome of the trace."""
 
     usd: float
     completion_s: float
@@ -103,7 +103,7 @@ class Figures(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Where the time of a job's runs went beyond the time that it states, s."""
+    """The time of a job's runs beyond the time that it states, s, by its cause."""
 
     start_s: float = 0.0  # from the decision to start them until their first line
     beyond_s: float = 0.0  # from their first line to their last, more than the work that was done
@@ -123,7 +123,7 @@ def trace(jobs: int, seed: int) -> list[Task]:
 
 
 def simulated(tasks: Sequence[Task], policy: str, cluster: Cluster) -> Figures:
-    """What the twin says."""
+    """The outcome in the twin."""
     ones = np.ones(len(tasks), dtype=np.int64)
     workload = Workload.from_columns(
         submit_s=[one.submit_s for one in tasks], work_s=[one.run_s for one in tasks], max_units=ones,
@@ -139,7 +139,7 @@ def simulated(tasks: Sequence[Task], policy: str, cluster: Cluster) -> Figures:
 def real(
     tasks: Sequence[Task], policy: str, folder: Path
 ) -> tuple[Figures, list[Task], list[Parts], NodeGroup]:
-    """What a service does with jobs that really run; the tasks as they were, where that went, the owned machine."""
+    """The outcome in a service whose jobs really run; the tasks as they were, `Parts` of each, the owned machine."""
     script = folder / "job.py"
     script.write_text(JOB)
     (folder / "offers.toml").write_text(OFFERS)

@@ -22,11 +22,12 @@ TRACE = "swf/KTH-SP2-1996-2.swf.gz"
 POLICIES = ("nodes:fifo", "easy", "conservative", "srsf")
 WEIGHTS = (1.0, 1.0, 2.0, 4.0)
 DAY_S = 86400.0
+# Each with the part of all use that it and the lighter groups have together.
 GROUPS = (
     ("light", 0.1),
     ("middle", 0.4),
     ("heavy", 1.0),
-)  # and the part that they and lighter ones have together
+)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""How the cost of a job grows from logs of ten thousand to a million, and that of an event with queues and nodes.
+"""Growth of the cost of a job from logs of ten thousand to a million, and of an event with queues and nodes.
 
 First come logs: every policy on ever more jobs for research (`bench_waiting.research`) at a load of 0.9, and all of
 RICC (447,794 jobs, up to 92,000 of them waiting) under four. The aim is 1.3 times as long a job at most. What would
@@ -205,7 +205,7 @@ class Stretch:
 
 
 class Cost(NamedTuple):
-    """What an event of a stretch takes, us; and how many waited where the stretch begins and ends."""
+    """The time of an event of a stretch, us, and the jobs that wait where the stretch begins and ends."""
 
     event_us: float
     events: int

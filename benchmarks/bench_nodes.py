@@ -169,7 +169,7 @@ def against_a_heap(jobs: int, repeats: int) -> None:
 
 
 def starts_from_a_heap(arrivals: list[tuple[float, float]], cores: int) -> list[float]:
-    """When each job starts, in order of submission, on whichever core is free first."""
+    """The start of each job, in order of submission, on whichever core is free first."""
     free_at = [0.0] * cores
     starts: list[float] = []
     for submit_s, run_s in arrivals:

@@ -25,7 +25,7 @@ SAMPLED = ("afs", "themis")
 
 
 def active_at_arrivals(result: Result) -> np.ndarray:
-    """How many jobs are there when each job arrives, itself included."""
+    """The number of jobs that are there when each job arrives, itself included."""
     jobs = result.jobs
     gone = np.searchsorted(np.sort(jobs.finish_s), jobs.submit_s, side="right")
     return np.arange(1, len(jobs) + 1) - gone

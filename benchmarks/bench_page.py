@@ -39,7 +39,7 @@ def signed_in(url: str, client: Client) -> httpx.Cookies:
 
 
 async def open_page(url: str, cookies: httpx.Cookies, path: str, seen: list[str]) -> None:
-    """What a page does: listen, and fetch the fragment at every event."""
+    """Do as a page does: listen, and fetch the fragment at every event."""
     etag = ""
     async with (
         httpx.AsyncClient(cookies=cookies, timeout=60.0) as browser,

@@ -20,7 +20,8 @@ from betimes.policies.nodes.portfolio import CANDIDATES
 from betimes.workload import Workload
 
 SEEDS = (0, 1)
-CASES: tuple[tuple[str, int, int | None], ...] = (  # log, one job of how many, how many of the first jobs
+# Log, one job of so many, so many of the first jobs.
+CASES: tuple[tuple[str, int, int | None], ...] = (
     ("kth-sp2", 1, None),
     ("das2-fs1", 1, None),
     ("lcg", 16, None),

@@ -95,7 +95,7 @@ def timed(work: object) -> float:
 
 
 def read_alone(path: Path) -> None:
-    """What it takes to read the rows and parse them, and no more."""
+    """The time to read the rows and parse them, and no more."""
     with closing(sqlite3.connect(path)) as connection:
         for row in connection.execute("SELECT * FROM events ORDER BY event_id"):
             json.loads(row[-1])

@@ -67,7 +67,7 @@ def _job(number: int) -> Row:
 
 
 class Plain:
-    """What a commit costs at the least: one table, INSERT, commit; the bytes of a submission in one column."""
+    """The least cost of a commit: one table, INSERT, commit; the bytes of a submission in one column."""
 
     def __init__(self, path: Path) -> None:
         self.connection = sqlite3.connect(path, isolation_level=None)

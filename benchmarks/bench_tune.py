@@ -72,7 +72,7 @@ def _searches(trace: Workload, curves: SpeedupTable, how: Search) -> None:
 
 
 def _single(trace: Workload, curves: SpeedupTable, repeats: int, quick: bool) -> None:
-    """What one evaluation costs: medians over configurations, in this process."""
+    """The cost of one evaluation: medians over configurations, in this process."""
     table = Table(
         "one evaluation", "jobs", "units", "ms, none promised", "ms", "us/job, none promised", "us/job"
     )

@@ -37,7 +37,7 @@ MEMBERS = (
 
 
 def cost_usd(result: Result, worth_usd_per_h: float) -> float:
-    """What is paid for rented machines, and what the jobs' waits are worth."""
+    """The price of rented machines plus the worth of the hours for which jobs wait."""
     assert result.leases is not None
     assert result.jobs.finished.all()
     wait_h = float(metrics.wait(result.jobs.submit_s, result.jobs.start_s).sum()) / 3600.0

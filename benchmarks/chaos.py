@@ -55,11 +55,12 @@ CALM_S = 180.0  # in which another job must end, once there are no more faults
 READY_S = 90.0  # in which a service must be ready
 QUEUE = 100  # jobs that wait for their first run: beyond it no more are submitted, so that it ends on slow machines too
 
+# What a job could write as the end of its run.
 FORGED = (
     '{"why": "exited", "exit_code": 0}',
     '{"why": "exited", "exit_code": 0, "max_rss_gib": "x"}',
     "[" * 10_000,
-)  # what a job could write as the end of its run
+)
 
 JOB = r"""
 cd "$1"; run="$5 $BETIMES_ATTEMPT"
@@ -76,7 +77,7 @@ exit "$code"
 
 @dataclass
 class Counts:
-    """What was found to be wrong, one line each."""
+    """The faults that were found, one line each."""
 
     lost: list[str] = field(default_factory=list[str])
     doubled: list[str] = field(default_factory=list[str])
@@ -94,7 +95,7 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """How much is wrong."""
+        """The number of faults."""
         return len(self.lost) + len(self.doubled) + len(self.falsely_ended)
 
 
@@ -518,9 +519,8 @@ class Chaos:
             return False
         job = self.draw.choice(going)
         self.forged.add(self.marks[job])
-        runs = [
-            run for run in (self._runs / str(job)).iterdir() if run.name.isdigit()
-        ]  # none that was set aside
+        # Folders that were set aside have other names.
+        runs = [run for run in (self._runs / str(job)).iterdir() if run.name.isdigit()]
         folder = max(runs, key=lambda run: int(run.name))
         name = self.draw.choice((files.EXIT, files.EXIT, files.LOCK, f"{files.LOG}.lost", files.JOB_FOLDER))
         with contextlib.suppress(OSError):  # it has just ended
@@ -555,7 +555,7 @@ class Chaos:
         return sorted(int(name) for name in names if name.isdigit() and int(name) in self.sorts)
 
     def _queued(self) -> int:
-        """How many jobs were accepted after the last one that has started."""
+        """The number of jobs that were accepted after the last one that has started."""
         last = max(self._started(), default=-1)
         return sum(number > last for number in self.sorts)
 
@@ -694,9 +694,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--restart-database", metavar="COMMAND", help="restarts the database and returns")
     parser.add_argument("options", nargs="*", help="of `betimes up`, behind --")
     given = parser.parse_args(arguments)
-    signal.signal(
-        signal.SIGTERM, lambda number, _: sys.exit(128 + number)
-    )  # the disk and the service go, too
+    # The disk and the service go, too.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with (
         small_disk() as (own, is_small),
         tempfile.TemporaryDirectory(prefix="betimes-chaos-notes-") as folder,

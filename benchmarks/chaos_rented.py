@@ -309,7 +309,7 @@ class RentedChaos(Chaos):
         return found
 
     def _judge_usage(self, found: Counts, billed: float) -> None:
-        """What users pay, and what nobody does, is the bill to the cent."""
+        """Check that the users' costs, and those of nobody, add up to the bill to the cent."""
         usage = self._client.usage(by="user")
         users = sum(group.figures.rented_usd or 0.0 for group in usage.groups)
         nobodys, total = usage.unused_usd or 0.0, usage.total.rented_usd or 0.0
@@ -347,9 +347,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=500, help="at least so many jobs (default 500)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of what happens, and when")
     given = parser.parse_args(arguments)
-    signal.signal(
-        signal.SIGTERM, lambda number, _: sys.exit(128 + number)
-    )  # machines and the service go, too
+    # Machines and the service go, too.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="betimes-chaos-") as folder:
         notes, state, own = Path(folder, "notes"), Path(folder, "state"), Path(folder, "cloud")
         for each in (notes, own):

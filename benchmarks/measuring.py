@@ -1,4 +1,4 @@
-"""What the benchmarks share: the machine they run on, medians of CPU seconds, tables, where the traces are."""
+"""Shared by the benchmarks: the machine they run on, medians of CPU seconds, tables, where the traces are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmarks of the nodes engine share: CPU seconds of a run and of what stands around it, the mixture."""
+"""Shared by the benchmarks of the nodes engine: CPU seconds of a run and of what stands around it, the mixture."""
 
 from __future__ import annotations
 

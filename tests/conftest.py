@@ -1,4 +1,4 @@
-"""What every test shares: how hypothesis searches, and surroundings that are the same wherever it is started."""
+"""Shared by all tests: how hypothesis searches, and surroundings that are the same wherever it is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each field of a job is for, in the words of the command line's help, for the pages that list the fields."""
+"""The meaning of each field of a job, in the words of the command line's help, for pages that list the fields."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MEANT = {
     "resources": "So many of what the service counts besides machines, such as licences: a table by name.",
     "require": "Labels that its nodes must have, under a policy for nodes: a table, or texts such as `zone=a`.",
 }
-"""What a job file says otherwise."""
+"""Meanings that differ from those of the options of the command line, or that have no option."""
 SPELT = {field: name for name, one in SPELLINGS.items() for field in one.fields}
 """The name of a field in a job file, where it is another than in the specification."""
 
 
 def meaning(name: str) -> str:
-    """What a field is for: what its option on the command line says, unless a file puts it another way."""
+    """The meaning of a field: the help of its option on the command line, unless a file puts it another way."""
     if name in MEANT:
         return MEANT[name]
     return OPTIONS[name].__metadata__[0].settings["help"].removesuffix(" Repeatable.")

@@ -27,7 +27,7 @@ class Step(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """What is written: long paths over several lines, a folder once for all modules that follow in it."""
+        """The text of the box: long paths over several lines, a folder once for all modules that follow in it."""
         lines: list[str] = []
         folder = ""
         for module in self.modules:

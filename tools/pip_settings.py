@@ -1,4 +1,4 @@
-"""What the user told pip, told to uv, which reads none of pip's settings: where packages are, and how to get there."""
+"""pip's settings in the words of uv, which reads none of them: where packages are, and how to get there."""
 
 from __future__ import annotations
 

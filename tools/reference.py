@@ -169,7 +169,7 @@ def job_files_page() -> str:
 
 
 def _job_values(name: str, schema: dict[str, Any]) -> str:
-    """What a field of a job file may hold, from the model that checks it."""
+    """The values that a field of a job file may have, from the model that checks it."""
     choice = next((each for each in schema.get("anyOf", ()) if each["type"] != "null"), schema)
     low, high = choice.get("minimum", choice.get("exclusiveMinimum")), choice.get("maximum")
     bounds = ""

@@ -127,7 +127,7 @@ def events_page(table: Table) -> str:
 
 
 def job_environment_page(table: Table) -> str:
-    """What a job finds in its environment."""
+    """The variables in a job's environment."""
     kept = ", ".join(f"`{name}`" for name in KEPT)
     return "\n\n".join(
         (
@@ -169,7 +169,7 @@ def job_environment_page(table: Table) -> str:
 
 
 def cloud_files_page(table: Table) -> str:
-    """What a cloud that is made up may be told to be like."""
+    """The file that describes a made-up cloud."""
     example = textwrap.dedent((cloud_file.__doc__ or "").partition("::")[2]).strip()
     return "\n\n".join(
         (
@@ -212,7 +212,7 @@ def cloud_files_page(table: Table) -> str:
 
 
 def slurm_fields_page(table: Table) -> str:
-    """What squeue, sacct and sinfo take and print."""
+    """The fields and options of squeue, sacct and sinfo."""
     parts = [
         "# Fields and options of Slurm's commands",
         "Every field of the manual pages of Slurm 24.11 is known to the [commands](../how-to/from-slurm.md) of the "

@@ -138,14 +138,13 @@ class Installer:
 
     def install_pinned(self, pins: list[str]) -> None:
         """Install these versions; raises CalledProcessError where pip cannot either."""
-        listed = (
-            self._venv / "requirements.txt"
-        )  # the command that failed, if it does, can be read, and repeated
+        # A file: a command that failed can be read, and repeated.
+        listed = self._venv / "requirements.txt"
         listed.write_text("".join(f"{pin}\n" for pin in pins if pin != self._pin))
         self.install("--requirement", str(listed))
 
     def install(self, *arguments: str) -> None:
-        """What `pip install` does with `arguments`; raises CalledProcessError where pip cannot either."""
+        """Install as `pip install` with `arguments` does; raises CalledProcessError where pip cannot either."""
         if self._uv:
             try:
                 run([*self._uv, *arguments], self._environment)
@@ -183,7 +182,7 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> str:
 
 
 def _wanted(pins: list[str]) -> dict[str, str]:
-    """What a stamp notes."""
+    """The contents of a stamp."""
     return {
         "python": _version(),
         "root": str(ROOT),

@@ -24,7 +24,7 @@ NAMES = {
     "asyncio": "time",  # whose `sleep` is imported
     "in_thread": "at_once",
 }
-"""What else has another name where nothing is awaited, beside what unasync knows."""
+"""Names that differ where nothing is awaited, beside those that unasync knows."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What the five papers claim first, each as one row: published, ours, and whether they agree.
+"""The first claims of the five papers, each as one row: published, ours, and whether they agree.
 
 A headline is an effect around 0: a change in per cent, or a bound. Experiments are run as they are by themselves, in
 small variants.

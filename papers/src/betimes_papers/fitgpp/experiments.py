@@ -136,7 +136,7 @@ SIGMAS = Sweep(
 
 @dataclass(frozen=True)
 class Reading:
-    """How the load is kept at 2.0: under FIFO alone, or under each policy (`kept`); parameters of the generator."""
+    """A reading of the load kept at 2.0: under FIFO alone, or under each policy (`kept`), and its parameters."""
 
     label: str
     parameters: tuple[str, ...] = ()

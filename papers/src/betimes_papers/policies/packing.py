@@ -146,7 +146,7 @@ def _single(task: Task, valuation: Valuation) -> Box:
 
 
 Grouping = Literal["consecutive", "prefixes"]
-"""How tasks are grouped for new machines: one, then two, then three ... (Eva's version), or the prefix, of the tasks of
+"""Ways to group tasks for new machines: one, then two, then three ... (Eva's version), or the prefix, of the tasks of
 one bin of run time, that scores best (Stratus)."""
 
 

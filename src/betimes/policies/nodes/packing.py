@@ -109,7 +109,7 @@ def _number(values: Values, name: str) -> float:
 def in_rounds(
     make: Callable[[Values, Cluster], Any], *, every_round: bool = False
 ) -> Callable[[Values, Cluster], Planner]:
-    """What makes the planner of a policy, for `NodesPolicy.planner`: every `period` it plans with what `make` returns.
+    """Return a factory for `NodesPolicy.planner`: its planners ask the one that `make` returns once every `period`.
 
     every_round: it plans also where nothing has happened since the round before.
     """
