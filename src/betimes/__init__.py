@@ -12,6 +12,8 @@ from betimes.lazy import lazy_names
 if TYPE_CHECKING:
     from betimes.client import AsyncClient, Client, JobSpec
     from betimes.cluster import Cluster, read_cluster
+    from betimes.foresight.learn import Learned, learn
+    from betimes.foresight.learned_promises import Promise
     from betimes.foresight.simulate import simulate
     from betimes.foresight.tuning import Front, Search, Tuner, tune
     from betimes.outcome import Result, load, save, summarise
@@ -36,6 +38,8 @@ _HOME = {
     "Front": "betimes.foresight.tuning",
     "Job": "betimes.workload",
     "JobSpec": "betimes.client",
+    "Learned": "betimes.foresight.learn",
+    "Promise": "betimes.foresight.learned_promises",
     "Result": "betimes.outcome",
     "RunningJob": "betimes.twin.cluster_state",
     "Search": "betimes.foresight.tuning",
@@ -44,6 +48,7 @@ _HOME = {
     "Tuner": "betimes.foresight.tuning",
     "Workload": "betimes.workload",
     "generate": "betimes.twin.generate",
+    "learn": "betimes.foresight.learn",
     "load": "betimes.outcome",
     "mark_trials": "betimes.workload",
     "on_resize": "betimes.resizing",
@@ -66,6 +71,8 @@ __all__ = [
     "Front",
     "Job",
     "JobSpec",
+    "Learned",
+    "Promise",
     "Result",
     "RunningJob",
     "Search",
@@ -74,6 +81,7 @@ __all__ = [
     "Tuner",
     "Workload",
     "generate",
+    "learn",
     "load",
     "mark_trials",
     "on_resize",

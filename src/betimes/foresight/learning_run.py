@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from betimes.cluster.cluster import Cluster, first_opening
 from betimes.cluster.labels import suits
 from betimes.core.status import DONE
-from betimes.foresight.promise_model import Played, PromiseModel, Queue
+from betimes.foresight.learned_promises import LearnedPromises
+from betimes.foresight.promise_model import Played, Queue
 from betimes.foresight.run_times import GRID, HALF, Described
 from betimes.kernels import Floats, FloatTable, Ints, as_array
 from betimes.outcome import IntervalColumns, Result
@@ -24,6 +25,7 @@ from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.pool.simulation import Simulation
 from betimes.workload import Workload
 
+NAME = "JobName"  # the further column of a trace that has the names of jobs
 LEVEL = 0.8  # of intervals, where none is asked for
 
 
@@ -41,6 +43,7 @@ class LearningRun:
         level: float,
         own_beliefs: bool = False,
         limits: bool = False,
+        learned: LearnedPromises | None = None,
     ) -> None:
         jobs = run.jobs
         count = len(jobs)
@@ -51,7 +54,10 @@ class LearningRun:
         self.estimate_s: Floats = np.array(jobs.estimate_s)
         self.own_beliefs = own_beliefs
         self.keeps_limit: np.ndarray = ~np.isnan(jobs.estimate_s) if limits else np.zeros(count, dtype=bool)
-        self.model = PromiseModel(level)
+        self.learned = learned or LearnedPromises(level, ends_only=True)
+        self.learned.at_level(level)
+        self.model = self.learned.model
+        self.ids: list[str] = [str(each) for each in jobs.job_id.tolist()]
         self.described = described(jobs)
         self.expected: FloatTable = np.ones((count, GRID))
         self.starts: Floats = np.full(count, np.nan)  # in the play-outs
@@ -89,6 +95,9 @@ class LearningRun:
         """The run has begun from a state, with so many jobs."""
         self._note(0, count, float(self.submit_s[0]))
         self._note_running(np.zeros(0, dtype=np.int64))
+        for row in range(count):
+            if not self._running[row]:
+                self.learned.stopped(self.ids[int(row)])
 
     def _prepare(self, row: int) -> None:
         """Learn what has happened by the submission of `row`, and believe something of the jobs submitted then."""
@@ -96,7 +105,8 @@ class LearningRun:
         ended, finish_s = self.run.take_ended()
         self._note_running(ended)
         for each, at in zip(ended.tolist(), finish_s.tolist(), strict=True):
-            self.model.ended(str(each), float(self.run.run_s[each]), at)
+            self.learned.ended(self.ids[int(each)], float(self.run.run_s[each]), at)
+        self.learned.look(at_s)
         self.model.refit()
         self._note(row, last, at_s)
 
@@ -107,7 +117,7 @@ class LearningRun:
         running = int(pool["holders"])
         queue = Queue(int(pool["active"]) - running, running, float(pool["used"] / pool["units"]))
         for each in range(row, last):
-            self.model.submitted(str(each), self.described[each], at_s)
+            self.learned.submitted(self.ids[each], self.described[each], at_s)
             self.expected[each] = believed_s = self.model.run_times.quantiles(self.described[each], at_s)
             self._queues[each] = queue
             if self.own_beliefs and not self.keeps_limit[each]:
@@ -125,7 +135,7 @@ class LearningRun:
         for at in new.tolist():
             slot = holders[at]
             if progress["preemptions"][slot] == 0:
-                self.model.started(str(rows[at]), float(progress["started_s"][slot]))
+                self.learned.started(self.ids[int(rows[at])], float(progress["started_s"][slot]))
                 self._running[rows[at]] = True
                 self._count += 1
         self._count -= int(self._running[ended].sum())
@@ -133,7 +143,7 @@ class LearningRun:
         if self._count > np.count_nonzero(self._running[rows]):
             gone = np.setdiff1d(np.flatnonzero(self._running), rows)
             for row in gone.tolist():
-                self.model.stopped(str(row))
+                self.learned.stopped(self.ids[int(row)])
             self._running[gone] = False
             self._count -= len(gone)
 
@@ -150,7 +160,7 @@ class LearningRun:
         predicted = self.run.predicted
         first, self._promised = self._promised, self._prepared
         for row in range(first, self._prepared):
-            at_s, queue = float(self.submit_s[row]), self._queues.pop(row)
+            at_s, queue, job_id = float(self.submit_s[row]), self._queues.pop(row), self.ids[row]
             finish_s = float(predicted[row])
             if math.isnan(finish_s):
                 continue
@@ -159,9 +169,14 @@ class LearningRun:
                 start_s = at_s
             played = Played(start_s, finish_s, float(self.believed[row]))
             earliest_s = self._closed.until_s(row, at_s)
-            point = self.model.point(self.described[row], at_s, played, queue, self.expected[row], earliest_s)
-            learned = self.model.intervals.learned(point.features)
-            made = self.model.promise(str(row), at_s, point, learned)
+            if self._running[row]:  # when the run began
+                made = self.learned.of_running(job_id, at_s)
+            else:
+                point = self.model.point(
+                    self.described[row], at_s, played, queue, self.expected[row], earliest_s
+                )
+                fitted = self.model.intervals.learned(point.features)
+                made = self.learned.waiting(job_id, at_s, point, fitted, start_s)
             point_s = max(finish_s - at_s, 1.0)
             low, middle, high = [math.exp(each) for each in self.model.intervals.rolling()]
             estimate_s = self.estimate_s[row]
@@ -176,6 +191,17 @@ class LearningRun:
                 at_s + point_s * high,
             )
             predicted[row] = at_s + made.median_s
+
+    def end(self) -> None:
+        """The run is over: learn what has ended since the last submission, and forget what never will."""
+        ended, finish_s = self.run.take_ended()
+        self._note_running(ended)
+        for each, at in zip(ended.tolist(), finish_s.tolist(), strict=True):
+            self.learned.ended(self.ids[int(each)], float(self.run.run_s[each]), at)
+        for job_id in self.ids[: self._prepared]:
+            if job_id in self.model.run_times.active:
+                self.learned.forget(job_id)
+        self.model.refit()
 
     def with_intervals(self, result: Result, kept: Ints) -> Result:
         """The result with the promises of the jobs, of which those in rows `kept` ran."""
@@ -220,13 +246,18 @@ class _Closed:
         return self._known[key]
 
 
-def learning_run(run: Simulation | NodesSimulation, interval: float | None) -> LearningRun | None:
-    """What learns during the run, if it is to: for intervals at a level, or `--sizes learned`."""
-    learned = run.sizes.kind == "learned"
-    if interval is None and not learned:
+def learning_run(
+    run: Simulation | NodesSimulation, interval: float | None, learned: LearnedPromises | None = None
+) -> LearningRun | None:
+    """What learns during the run, if it is to: for intervals at a level, or `--sizes learned`.
+
+    learned: before, and from then on.
+    """
+    own_beliefs = run.sizes.kind == "learned"
+    if interval is None and not own_beliefs:
         return None
     level = LEVEL if interval is None else interval
-    return LearningRun(run, level=level, own_beliefs=learned, limits=run.reserves)
+    return LearningRun(run, level=level, own_beliefs=own_beliefs, limits=run.reserves, learned=learned)
 
 
 def playouts_of(
@@ -239,13 +270,19 @@ def playouts_of(
 
 
 def described(jobs: Workload) -> list[Described]:
-    """What the trace tells of each job at its submission: its kin are its user's jobs of the same requested time.
+    """What the trace tells of each job at its submission: its kin are its user's jobs of the same name, as live.
 
-    Its application is left out: of those that logs have, most are numbers that a user has once or twice.
+    Of jobs without a name (the column JobName of `sacct`) they are those of the same requested time. An application is
+    left out: of those that logs have, most are numbers that a user has once or twice.
     """
+    users: list[str] = [
+        jobs.user_names[user] if 0 <= user < len(jobs.user_names) else str(user)
+        for user in jobs.user.tolist()
+    ]
+    names = jobs.extra[NAME].astype(np.str_).tolist() if NAME in jobs.extra else [""] * len(jobs)
     return [
-        Described(str(user), f"{limit_s:g}", limit_s, float(width))
-        for user, limit_s, width in zip(
-            jobs.user.tolist(), jobs.estimate_s.tolist(), jobs.max_units.tolist(), strict=True
+        Described(user, f"{limit_s:g}" if name in ("", "nan") else name, limit_s, float(width))
+        for user, name, limit_s, width in zip(
+            users, names, jobs.estimate_s.tolist(), jobs.max_units.tolist(), strict=True
         )
     ]

@@ -197,35 +197,29 @@ class PromiseModel:
     def to_bytes(self) -> bytes:
         """All that was learned, but for the fits, which `refit` makes again."""
         plain, arrays = self.intervals.state()
-        text = json.dumps(
-            {
-                "intervals": plain,
-                "run_times": self.run_times.state(),
-                "users": {
-                    name: [
-                        list(user.logs),
-                        list(user.ratios),
-                        list(user.errors),
-                        user.submitted_s,
-                        user.active,
-                    ]
-                    for name, user in self.users.items()
-                },
-                "ratios": list(self.ratios),
-                "errors": list(self.errors),
-            }
-        )
-        out = io.BytesIO()
-        whole: dict[str, Any] = {"plain": np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
-        np.savez_compressed(out, **whole)
-        return out.getvalue()
+        whole = {
+            "intervals": plain,
+            "run_times": self.run_times.state(),
+            "users": {
+                name: [
+                    list(user.logs),
+                    list(user.ratios),
+                    list(user.errors),
+                    user.submitted_s,
+                    user.active,
+                ]
+                for name, user in self.users.items()
+            },
+            "ratios": list(self.ratios),
+            "errors": list(self.errors),
+        }
+        return packed(whole, arrays)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """The same as when `to_bytes` was called: after `refit` it gives the same promises from then on."""
-        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            plain: dict[str, Any] = json.loads(arrays["plain"].tobytes().decode())
-            intervals = Intervals.from_state(plain["intervals"], arrays)
+        plain, arrays = unpacked(content)
+        intervals = Intervals.from_state(plain["intervals"], arrays)
         new = cls(intervals.level)
         new.intervals, new.run_times = intervals, RunTimes.from_state(plain["run_times"])
         for name, (logs, ratios, errors, submitted_s, active) in plain["users"].items():
@@ -239,6 +233,21 @@ class PromiseModel:
         new.ratios.extend(plain["ratios"])
         new.errors.extend(plain["errors"])
         return new
+
+
+def packed(plain: dict[str, Any], arrays: dict[str, Floats]) -> bytes:
+    """What JSON can hold, and arrays, as bytes."""
+    out = io.BytesIO()
+    text: Any = np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8)
+    np.savez_compressed(out, allow_pickle=False, plain=text, **arrays)
+    return out.getvalue()
+
+
+def unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, Floats]]:
+    """What was `packed`."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        found = {name: arrays[name] for name in arrays.files}
+    return json.loads(found.pop("plain").tobytes().decode()), found
 
 
 def _last(values: Sequence[float], less: float = 0.0) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 from betimes.core.pool.columns import room_to_play
 from betimes.errors import InputError
 from betimes.foresight.engines import POOL, AnyChosen, engine_for
+from betimes.foresight.learned_promises import LearnedPromises
 from betimes.foresight.learning_run import LearningRun, learning_run, playouts_of
 from betimes.foresight.predict import run_rows_predicting
 from betimes.foresight.sampling import drawn
@@ -52,17 +53,28 @@ def simulate(
 
     Raises InputError (and its children) for bad input, PolicyViolation for a policy's bad decision.
     """
-    options = SimulationOptions.of(options, **fields)
+    return simulate_learning(workload, policy, SimulationOptions.of(options, **fields), None, warn, progress)
+
+
+def simulate_learning(
+    workload: Workload,
+    policy: str | AnyChosen,
+    options: SimulationOptions,
+    learned: LearnedPromises | None,
+    warn: Callable[[str], object] | None,
+    progress: Callable[[int], object] | None,
+) -> Result:
+    """As `simulate`; learned: what promises with intervals rest on from the begin, and what the run adds to."""
     noted = options.cluster is None and noted_cluster(workload) is not None
     because = f"{workload.name} was generated for nodes" if noted else ""
     families = () if options.cluster is None else options.cluster.families
     policy = where_alike(policy, families) if isinstance(policy, str) else policy
     if engine_for(policy, options.engine, because, prefers_nodes=options.cluster is not None) == POOL:
         chosen = parse_policy(policy) if isinstance(policy, str) else policy
-        return _simulate_pool(workload, chosen, options, warn or _keep_quiet, progress)  # pyright: ignore[reportArgumentType]  # the engine is the policy's
+        return _simulate_pool(workload, chosen, options, warn or _keep_quiet, progress, learned)  # pyright: ignore[reportArgumentType]  # the engine is the policy's
     from betimes.foresight.nodes.simulate import simulate_nodes  # a pool starts without the modules of nodes
 
-    return simulate_nodes(workload, policy, options, warn=warn, progress=progress)  # pyright: ignore[reportArgumentType]
+    return simulate_nodes(workload, policy, options, warn=warn, progress=progress, learned=learned)  # pyright: ignore[reportArgumentType]
 
 
 def _simulate_pool(
@@ -71,6 +83,7 @@ def _simulate_pool(
     options: SimulationOptions,
     warn: Callable[[str], object],
     progress: Callable[[int], object] | None,
+    learned: LearnedPromises | None = None,
 ) -> Result:
     options.check(POOL)
     if len(workload) == 0:
@@ -100,9 +113,11 @@ def _simulate_pool(
         run.promised = promised
         run.run(progress=progress)
     else:
-        learning = learning_run(run, options.interval)
+        learning = learning_run(run, options.interval, learned)
         step = run.driver.step if promised is None else predicting(run, promised, learning=learning)
         run.run(step if learning is None else learning.step(step), progress)
+        if learning is not None and learned is not None and options.state is None:
+            learning.end()
     result = run.result(compile_s=compile_s)
     if learning is not None and options.interval is not None:
         result = learning.with_intervals(result, np.arange(len(run.workload)))

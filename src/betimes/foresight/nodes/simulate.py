@@ -11,6 +11,7 @@ import numpy as np
 
 from betimes.cluster import Cluster
 from betimes.errors import ClusterError, InputError
+from betimes.foresight.learned_promises import LearnedPromises
 from betimes.foresight.learning_run import learning_run
 from betimes.foresight.nodes.predict import predicting, run_rows_predicting
 from betimes.foresight.portfolio.driver import Portfolio, Settings
@@ -36,6 +37,7 @@ def simulate_nodes(
     *,
     warn: Callable[[str], object] | None = None,
     progress: Callable[[int], object] | None = None,
+    learned: LearnedPromises | None = None,
     **fields: Any,
 ) -> Result:
     """Run `workload` under `policy` on nodes; jobs run at full width, and are never resized. Arguments of `simulate`.
@@ -72,10 +74,12 @@ def simulate_nodes(
         jobs = "1 job" if run.without_estimate == 1 else f"{run.without_estimate} jobs"
         warn(f"{jobs} without an estimate: {run.assumed_s:g} s was assumed")
     portfolio = _selecting(run, warn)
-    learning = learning_run(run, options.interval)
+    learning = learning_run(run, options.interval, learned)
     wanted = drawn(len(run.jobs), options.predict_sample, options.seed) if options.predict else None
     step = run.driver.step if wanted is None else predicting(run, wanted, learning)
     run.run(step if learning is None else learning.step(step), progress)
+    if learning is not None and learned is not None and options.state is None:
+        learning.end()
     decided, abstained = int(run.state.cluster[0].predicted), int(run.state.cluster[0].abstained)
     if abstained:
         warn(
