@@ -1,4 +1,4 @@
-"""Maintenance: a node takes no tasks from an instant until another, and before that only those that are over by then.
+"""Maintenance and ends of leases: from an instant on a node takes no tasks, before it only those that are over by then.
 
 The one gate is `placements.takes`. It compares two numbers of a node and a job, which stand here: for how long the node
 takes work from now on (`Node.up`), and how long the job takes at most (`lasts_s`). Passes bring the first up to date.
@@ -42,10 +42,14 @@ def see_closings(nodes: Each[Node], closings: Records[Closing], now: float) -> N
         closing = closings[at]
         node = nodes[closing.node]
         if node.up > 0 and now < closing.to_s:
-            left = CLOSED_SOON
-            if now < closing.from_s:
-                left += 1 + int(1000.0 * (closing.from_s - now))
+            left = up_until(now, closing.from_s)
             node.up = left if node.up == 1 else min(node.up, left)
+
+
+@kernel
+def up_until(now: float, closes_s: float) -> int:
+    """`Node.up` of a node that is up, and takes work until it closes."""
+    return CLOSED_SOON + (1 + int(1000.0 * (closes_s - now)) if now < closes_s else 0)
 
 
 @kernel

@@ -75,6 +75,7 @@ class JobSnapshot(NamedTuple):
     by_family: ByFamily = ()  # where it is not empty, `demand` is the least of any family
     speeds: tuple[float, ...] = ()  # on each of `Cluster.families`, where `by_family` is not empty
     work_s: float = 0.0  # the whole job's, as believed: seconds on one unit
+    lasts_s: float = 0.0  # what a run takes at most: by its time limit, else as believed before it
 
     def demand_on(self, family: int) -> tuple[int, int, int] | None:
         """Each task's demand on a family, by its place among `Cluster.families`; None: it cannot run there."""
@@ -95,6 +96,11 @@ class MachineSnapshot(NamedTuple):
     up_s: float  # infinity: not yet
     paid_until_s: float
     family: int = 0  # which of `Cluster.families`
+    open_s: float = math.inf  # how long it still takes jobs: it takes those that are over by then
+
+    def outlasts(self, job: JobSnapshot) -> bool:
+        """Whether it stays until a job that starts there now is done."""
+        return job.lasts_s <= self.open_s
 
 
 class Snapshot(NamedTuple):
@@ -106,6 +112,9 @@ class Snapshot(NamedTuple):
     rentable: tuple[int, ...]  # of each offer, how many more machines can be rented
     finished: tuple[tuple[int, float], ...]  # jobs by `seq`, and when they ended, since the snapshot before
     speeds: tuple[Speeds, ...] = ()  # of workloads on each offer; empty: as the cluster has them
+    longest_run_s: float = (
+        math.inf
+    )  # no machine is rented for a job that takes longer (`JobSnapshot.lasts_s`)
 
 
 class Rent(NamedTuple):

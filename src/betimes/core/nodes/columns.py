@@ -357,6 +357,8 @@ class Cluster:
     predicted: int  # waits
     abstained: int  # waits that the predictor did not predict
     quota: int  # machines that may be rented at once
+    lease_s: float  # from its request on a machine rented for several jobs takes work for so long; infinity: no limit
+    longest_run_s: float  # no machine is rented for a job that takes longer
     rented: int  # rented machines
     freed: int  # times that something was freed on a node, since the beginning
     pending: int  # the driver's next step at this instant, 0: none

@@ -68,6 +68,8 @@ def new_nodes_state(
     rents_alone: bool = False,
     log: int = 0,
     quota: int = UNLIMITED,
+    lease_s: float = math.inf,
+    longest_run_s: float = math.inf,
     observed: bool = False,
     interference: FloatTable | None = None,
     hardware: FloatTable | None = None,
@@ -84,7 +86,7 @@ def new_nodes_state(
     families: (nodes,) as `Machine.family`, of so many (`family_count`), by default all of one; demands: as
     `State.demands`, by default none.
     by_priority: jobs of a higher priority may preempt those of a lower, and of one priority a trial job the others;
-    else only the latter. guarded: the hooks are a user's. quota: machines that may be rented at once. observed:
+    else only the latter. guarded: the hooks are a user's. quota, lease_s, longest_run_s: as in `Cluster`. observed:
     features are written. rents_alone: machines are rented for one job alone.
 
     There is room for `slots` live jobs, `placements` of them on nodes, recorded segments, absences, leases and
@@ -126,7 +128,7 @@ def new_nodes_state(
     cluster.select_s = math.inf
     cluster.leavers = -1
     cluster.unused = placements
-    cluster.quota = quota
+    cluster.quota, cluster.lease_s, cluster.longest_run_s = quota, lease_s, longest_run_s
     cluster.observed = int(observed)
     cluster.owned_cpu, cluster.owned_memory = int(capacity[:, 1].sum()), int(capacity[:, 2].sum())
     cluster.guarded = int(guarded)

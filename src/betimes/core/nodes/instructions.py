@@ -15,14 +15,22 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.closings import see_closings
 from betimes.core.instruction import BIND, CLOSE, MIGRATE, OPEN, PREEMPT, RELEASE, RENT, START, Instruction
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.demands import demand_on, tasks_that_fit
 from betimes.core.nodes.external_events import open_node
 from betimes.core.nodes.holders import holds, is_owed
 from betimes.core.nodes.log import note_places, room_for_a_decision
-from betimes.core.nodes.machines.rented import DRAINING, GOING, NONE_LEFT, RUNNING, UNUSED, release, rent
+from betimes.core.nodes.machines.rented import (
+    DRAINING,
+    GOING,
+    NONE_LEFT,
+    RUNNING,
+    UNUSED,
+    release,
+    rent,
+    see_ends,
+)
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.transitions import move_out, put_bound, settle_binding, start, tell_to_leave
 from betimes.core.placements import stays_open
@@ -60,7 +68,7 @@ REASONS = {
     IS_AWAITED: "jobs are bound to the machine, which is not up yet",
     FOR_NOBODY: "the jobs that the machine is for have ended",
     LACKS_LABEL: "the machine lacks a label that the job requires",
-    CLOSES: "the machine closes for maintenance before the job would be done",
+    CLOSES: "the machine closes for maintenance, or its lease ends, before the job would be done",
 }
 
 
@@ -69,7 +77,7 @@ REASONS = {
 def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
     """Carry out the batch from line at[0] on; DONE, or what the state needs before the same call goes on."""
     if at[0] == 0:
-        see_closings(state.nodes, state.closings, state.pool[0].now)
+        see_ends(state)
         for k in range(len(batch)):
             if _leaves(batch[k]) and _is_live(state, batch[k]):
                 state.evictions[batch[k].job].leaves = 1
@@ -218,6 +226,8 @@ def _place(state: NodesState, batch: Records[Instruction], first: int, last: int
         if need.labels & ~state.nodes[number].labels != 0:
             return LACKS_LABEL
         if state.nodes[number].up > 0 and not stays_open(state.nodes[number], need):
+            return CLOSES
+        if machine.state != RUNNING and need.lasts_s > state.cluster[0].longest_run_s:
             return CLOSES
         if line.what == START:
             if tasks_that_fit(state, state.nodes, number, need) < wanted.tasks:

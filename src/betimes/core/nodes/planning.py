@@ -13,7 +13,8 @@ from betimes.cluster.resources import NOWHERE
 from betimes.core.instruction import BIND, MIGRATE, PREEMPT, RELEASE, RENT, START, Instruction
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.instructions import REASONS
-from betimes.core.nodes.machines.rented import UNUSED, paid_until_s
+from betimes.core.nodes.machines.rented import RUNNING, UNUSED, paid_until_s, see_ends
+from betimes.core.placements import CLOSED_SOON
 from betimes.core.planning import (
     LEAST_ALONE_S,
     Bind,
@@ -35,6 +36,7 @@ from betimes.core.planning import (
 from betimes.kernels import Records, as_array, blank, entry
 
 paid_until = entry(paid_until_s, NodesState, int)
+see = entry(see_ends, NodesState)
 
 
 def snapshot_of(
@@ -45,6 +47,7 @@ def snapshot_of(
     kinds: a job's kind, by its row. finished: jobs that have ended since the snapshot before.
     """
     now_s = float(state.pool[0].now)
+    see(state)
     machines = np.flatnonzero(_plain(state.machines)["state"] != UNUSED)
     return Snapshot(
         now_s,
@@ -52,6 +55,7 @@ def snapshot_of(
         tuple(_machines(state, machines)),
         _rentable(state),
         tuple(finished),
+        longest_run_s=float(state.cluster[0].longest_run_s),
     )
 
 
@@ -140,6 +144,7 @@ def _jobs(
         np.where(accounts["rate"] > 0.0, stalled_until_s + LEAST_ALONE_S, math.inf),
         vacate_at,
         *(needs[name] for name in (*_NEED, *_DELAYS)),
+        needs["lasts_s"],
     )
     placed_on = _plain(state.placements)
     placements = list(zip(*(placed_on[name].tolist() for name in ("node", "tasks", "follows")), strict=True))
@@ -148,7 +153,7 @@ def _jobs(
     by_family: dict[int, tuple[ByFamily, tuple[float, ...]]] = {0: ((), ())}
     for values in zip(*(column.tolist() for column in columns), strict=True):
         slot, row, seq, submit_s, work_s, left, rate, profiled_s, leave_at, holder, bound, *rest = values
-        placed, tasks, gpu, cpu, memory, first, launched, launch_s, init_s, stop_s = rest
+        placed, tasks, gpu, cpu, memory, first, launched, launch_s, init_s, stop_s, lasts_s = rest
         if first not in by_family:
             by_family[first] = _by_family(state, first)
         leaves = leave_at < math.inf
@@ -178,6 +183,7 @@ def _jobs(
                 by_family=by_family[first][0],
                 speeds=by_family[first][1],
                 work_s=work_s,
+                lasts_s=lasts_s,
             )
         )
     return found
@@ -215,7 +221,7 @@ def _machines(state: NodesState, numbers: NDArray[np.int64]) -> list[MachineSnap
     )
     found = list[MachineSnapshot]()
     for values in zip(*(column.tolist() for column in columns), strict=True):
-        number, generation, offer, phase, family, requested_s, up_s, is_open, *amounts = values
+        number, generation, offer, phase, family, requested_s, up_s, up, *amounts = values
         gpu, cpu, memory, free_gpu, free_cpu, free_memory = amounts
         found.append(
             MachineSnapshot(
@@ -223,16 +229,22 @@ def _machines(state: NodesState, numbers: NDArray[np.int64]) -> list[MachineSnap
                 generation,
                 offer,
                 _PHASES[phase],
-                bool(is_open),
+                0 < up != CLOSED_SOON,
                 (gpu, cpu, memory),
                 (free_gpu, free_cpu, free_memory),
                 requested_s,
                 up_s if offer >= 0 else 0.0,
                 float(paid_until(state, number)) if offer >= 0 else math.inf,
                 family,
+                _open_s(up) if phase == RUNNING else float(state.cluster[0].longest_run_s),
             )
         )
     return found
+
+
+def _open_s(up: int) -> float:
+    """For how long a machine that is up takes jobs from now on, by `Node.up`."""
+    return (up - CLOSED_SOON) / 1000.0 if up >= CLOSED_SOON else math.inf
 
 
 def _rentable(state: NodesState) -> tuple[int, ...]:

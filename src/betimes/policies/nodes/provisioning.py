@@ -12,7 +12,7 @@ from betimes.core.nodes.believed_ends import believed_end
 from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.machines.provisioning import holds_a_task
 from betimes.core.nodes.machines.rented import BOOTING, RUNNING, SETTING_UP, paid_until_s
-from betimes.core.placements import Node
+from betimes.core.placements import Node, stays_open
 from betimes.core.work import believed_left
 from betimes.kernels import Floats, Ints, Records, kernel
 from betimes.policies.hooks import Parameter
@@ -75,14 +75,29 @@ def order_for(view: NodesView, slot: int, orders: Ints) -> None:
 
 
 @kernel
-def without_idle(view: NodesView, orders: Ints) -> None:
-    """Subtract from each offer's orders the rented machines that are idle or on their way."""
+def without_idle(view: NodesView, waiting: Ints, orders: Ints) -> None:
+    """Subtract from each offer's orders the rented machines that are on their way, or idle for the next job."""
     for number in range(len(view.machines)):
         machine = view.machines[number]
         if machine.offer >= 0 and (
-            machine.state in (BOOTING, SETTING_UP) or (machine.state == RUNNING and machine.residents < 0)
+            machine.state in (BOOTING, SETTING_UP)
+            or (machine.state == RUNNING and machine.residents < 0 and _is_of_use(view, number, waiting))
         ):
             orders[machine.offer] -= 1
+
+
+@kernel
+def _is_of_use(view: NodesView, number: int, waiting: Ints) -> bool:
+    """Whether an idle machine is kept long enough for the next of the jobs that its offer holds.
+
+    One that is not would keep that job from a new machine for as long as the old one is there.
+    """
+    if view.nodes[number].up <= 1:
+        return True
+    for k in range(len(waiting)):
+        if holds_a_task(view, view.machines[number].offer, waiting[k]):
+            return stays_open(view.nodes[number], view.needs[waiting[k]])
+    return True
 
 
 @kernel
@@ -95,7 +110,7 @@ def order_for_all(view: NodesView, now: float, waiting: Ints, orders: Ints) -> N
 @kernel
 def order_balance(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
     """Provision: as many idle machines and machines on their way as there are waiting tasks."""
-    without_idle(view, orders)
+    without_idle(view, waiting, orders)
     for k in range(len(waiting)):
         order_for(view, waiting[k], orders)
 
@@ -103,7 +118,7 @@ def order_balance(view: NodesView, now: float, waiting: Ints, orders: Ints) -> N
 @kernel
 def order_by_ends(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
     """Provision: for every waiting task, less tasks believed to end before a machine could be up."""
-    without_idle(view, orders)
+    without_idle(view, waiting, orders)
     for at in range(view.pool[0].holders):
         slot = view.holders[at]
         offer = max(0, cheapest_for(view, slot, orders))
@@ -121,7 +136,7 @@ def order_for_largest(view: NodesView, now: float, waiting: Ints, orders: Ints) 
         slot = waiting[k]
         if view.needs[slot].tasks > tasks and cheapest_for(view, slot, orders) >= 0:
             largest, tasks = slot, view.needs[slot].tasks
-    without_idle(view, orders)
+    without_idle(view, waiting, orders)
     if largest >= 0:
         order_for(view, largest, orders)
 
@@ -129,7 +144,7 @@ def order_for_largest(view: NodesView, now: float, waiting: Ints, orders: Ints) 
 @kernel
 def order_for_urgent(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
     """Provision: for the jobs whose bounded slowdown is above `URGENT`, if they started now."""
-    without_idle(view, orders)
+    without_idle(view, waiting, orders)
     for k in range(len(waiting)):
         slot = waiting[k]
         run_s = max(believed_left(view, slot, now), LEAST_RUN_S)

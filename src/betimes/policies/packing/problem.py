@@ -17,7 +17,8 @@ class Task:
 
     `machine` is the task's place in the last plan. A pinned task stays there: its job is starting, or partly finished.
     `remaining_s` is its remaining run time at speed 1, for planners that know it (Stratus). `migration_s` is the time
-    of a move as known so far: fetch, build and upload as observed, and the job's start-up.
+    of a move as known so far: fetch, build and upload as observed, and the job's start-up. `lasts_s` is the most
+    that a run of its job takes.
     """
 
     id: int
@@ -29,15 +30,17 @@ class Task:
     arrival_s: float = 0.0
     remaining_s: float = math.nan
     migration_s: float = 0.0
+    lasts_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A rented machine; one that is not `running` is booting."""
+    """A rented machine; one that is not `running` is booting. It takes new tasks that last `open_s` at most."""
 
     id: int
     type: str
     running: bool = True
+    open_s: float = math.inf
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from betimes.cluster import Cluster
 from betimes.core.planning import (
@@ -80,11 +81,13 @@ class Rounds:
         if snapshot.speeds and snapshot.speeds != tuple(each.speeds for each in types):
             pairs = zip(types, snapshot.speeds, strict=True)
             self._weigh(Catalogue(tuple(replace(each, speeds=speeds) for each, speeds in pairs)))
-        on_owned, snapshot = owned_first(snapshot, self._rent_usd_per_h)
+        on_owned, snapshot = owned_first(snapshot, partial(self._rent_usd_per_h, snapshot.longest_run_s))
         return [*self._packed(settled(snapshot)), *on_owned]  # packed first: binds name new machines by index
 
-    def _rent_usd_per_h(self, job: JobSnapshot) -> float:
-        """The cost of a machine for each task of a job, USD an hour of work; infinite if no type holds one."""
+    def _rent_usd_per_h(self, longest_run_s: float, job: JobSnapshot) -> float:
+        """The cost of a machine for each task of a job, USD an hour of work; infinite if none is rented for it."""
+        if job.lasts_s > longest_run_s:
+            return math.inf
         demand = self._demand_of(job)
         found = self._prices.reservation(demand, job.kind)
         return math.inf if found is None else job.tasks * found.usd_per_h
@@ -107,6 +110,7 @@ class Rounds:
         round_ = self._round(snapshot, machines, catalogue)
         plan = self._planned(round_, self.profiled_until_s)
         check(plan, round_.problem)
+        plan = in_time(plan, round_.problem)
         return self._decisions(snapshot, machines, round_.problem, within(plan, round_.problem, left))
 
     def _profile(self, snapshot: Snapshot) -> None:
@@ -167,12 +171,15 @@ class Rounds:
             if each.offer in self._differing
         }
         family_of = {each.machine: each.family for each in snapshot.machines}
+        shortest_s = min((each.open_s for each in machines), default=math.inf)
         tasks, reports = list[Task](), dict[int, float]()
         # Machines that a job is leaving: the throughput next to its tasks is temporary, so reports there do not count.
         left = {place.machine for job in snapshot.jobs if _is_going(job) for place in job.places}
         for job in snapshot.jobs:
             places = [place.machine for place in job.bound or job.places for _ in range(place.tasks)]
             demand = self._demand_of(job)
+            if job.phase == JobPhase.WAITS and job.lasts_s > snapshot.longest_run_s:
+                continue  # nothing is rented for it
             if (
                 catalogue is not self.catalogue
                 and job.phase == JobPhase.WAITS
@@ -188,7 +195,8 @@ class Rounds:
             )
             if job.speeds and places:
                 speed *= min(job.speeds[family_of[at]] for at in places)
-            can_move, pause_s = _can_move(job), job.launch_s + job.stop_s + job.init_s
+            can_move = _can_move(job) and job.lasts_s <= shortest_s
+            pause_s = job.launch_s + job.stop_s + job.init_s
             shows = (
                 job.launched and job.speed > 0.0 and not any(place.machine in left for place in job.places)
             )
@@ -204,12 +212,14 @@ class Rounds:
                     max(job.submit_s, self._profiled_s.get(job.seq, -math.inf)),
                     job.left_s,
                     pause_s,
+                    job.lasts_s,
                 )
                 tasks.append(one)
                 if shows:
                     reports[one.id] = job.speed / speed
         rented = tuple(
-            Machine(_id(each), self.offers[each.offer], each.phase == MachinePhase.UP) for each in machines
+            Machine(_id(each), self.offers[each.offer], each.phase == MachinePhase.UP, each.open_s)
+            for each in machines
         )
         problem = Problem(catalogue, tuple(tasks), rented)
         return Round(snapshot.now_s, problem, dict(snapshot.finished), reports)
@@ -271,6 +281,30 @@ def _is_going(job: JobSnapshot) -> bool:
 
 def _can_move(job: JobSnapshot) -> bool:
     return job.phase == JobPhase.RUNS and job.launched and not job.bound
+
+
+# --- machines whose lease ends before a job would be done ---
+
+
+def in_time(plan: Plan, problem: Problem) -> Plan:
+    """The plan with new machines for the waiting tasks that would outlast the lease of theirs.
+
+    Tasks that are placed are pinned where one of the machines would not see them done.
+    """
+    bins = list[Bin]()
+    for each in plan.bins:
+        machine = None if each.machine is None else problem.machine[each.machine]
+        late = [task for task in each.tasks if machine is not None and is_late(problem.task[task], machine)]
+        if len(late) < len(each.tasks):
+            bins.append(replace(each, tasks=tuple(task for task in each.tasks if task not in late)))
+        if late:
+            bins.append(Bin(each.type, tuple(late)))
+    return replace(plan, bins=tuple(bins))
+
+
+def is_late(task: Task, machine: Machine) -> bool:
+    """Whether a task that would come to a machine is not done before that takes none any more."""
+    return task.machine != machine.id and task.lasts_s > machine.open_s
 
 
 # --- limits of the cloud's supply ---
@@ -352,7 +386,12 @@ def _each_alone(problem: Problem, left: Mapping[str, int]) -> list[Bin]:
 def _on_idle(tasks: tuple[int, ...], problem: Problem, idle: Mapping[int, str]) -> Bin | None:
     """The tasks on a machine that the plan would give back; None: none holds them."""
     demands = [problem.task[task].demand for task in tasks]
-    holding = [id_ for id_, type_ in idle.items() if fits(problem.catalogue.named(type_), demands)]
+    holding = [
+        id_
+        for id_, type_ in idle.items()
+        if fits(problem.catalogue.named(type_), demands)
+        and not any(is_late(problem.task[task], problem.machine[id_]) for task in tasks)
+    ]
     if not holding:
         return None
 
@@ -400,10 +439,15 @@ def owned_first(
     }
     decisions: list[Decision] = []
     waiting = [(rent_usd_per_h(job), job) for job in snapshot.jobs if job.phase == JobPhase.WAITS]
-    too_large = set[tuple[Amounts, ByFamily, int]]()  # for the remaining room: many waiting jobs are alike
+    closes = any(each.open_s < math.inf for each in owned.values())
+    # For the remaining room, as many waiting jobs are alike.
+    too_large = set[tuple[Amounts, ByFamily, int, float]]()
     for usd_per_h, job in sorted(waiting, key=lambda each: (-each[0], each[1].seq)):
-        need = (job.demand, job.by_family, job.tasks)
-        places = () if need in too_large else places_for(job, room, family)
+        need = (job.demand, job.by_family, job.tasks, job.lasts_s if closes else 0.0)
+        there = room
+        if closes:
+            there = {number: free for number, free in room.items() if owned[number].outlasts(job)}
+        places = () if need in too_large else places_for(job, there, family)
         if places:
             decisions.append(Bind(job.job, places))
             occupy(room, family, job, places)

@@ -101,7 +101,8 @@ class LiveNodes:
     """Nodes under a policy, in real time.
 
     machines: the shape of each node; kinds: (nodes,) equal for equal nodes; shapes: of those that take work, by which
-    jobs are split into tasks. shared: users share, or have limits (`share`).
+    jobs are split into tasks. lease_s, longest_run_s: as in `core.nodes.columns.Cluster`. shared: users share, or have
+    limits (`share`).
     """
 
     def __init__(
@@ -116,6 +117,8 @@ class LiveNodes:
         seed: int = 0,
         offers: Sequence[Offer] = (),
         quota: int | None = None,
+        lease_s: float = math.inf,
+        longest_run_s: float = math.inf,
         member: str | None = None,
         plans_aside: bool = False,
         shared: bool = False,
@@ -168,6 +171,8 @@ class LiveNodes:
             steps=FIRST_PLAN if rules.backfill == CONSERVATIVE else 1,
             log=FIRST_LOG,
             quota=UNLIMITED if quota is None else quota,
+            lease_s=lease_s,
+            longest_run_s=longest_run_s,
             observed=rules.observes,
             rents_alone=own.rents_alone(values) or len(offers) > 0,  # or a job comes with its machines
             largest=np.array(self.jobs.largest),

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from betimes.cluster import Offer
+
+NOTICE_S = 120.0  # from a limit's notice until machines are given back, as a cloud gives; of a short lease at most half
 ANYBODY = "*"
 MOST_USD = 1e9
 DAY, MONTH = "day", "month"
@@ -38,6 +41,24 @@ class FleetLimits:
 
     most_machines: int | None = None
     longest_lease_s: float | None = None
+
+    @property
+    def notice_s(self) -> float:
+        """From the notice of a machine until its longest lease is over."""
+        return min(NOTICE_S, math.inf if self.longest_lease_s is None else self.longest_lease_s / 2.0)
+
+    @property
+    def takes_jobs_s(self) -> float:
+        """For how long from its request on a machine takes jobs: those that are over by then. Infinity: no limit."""
+        return math.inf if self.longest_lease_s is None else self.longest_lease_s - self.notice_s
+
+    def longest_run_s(self, offers: Iterable[Offer]) -> float:
+        """The longest run for which machines are rented: it is over in time if they boot no later than twice as late.
+
+        Infinity: any.
+        """
+        ready_s = max((offer.boot_s + offer.setup_s for offer in offers), default=0.0)
+        return max(0.0, self.takes_jobs_s - 2.0 * ready_s)
 
 
 def parse_budgets(texts: Iterable[str]) -> Budgets:

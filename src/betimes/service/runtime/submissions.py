@@ -217,6 +217,8 @@ class Submissions:
                 f"promised under {member}, the member of the portfolio in force now; the end changes if another member "
                 "is selected"
             )
+        if (why := self.scheduler.admission.why_too_long(spec, user)) is not None:
+            texts.append(f"{why}: it waits for a machine that is not rented")
         notes = {
             "note": "; ".join(texts) or None,
             "not_run": made_up_note(

@@ -349,6 +349,7 @@ class Admission:
         check_possible(
             spec, ledger.nodes, engine.kind or "pool", engine.offers_for_jobs, engine.shared_offers
         )
+        self._check_lease(spec, user)
         self._check_resources(spec)
         for after in spec.after:
             number, on = parse_after(after)
@@ -358,6 +359,33 @@ class Admission:
                 raise Unknown(
                     f"after: there is no job {number}; a job waits for one that was submitted before it"
                 )
+
+    def _check_lease(self, spec: JobSpec, user: str) -> None:
+        """Raise Refused for a job that is longer than the lease of any machine, and that no owned one holds."""
+        why = self.why_too_long(spec, user)
+        if why is None:
+            return
+        nodes = self._state.ledger.nodes.items()
+        owned = {name: node for name, node in nodes if node.rented_at is None and node.status != LOST}
+        if owned and spec.rent != "now":
+            try:
+                _check_nodes(spec, owned, self._engine.kind or "pool")
+            except Refused:
+                pass
+            else:
+                return
+        field = "estimate_s" if spec.time_limit_s is None else "time_limit_s"
+        raise Refused(
+            f"{why}; no owned machine holds it. State a shorter time, or ask for longer leases", field
+        )
+
+    def why_too_long(self, spec: JobSpec, user: str) -> str | None:
+        """Why no rented machine takes a job, by its length; null: one may, or there is no cloud."""
+        longest_s = self._engine.longest_run_s if self._engine.settings.offers else math.inf
+        lasts_s = self._state.ledger.runtime_estimates.believed(user, spec).seconds
+        if spec.time_limit_s is not None:
+            lasts_s = spec.time_limit_s + spec.grace_s
+        return reasons.too_long(lasts_s, longest_s) if lasts_s > longest_s else None
 
     def _check_alike(self, number: int, spec: JobSpec) -> None:
         """Raise Refused unless the array of this number has the same indices as this one, as far as is known."""

@@ -5,6 +5,8 @@ What it says is the present state's: an edit, a release, or maintenance that is 
 
 from __future__ import annotations
 
+import math
+
 from betimes.cluster.cluster import first_opening
 from betimes.cluster.labels import suits
 from betimes.cluster.shapes import Room
@@ -59,19 +61,19 @@ class EarliestStarts:
         return self._opening(job, max(from_at, begin_at, spent_until_at))
 
     def _opening(self, job: Job, from_at: float) -> float:
-        """The instant at which a node takes it, by maintenance; machines that can be rented take it at any time."""
-        windows, spec = self._state.ledger.maintenance, job.spec
-        if not windows:
+        """The instant at which a node takes it; one to be rented takes it at any time. Where none ever will, now."""
+        if not self._engine.may_close:
             return from_at
+        spec, lasts_s = job.spec, self._engine.lasts_s(job)
         offers = (*(self._engine.offers_for_jobs or ()), *self._engine.shared_offers)
-        if spec.rent != "never" and can_be_rented(spec, offers):
+        if lasts_s <= self._engine.longest_run_s and spec.rent != "never" and can_be_rented(spec, offers):
             return from_at
-        nodes = (
-            node
+        closings = (
+            self._engine.closings_on(node)
             for node in self._state.ledger.nodes.values()
             if node.takes_work
             and suits(node.labels, spec.required)
             and times_on(Room(node.capacity, node.family), spec.unit.amounts_on(node.family))
         )
-        closings = ([(each.from_at, each.to_at) for each in windows.on(node)] for node in nodes)
-        return first_opening(closings, from_at, self._engine.lasts_s(job))
+        opens_at = first_opening(closings, from_at, lasts_s)
+        return from_at if opens_at == math.inf else opens_at

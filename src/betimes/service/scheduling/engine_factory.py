@@ -243,6 +243,8 @@ def build(
             seed=settings.seed,
             offers=settings.offers if taught is None else taught,
             quota=settings.quota,
+            lease_s=settings.fleet.takes_jobs_s,
+            longest_run_s=settings.fleet.longest_run_s(settings.offers),
             member=member,
             plans_aside=settings.plans_aside,
             shared=sharing is not None,

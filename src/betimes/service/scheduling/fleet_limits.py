@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from betimes.cluster import Offer
 from betimes.cluster.billing import Prices, lease_usd
-from betimes.service.machines.budgets import DAY, MONTH, period_name, period_since, period_until
+from betimes.service.machines.budgets import DAY, MONTH, NOTICE_S, period_name, period_since, period_until
 from betimes.service.scheduling.charges import Charge
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import Node, charges_until
@@ -16,7 +16,6 @@ from betimes.service.scheduling.node_events import budget_key
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
 
-NOTICE_S = 120.0  # from a limit's notice until machines are given back, as a cloud gives; of a short lease at most half
 LOOK_S = 10.0  # between two looks at a budget while something is rented
 LEAST_USE_S = NOTICE_S + 60.0  # that a machine is rented for
 
@@ -236,7 +235,7 @@ class LimitsOfFleet:
             text = f"the longest lease of {longest_s:g} s (--longest-lease) is over"
             for name, node in rented.items():
                 end_at = (node.rented_at or 0.0) + longest_s
-                yield Ending(name, end_at - min(NOTICE_S, longest_s / 2.0), end_at, text)
+                yield Ending(name, end_at - settings.fleet.notice_s, end_at, text)
         for period, budget_usd in settings.budgets.usd_by_period.items():
             now_at = self._state.now_at
             if not 0.0 < budget_usd <= self.spent_usd(period, now_at, NOTICE_S):

@@ -68,7 +68,7 @@ class MaintenanceWindows(Part):
         window = Maintenance(ledger.maintenance.next_number, from_at, to_at, named, reason, user, stop)
         data = {name: value for name, value in vars(window).items() if name != "user"}
         state.log("maintenance-set", f"user:{user}", user=user, running=self.may_be_hit(window), **data)
-        self._engine.see_maintenance()
+        self._engine.see_closings()
         return window
 
     def remove(self, number: int, user: str) -> Maintenance:
@@ -77,7 +77,7 @@ class MaintenanceWindows(Part):
         if window is None:
             raise Unknown(f"there is no maintenance {number}; `betimes maintenance list` shows what there is")
         self._state.log("maintenance-removed", f"user:{user}", number=number)
-        self._engine.see_maintenance()
+        self._engine.see_closings()
         self._share_again()
         return window
 

@@ -332,25 +332,44 @@ class PolicyEngine:
         """Go on with the present nodes; false: a new engine has to be made."""
         ledger, now_s = self._state.ledger, self._state.now_s
         unbound = self._built.take_over(ledger.nodes, ledger.jobs, now_s) if self._built is not None else None
-        if unbound is not None and ledger.maintenance:
-            self.see_maintenance()
+        if unbound is not None and self.may_close:
+            self.see_closings()
         for number in unbound or ():
             self._state.log("unbound", "policy", number)
         return unbound is not None
 
-    def see_maintenance(self) -> None:
-        """The windows of maintenance, or the nodes that they cover, are others."""
+    def see_closings(self) -> None:
+        """The windows of maintenance, or the nodes that close, are others."""
         built, ledger = self._built, self._state.ledger
         if built is None:
             return
         closings = [
-            (number, window.from_at - ledger.epoch_at, window.to_at - ledger.epoch_at)
-            for window in ledger.maintenance
+            (number, from_at - ledger.epoch_at, to_at - ledger.epoch_at)
             for number, (name, _) in built.nodes.items()
-            if window.covers(ledger.nodes[name])
+            for from_at, to_at in self.closings_on(ledger.nodes[name])
         ]
         built.engine.set_closings(closings, self._state.now_s)
         self.look()
+
+    @property
+    def may_close(self) -> bool:
+        """Whether some nodes take no jobs from some instant on."""
+        return bool(self._state.ledger.maintenance) or self.settings.fleet.longest_lease_s is not None
+
+    def closings_on(self, node: Node) -> list[tuple[float, float]]:
+        """From when until when a node takes no jobs: for maintenance, or for good as its lease ends."""
+        windows = [(each.from_at, each.to_at) for each in self._state.ledger.maintenance.on(node)]
+        lease_until_at = self.lease_until_at(node)
+        return windows if lease_until_at == math.inf else [*windows, (lease_until_at, math.inf)]
+
+    def lease_until_at(self, node: Node) -> float:
+        """The instant by which jobs on a rented node have to be over, by the longest lease; infinity: none."""
+        return math.inf if node.rented_at is None else node.rented_at + self.settings.fleet.takes_jobs_s
+
+    @property
+    def longest_run_s(self) -> float:
+        """The longest run for which machines are rented."""
+        return self.settings.fleet.longest_run_s(self.settings.offers)
 
     def lasts_s(self, job: Job) -> float:
         """The longest run time of a job that starts now: by its time limit, else as is believed."""
@@ -692,8 +711,8 @@ class PolicyEngine:
             nominated = job.binding is not None and "owed" in job.binding
             if nominated and not (isinstance(engine, LiveNodes) and engine.keeps_nomination(job.job_id)):
                 self._state.log("unbound", "policy", job.job_id)
-        if ledger.maintenance:
-            self.see_maintenance()
+        if self.may_close:
+            self.see_closings()
 
     def copy_from(self, other: PolicyEngine) -> None:
         """Take over a copy of another's engine, with all that it remembers: its jobs are those of this ledger, too."""

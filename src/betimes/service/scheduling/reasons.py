@@ -28,7 +28,7 @@ from betimes.service.scheduling.promises import Forecast, could_hold
 from betimes.service.scheduling.shares import Standing
 from betimes.service.scheduling.state import SchedulerState, most
 from betimes.service.scheduling.windows import Maintenance
-from betimes.units import instant
+from betimes.units import humanise_s, instant
 
 CODES = {
     "compiling": "the policy in force is still being compiled",
@@ -48,6 +48,7 @@ CODES = {
     "withheld": "enough is free, and the policy does not start it yet",
     "booting": "a machine that is rented for it alone is not up yet",
     "speculated": "it ran on a rented machine for as long as a short job may, and starts anew",
+    "lease": "it would not be over before the lease of a rented machine ends",
     "budget": "its user has no budget left for rented machines",
     "lease-ended": "its rented machine was given back: by a limit for the fleet, or by hand",
     "not-rented": "the cloud did not give out a machine for it",
@@ -160,6 +161,12 @@ def retry(
         signal=signal,
         delay_s=delay_s,
     )
+
+
+def too_long(lasts_s: float, longest_run_s: float) -> str:
+    """Why no machine is rented for a job; completes `since`."""
+    takes = f"takes jobs of at most {humanise_s(longest_run_s)}" if longest_run_s else "takes no jobs"
+    return f"it may take {humanise_s(lasts_s)}, and a rented machine {takes} (--longest-lease)"
 
 
 def booting(type: str, count: int) -> dict[str, Any]:  # noqa: A002
@@ -349,6 +356,7 @@ class WaitReasons:
         limits = LimitsOfFleet(state, engine, UserBudgets(state, engine))
         rents = not engine.stands_by and (engine.shared_offers or engine.offers_for_jobs)
         self._no_more = limits.why_no_more() if rents else None
+        self._longest_run_s = engine.longest_run_s if rents else math.inf
         self._lacks = dict[_Asked, _Lack | None]()  # a long queue asks for few different things
 
     def live_job(self, number: int) -> Job | None:
@@ -373,7 +381,11 @@ class WaitReasons:
             had, due = self._ahead_of_share[job.user]
             text = f"{found['text']}; {job.user} used more of late: {had:.0%}, where {due:.0%} is the user's share"
             found = {**found, "text": text}
-        if self._no_more is not None and job.rental is None and job.spec.rent != "never":
+        lasts_s = self._engine.lasts_s(job)
+        if lasts_s > self._longest_run_s and job.rental is None and job.spec.rent != "never":
+            why = too_long(lasts_s, self._longest_run_s)
+            found = {**found, "text": f"{found['text']}; no machine is rented for it, since {why}"}
+        elif self._no_more is not None and job.rental is None and job.spec.rent != "never":
             found = {**found, "text": f"{found['text']}; nothing more is rented, since {self._no_more}"}
         elif job.reason is not None and job.reason["code"] == "budget":
             found = {**found, "text": f"{found['text']}; no machine is rented for it: {job.reason['text']}"}
@@ -490,21 +502,24 @@ class WaitReasons:
         )
 
     def _closing(self, job: Job) -> dict[str, Any] | None:
-        """The maintenance that keeps the job from starting now; null: other nodes would do, or something else does."""
+        """The maintenance or the lease that keeps the job from starting now; null: neither does it alone."""
         windows, now_at = self._state.ledger.maintenance, self._state.now_at
-        if not windows:
+        if not self._engine.may_close:
             return None
         ends_at, nodes = now_at + self._engine.lasts_s(job), self._state.ledger.nodes
+        free = self._free_for(job.spec.required)
         hit = {
-            name: window
-            for name in self._free_for(job.spec.required)
-            if (window := windows.hit(nodes[name], now_at, ends_at)) is not None
+            name: window for name in free if (window := windows.hit(nodes[name], now_at, ends_at)) is not None
         }
+        lease_until_at = {name: self._engine.lease_until_at(nodes[name]) for name in free}
+        outlasted = {name: at for name, at in lease_until_at.items() if at < ends_at}
+        closed = frozenset((*hit, *outlasted))
+        if not closed:
+            return None
+        if len(closed) < len(free) and (self._lack(job, closed) is None or self._lack(job) is not None):
+            return None
         if not hit:
-            return None
-        hits_all = len(hit) == len(self._free_for(job.spec.required))
-        if not hits_all and (self._lack(job, frozenset(hit)) is None or self._lack(job) is not None):
-            return None
+            return self._outlasts(job, outlasted)
         window = min(hit.values(), key=lambda each: each.to_at)
         begun, why = window.from_at <= now_at, f" ({window.reason})" if window.reason else ""
         text = f"waits for the end of the maintenance{why} at {instant(window.to_at)}"
@@ -513,7 +528,24 @@ class WaitReasons:
             text = f"would run into the maintenance{why} {when}"
         outlook, evidence = self._outlook(job)
         more = {"maintenance": window.number, "from_at": window.from_at, "to_at": window.to_at}
-        return reason("maintenance", f"{text}{outlook}", **more, nodes=sorted(hit), **evidence)
+        return reason("maintenance", f"{text}{outlook}", **{**evidence, **more, "nodes": sorted(hit)})
+
+    def _outlasts(self, job: Job, lease_until_at: Mapping[str, float]) -> dict[str, Any]:
+        """The job would not be over when the leases of these nodes end."""
+        name = max(lease_until_at, key=lease_until_at.__getitem__)
+        text = (
+            f"may take {humanise_s(self._engine.lasts_s(job))}, and node {name} takes jobs that are over by "
+        )
+        text += f"{instant(lease_until_at[name])}, as its lease then ends (--longest-lease)"
+        if (
+            self._engine.shared_offers
+            and self._engine.lasts_s(job) <= self._longest_run_s
+            and self._no_more is None
+        ):
+            text += f"; {self._state.ledger.policy} decides when to rent another"
+        outlook, evidence = self._outlook(job)
+        more = {"nodes": sorted(lease_until_at), "until_at": lease_until_at[name]}
+        return reason("lease", f"{text}{outlook}", **{**evidence, **more})
 
     def _lack(self, job: Job, closed: frozenset[str] = frozenset()) -> _Lack | None:
         """The job's lack beside the closed nodes; null: free resources would do."""

@@ -150,12 +150,13 @@ class TrialSets(Part):
                 self._state.log("granted", "policy", number, units=1, places=[(node, 1)])
 
     def _closes(self, job: Job, name: str) -> bool:
-        """Whether a node closes for maintenance before another trial of the set would be over."""
-        ledger, now_at, limit_s = self._state.ledger, self._state.now_at, job.spec.time_limit_s
+        """Whether a node closes before another trial of the set would be over."""
+        now_at, limit_s = self._state.now_at, job.spec.time_limit_s
         if job.trials is None:
             return False
         ends_at = now_at + (job.trials.runtime_estimate_s if limit_s is None else limit_s + job.spec.grace_s)
-        return ledger.maintenance.hit(ledger.nodes[name], now_at, ends_at) is not None
+        closings = self._engine.closings_on(self._state.ledger.nodes[name])
+        return any(from_at < ends_at and now_at < to_at for from_at, to_at in closings)
 
     def _in_use(self, job: Job, name: str, units: int) -> int:
         node = self._state.ledger.nodes.get(name)

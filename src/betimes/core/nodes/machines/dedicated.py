@@ -17,7 +17,7 @@ from betimes.core.nodes.queue import all_waiting, remove
 from betimes.core.nodes.rates import speed_of
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.timers import BOOTED, EXPIRED, RECLAIMED, SPECULATED, set_job_timer
-from betimes.core.nodes.transitions import begin, enqueue, vacate
+from betimes.core.nodes.transitions import begin, enqueue, note_length, vacate
 from betimes.core.status import BAD_WAIT, DONE, REFUSED
 from betimes.core.work import set_to_work
 from betimes.kernels import kernel
@@ -32,9 +32,12 @@ MOST_LOST = 3
 def offer_for(state: NodesState, slot: int, at_once: bool) -> int:
     """The cheapest offer that holds the whole job, else the largest, rented several times; NO_OFFER: none can.
 
+    Nothing is rented for a job that its lease would not see done, also not to speculate.
     at_once: count only machines that the capacities and the quota leave now. Ties go to the offer listed first.
     """
     best, largest = NO_OFFER, NO_OFFER
+    if state.needs[slot].lasts_s > state.cluster[0].longest_run_s:
+        return NO_OFFER
     for number in range(len(state.offers)):
         terms, count = state.offers[number], machines_for(state, slot, number)
         most = min(terms.capacity, state.cluster[0].quota)
@@ -57,6 +60,7 @@ def decide_wait(state: NodesState, rules: NodesRules, slot: int) -> int:
     """
     now, need = state.pool[0].now, state.needs[slot]
     renting = state.rentings[slot]
+    note_length(state, slot)
     until_s = rules.wait(view_of(state), renting.queued_s, slot)
     if math.isnan(until_s):
         state.pool[0].offender = slot

@@ -9,11 +9,12 @@ import math
 
 from betimes.core.nodes.columns import NodesState, NodesView, view_of
 from betimes.core.nodes.demands import demand_in
-from betimes.core.nodes.machines.rented import RUNNING, paid_until_s, release, rent
-from betimes.core.nodes.passes.find_nodes import may_any_fit
+from betimes.core.nodes.machines.rented import RUNNING, paid_until_s, release, rent, see_ends
+from betimes.core.nodes.passes.find_nodes import may_any_fit, show
 from betimes.core.nodes.queue import all_waiting
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.timers import TICK, set_policy_timer
+from betimes.core.placements import CLOSED_SOON
 from betimes.core.status import BAD_ORDERS, DONE, NEED_FATES, NEED_NODES, REFUSED
 from betimes.kernels import kernel
 
@@ -34,8 +35,10 @@ def first_tick(tick_s: float, at_s: float) -> float:
 
 @kernel
 def holds_a_task(view: NodesView, offer: int, slot: int) -> bool:
-    """Whether a machine of this offer holds a task of the job."""
+    """Whether a machine of this offer may be rented for a task of the job, and holds it."""
     need, terms = view.needs[slot], view.offers[offer]
+    if need.lasts_s > view.cluster[0].longest_run_s:
+        return False
     gpu, cpu, memory = demand_in(view, need, terms.family)
     holds = gpu <= terms.gpu and cpu <= terms.cpu and memory <= terms.memory
     return holds and need.labels & ~terms.labels == 0
@@ -48,12 +51,15 @@ def order_machines(state: NodesState, rules: NodesRules) -> int:
     Returns DONE, REFUSED + why, or NEED_NODES or NEED_FATES: the same call then goes on. Sets the next tick.
     """
     cluster, now = state.cluster[0], state.pool[0].now
+    see_ends(state)
     if cluster.ticks == DUE:
         for offer in range(len(state.offers)):
             state.orders[offer] = 0
         # With several types one may have to go for another, so that orders matter even where there is no room.
         if cluster.waiting > 0 and (_can_rent(state) or len(state.offers) > 1):
             count = all_waiting(state, state.chosen)
+            if cluster.guarded == 1:
+                show(state, state.nodes)
             rules.provision(view_of(state), now, state.chosen[:count], state.orders)
             for offer in range(len(state.offers)):
                 if state.orders[offer] == NO_ANSWER:
@@ -84,7 +90,8 @@ def order_machines(state: NodesState, rules: NodesRules) -> int:
             is_for_waiting = (
                 cluster.waiting > 0 and machine.task_s == 0.0 and not (is_short and machine.offer != first)
             )
-            if until_s - now <= rules.tick_s and not is_for_waiting:
+            is_over = state.nodes[number].up == CLOSED_SOON  # its lease, for good
+            if is_over or (until_s - now <= rules.tick_s and not is_for_waiting):
                 release(state, number)
             else:
                 next_s = min(

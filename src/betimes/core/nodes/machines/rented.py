@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.closings import see_closings, up_until
 from betimes.core.instruction import CLOSE, RELEASE, RENT
 from betimes.core.nodes.columns import OWNED, NodesState, NodesView
 from betimes.core.nodes.log import note
@@ -207,6 +208,19 @@ def paid_until_s(state: NodesState | NodesView, number: int) -> float:
     if step_s == 0.0:
         return now
     return begin_s + committed_s + math.ceil((now - begin_s - committed_s) / step_s) * step_s
+
+
+@kernel
+def see_ends(state: NodesState) -> None:
+    """Let nodes take work until they close, for maintenance or as their lease ends (`core.closings`)."""
+    now, lease_s = state.pool[0].now, state.cluster[0].lease_s
+    see_closings(state.nodes, state.closings, now)
+    if lease_s == math.inf:
+        return
+    for number in range(len(state.machines)):
+        machine, node = state.machines[number], state.nodes[number]
+        if machine.offer >= 0 and node.up > 0:
+            node.up = up_until(now, machine.requested_s + lease_s)
 
 
 @kernel

@@ -6,11 +6,10 @@ job ends, where the next round gives it back.
 
 from __future__ import annotations
 
-from betimes.core.closings import see_closings
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.demands import demand_in, tasks_that_fit
 from betimes.core.nodes.log import room_for_a_decision
-from betimes.core.nodes.machines.rented import RUNNING
+from betimes.core.nodes.machines.rented import RUNNING, see_ends
 from betimes.core.nodes.queue import all_waiting, remove
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import start
@@ -29,7 +28,7 @@ def fill_empty(state: NodesState, rules: NodesRules) -> int:
     if cluster.waiting == 0 or (cluster.arrived == 0 and cluster.seen_change == cluster.changed):
         return DONE
     if _has_empty(state):
-        see_closings(state.nodes, state.closings, state.pool[0].now)
+        see_ends(state)
         count = all_waiting(state, state.chosen)
         for k in range(count):
             slot = state.chosen[k]
@@ -80,7 +79,7 @@ def _empty_for(state: NodesState, slot: int) -> int:
 def _is_too_dear(state: NodesState, number: int, slot: int) -> bool:
     """Whether a machine is rented, and a cheaper one on offer holds all tasks of the job."""
     own, need = state.machines[number].offer, state.needs[slot]
-    if own < 0:
+    if own < 0 or need.lasts_s > state.cluster[0].longest_run_s:
         return False
     for offer in range(len(state.offers)):
         terms = state.offers[offer]

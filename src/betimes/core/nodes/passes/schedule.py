@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from betimes.core.closings import see_closings
 from betimes.core.nodes.columns import BLOCK, GROUP, Bounds, Need, NodesState, Room, view_of
 from betimes.core.nodes.directory import (
     begin_tally,
@@ -21,6 +20,7 @@ from betimes.core.nodes.directory import (
 )
 from betimes.core.nodes.log import room_for_a_decision
 from betimes.core.nodes.machines.dedicated import decide_waits
+from betimes.core.nodes.machines.rented import see_ends
 from betimes.core.nodes.passes.backfilling import note_start
 from betimes.core.nodes.passes.ends import make_heap, pop_end, put_end, take_first_end
 from betimes.core.nodes.passes.find_nodes import (
@@ -70,7 +70,7 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
     cluster = state.cluster[0]
     if cluster.waiting == 0:
         return _complete(state)
-    see_closings(state.nodes, state.closings, state.pool[0].now)
+    see_ends(state)
     if not rules.dynamic and _are_others_settled(state, rules):
         if cluster.arrived == 0:
             return DONE

@@ -305,7 +305,11 @@ class Turns:
             found = job.places if stays and _fits(room, family_of, job) else ()
             if not found:
                 there = [
-                    {number: left for number, left in some.items() if family_of[number] == family}
+                    {
+                        number: left
+                        for number, left in some.items()
+                        if family_of[number] == family and machines[number].outlasts(job)
+                    }
                     for some in (_least(free, room), room)
                 ]
                 found = places_for(job, there[0], family_of) or places_for(job, there[1], family_of)
