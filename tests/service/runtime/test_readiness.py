@@ -13,8 +13,10 @@ from betimes.client import AsyncClient
 from betimes.errors import StoreFull
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.health import Readiness
-from betimes.service.startup.bootstrap import running
+from betimes.service.startup.bootstrap import Service, running
 from betimes.service.startup.config import ServiceConfig
+from betimes.service.store.batch import Batch
+from betimes.service.store.writing import Writer
 from tests.service.store.conftest import postgres_server, postgres_url
 from tests.service.store.relay import Relay
 from tests.service.store.sessions import end_sessions
@@ -80,18 +82,56 @@ def test_a_store_that_does_not_answer_is_not_ready(monkeypatch: pytest.MonkeyPat
     asyncio.run(main())
 
 
+async def at_rest(service: Service) -> None:
+    """Return when nothing is being written: a session that ends in the middle of a write is noticed."""
+    while True:
+        resting = asyncio.ensure_future(service.controller.at_rest.wait())
+        await asyncio.wait((resting, service.failed), return_when=asyncio.FIRST_COMPLETED)
+        resting.cancel()
+        assert not service.failed.done()
+        if not service.backend.promises.late:
+            return
+        await asyncio.sleep(0.001)
+
+
 def test_a_server_that_was_restarted_is_not_noticed(postgres_url: str, tmp_path: Path) -> None:
     async def main() -> None:
         options = ServiceConfig(state=tmp_path, database=postgres_url, machines=[MACHINE])
         async with running(options) as service, AsyncClient(service.url, service.token) as client:
+            await at_rest(service)
             await asyncio.to_thread(end_sessions, postgres_url)
             taken = await client.submit(command=["x"], env={"VIRTUAL_WORK_S": "1000"})
             assert taken.job_id == 1
+            await at_rest(service)
             await asyncio.to_thread(end_sessions, postgres_url)
             assert (await client.health()).ready
             assert (await client.submit(command=["x"])).job_id == 2
 
     asyncio.run(main())
+
+
+def test_a_server_that_is_restarted_during_the_first_write_gets_it_again(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, is_first = Writer.write, True
+
+    def write_late(self: Writer, batch: Batch) -> None:
+        nonlocal is_first
+        if batch.events and is_first:
+            is_first = False
+            end_sessions(postgres_url)
+        write(self, batch)
+
+    async def main() -> None:
+        options = ServiceConfig(state=tmp_path, database=postgres_url, machines=[MACHINE])
+        async with running(options) as service, AsyncClient(service.url, service.token) as client:
+            await at_rest(service)
+            assert (await client.submit(command=["x"])).job_id == 1
+            assert [node.name for node in await client.nodes()] == [MACHINE.name]
+
+    monkeypatch.setattr(Writer, "write", write_late)
+    asyncio.run(main())
+    assert not is_first
 
 
 def test_a_server_that_is_away_is_noticed_before_a_request_fails(postgres_url: str, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from betimes.errors import (
     StoreInUse,
     StoreLocked,
     StoreRefused,
+    StoreUnreachable,
     Unavailable,
 )
 from betimes.service.compiling.kernels import Kernels
@@ -186,11 +187,14 @@ class Controller:
             await self.background.cancel()
 
     async def _store_start(self) -> None:
-        """Commit what a new service begins with; a turn that fails is taken back to what the store has."""
+        """Commit what a new service begins with: the same batch until the store takes it."""
+        if self.store.last_event_id():
+            return
+        batch = self.turn_of([]).batch
         while not self.stopping and not self.store.last_event_id():
             try:
-                await self._commit(self.turn_of([]).batch)
-            except StoreLocked as error:
+                await self._commit(batch)
+            except (StoreLocked, StoreUnreachable) as error:
                 self._note_problem(error)
                 await asyncio.sleep(RETRY_S)
             else:
