@@ -120,6 +120,11 @@ def test_an_engine_that_goes_on_decides_as_one_made_anew(
             [*[(SUBMIT, 0, 0.5)] * 5, (LOSE, 0, 0.5)],
             id="a wait that a play-out is still to decide on is no deadline",
         ),
+        pytest.param(
+            "sww:b=24h",
+            [*[(SUBMIT, 0, 0.5)] * 5, (LOSE, 0, 0.5), (DRAIN, 1, 0.5)],
+            id="a job that has lost its node waits as was then decided",
+        ),
     ],
 )
 def test_what_a_policy_has_decided_outlives_its_engine(policy: str, wanted: list[Any]) -> None:

@@ -172,6 +172,11 @@ def apply_learnt(jobs: Mapping[int, Job], data: Mapping[str, Any]) -> None:
         job.settle(account)
 
 
+def _waits_until(_: Ledger, event: Event, job: Job) -> None:
+    if job.account is not None:
+        job.account.waits_until_s = event.data["waits_until_s"]
+
+
 def _measured(ledger: Ledger, event: Event, job: Job) -> None:
     per_s, on, spec, run = event.data["alone_per_s"], tuple(event.data.get("on", ())), job.spec, job.run
     job.alone_per_s, job.alone_on = per_s, on
@@ -263,6 +268,10 @@ KINDS: dict[str, Kind[Ledger]] = {
         _believed_words,
     ),
     "requeued": Kind("a job whose run was preempted, resized or lost is requeued", _waits, reason_text),
+    "waits": Kind(
+        "how long a job that has lost its nodes waits at most until a machine is rented for it, as the policy decided",
+        _waits_until,
+    ),
     "retries": Kind("a job failed, and will be retried", _retries, reason_text),
     "cancel-requested": Kind("a user asks for a job to be cancelled", _cancel_asked),
     "finished": Kind(

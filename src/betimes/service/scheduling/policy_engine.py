@@ -76,6 +76,7 @@ class PolicyEngine:
         self._pending = Inputs()
         self._built: Built | None = None
         self._taught: tuple[Offer, ...] = settings.offers  # with the speeds that the engine goes by
+        self._lost: list[int] = []
         self._shares_seen = (0, 0)  # how many users the engine knows, and changes of these
 
     # --- the policy in force ----------------------------------------------------------------------------------
@@ -308,10 +309,24 @@ class PolicyEngine:
     def lose(self, job: Job) -> None:
         """A job has lost what it held, without a decision."""
         self.engine.lose(job.job_id, self._state.now_s)
+        self._lost.append(job.job_id)
 
     def lose_machines(self, job: Job, cause: int) -> None:
         """A job has lost the machines rented for it; cause: `core.nodes.machines.rented.FAILED` or `TAKEN_AWAY`."""
         self.engine.lose(job.job_id, self._state.now_s, cause)
+        self._lost.append(job.job_id)
+
+    def new_waits(self) -> list[tuple[int, float | None]]:
+        """Of the jobs that have lost what they held since the last call, those that wait until another instant, s.
+
+        Known once the policy has decided: it may first play out whether they wait in vain. Null: without end.
+        """
+        lost, self._lost = self._lost, []
+        jobs = [self._state.ledger.jobs[number] for number in lost if number in self.engine.slot_of]
+        waits = [(job.job_id, self.account(job.job_id).waits_until_s, job.account) for job in jobs]
+        return [
+            (n, until_s) for n, until_s, known in waits if known is None or until_s != known.waits_until_s
+        ]
 
     def refuse_machines(self, job: Job, again_s: float) -> None:
         """A job gets no rented machines now; others are rented at `again_s` if it still waits."""

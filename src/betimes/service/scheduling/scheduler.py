@@ -489,6 +489,8 @@ class Scheduler:
                 self._note_restated(number, restated, is_asleep=number in asleep)
         for number in what.gone:
             self.jobs.requeue(self.ledger.jobs[number])
+        for number, until_s in self._engine.new_waits():
+            self._state.log("waits", "policy", number, waits_until_s=until_s)
         return rounds
 
     def _note_restated(self, number: int, restated: Restated, *, is_asleep: bool) -> None:
