@@ -1,4 +1,4 @@
-"""A fake service, asked in process or over a real socket."""
+"""A service in memory with its API, asked in process or over a real socket."""
 
 from __future__ import annotations
 
@@ -6,24 +6,142 @@ import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import httpx
 from fastapi import FastAPI
 
+from betimes.cluster import Cluster, Offer
+from betimes.page.site import create_page
 from betimes.service.access.auth import KeptToken, Tokens
 from betimes.service.access.pace import Pace
 from betimes.service.api import Limits, create_app
+from betimes.service.machines.cloud_file import cloud_of
+from betimes.service.machines.machine import Machine
+from betimes.service.runtime.clock import VirtualClock
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.startup.in_memory import assembled
 from betimes.service.startup.server import serve
+from betimes.service.store import Store
+from betimes.service.views.models import JobView, Page
 from tests.service.fake_backend import FakeBackend
 
 if TYPE_CHECKING:
     from betimes.service.runtime.service_backend import ServiceBackend
 
+T = TypeVar("T")
+
 PATIENCE_S = 60  # of a test, for what takes a moment
+HERE = Machine("here", "virtual", "n", 4.0, 16.0, 0.0)
+QUICK = Limits(keep_alive_s=0.05, follow_s=0.01, over_s=0.02)
+
+
+class Serving:
+    """A service in memory on four cores, the application over it, and the token of an operator.
+
+    Within `async with` it runs in that event loop, after `start` in one of its own. It may be started again, and goes
+    on with its store. Its clock stands still; `advance` moves it on.
+
+    offers: of a fake cloud. pages: whether the application has them. options: of `create_app`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        user: str = "ada",
+        policy: str = "fifo",
+        begin_at: float = 0.0,
+        offers: tuple[Offer, ...] = (),
+        pages: bool = False,
+        **options: Any,
+    ) -> None:
+        self.store = Store.in_memory(folder)
+        self.folder, self.clock = folder, VirtualClock(begin_at, 0.0)
+        self.tokens = Tokens(self.store)
+        self.token = self.tokens.new(user)
+        self._policy, self._offers = policy, offers
+        self._pages, self._options = pages, {"limits": QUICK, **options}
+        self._open, self._runner = contextlib.AsyncExitStack(), asyncio.Runner()
+        self._is_open = False
+
+    @property
+    def backend(self) -> ServiceBackend:
+        return self.assembly.backend
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    async def __aenter__(self) -> Self:
+        service = assembled(
+            [HERE],
+            self._policy,
+            self.folder,
+            clock=self.clock,
+            store=self.store,
+            settings=Settings(offers=self._offers),
+            cloud=cloud_of(Cluster("offers", (), offers=self._offers)) if self._offers else None,
+        )
+        self.assembly = await self._open.enter_async_context(service)
+        page = partial(create_page, self.backend) if self._pages else None
+        self.tokens.role_of = self.backend.role_of
+        self.app = create_app(self.backend, self.tokens, page=page, **self._options)
+        self.app.openapi = _document
+        self._is_open = True
+        await self.assembly.settle()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._is_open = False
+        await self._open.aclose()
+
+    def start(self) -> Self:
+        """Start it in a loop of its own, which goes on whenever something is asked of it."""
+        return self._runner.run(self.__aenter__())
+
+    def run(self, conversation: Callable[[httpx.AsyncClient], Awaitable[T]]) -> T:
+        """Carry out a conversation with the service in process."""
+
+        async def body() -> T:
+            async with self.asking() as http:
+                return await conversation(http)
+
+        return self._runner.run(body())
+
+    def pass_time(self, for_s: float) -> None:
+        """Let time pass, as `advance` does, outside of a loop."""
+        self._runner.run(self.advance(for_s))
+
+    def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """The answer to one request, made in process."""
+        return self.run(lambda http: http.request(method, path, **options))
+
+    def asking(self, token: str | None = None) -> httpx.AsyncClient:
+        """A client that asks in process, by default with the operator's token; empty: without any."""
+        headers = {"Authorization": f"Bearer {token or self.token}"} if token != "" else {}
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers)
+
+    async def advance(self, for_s: float) -> None:
+        """Let time pass."""
+        await self.assembly.advance_to(self.clock.now_s() + for_s)
+
+    def jobs(self, **params: Any) -> list[JobView]:
+        """The jobs with their specifications, the oldest first."""
+        answer = self.ask("GET", "/api/v1/jobs", params={"spec": True, "limit": 1000, **params})
+        return Page[JobView].model_validate_json(answer.content).items[::-1]
+
+    def close(self) -> None:
+        """End the service, and forget it."""
+        if self._is_open:
+            self._runner.run(self.__aexit__())
+        self._runner.close()
+        self.store.close()
 
 
 @dataclass
@@ -60,13 +178,24 @@ class Fake:
     app: FastAPI
     pace: Pace | None = None
 
-    def renewed(self) -> FastAPI:
-        """A new application over the same service, as after a restart."""
+    async def __aenter__(self) -> Self:
+        """Make a new application over the same service, as after a restart."""
         self.app = create_app(
             _as_service(self.backend), self.tokens, limits=self.limits, hosts=self.hosts, pace=self.pace
         )
         self.app.openapi = _document
-        return self.app
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """The answer to one request, made in process."""
+
+        async def one() -> httpx.Response:
+            async with self.asking() as http:
+                return await http.request(method, path, **options)
+
+        return asyncio.run(one())
 
     @property
     def headers(self) -> dict[str, str]:
@@ -97,7 +226,7 @@ def fake(
 @functools.cache
 def _document() -> dict[str, Any]:
     """The document of every application, in which parameters are looked up; to make it takes a third of a second."""
-    return create_app(_as_service(FakeBackend()), Tokens(MemoryTokens())).openapi()
+    return create_app(cast(Any, None), Tokens(MemoryTokens())).openapi()
 
 
 def _as_service(backend: FakeBackend) -> ServiceBackend:
@@ -106,38 +235,35 @@ def _as_service(backend: FakeBackend) -> ServiceBackend:
 
 
 @contextlib.asynccontextmanager
-async def served(it: Fake, state: Path, port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[str]:
-    """Serve it on a real port; the URL."""
+async def served(
+    it: Serving | Fake, state: Path, port: int = 0, host: str = "127.0.0.1"
+) -> AsyncIterator[str]:
+    """Run it and serve it on a real port; the URL."""
     state.mkdir(exist_ok=True)
     (state / "token").write_text(it.token)
     stop = asyncio.Event()
     listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    server = asyncio.ensure_future(
-        serve(
-            it.renewed(),
-            host,
-            port,
-            state=state,
-            stop=stop,
-            listen=host != "127.0.0.1",
-            listening=listening,
+    beyond = host != "127.0.0.1"
+    async with it:
+        server = asyncio.ensure_future(
+            serve(it.app, host, port, state=state, stop=stop, listen=beyond, listening=listening)
         )
-    )
-    try:
-        await asyncio.wait((server, listening), return_when="FIRST_COMPLETED")
-        if server.done():
+        try:
+            await asyncio.wait((server, listening), return_when="FIRST_COMPLETED")
+            if server.done():
+                await server
+            yield listening.result()
+        finally:
+            stop.set()
             await server
-        yield listening.result()
-    finally:
-        stop.set()
-        await server
 
 
 class Background:
     """The same in a thread of its own, for clients that block; it can be stopped and started again."""
 
-    def __init__(self, it: Fake, state: Path) -> None:
-        self.it, self.state = it, state
+    def __init__(self, it: Serving | Fake, state: Path) -> None:
+        self.it: Any = it
+        self.state = state
         self.url = ""
         self._up = threading.Event()
 

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from betimes.page.site import create_page
-from betimes.service.access.auth import Tokens
 from betimes.service.access.rights import Rights
-from betimes.service.api import create_app
-from betimes.service.machines.machine import Machine
-from betimes.service.runtime.clock import VirtualClock
-from betimes.service.startup.in_memory import Assembly, assembled
+from tests.service.serving import Serving
 
 
 class Shared:
-    """A service in memory on four cores, and a client for the holder of each token."""
+    """A service in memory, and a client for the holder of each token."""
 
-    def __init__(self, assembly: Assembly, *, reads_all: bool = False) -> None:
-        self.assembly, self.backend = assembly, assembly.backend
-        self.tokens = Tokens(assembly.store, self.backend.role_of)
-        page = partial(create_page, self.backend)
-        self.app = create_app(self.backend, self.tokens, rights=Rights(reads_all=reads_all), page=page)
-        self.operator = self.tokens.new("root")
+    def __init__(self, it: Serving) -> None:
+        self.assembly, self.backend, self.app = it.assembly, it.backend, it.app
+        self.tokens, self.operator = it.tokens, it.token
 
     async def ask(self, method: str, path: str, token: str = "", **options: Any) -> httpx.Response:
         """The answer to a request; by default the operator's."""
@@ -61,15 +51,8 @@ def share(
 ) -> None:
     """Carry out a conversation with a service."""
 
-    @asynccontextmanager
-    async def shared() -> AsyncIterator[Shared]:
-        machine = Machine("here", "virtual", "here", 4.0, 16.0, 0.0)
-        async with assembled([machine], "fifo", folder, clock=VirtualClock(0.0, 0.0)) as assembly:
-            await assembly.settle()
-            yield Shared(assembly, reads_all=reads_all)
-
     async def run() -> None:
-        async with shared() as service:
-            await conversation(service)
+        async with Serving(folder, user="root", pages=True, rights=Rights(reads_all=reads_all)) as it:
+            await conversation(Shared(it))
 
     asyncio.run(run())

@@ -16,7 +16,6 @@ from betimes.client.sse import EventReader
 from betimes.service.api import Limits
 from betimes.service.scheduling.job_states import Status
 from betimes.service.views.models import EventView
-from tests.service.api.test_routes import ask
 from tests.service.client.both import events_in
 from tests.service.fake_backend import FakeBackend
 from tests.service.serving import PATIENCE_S, Fake, fake, served, until
@@ -207,7 +206,7 @@ def test_readers_who_leave_leave_nothing_behind(tmp_path: Path) -> None:
 @pytest.mark.parametrize("last", ["x", "-1", "1.5", "9" * 30, "²".encode("latin-1")])
 def test_a_bad_last_id_is_refused(last: str | bytes) -> None:
     headers: dict[str, Any] = {"Last-Event-ID": last}
-    response = ask(fake(), "GET", STREAM, headers=headers)
+    response = fake().ask("GET", STREAM, headers=headers)
     assert (response.status_code, response.json()["error"]["field"]) == (422, "Last-Event-ID")
 
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from betimes.service.executors.log_files import LogCursor
 from betimes.service.scheduling.job_states import Status
 from betimes.service.spec.job_spec import JobSpec
-from tests.service.api.test_routes import ask
 from tests.service.serving import PATIENCE_S, Fake, fake, served, until
 
 
@@ -179,17 +178,17 @@ def test_the_output_of_any_attempt(tmp_path: Path) -> None:
     it, log = running(tmp_path, attempt=2)
     log.write(b"second \xff\n")
     Log(tmp_path / "1" / "1").write(b"first\n")
-    latest = ask(it, "GET", "/api/v1/jobs/1/log")
+    latest = it.ask("GET", "/api/v1/jobs/1/log")
     assert (latest.content, latest.headers["content-type"]) == (b"second \xff\n", "text/plain; charset=utf-8")
-    assert ask(it, "GET", "/api/v1/jobs/1/log", params={"attempt": 1, "tail": 1}).content == b"first\n"
-    assert ask(it, "GET", "/api/v1/jobs/1/log", params={"attempt": 3}).status_code == 404
-    assert ask(it, "GET", "/api/v1/jobs/1/log", params={"attempt": 0}).status_code == 422
+    assert it.ask("GET", "/api/v1/jobs/1/log", params={"attempt": 1, "tail": 1}).content == b"first\n"
+    assert it.ask("GET", "/api/v1/jobs/1/log", params={"attempt": 3}).status_code == 404
+    assert it.ask("GET", "/api/v1/jobs/1/log", params={"attempt": 0}).status_code == 422
 
 
 def test_a_job_that_has_not_run_has_no_output(tmp_path: Path) -> None:
     it = fake(tmp_path)
     asyncio.run(it.backend.submit([JobSpec(command=["true"])], "ada"))
-    response = ask(it, "GET", "/api/v1/jobs/1/log")
+    response = it.ask("GET", "/api/v1/jobs/1/log")
     assert response.status_code == 404
     assert "has not run" in response.json()["error"]["message"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import httpx
@@ -12,7 +11,8 @@ from betimes.client import Client
 from betimes.client.plain import PlainClient
 from betimes.service.access import pace
 from betimes.service.access.pace import Buckets, Pace
-from tests.service.serving import Background, Fake, fake
+from tests.service.api.conftest import Serve
+from tests.service.serving import Background, Serving
 
 
 def test_a_bucket_fills_again_and_is_each_tokens_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,34 +31,36 @@ def test_a_bucket_fills_again_and_is_each_tokens_own(monkeypatch: pytest.MonkeyP
     assert buckets.take("a") == 0.5, "whoever asked longest ago is forgotten, which is b"
 
 
-def asked(it: Fake, host: str, times: int) -> list[httpx.Response]:
-    async def main() -> list[httpx.Response]:
+def asked(it: Serving, host: str, times: int) -> list[httpx.Response]:
+    async def main(_: httpx.AsyncClient) -> list[httpx.Response]:
         transport = httpx.ASGITransport(it.app, client=(host, 1))
         async with httpx.AsyncClient(
             transport=transport, base_url="http://127.0.0.1", headers=it.headers
         ) as http:
             return [await http.get("/api/v1/nodes") for _ in range(times)]
 
-    return asyncio.run(main())
+    return it.run(main)
 
 
-def test_only_others_and_other_machines_are_limited() -> None:
-    it = fake(pace=Pace(0.001, 3.0))
+def test_only_others_and_other_machines_are_limited(serve: Serve) -> None:
+    it = serve(pace=Pace(0.001, 3.0))
     assert [answer.status_code for answer in asked(it, "127.0.0.1", 10)] == [200] * 10
     answers = asked(it, "10.0.0.7", 5)
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
     assert answers[-1].json()["error"]["code"] == "too-many"
     assert 990 <= int(answers[-1].headers["retry-after"]) <= 1000
-    assert asked(fake(), "10.0.0.7", 10)[-1].status_code == 200
+    assert asked(serve(), "10.0.0.7", 10)[-1].status_code == 200
 
 
 def test_clients_wait_and_try_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("betimes.service.api.context.is_loopback", lambda _: False)
-    it = fake(pace=Pace(10.0, 2.0))
+    it = Serving(tmp_path / "service", pace=Pace(10.0, 2.0))
     with Background(it, tmp_path)():
-        for client in (Client, PlainClient):
+        for client, submitted in ((Client, 4), (PlainClient, 8)):
             with client(state=tmp_path) as service:
                 jobs = [service.submit(command=["true"]).job_id for _ in range(4)]
                 assert len({*jobs}) == 4
                 assert service.nodes()
-    assert len(it.backend.specs) == 8, "what was refused was not done, and then was, once"
+                assert len(service.jobs().items) == submitted, (
+                    "what was refused was not done, and then was, once"
+                )

@@ -3,83 +3,60 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
 
-from betimes.service.runtime.service_backend import ServiceBackend
-from betimes.service.scheduling.job_states import Status
-from betimes.service.spec.job_spec import JobSpec
+from betimes.errors import StoreFull
+from betimes.service.runtime import health
 from betimes.service.tuning.view import TuningView
 from betimes.service.views.models import JobStory, JobView, NodeView, Quote, Submitted
-from tests.service.fake_backend import FakeBackend
-from tests.service.serving import Fake, fake
+from tests.service.serving import Serving, until
+from tests.service.tuning.fronts import front
+from tests.service.tuning.living import Searches
 
 SPEC = {"command": ["true"]}
 
 
-def talk(it: Fake, conversation: Callable[[httpx.AsyncClient], Awaitable[Any]]) -> Any:
-    """Carry out a conversation with the service in process."""
-
-    async def run() -> Any:
-        async with it.asking() as http:
-            return await conversation(http)
-
-    return asyncio.run(run())
+def with_jobs(it: Serving, number: int, **fields: Any) -> list[int]:
+    """The numbers of jobs that are submitted."""
+    answer = it.ask("POST", "/api/v1/jobs", json={"jobs": [{**SPEC, **fields}] * number})
+    return [job["job_id"] for job in answer.json()["jobs"]]
 
 
-def ask(it: Fake, method: str, path: str, **options: Any) -> httpx.Response:
-    async def one(http: httpx.AsyncClient) -> httpx.Response:
-        return await http.request(method, path, **options)
-
-    return talk(it, one)
-
-
-def with_jobs(number: int, **fields: Any) -> Fake:
-    it = fake()
-    asyncio.run(it.backend.submit([JobSpec(command=["true"], **fields)] * number, "ada"))
-    return it
-
-
-def test_a_job_is_submitted() -> None:
-    it = fake()
-    response = ask(it, "POST", "/api/v1/jobs", json={**SPEC, "labels": {"team": "vision"}})
+def test_a_job_is_submitted(it: Serving) -> None:
+    response = it.ask("POST", "/api/v1/jobs", json={**SPEC, "labels": {"team": "vision"}})
     assert response.status_code == 201
     assert Submitted.model_validate_json(response.content).job_ids == [1]
-    assert it.backend.views[1].user == "ada"
-    assert it.backend.specs[1].labels == {"team": "vision"}
+    (job,) = it.jobs()
+    assert (job.user, job.labels) == ("ada", {"team": "vision"})
 
 
-def test_a_batch_is_submitted_in_its_order() -> None:
-    it = fake()
-    response = ask(it, "POST", "/api/v1/jobs", json={"jobs": [{"command": [str(n)]} for n in range(500)]})
+def test_a_batch_is_submitted_in_its_order(it: Serving) -> None:
+    response = it.ask("POST", "/api/v1/jobs", json={"jobs": [{"command": [str(n)]} for n in range(100)]})
     assert response.status_code == 201
-    assert [job["job_id"] for job in response.json()["jobs"]] == list(range(1, 501))
-    assert [spec.command[0] for spec in it.backend.specs.values()] == [str(n) for n in range(500)]
+    assert [job["job_id"] for job in response.json()["jobs"]] == list(range(1, 101))
+    assert [job.spec.command[0] for job in it.jobs() if job.spec] == [str(n) for n in range(100)]
 
 
-def test_the_same_key_submits_once() -> None:
-    it = fake()
+def test_the_same_key_submits_once(it: Serving) -> None:
     headers = {"Idempotency-Key": "k1"}
-    first = ask(it, "POST", "/api/v1/jobs", json=SPEC, headers=headers)
-    assert ask(it, "POST", "/api/v1/jobs", json=SPEC, headers=headers).json() == first.json()
-    other = ask(it, "POST", "/api/v1/jobs", json={"command": ["false"]}, headers=headers)
+    first = it.ask("POST", "/api/v1/jobs", json=SPEC, headers=headers)
+    assert it.ask("POST", "/api/v1/jobs", json=SPEC, headers=headers).json() == first.json()
+    other = it.ask("POST", "/api/v1/jobs", json={"command": ["false"]}, headers=headers)
     assert other.status_code == 409
-    assert len(it.backend.specs) == 1
+    assert len(it.jobs()) == 1
 
 
-def test_a_quote_submits_nothing() -> None:
-    it = fake()
-    response = ask(it, "POST", "/api/v1/quote", json=SPEC)
+def test_a_quote_submits_nothing(it: Serving) -> None:
+    response = it.ask("POST", "/api/v1/quote", json={**SPEC, "estimate_s": 60})
     assert Quote.model_validate_json(response.content).run_s == 60
-    assert it.backend.specs == {}
+    assert it.jobs() == []
 
 
-def test_jobs_are_listed_in_pages_newest_first() -> None:
-    it = with_jobs(5)
+def test_jobs_are_listed_in_pages_newest_first(it: Serving) -> None:
+    with_jobs(it, 5)
 
     async def pages(http: httpx.AsyncClient) -> list[int]:
         seen, after = [], None
@@ -92,16 +69,19 @@ def test_jobs_are_listed_in_pages_newest_first() -> None:
             if after is None:
                 return seen
 
-    assert talk(it, pages) == [5, 4, 3, 2, 1]
+    assert it.run(pages) == [5, 4, 3, 2, 1]
 
 
-def test_jobs_are_filtered() -> None:
-    it = with_jobs(2, labels={"team": "vision", "note": "a=b"})
-    asyncio.run(it.backend.submit([JobSpec(command=["false"])], "eve"))
-    it.backend.becomes(2, Status.FINISHED)
+def test_jobs_are_filtered(it: Serving) -> None:
+    labels = {"team": "vision", "note": "a=b"}
+    with_jobs(it, 1, labels=labels, hold=True)
+    with_jobs(it, 1, labels=labels)
+    eve = {"Authorization": f"Bearer {it.tokens.new('eve')}"}
+    it.ask("POST", "/api/v1/jobs", json={"command": ["false"], "hold": True}, headers=eve)
+    it.pass_time(60.0)
 
     def numbers(**params: Any) -> list[int]:
-        return [job["job_id"] for job in ask(it, "GET", "/api/v1/jobs", params=params).json()["items"]]
+        return [job["job_id"] for job in it.ask("GET", "/api/v1/jobs", params=params).json()["items"]]
 
     assert numbers(status=["finished", "failed"]) == [2]
     assert numbers(user="eve") == [3]
@@ -111,63 +91,84 @@ def test_jobs_are_filtered() -> None:
     assert numbers(array_id=1) == []
 
 
-def test_a_job_has_a_story() -> None:
-    story = JobStory.model_validate_json(ask(with_jobs(1), "GET", "/api/v1/jobs/1").content)
+def test_a_job_has_a_story(it: Serving) -> None:
+    with_jobs(it, 1)
+    story = JobStory.model_validate_json(it.ask("GET", "/api/v1/jobs/1").content)
     assert (story.job.job_id, story.spec.command, story.events[0].kind) == (1, ["true"], "submitted")
 
 
 @pytest.mark.parametrize(
-    ("verb", "status"),
+    ("before", "verb", "status"),
     [
-        *[("cancel", "cancelled"), ("hold", "held"), ("release", "queued"), ("requeue", "stopping")],
-        *[("suspend", "running"), ("resume", "running")],
+        ("queued", "cancel", "cancelled"),
+        ("queued", "hold", "held"),
+        ("held", "release", "queued"),
+        ("running", "requeue", "stopping"),
+        ("running", "suspend", "running"),
+        ("suspended", "resume", "running"),
     ],
 )
-def test_jobs_are_steered_one_and_many(verb: str, status: str) -> None:
-    it = with_jobs(3)
-    one = JobView.model_validate_json(ask(it, "POST", f"/api/v1/jobs/1/{verb}").content)
-    assert (one.job_id, one.status) == (1, status)
-    many = ask(it, "POST", f"/api/v1/jobs/{verb}", json={"jobs": [3, 2, 3]}).json()["jobs"]
-    assert [(job["job_id"], job["status"]) for job in many] == [(3, status), (2, status)]
+def test_jobs_are_steered_one_and_many(it: Serving, before: str, verb: str, status: str) -> None:
+    if before in ("queued", "held"):
+        with_jobs(it, 1, cpu=4)  # all of the node
+    first, second, third = with_jobs(it, 3, hold=before == "held", grace_s=30)
+    if before == "suspended":
+        it.ask("POST", "/api/v1/jobs/suspend", json={"jobs": [first, second, third]})
+    one = JobView.model_validate_json(it.ask("POST", f"/api/v1/jobs/{first}/{verb}").content)
+    assert (one.job_id, one.status) == (first, status)
+    body = {"jobs": [third, second, third]}
+    many = it.ask("POST", f"/api/v1/jobs/{verb}", json=body).json()["jobs"]
+    assert [(job["job_id"], job["status"]) for job in many] == [(third, status), (second, status)]
+    assert [job.reason is not None and job.reason.code == "suspended" for job in it.jobs()[-3:]] == [
+        verb == "suspend"
+    ] * 3
 
 
-def test_jobs_are_changed_one_and_many() -> None:
-    it = with_jobs(3)
-    one = ask(
-        it, "POST", "/api/v1/jobs/1/edit", json={"name": "other", "estimate_s": 5, "labels": {"a": "b"}}
-    )
-    assert (one.json()["name"], one.json()["labels"], it.backend.specs[1].estimate_s) == (
-        "other",
-        {"a": "b"},
-        5.0,
-    )
+def test_jobs_are_changed_one_and_many(it: Serving) -> None:
+    with_jobs(it, 3, hold=True)
+    changes = {"name": "other", "estimate_s": 5, "labels": {"a": "b"}}
+    one = it.ask("POST", "/api/v1/jobs/1/edit", json=changes).json()
+    assert (one["name"], one["labels"]) == ("other", {"a": "b"})
     body = {"jobs": [3, 2, 3], "changes": {"after": [], "priority": 2}}
-    assert [job["job_id"] for job in ask(it, "POST", "/api/v1/jobs/edit", json=body).json()["jobs"]] == [3, 2]
-    assert it.backend.specs[2].priority == 2
+    assert [job["job_id"] for job in it.ask("POST", "/api/v1/jobs/edit", json=body).json()["jobs"]] == [3, 2]
+    assert [(job.spec.estimate_s, job.spec.priority) for job in it.jobs() if job.spec] == [
+        (5.0, 0),
+        (None, 2),
+        (None, 2),
+    ]
 
 
 @pytest.mark.parametrize(
     ("changes", "field"),
     [({"cpu": -1}, "cpu"), ({"command": ["x"]}, "command"), ({"min_units": 4}, None)],
 )
-def test_a_change_that_cannot_be_is_refused(changes: dict[str, Any], field: str | None) -> None:
-    answer = ask(with_jobs(1), "POST", "/api/v1/jobs/1/edit", json=changes)
+def test_a_change_that_cannot_be_is_refused(
+    standing: Serving, changes: dict[str, Any], field: str | None
+) -> None:
+    answer = standing.ask("POST", "/api/v1/jobs/1/edit", json=changes)
     assert (answer.status_code, answer.json()["error"].get("field")) == (422, field)
 
 
-def test_a_search_is_begun_followed_and_ended() -> None:
-    it = fake()
-    assert ask(it, "GET", "/api/v1/tune").json()["front"] is None
-    assert ask(it, "DELETE", "/api/v1/tune").status_code == 409
-    begun = ask(it, "POST", "/api/v1/tune", json={"objectives": ["jct:avg"], "evaluations": 9})
-    assert (begun.status_code, begun.json()["search"]["of"]) == (202, 9)
-    assert TuningView.model_validate_json(begun.content).search == it.backend.tuning_here.search
-    assert ask(it, "DELETE", "/api/v1/tune").json()["search"]["stopping"]
-    it.backend.finds()
-    found = TuningView.model_validate_json(ask(it, "GET", "/api/v1/tune").content)
-    assert found == it.backend.tuning_here
-    assert found.front is not None
-    assert len(found.front) == 3
+def test_a_search_is_begun_followed_and_ended(it: Serving) -> None:
+    searches = it.assembly.tuner.search = Searches()
+    assert it.ask("GET", "/api/v1/tune").json()["front"] is None
+    assert it.ask("DELETE", "/api/v1/tune").status_code == 409
+    for estimate_s in (10, 20, 30):
+        with_jobs(it, 1, estimate_s=estimate_s)
+    it.pass_time(60.0)
+    begun = it.ask("POST", "/api/v1/tune", json={"objectives": ["jct:avg"], "evaluations": 9})
+    assert begun.status_code == 202, begun.text
+    assert begun.json()["search"]["of"] == 9
+    assert it.ask("DELETE", "/api/v1/tune").json()["search"]["stopping"]
+
+    async def ends(_: httpx.AsyncClient) -> None:
+        await until(lambda: hasattr(searches, "ends"))
+        searches.ends.set_result(front())
+        await until(lambda: it.assembly.tuner.going is None)
+
+    it.run(ends)
+    found = TuningView.model_validate_json(it.ask("GET", "/api/v1/tune").content)
+    assert (found.search, found.front) == (None, front())
 
 
 @pytest.mark.parametrize(
@@ -184,44 +185,43 @@ def test_a_search_is_begun_followed_and_ended() -> None:
         ({"cluster": "x"}, "cluster"),
     ],
 )
-def test_a_search_that_cannot_be_is_refused(body: dict[str, Any], field: str) -> None:
-    it = fake()
-    response = ask(it, "POST", "/api/v1/tune", json=body)
+def test_a_search_that_cannot_be_is_refused(standing: Serving, body: dict[str, Any], field: str) -> None:
+    response = standing.ask("POST", "/api/v1/tune", json=body)
     assert (response.status_code, response.json()["error"]["field"]) == (422, field)
-    assert it.backend.tuning_here.search is None
+    assert standing.ask("GET", "/api/v1/tune").json()["search"] is None
 
 
-def test_waiting_ends_with_the_job_or_with_the_time() -> None:
-    it = with_jobs(1)
+def test_waiting_ends_with_the_job_or_with_the_time(it: Serving) -> None:
+    with_jobs(it, 1, estimate_s=60)
 
     async def conversation(http: httpx.AsyncClient) -> None:
         early = await http.get("/api/v1/jobs/1/wait", params={"timeout_s": 0.05})
-        assert early.json()["status"] == "queued"
+        assert early.json()["status"] == "running"
         waiting = asyncio.ensure_future(http.get("/api/v1/jobs/1/wait", params={"timeout_s": 60}))
-        while not it.backend.watching:
-            await asyncio.sleep(0.001)
-        it.backend.happens("heartbeat")
-        it.backend.becomes(1, Status.RUNNING)
-        it.backend.becomes(1, Status.FAILED)
-        assert (await waiting).json()["status"] == "failed"
-        assert (await http.get("/api/v1/jobs/1/wait")).json()["status"] == "failed"
-        assert it.backend.watching == 0
+        await http.post("/api/v1/jobs/1/edit", json={"name": "other"})  # an event, and no end
+        await it.advance(30.0)
+        assert not waiting.done()
+        await it.advance(30.0)
+        assert (await waiting).json()["status"] == "finished"
+        assert (await http.get("/api/v1/jobs/1/wait")).json()["status"] == "finished"
 
-    talk(it, conversation)
+    it.run(conversation)
 
 
-def test_progress_is_for_the_run_itself() -> None:
-    it = with_jobs(2)
+def test_progress_is_for_the_run_itself(it: Serving) -> None:
+    with_jobs(it, 2, grace_s=0)
+    it.ask("POST", "/api/v1/jobs/1/requeue")
+    it.pass_time(1.0)
 
     def report(token: str, job: int = 1, **more: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {token}".encode(), "Content-Type": b"text/plain"}
         body = {"done": 3, "total": 10, **more}
-        return ask(it, "POST", f"/api/v1/jobs/{job}/progress", json=body, headers=headers)
+        return it.ask("POST", f"/api/v1/jobs/{job}/progress", json=body, headers=headers)
 
-    own = it.backend.runs.issue(1, 2)
+    own = it.backend.run_tokens.issue(1, 2)
     assert report(own).status_code == 204
-    assert report(own, attempt=2).status_code == 204
-    assert it.backend.reports == [(1, 2, 3, 10)] * 2
+    assert report(own, attempt=2, done=4).status_code == 204
+    assert it.jobs()[0].progress_frac == 0.4
     assert report(own, attempt=1).status_code == 403
     assert report(own, job=2).status_code == 403
     assert report(it.token).status_code == 403
@@ -229,55 +229,47 @@ def test_progress_is_for_the_run_itself() -> None:
     assert report(own.replace("run.1.2", "run.1.3")).status_code == 403
     assert report("run.1.²." + "0" * 64).status_code == 401
     assert report(own, done=-1).json()["error"]["field"] == "done"
-    assert len(it.backend.reports) == 2
-    assert ask(it, "GET", "/api/v1/jobs", headers={"Authorization": f"Bearer {own}"}).status_code == 403
+    assert it.jobs()[0].progress_frac == 0.4
+    assert it.ask("GET", "/api/v1/jobs", headers={"Authorization": f"Bearer {own}"}).status_code == 403
 
 
-def test_nodes_are_listed_added_and_drained() -> None:
-    it = fake()
+def test_nodes_are_listed_added_and_drained(it: Serving) -> None:
     body = {"type": "big", "count": 2, "cpu": 4, "memory_gib": 8}
-    assert ask(it, "POST", "/api/v1/nodes", json=body).status_code == 201
-    listed = ask(it, "GET", "/api/v1/nodes").json()["nodes"]
+    assert it.ask("POST", "/api/v1/nodes", json=body).status_code == 201
+    listed = it.ask("GET", "/api/v1/nodes").json()["nodes"]
     assert [node["name"] for node in listed] == ["here", "big-0", "big-1"]
-    drained = NodeView.model_validate_json(ask(it, "POST", "/api/v1/nodes/big-1/drain").content)
-    assert (drained.name, drained.status) == ("big-1", "draining")
-    assert ask(it, "POST", "/api/v1/nodes/big-1/undrain").json()["status"] == "up"
-    assert ask(it, "POST", "/api/v1/nodes/big-1/heartbeat").json()["lease_s"] == 30.0
+    drained = NodeView.model_validate_json(it.ask("POST", "/api/v1/nodes/big-1/drain").content)
+    assert (drained.name, drained.status) == ("big-1", "drained")
+    assert it.ask("POST", "/api/v1/nodes/big-1/undrain").json()["status"] == "up"
+    assert it.ask("POST", "/api/v1/nodes/big-1/heartbeat").json()["lease_s"] == 30.0
 
 
-def test_the_policy_is_shown_and_changed() -> None:
-    it = fake()
-    assert ask(it, "GET", "/api/v1/policy").json()["policy"] == "fifo"
-    assert ask(it, "PUT", "/api/v1/policy", json={"policy": "srsf"}).json()["policy"] == "srsf"
-    assert it.backend.policy_here.policy == "srsf"
+def test_the_policy_is_shown_and_changed(it: Serving) -> None:
+    assert it.ask("GET", "/api/v1/policy").json()["policy"] == "fifo"
+    assert it.ask("PUT", "/api/v1/policy", json={"policy": "srsf"}).json()["policy"] == "srsf"
+    assert it.ask("GET", "/api/v1/policy").json()["policy"] == "srsf"
 
 
-def test_events_come_in_pages_and_filtered() -> None:
-    it = with_jobs(3)
-    it.backend.becomes(2, Status.RUNNING)
-    page = ask(it, "GET", "/api/v1/events", params={"after": 1, "limit": 2}).json()
+def test_events_come_in_pages_and_filtered(it: Serving) -> None:
+    with_jobs(it, 3, hold=True)
+    page = it.ask("GET", "/api/v1/events", params={"after": 1, "limit": 2}).json()
     assert [event["event_id"] for event in page["items"]] == [2, 3]
     assert page["following"] == 3
-    of_job = ask(it, "GET", "/api/v1/events", params={"job": 2, "kind": ["running"]}).json()
-    assert [event["event_id"] for event in of_job["items"]] == [4]
+    it.ask("POST", "/api/v1/jobs/2/release")
+    of_job = it.ask("GET", "/api/v1/events", params={"job": 2, "kind": ["released"]}).json()
+    assert [(event["job_id"], event["kind"]) for event in of_job["items"]] == [(2, "released")]
 
 
-def test_health_needs_no_token() -> None:
-    it = fake()
+def test_health_needs_no_token(it: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     anyone = {"Authorization": ""}
-    assert ask(it, "GET", "/healthz", headers=anyone).json() == {"status": "alive"}
-    assert ask(it, "GET", "/readyz", headers=anyone).json()["ready"] is True
-    it.backend.ready = False
-    unready = ask(it, "GET", "/readyz", headers=anyone)
+    assert it.ask("GET", "/healthz", headers=anyone).json() == {"status": "alive"}
+    assert it.ask("GET", "/readyz", headers=anyone).json()["ready"] is True
+
+    def fails() -> None:
+        raise StoreFull("the disk is full")
+
+    monkeypatch.setattr(health, "FRESH_S", 0.0)
+    monkeypatch.setattr(it.backend.readiness, "probe", fails)
+    unready = it.ask("GET", "/readyz", headers=anyone)
     assert (unready.status_code, unready.json()["problems"]) == (503, ["the disk is full"])
-    assert ask(it, "GET", "/healthz", headers=anyone).status_code == 200
-
-
-def test_the_fake_is_asked_as_the_service_is() -> None:
-    asked = {name: each for name, each in vars(FakeBackend).items() if name in vars(ServiceBackend)}
-    assert {"submit", "jobs", "watch", "health"} <= asked.keys()
-    for name, each in asked.items():
-        if name.startswith("_") or not callable(each):
-            continue
-        theirs = inspect.signature(getattr(ServiceBackend, name)).parameters
-        assert list(inspect.signature(each).parameters) == [n for n in theirs if n != "renews"], name
+    assert it.ask("GET", "/healthz", headers=anyone).status_code == 200
