@@ -74,6 +74,19 @@ def test_other_commands_widen_the_interval_and_do_not_move_it() -> None:
     assert (other.low_s, other.high_s) == pytest.approx((49.5, 200.5))
 
 
+def test_a_median_that_is_far_from_what_was_asked_for_moves_towards_it() -> None:
+    """The learned one is 80 s, its ends 2 s and 300 s."""
+    known = Intervals(0.8)
+
+    def median_s(asked_s: float, pull: float) -> float:
+        return known.interval(point()._replace(asked_s=asked_s, pull=pull), None).median_s
+
+    assert median_s(29.0 * 80.0, 0.25) == pytest.approx(80.0)
+    assert median_s(31.0 * 80.0, 0.25) == pytest.approx(80.0 * 31.0**0.25)
+    assert median_s(1e6, 0.25) == pytest.approx(300.5)  # no further than the upper end
+    assert median_s(1e6, 0.0) == pytest.approx(80.0)
+
+
 def test_a_hundred_runs_of_one_command_say_little_of_another() -> None:
     known = Intervals(0.8)
     learn(known, [0.25] * FIRST, command="sleep 1")

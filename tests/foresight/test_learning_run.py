@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -127,6 +128,24 @@ def test_what_makes_no_sense_is_refused() -> None:
         simulate(jobs(5), "fifo", units=8, sizes="learned", as_trials=True)
     with pytest.raises(InputError, match="learns no run times"):
         tune(jobs(50), ["jct:avg"], units=8, sizes="learned")
+
+
+def test_no_interval_of_a_job_that_starts_at_once_reaches_beyond_a_limit_that_ends_it() -> None:
+    """Half of what asks for 100 s takes longer."""
+    workload = Workload.from_columns(
+        submit_s=np.arange(120) * 1000.0,
+        work_s=np.resize([40.0, 300.0], 120),
+        estimate_s=[100.0] * 120,
+        user=[1] * 120,
+        name="long",
+    )
+    for overrun, least_s, most_s in (("kill", 50.0, 101.0), ("extend", 200.0, math.inf)):
+        result = simulate(
+            workload, "easy", units=1, sizes="estimate", predict=True, interval=0.8, overrun=overrun
+        )
+        assert result.intervals is not None
+        longest_s = (result.intervals.predicted_high_s - workload.submit_s).max()
+        assert least_s < longest_s < most_s
 
 
 def test_jobs_that_are_left_out_have_no_interval() -> None:

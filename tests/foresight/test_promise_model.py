@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,3 +90,52 @@ def test_of_a_flood_only_the_request_says_how_long_it_takes() -> None:
     model.started("the tenth", at_s)
     model.ended("the tenth", 100.0, at_s + 100.0)
     assert high_s() < 300.0
+
+
+def test_a_limit_that_nearly_all_keep_bounds_a_job_that_starts_at_once() -> None:
+    """Nothing is known of promises, so that the upper end is three times the play-out: 3000 s for a limit of 1000 s."""
+    model = PromiseModel(0.8)
+    in_log = Described("ann", "train.py", 1000.0, 1.0)
+
+    def finish(run_s: float) -> None:
+        model.submitted("x", in_log, 0.0)
+        model.started("x", 0.0)
+        model.ended("x", run_s, run_s)
+
+    def high_s(job: Described, wait_s: float = 0.0, age_s: float = 0.0) -> float:
+        played = Played(1e5 + wait_s, 1e5 + wait_s + 1000.0)
+        return model.intervals.interval(model.point(job, 1e5, played, IDLE, age_s=age_s), None).high_s
+
+    for _ in range(99):
+        finish(900.0)
+    assert high_s(in_log) == pytest.approx(3000.0, rel=1e-3)  # too few
+    finish(1010.0)  # a few seconds more are none
+    assert high_s(in_log) == pytest.approx(1050.0, rel=1e-3)
+    assert high_s(in_log, age_s=300.0) == pytest.approx(750.0, rel=1e-3)
+    assert high_s(in_log, wait_s=500.0) > 4000.0
+    assert high_s(replace(in_log, limit_s=math.nan)) == pytest.approx(3000.0, rel=1e-3)
+    again = PromiseModel.from_bytes(model.to_bytes())
+    for _ in range(3):
+        finish(1100.0)
+    ends = replace(in_log, most_s=1000.0)  # whoever reaches it is ended
+    assert high_s(in_log) == pytest.approx(3000.0, rel=1e-3)
+    assert high_s(ends) == pytest.approx(1000.0, rel=1e-3)
+    assert high_s(ends, wait_s=500.0) == pytest.approx(2500.0, rel=1e-3)
+    model = again
+    assert high_s(in_log) == pytest.approx(1050.0, rel=1e-3)
+
+
+def test_what_was_asked_for_counts_the_less_the_more_of_a_user_s_jobs_have_finished() -> None:
+    model = PromiseModel(0.8)
+    played = Played(0.0, 100.0)
+    pulls = list[float]()
+    for last in (0, 6, 60):
+        day(model, 0 if last < 60 else 6, last)
+        pulls.append(model.point(Described("ann", "other.py", 3600.0, 1.0), 1e6, played, IDLE).pull)
+    assert pulls == [1.0, 1.0 / 4.0, 0.0]  # three of six jobs are Ann's; of sixty more than enough
+    instant = Described("eve", "true", 3600.0, 1.0)
+    for at in range(20):  # they say nothing of other commands, but of this one
+        model.submitted(f"eve {at}", instant, 1e6)
+        model.ended(f"eve {at}", 0.1, 1e6)
+    assert model.point(instant, 2e6, played, IDLE).pull == 0.0
+    assert model.point(replace(instant, command="other"), 2e6, played, IDLE).pull == 1.0

@@ -58,6 +58,7 @@ SHARES = (0.0, 0.5, 1.0)
 
 RATE = 0.005  # step of the shared error rate
 ROLLING = 1000  # latest promises by which sources and medians are judged
+FAR = 30.0  # a median is far from what was asked for if that is so many times as long
 HORIZONS_S = (600.0, 3600.0, 21_600.0)  # classes of promise by its length
 WAITS = 0.05  # and by whether more than this part of it is waiting
 
@@ -103,8 +104,9 @@ class Point(NamedTuple):
 
     anchor_s: the JCT to which all is relative. played: log(JCT in the play-out / anchor). wait_s: of it waiting.
     features: known now, none of them NaN (`UNKNOWN`), times relative to the anchor. most_s: the longest run time.
-    reach_s: the upper end leaves room for a run of so long. certain_s: for so long it certainly does not begin; none of
-    the others includes that.
+    asked_s: the run time that was asked for, 0: none. is_open: only that says how long it takes, so that the upper end
+    leaves room for it. pull: how far a median that is far from it moves towards it, 1: all the way, in logarithms.
+    certain_s: for so long it certainly does not begin; none of the others includes that.
     """
 
     anchor_s: float
@@ -113,7 +115,9 @@ class Point(NamedTuple):
     features: Sequence[float]
     like: Likeness = Likeness("", "", "")
     most_s: float = math.inf
-    reach_s: float = 0.0
+    asked_s: float = 0.0
+    is_open: bool = False
+    pull: float = 0.0
     certain_s: float = 0.0
 
 
@@ -293,7 +297,11 @@ class Intervals:
         low_s, high_s = max(low_s - ROUND_S, 0.5 * low_s), high_s + ROUND_S  # none ends as it is promised
         waits = point.wait_s / (point.anchor_s * math.exp(point.played))  # the part of it that is waiting
         starts_s = low_s * waits, median_s * waits, high_s * waits
-        high_s = max(high_s, starts_s[2] + point.reach_s)
+        if point.is_open:
+            high_s = max(high_s, starts_s[2] + point.asked_s)
+        asked_s = point.wait_s + point.asked_s
+        if asked_s > FAR * median_s:
+            median_s = min(median_s * (asked_s / median_s) ** point.pull, high_s)
         most_s = starts_s[2] + point.most_s + ROUND_S  # a run ends at its limit, however late it starts
         low_s, median_s, high_s = (point.certain_s + min(each, most_s) for each in (low_s, median_s, high_s))
         low, median, high = starts_s

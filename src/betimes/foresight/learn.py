@@ -85,7 +85,7 @@ class Learned:
         run_s = ended.work_s / ended.max_units
         start_s = ended.submit_s + np.asarray(ended.extra[WAIT], dtype=np.float64)
         promises = self._promises
-        jobs: list[Described] = described(ended)
+        jobs: list[Described] = described(ended, ends_at_limit=False)
         for row in np.argsort(start_s + run_s, kind="stable").tolist():
             job_id, end_s = str(ended.job_id[row]), float(start_s[row] + run_s[row])
             if ended.status[row] == CANCELLED or np.isnan(end_s):

@@ -58,7 +58,7 @@ class LearningRun:
         self.learned.at_level(level)
         self.model = self.learned.model
         self.ids: list[str] = [str(each) for each in jobs.job_id.tolist()]
-        self.described = described(jobs)
+        self.described = described(jobs, ends_at_limit=run.options.overrun == "kill")
         self.expected: FloatTable = np.ones((count, GRID))
         self.starts: Floats = np.full(count, np.nan)  # in the play-outs
         self.believed: Floats = np.full(count, np.nan)  # finishes in those in which all beliefs come true
@@ -269,11 +269,12 @@ def playouts_of(
     return learning.starts, learning.believed, learning.expected if believing else np.zeros((0, GRID))
 
 
-def described(jobs: Workload) -> list[Described]:
+def described(jobs: Workload, *, ends_at_limit: bool) -> list[Described]:
     """What the trace tells of each job at its submission: its kin are its user's jobs of the same name, as live.
 
     Of jobs without a name (the column JobName of `sacct`) they are those of the same requested time. An application is
     left out: of those that logs have, most are numbers that a user has once or twice.
+    ends_at_limit: whoever reaches the requested time is ended.
     """
     users: list[str] = [
         jobs.user_names[user] if 0 <= user < len(jobs.user_names) else str(user)
@@ -281,7 +282,10 @@ def described(jobs: Workload) -> list[Described]:
     ]
     names = jobs.extra[NAME].astype(np.str_).tolist() if NAME in jobs.extra else [""] * len(jobs)
     return [
-        Described(user, f"{limit_s:g}" if name in ("", "nan") else name, limit_s, float(width))
+        Described(
+            *(user, f"{limit_s:g}" if name in ("", "nan") else name, limit_s, float(width)),
+            most_s=limit_s if ends_at_limit and not math.isnan(limit_s) else None,
+        )
         for user, name, limit_s, width in zip(
             users, names, jobs.estimate_s.tolist(), jobs.max_units.tolist(), strict=True
         )

@@ -23,6 +23,9 @@ from betimes.kernels import Floats
 
 RECENT = 20  # of a user
 OF_ALL = 100
+AT_ONCE_S = 1.0  # a start that is no further away
+LATEST = 1000  # finished jobs that had a limit
+KEPT_BY, OVER = 0.98, 1.05  # where so many end within so many times their limits, these are bounds
 QUANTILES = (1, 4, 7, 10, 13)  # of the believed run time (`run_times.AT`)
 
 
@@ -67,6 +70,7 @@ class PromiseModel:
         self.users: dict[str, _User] = {}
         self.ratios: deque[float] = deque(maxlen=OF_ALL)  # of all jobs, as of a user
         self.errors: deque[float] = deque(maxlen=OF_ALL)
+        self.kept: deque[bool] = deque(maxlen=LATEST)  # whether they ended within their limits
 
     def submitted(self, job_id: str, job: Described, at_s: float) -> None:
         """A job waits from `at_s` on."""
@@ -99,6 +103,7 @@ class PromiseModel:
         log = math.log(max(run_s, 1.0))
         user.logs.append(log)
         if not math.isnan(job.limit_s):
+            self.kept.append(run_s <= OVER * job.limit_s)
             ratio = log - math.log(max(job.limit_s, 1.0))
             user.ratios.append(ratio)
             self.ratios.append(ratio)
@@ -181,13 +186,28 @@ class PromiseModel:
             (at_s / 3600.0) % 24.0,
         ]
         like = Likeness(job.user, job.command, played.basis, tells=not job.is_repeat)
-        asked_s = job.longest_s if job.longest_s < math.inf else job.limit_s
-        is_open = not math.isnan(asked_s) and self.run_times.is_flooded(job, at_s)
+        kin = self.run_times.groups.get(job.groups()[1])
+        known = max(len(logs), 0 if kin is None else len(kin.logs))
+        asked_s = 0.0 if math.isnan(job.limit_s) else max(job.limit_s - age_s, 0.0)
         return Point(
             *(anchor_s, math.log(point_s) - anchor, wait_s, features, like),
-            reach_s=asked_s - age_s if is_open else 0.0,
+            most_s=max(self._most_s(job, wait_s) - age_s, 0.0),
+            asked_s=asked_s,
+            is_open=asked_s > 0.0 and self.run_times.is_flooded(job, at_s),
+            pull=1.0 / (1.0 + known) if asked_s > 0.0 and known < RECENT else 0.0,
             certain_s=from_s - at_s,
         )
+
+    def _most_s(self, job: Described, wait_s: float) -> float:
+        """The longest run time of a job, s: a limit that ends jobs, or that nearly all keep, if it starts at once.
+
+        Where a wait is promised the second kind is none: the wait may be longer, and a bound on both was worse.
+        """
+        if job.most_s is not None:
+            return job.most_s
+        if math.isnan(job.limit_s) or wait_s >= AT_ONCE_S or len(self.kept) < OF_ALL:
+            return math.inf
+        return OVER * job.limit_s if sum(self.kept) >= KEPT_BY * len(self.kept) else math.inf
 
     def refit(self) -> None:
         """Fit what is due, at once; to do it aside, see `Intervals.next_due`."""
@@ -212,6 +232,7 @@ class PromiseModel:
             },
             "ratios": list(self.ratios),
             "errors": list(self.errors),
+            "kept": list(self.kept),
         }
         return packed(whole, arrays)
 
@@ -232,6 +253,7 @@ class PromiseModel:
             )
         new.ratios.extend(plain["ratios"])
         new.errors.extend(plain["errors"])
+        new.kept.extend(plain.get("kept", ()))  # earlier versions had no such bound
         return new
 
 

@@ -276,7 +276,7 @@ class PromiseErrors:
         first = self.model.intervals.issued.get(str(job.job_id))
         outran = first is not None and first.like.basis != job.basis
         like = point.like._replace(outran=outran, stated=grid is None and job.basis == "estimate")
-        return point._replace(most_s=max(asked.longest_s - age_s, 0.0), like=like)
+        return point._replace(like=like)
 
     def submitted(self, job: Job) -> None:
         """A job is there from now on."""
