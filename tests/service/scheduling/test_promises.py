@@ -59,7 +59,7 @@ def test_a_service_gives_intervals_once_it_has_a_history() -> None:
 def test_a_story_and_a_list_name_what_an_interval_is_from() -> None:
     with InMemoryService() as service:
         first = service.submit(command=["x"], estimate_s=100.0).job_id
-        (listed,) = service.jobs(intervals=True)
+        (listed,) = service.jobs(intervals=True).items
         assert listed.estimate is not None
         assert (listed.estimate.finish_low_at, listed.estimate.rests_on) == (None, None)
         service.finish()
@@ -68,7 +68,7 @@ def test_a_story_and_a_list_name_what_an_interval_is_from() -> None:
                 service.submit(command=[command], estimate_s=100.0)
                 service.finish()
         number = service.submit(command=["x"], estimate_s=100.0).job_id
-        listed = service.jobs(intervals=True)[0]
+        listed = service.jobs(intervals=True).items[0]
         for estimate in (listed.estimate, service.job(number).job.estimate):
             assert estimate is not None
             assert estimate.rests_on == (
@@ -76,7 +76,7 @@ def test_a_story_and_a_list_name_what_an_interval_is_from() -> None:
             )
             assert estimate.finish_low_at is not None
             assert estimate.level == 0.8
-        plain = service.jobs()[0].estimate
+        plain = service.jobs().items[0].estimate
         assert plain is not None
         assert (plain.finish_low_at, plain.rests_on) == (None, None)  # only where it is asked for
         assert service.job(first).job.estimate is None
