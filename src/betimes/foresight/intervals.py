@@ -137,7 +137,7 @@ class Guess(NamedTuple):
         return low, high
 
 
-@dataclass
+@dataclass(slots=True)
 class _Issued:
     """A promise whose job has not finished; few: its interval is not one that counts."""
 
@@ -450,7 +450,10 @@ class Intervals:
             "alike": [[key, each.each, each.values()] for key, each in self.alike.items()],
             "ratios": list(self.ratios.values),
             "issued": {
-                job_id: {**vars(promise), "features": promise.features.tolist()}
+                job_id: {
+                    **{name: getattr(promise, name) for name in _Issued.__slots__},
+                    "features": promise.features.tolist(),
+                }
                 for job_id, promise in self.issued.items()
             },
             "later": self.later,

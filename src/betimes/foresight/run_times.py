@@ -45,7 +45,7 @@ _FADED = [
 """Weights of so many run times, the latest last: they add up to 1."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Described:
     """What is known of a job when it is submitted.
 
@@ -110,7 +110,7 @@ class Group:
 _Question = tuple[str, str, float, float]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Active:
     job: Described
     keys: tuple[str, ...]
@@ -129,7 +129,11 @@ class RunTimes:
 
     def submitted(self, job_id: str, job: Described, at_s: float) -> None:
         """A job waits from `at_s` on."""
-        self.active[job_id] = _Active(job, job.groups())
+        before = next(reversed(self.active.values()), None)
+        if before is not None and before.job == job:  # of an array, all elements keep one description
+            self.active[job_id] = _Active(before.job, before.keys)
+        else:
+            self.active[job_id] = _Active(job, job.groups())
         self._group(job_id).add(job_id, at_s)
 
     def _group(self, job_id: str) -> Group:
@@ -268,7 +272,7 @@ class RunTimes:
             "all": list(self.all),
             "all_s": list(self.all_s),
             "active": {
-                job_id: [*vars(active.job).values(), active.started_s]
+                job_id: [*(getattr(active.job, name) for name in Described.__slots__), active.started_s]
                 for job_id, active in self.active.items()
             },
         }

@@ -13,6 +13,7 @@ from betimes.service.runtime import promises
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.scheduling import admission
 from betimes.service.scheduling.events import Event
+from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.users import User
 from betimes.service.views.models import JobFilter, Submitted
 from tests.service.four_cores import on_four_cores
@@ -51,6 +52,24 @@ def test_an_array_whose_service_is_killed_while_it_is_taken_is_taken_whole(with_
     assert Counter(map(cluster.status, numbers)) == {"running": 2, "blocked": ELEMENTS - 2}
     cluster.go_on()
     assert {cluster.status(number) for number in (*numbers, other)} == {"finished"}
+
+
+@pytest.mark.parametrize("with_snapshot", [False, True], ids=["log", "snapshot"])
+def test_elements_keep_one_specification_until_one_of_them_is_edited(with_snapshot: bool) -> None:
+    cluster = Cluster()
+    cluster.submit(spec())
+    numbers = cluster.submit(spec(array=f"1-{ELEMENTS}", name="alike"))
+    cluster.go_on(0.0)
+    if with_snapshot:
+        cluster.snapshots.append(cluster.ledger.to_bytes())
+    cluster.crash()
+    first, *others = (cluster.job(number) for number in numbers)
+    assert all(job.spec is first.spec for job in others)
+    assert all(
+        cluster.job(number).spec is not first.spec for number in cluster.ledger.jobs if number not in numbers
+    )
+    cluster.scheduler.edits.edit(numbers[1:2], JobChanges(name="other"), "ann")
+    assert [cluster.job(number).spec.name for number in numbers[:3]] == ["alike", "other", "alike"]
 
 
 def test_elements_that_are_no_jobs_yet_count_in_the_queue_of_their_user() -> None:

@@ -11,6 +11,7 @@ import heapq
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from betimes.service.executors.protocol import Launch, Listener, Place
 from betimes.service.scheduling.effects import Signalled
@@ -60,7 +61,7 @@ class VirtualWorld:
             # On nodes, as in the twin, in seconds at the job's width, so that rounding is the same.
             if not self.at_once:
                 width = speed[launch.units]
-                work_s, speed = work_s / width, [each / width for each in speed]
+                work_s, speed = work_s / width, _over(width, speed)
             job = self.jobs[run.job] = VirtualJob(work_s, speed, self.restart_s)
         limit_at = now_at + launch.time_limit_s if launch.time_limit_s is not None else math.inf
         exit_code = int(launch.env.get(EXIT_CODE, "0"))
@@ -241,11 +242,23 @@ class VirtualExecutor:
         """Nothing to watch."""
 
 
-def _truth(launch: Launch) -> tuple[float, list[float]]:
+# Jobs that are alike share their speeds: of each of many thousand that run they would take 30 kB.
+@lru_cache(1000)
+def _linear(units: int) -> tuple[float, ...]:
+    """Speeds on 0, 1, ... units."""
+    return tuple(float(number) for number in range(units + 1))
+
+
+@lru_cache(1000)
+def _over(width: float, speeds: tuple[float, ...]) -> tuple[float, ...]:
+    """Speeds relative to that of a width."""
+    return tuple(each / width for each in speeds)
+
+
+def _truth(launch: Launch) -> tuple[float, tuple[float, ...]]:
     """A job's work on one unit, s, and its speed on 0, 1, 2, ... units."""
     speeds = [float(speed) for speed in launch.env.get(SPEEDS, "").split(",") if speed]
-    linear = [float(number) for number in range(1, max(launch.units, launch.max_units, 1024) + 1)]
-    speed = [0.0, *(speeds or linear)]
+    speed = (0.0, *speeds) if speeds else _linear(max(launch.units, launch.max_units, 1024))
     if WORK not in launch.env and launch.estimate_s is not None:
         return launch.estimate_s * speed[min(launch.max_units, len(speed) - 1)], speed
     return float(launch.env.get(WORK, DEFAULT_WORK_S)), speed

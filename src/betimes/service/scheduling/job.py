@@ -409,5 +409,10 @@ def spec_text(spec: JobSpec) -> dict[str, Any]:
     return spec.model_dump(mode="json", exclude_defaults=True)
 
 
+def shared_spec(spec: JobSpec, before: Job | None) -> JobSpec:
+    """The job's specification, or the equal one of the job before it: the elements of an array keep one together."""
+    return before.spec if before is not None and before.spec == spec else spec
+
+
 JOBS = TypeAdapter(list[Job])
 """Jobs in a snapshot, which leaves out what is as by default."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from betimes.cluster.interference import workload_of
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.job import Job, Run, TrialSet
+from betimes.service.scheduling.job import Job, Run, TrialSet, shared_spec
 from betimes.service.scheduling.job_states import Status, Transition, next_status
 from betimes.service.scheduling.kind import Data, Kind, reason_text
 from betimes.service.scheduling.ledger import Ledger
@@ -21,7 +21,7 @@ def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
     data = event.data
     job = Job(
         job_id=int(event.job or 0),
-        spec=JobSpec(**data["spec"]),
+        spec=shared_spec(JobSpec(**data["spec"]), ledger.jobs.get(int(event.job or 0) - 1)),
         user=data["user"],
         submitted_at=event.at_s,
         runtime_estimate_s=data["believed_s"],

@@ -13,7 +13,7 @@ from betimes.service.machines.budgets import DAY, DAY_S, MONTH, period_name, per
 from betimes.service.scheduling.arrays import ComingArrays
 from betimes.service.scheduling.beliefs import USUAL_S, RestartCost, RuntimeEstimates
 from betimes.service.scheduling.charges import Charge
-from betimes.service.scheduling.job import JOBS, Job, share_held
+from betimes.service.scheduling.job import JOBS, Job, share_held, shared_spec
 from betimes.service.scheduling.node import LOST, NODE, Node
 from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.service.scheduling.promises import PromiseErrors
@@ -128,7 +128,9 @@ class Ledger:
             raise StoreError(f"a snapshot of format {found['format']}, and this version reads {FORMAT}")
         ledger = cls(default_run_s)
         ledger.runtime_estimates = RuntimeEstimates.from_json(found["run_times"], default_run_s)
-        ledger.jobs = {job.job_id: job for job in JOBS.validate_python(found["jobs"])}
+        for job in JOBS.validate_python(found["jobs"]):
+            job.spec = shared_spec(job.spec, ledger.jobs.get(job.job_id - 1))
+            ledger.jobs[job.job_id] = job
         ledger.moved = {job.job_id for job in ledger.jobs.values() if job.move is not None}
         nodes = map(NODE.validate_python, found["nodes"])
         ledger.nodes = {node.machine.name: node for node in nodes}
