@@ -6,8 +6,11 @@ at once; beside them, in the same run, the disk's own price: a plain sqlite3 INS
 their intervals are asked for at several numbers of active jobs, under several policies: how long a client waits, and
 the processor time of the service, most of which the play-out takes; at most 100 quotes, or 30 s of them. Then jobs
 of a trace are replayed as fast as it goes, and the service's memory is read as they are done: those that are over
-should cost it none. At last submitting, listing and cancelling are compared, in the service's processor time: an empty
-store and its operator, 100,000 finished jobs, and 20 users with tokens besides.
+should cost it none. Then the memory of jobs that wait, each on its own and as elements of an array, beside the text of
+their specification; the processor time of a list, a quote and a submission with a tenth of them and with all; and that
+of a submission with 100 nodes, and with ten and a hundred times as many. At last submitting, listing and cancelling are
+compared, in the service's processor time: an empty store and its operator, 100,000 finished jobs, and 20 users with
+tokens besides.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,15 +70,16 @@ boot_s = 120
 """
 QUOTES_S = 30.0
 USERS = 20
+ALL_NODES = 512  # jobs of one core or more take all nodes
 KNOWN = 30  # jobs that have finished as promised, so that there are intervals
 
 
 @contextmanager
-def service(policy: str) -> Iterator[tuple[Client, Path, int]]:
+def service(policy: str, nodes: str = NODES) -> Iterator[tuple[Client, Path, int]]:
     """A service on virtual nodes, fresh, its state directory, and the number of its process."""
     with tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder:
         cluster, state = Path(folder, "cluster.toml"), Path(folder, "state")
-        cluster.write_text(NODES + (OFFERS if policy in ROUNDS else ""))
+        cluster.write_text(nodes + (OFFERS if policy in ROUNDS else ""))
         with up(state, "--cluster", str(cluster), "--policy", policy) as (client, pid):
             yield client, state, pid
 
@@ -211,6 +215,70 @@ def memory(jobs: int) -> None:
                 seen = over
 
 
+def queue(jobs: int, count: int) -> None:
+    """What jobs that wait cost, kB each, and what a tenth and all of them make requests cost."""
+    used = Table("memory of a queue", "jobs", "MB idle", "kB one more", "of its text", first=32)
+    table = Table("processor time beside it, ms", "jobs", "list of 50", "quote", "submission", first=32)
+    alone, last = job(0), list[float]()
+    for what in ("each on its own", "elements of an array"):
+        with service("fifo") as (client, _, pid):
+            process = psutil.Process(pid)
+            idle = _private_bytes(process)
+            client.submit([job(number) for number in range(ALL_NODES)])
+            there, before = 0, _private_bytes(process)
+            for size in (jobs // 10, jobs):
+                more = size - (client.health().jobs_active - ALL_NODES)
+                if what == "each on its own":
+                    for first in range(0, more, 500):
+                        client.submit([job(first + k) for k in range(min(500, more - first))])
+                else:
+                    client.submit(alone.model_copy(update={"array": f"1-{more}"}))
+                now = _private_bytes(process)
+                each, there, before = (now - before) / (size - there), size, now
+                used.line(what, size, idle / 1e6, each / 1e3, each / len(alone.model_dump_json()))
+                asked: tuple[Callable[[int], object], ...] = (
+                    lambda _: client.jobs(limit=50),
+                    lambda number: client.quote(job(97 * number)),
+                    lambda number: client.submit(job(97 * number)),
+                )
+                costs = [_cost_ms(process, ask, count) for ask in asked]
+                table.line(what, size, *costs)
+                last = last if size != jobs // 10 else costs
+            table.line("  times", None, *(now / then for now, then in zip(costs, last, strict=True)))
+
+
+def wide(most: int, count: int) -> None:
+    """The service's processor time for a job, alone and in a list, with 100 nodes and with up to so many."""
+    table = Table("processor time a job, ms", "alone", "times", "in a list", "times", first=32)
+    first: tuple[float, float] | None = None
+    size = 100
+    while size <= most:
+        with service("fifo", NODES.replace("count = 8", f"count = {size}")) as (client, _, pid):
+            process = psutil.Process(pid)
+            alone = _cost_ms(process, lambda number: client.submit(job(number)), count)
+            listed = _cost_ms(process, lambda _: client.submit([job(k) for k in range(100)]), 2) / 100
+        first = first or (alone, listed)
+        table.line(f"{size:,} nodes", alone, alone / first[0], listed, listed / first[1])
+        size *= 10
+
+
+def _private_bytes(process: psutil.Process) -> float:
+    """The memory that a process has for itself, without the files that it has mapped, once it is at rest."""
+    time.sleep(2.0)
+    memory = process.memory_info()
+    return float(memory.rss - memory.shared)
+
+
+def _cost_ms(process: psutil.Process, ask: Callable[[int], object], count: int) -> float:
+    """Processor time of the service for an answer, ms."""
+    ask(0)
+    before = process.cpu_times()
+    for number in range(count):
+        ask(number)
+    after = process.cpu_times()
+    return 1000.0 * (after.user + after.system - before.user - before.system) / count
+
+
 def filled(state: Path, jobs: int) -> None:
     """Let a store of a stopped service have so many finished jobs."""
     store = Store.open(default_url(state), state)
@@ -312,6 +380,10 @@ def main() -> None:
             table.line(policy.partition(":")[0], *found, *missing)
     print()
     memory(2000 if chosen.quick else 100_000)
+    print()
+    queue(2000 if chosen.quick else 30_000, 20)
+    print()
+    wide(1000 if chosen.quick else 10_000, 40)
     print()
     shared(2000 if chosen.quick else 100_000, count)
 

@@ -9,7 +9,7 @@ import pytest
 from betimes.service.machines.machine import Kind, Machine
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.scheduling.admission import made_up_note
-from betimes.service.scheduling.node import LOST, Node
+from betimes.service.scheduling.node import LOST, Node, in_brief
 from tests.service.four_cores import on_four_cores, spec
 from tests.service.machines.kinds import kind
 
@@ -39,6 +39,17 @@ def test_the_machines_that_can_take_it_count(cpu: float, gpu: float, said: str) 
     assert made_up_note(spec(cpu=cpu, gpu=gpu), nodes, offers) == said
 
 
+@pytest.mark.parametrize("made_up", [0, 3, 4, 200])
+def test_of_many_nodes_few_are_looked_at_and_the_same_is_said(made_up: int) -> None:
+    nodes = [node("here", 2.0, "local") for _ in range(200)]
+    nodes += [node(f"v-{number}", 8.0, "virtual") for number in range(made_up)]
+    nodes += [node(f"few-{number}", 1.0, "virtual") for number in range(200)]
+    samples = in_brief(nodes).samples
+    assert len(samples) <= 12
+    for cpu in (1.0, 2.0, 8.0):
+        assert made_up_note(spec(cpu=cpu), samples, []) == made_up_note(spec(cpu=cpu), nodes, [])
+
+
 def test_nothing_is_said_where_none_can() -> None:
     lost = node("lost", 8.0, "fake-cloud")
     lost.status = LOST
@@ -49,4 +60,4 @@ def test_nothing_is_said_where_none_can() -> None:
 
 
 def node(name: str, cores: float, of_kind: Kind) -> Node:
-    return Node(Machine(name, of_kind, name, cores, 8.0, 0.0))
+    return Node(Machine(name, of_kind, f"of-{cores:g}", cores, 8.0, 0.0))

@@ -14,6 +14,7 @@ from betimes.cluster import Offer
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.scheduling.engine_factory import Built
+from betimes.service.scheduling.node import in_brief
 from tests.service.reliability.cluster import Cluster, machine, spec
 
 SUBMIT, ADD, DRAIN, RESUME, LOSE, PASS = range(6)
@@ -66,6 +67,7 @@ def after(policy: str, wanted: list[tuple[int, int, float]], kind: str = "") -> 
         cluster.turn()
         if what == PASS:
             cluster.go_on(float(which))
+        assert cluster.scheduler.nodes_in_brief == in_brief(cluster.ledger.nodes.values())
     left_out = ("seq", "seen_events", "seen_active") if kind == "sets" else ("seq",)
     return [(event.kind, event.job, event.at_s, without(left_out, event.data)) for event in cluster.log]
 

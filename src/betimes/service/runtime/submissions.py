@@ -205,7 +205,7 @@ class Submissions:
     def _notes(self, spec: JobSpec, user: str, promise: Quote | None) -> dict[str, str]:
         """Notes on its run time, the rounding of its units and its promise, and whether its command is run."""
         ledger = self.scheduler.ledger
-        nodes = ledger.nodes.values()
+        nodes = self.scheduler.nodes_in_brief.samples
         texts = ledger.runtime_estimates.notes(user, spec)
         if (rounding := rounding_note(spec, nodes, ledger.policy)) is not None:
             texts.append(rounding)
@@ -253,5 +253,5 @@ class Submissions:
             await asyncio.to_thread(owners.check, user)
         if any(spec.upload is not None for spec in specs):
             await asyncio.to_thread(check_sent, specs, self.uploads.path)
-        if not is_others and can_be_known(self.scheduler.ledger.nodes.values()):
+        if not is_others and can_be_known(self.scheduler.nodes_in_brief.samples):
             await asyncio.to_thread(check_launchable, specs, self.controller.launches.kept)

@@ -16,7 +16,7 @@ from betimes.cluster import Offer
 from betimes.cluster.billing import Prices, lease_usd
 from betimes.cluster.labels import as_texts, bits_for, suits, why_none_suits
 from betimes.cluster.resources import PER_UNIT
-from betimes.cluster.shapes import Room, roomiest, suiting
+from betimes.cluster.shapes import Room, Shape, roomiest, suiting
 from betimes.cluster.tasks import job_tasks
 from betimes.errors import ClusterError, Refused, Unknown
 from betimes.foresight.engines import NODES
@@ -61,15 +61,15 @@ WAITING = (Status.QUEUED, Status.BLOCKED, Status.HELD)  # for whatever: in the q
 
 def check_possible(
     spec: JobSpec,
-    nodes: Mapping[str, Node],
+    known: Mapping[Shape, int],
     engine: str,
     offers: Sequence[Offer] | None = None,
     shared: Sequence[Offer] = (),
 ) -> None:
     """Raise Refused, naming field and limit, if neither the empty cluster nor the offers could run the job.
 
-    offers: of machines that the policy rents for one job alone; null: it rents none. shared: of those that it rents
-    for several jobs.
+    known: how many nodes of each shape there are, without those rented for one job alone. offers: of machines that the
+    policy rents for one job alone; null: it rents none. shared: of those that it rents for several jobs.
     """
     if spec.as_one and engine == NODES:
         raise Refused(
@@ -90,14 +90,13 @@ def check_possible(
             "(`betimes policy set sww`)",
             "rent",
         )
-    owned = {name: node for name, node in nodes.items() if node.is_shared}
     if offers and spec.rent != "never" and can_be_rented(spec, offers):
         return
     if shared and can_be_rented(spec, shared):
         return
     try:
-        _check_nodes(spec, owned, engine)
-        if shared and not any(node.status != LOST for node in owned.values()):
+        _check_nodes(spec, known, engine)
+        if shared and not known:
             lacking = why_none_suits(spec.required, [offer.labels for offer in shared], "offer", "offers")
             if lacking is not None:
                 raise Refused(lacking, "require")
@@ -143,10 +142,8 @@ def _with(spec: JobSpec) -> str:
     return f" with {' and '.join(as_texts(spec.required))}" if spec.require else ""
 
 
-def _check_nodes(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> None:
+def _check_nodes(spec: JobSpec, known: Mapping[Shape, int], engine: str) -> None:
     """Raise Refused if the nodes could not run the job when nothing else is there."""
-    # A large cluster has few shapes, so shapes are compared, not nodes.
-    known = Counter(node.shape for node in nodes.values() if node.status != LOST)
     if not known:
         return  # nodes may come; until then the job waits, with a reason
     lacking = why_none_suits(spec.required, [shape.labels for shape in known])
@@ -347,7 +344,11 @@ class Admission:
         if spec.require:
             self.check_labels([spec])
         check_possible(
-            spec, ledger.nodes, engine.kind or "pool", engine.offers_for_jobs, engine.shared_offers
+            spec,
+            self._state.nodes_in_brief.shapes,
+            engine.kind or "pool",
+            engine.offers_for_jobs,
+            engine.shared_offers,
         )
         self._check_lease(spec, user)
         self._check_resources(spec)
@@ -365,8 +366,8 @@ class Admission:
         why = self.why_too_long(spec, user)
         if why is None:
             return
-        nodes = self._state.ledger.nodes.items()
-        owned = {name: node for name, node in nodes if node.rented_at is None and node.status != LOST}
+        nodes = self._state.ledger.nodes.values()
+        owned = Counter(node.shape for node in nodes if node.rented_at is None and node.status != LOST)
         if owned and spec.rent != "now":
             try:
                 _check_nodes(spec, owned, self._engine.kind or "pool")

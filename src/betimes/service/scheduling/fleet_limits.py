@@ -165,7 +165,7 @@ class UserBudgets:
         """The instant to look next; infinity: not before something happens."""
         if not self.are_given:
             return math.inf
-        rents = any(node.rented_at is not None for node in self._state.ledger.nodes.values())
+        rents = any(node.rented_at is not None for node in self._state.nodes_in_brief.others)
         due = [self._state.now_at + LOOK_S] if rents else []
         return min([*due, *(short.until_at for short in self.spent.values())], default=math.inf)
 
@@ -184,8 +184,8 @@ class LimitsOfFleet:
 
     @property
     def _rented(self) -> dict[str, Node]:
-        nodes = self._state.ledger.nodes
-        return {name: node for name, node in nodes.items() if node.rented_at is not None}
+        others = self._state.nodes_in_brief.others
+        return {node.machine.name: node for node in others if node.rented_at is not None}
 
     def charges(self, until_at: float) -> list[Charge]:
         """The charge for the fleet if it is kept until an instant, beside what has been charged."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, TypeAdapter
 
@@ -28,7 +31,7 @@ def _with_labels(machine: Machine | dict[str, Any]) -> Machine | dict[str, Any]:
 
 @dataclass
 class Node:
-    """A machine and whether it takes work."""
+    """A machine and whether it takes work; another machine is another node."""
 
     machine: Annotated[Machine, BeforeValidator(_with_labels)]
     status: str = UP
@@ -67,7 +70,7 @@ class Node:
         """Whether the policy places jobs on it; else it is rented for one job alone."""
         return self.for_job is None
 
-    @property
+    @cached_property
     def capacity(self) -> Amounts:
         """Thousandths of GPUs, thousandths of cores, MiB."""
         return capacity_amounts(self.machine.gpu, self.machine.cpu, self.machine.memory_gib)
@@ -82,7 +85,7 @@ class Node:
         """Its family, by which a task's demand can differ."""
         return self.machine.family
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         """Decides which jobs it can hold."""
         return Shape(self.capacity, self.labels, self.family)
@@ -127,6 +130,48 @@ class Node:
         known["earlier_prices"] = self.earlier_prices or None
         found |= {name: value for name, value in known.items() if value is not None}
         return found | ({"by_policy": True} if self.by_policy else {})
+
+
+SAMPLES = 4
+
+
+class NodesInBrief(NamedTuple):
+    """What a request asks of all nodes, which takes no longer where there are thousands of a few kinds.
+
+    samples: the first few of those that are alike, in their order. shapes: of those that jobs share and that are not
+    lost, how often each is there. capacity: of all. others: all that are rented, have notice, or are not just up.
+    """
+
+    samples: tuple[Node, ...]
+    shapes: Counter[Shape]
+    capacity: Amounts
+    others: tuple[Node, ...]
+
+
+def in_brief(nodes: Iterable[Node]) -> NodesInBrief:
+    """A summary that holds until a node comes, goes or changes."""
+    samples, alike, shapes, others = list[Node](), Counter[Any](), Counter[Shape](), list[Node]()
+    gpu = cpu = memory = 0
+    for node in nodes:
+        machine = node.machine
+        kind = (
+            node.shape,
+            node.status,
+            node.is_shared,
+            node.by_policy,
+            machine.kind,
+            machine.type,
+            machine.usd_per_h,
+        )
+        alike[kind] += 1
+        if alike[kind] <= SAMPLES:
+            samples.append(node)
+        if node.is_shared and node.status != LOST:
+            shapes[node.shape] += 1
+        if node.status != UP or node.rented_at is not None or node.goes_at is not None:
+            others.append(node)
+        gpu, cpu, memory = gpu + node.capacity[0], cpu + node.capacity[1], memory + node.capacity[2]
+    return NodesInBrief(tuple(samples), shapes, (gpu, cpu, memory), tuple(others))
 
 
 def charges_until(node: Node, lease_usd: float, until_at: float) -> list[Charge]:

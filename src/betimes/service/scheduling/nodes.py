@@ -161,9 +161,9 @@ class Nodes(Part):
     def before_decision(self) -> None:
         """Stop runs on nodes that have notice, and retire those that have drained."""
         self._stop_in_time()
-        for name, node in list(self._state.ledger.nodes.items()):
-            if node.status == DRAINING and not self._state.occupancy.runs_on(name):
-                self.set_status(name, DRAINED, "executor")
+        for node in self._state.nodes_in_brief.others:
+            if node.status == DRAINING and not self._state.occupancy.runs_on(node.machine.name):
+                self.set_status(node.machine.name, DRAINED, "executor")
 
     def _stop_in_time(self) -> None:
         """As late as their grace periods allow; their jobs are requeued."""
@@ -181,9 +181,9 @@ class Nodes(Part):
     def _to_stop(self) -> Iterator[tuple[float, float, Job, Node]]:
         """The instants to stop runs on nodes that have notice, the job, the seconds that it then has, and the node."""
         now_at = self._state.now_at
-        for name, node in self._state.ledger.nodes.items():
+        for node in self._state.nodes_in_brief.others:
             if node.goes_at is not None:
-                for job in self._state.going_on(name):
+                for job in self._state.going_on(node.machine.name):
                     grace_s = max(0.0, min(job.spec.grace_s, node.goes_at - EARLY_S - now_at))
                     yield max(now_at, node.goes_at - EARLY_S - job.spec.grace_s), grace_s, job, node
 
@@ -392,9 +392,9 @@ class MachineRentals(Part):
         """Under a policy that does not rent, give back another's rented machines once nothing runs there."""
         if self._engine.shared_offers:
             return
-        for name, node in list(self._state.ledger.nodes.items()):
+        for node in self._state.nodes_in_brief.others:
             if node.by_policy and node.status in (UP, BOOTING):
-                self._nodes.set_status(name, DRAINING, "policy")
+                self._nodes.set_status(node.machine.name, DRAINING, "policy")
 
 
 class JobRentals(Part):
@@ -529,7 +529,8 @@ class JobRentals(Part):
 
     def after_decision(self) -> None:
         """Give back machines that their job has left or no longer needs."""
-        for name, node in list(self._state.ledger.nodes.items()):
+        for node in self._state.nodes_in_brief.others:
+            name = node.machine.name
             if not node.is_shared and self._job_on(name) is None and not self._state.occupancy.runs_on(name):
                 self._nodes.give_up(name)
 

@@ -651,8 +651,8 @@ class PolicyEngine:
         """The instants at which booting nodes should be up by their offers; a late one, any moment."""
         offers = {offer.type: offer for offer in self.settings.offers}
         return {
-            name: max(node.rented_at + offer.boot_s + offer.setup_s, now_at + LATE_S)
-            for name, node in self._state.ledger.nodes.items()
+            node.machine.name: max(node.rented_at + offer.boot_s + offer.setup_s, now_at + LATE_S)
+            for node in self._state.nodes_in_brief.others
             if node.status == BOOTING
             and node.is_shared
             and node.rented_at is not None

@@ -34,7 +34,7 @@ from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.maintenance import MaintenanceWindows
-from betimes.service.scheduling.node import UP
+from betimes.service.scheduling.node import UP, NodesInBrief
 from betimes.service.scheduling.nodes import JobRentals, Leases, MachineRentals, Nodes
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
@@ -260,7 +260,7 @@ class Scheduler:
 
     def cost_usd(self, spec: JobSpec, run_s: float) -> float | None:
         """Cost of a job that takes so long at speed 1, on the nodes that there are; null: no price is known."""
-        return cost_usd(spec, run_s, self.ledger.nodes.values(), partial(self._engine.speed_on, spec))
+        return cost_usd(spec, run_s, self.nodes_in_brief.samples, partial(self._engine.speed_on, spec))
 
     def work_left(self, jobs: Iterable[Job]) -> dict[int, WorkLeft]:
         """Work that jobs are expected to have left, in the engine's unit: those that the policy knows, and trials."""
@@ -569,14 +569,16 @@ class Scheduler:
         )
 
     @property
+    def nodes_in_brief(self) -> NodesInBrief:
+        """The nodes, summed up."""
+        return self._state.nodes_in_brief
+
+    @property
     def queue(self) -> Queue:
         """Jobs that wait and run now, and the share of the nodes' busiest resource that is in use."""
-        running, occupancy = len(self._state.job_index.holding), self._state.occupancy
-        whole = [
-            sum(each) for each in zip(*(node.capacity for node in occupancy.nodes.values()), strict=True)
-        ]
-        used = [sum(each) for each in zip(*occupancy.used.values(), strict=True)]
-        shares = (some / most for some, most in zip(used, whole, strict=False) if most > 0)
+        running, whole = len(self._state.job_index.holding), self.nodes_in_brief.capacity
+        used = self._state.occupancy.in_use
+        shares = (some / most for some, most in zip(used, whole, strict=True) if most > 0)
         return Queue(len(self.ledger.jobs) - running, running, min(max(shares, default=0.0), 1.0))
 
     def quoted(self, quote: dict[str, Any], queue: Queue, learned: Raw | None, earliest_at: float) -> int:

@@ -21,6 +21,7 @@ from betimes.service.scheduling.fold import apply
 from betimes.service.scheduling.job import Job, Places, demand_of, held_by, memory_of
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.node import NodesInBrief, in_brief
 from betimes.service.scheduling.promises import due_at
 from betimes.service.spec.job_spec import JobSpec, parse_after
 
@@ -329,6 +330,7 @@ class Occupancy:
         self.nodes = ledger.nodes
         self.holdings: dict[RunId, _Holding] = {}
         self.used: dict[str, Amounts] = {}
+        self.in_use: Amounts = (0, 0, 0)  # of all nodes together
         # By node, in the order of `holdings`.
         self._runs: defaultdict[str, dict[RunId, None]] = defaultdict(dict)
         for job in ledger.jobs.values():
@@ -399,6 +401,8 @@ class Occupancy:
         for name, amounts in holding.amounts:
             gpu, cpu, memory = self.used.get(name, (0, 0, 0))
             self.used[name] = (gpu + sign * amounts[0], cpu + sign * amounts[1], memory + sign * amounts[2])
+            gpu, cpu, memory = self.in_use
+            self.in_use = (gpu + sign * amounts[0], cpu + sign * amounts[1], memory + sign * amounts[2])
 
 
 def most(free: Amounts, demand: Amounts, limit: int) -> int:
@@ -462,6 +466,7 @@ class SchedulerState:
         self._changed: dict[int, Job] = {}
         self._run_rows: list[dict[str, Any]] = []
         self._charge_rows: list[dict[str, Any]] = []
+        self._nodes_in_brief: NodesInBrief | None = None
         for job in ledger.jobs.values():
             self._index(job)
 
@@ -470,12 +475,21 @@ class SchedulerState:
         """The present instant to the engine."""
         return self.now_at - self.ledger.epoch_at
 
+    @property
+    def nodes_in_brief(self) -> NodesInBrief:
+        """The nodes as they are now, summed up."""
+        if self._nodes_in_brief is None:
+            self._nodes_in_brief = in_brief(self.ledger.nodes.values())
+        return self._nodes_in_brief
+
     def log(
         self, kind: str, cause: str, job: int | None = None, node: str | None = None, **data: Any
     ) -> Job | None:
         """Let an event happen; returns its job, also when this was its last event."""
         event = Event(self.ledger.next_event, self.now_at, kind, cause, job, node, data)
         changed = apply(self.ledger, event)
+        if node is not None:
+            self._nodes_in_brief = None
         self.events.append(event)
         rows = (charge.row(event.event_id, number) for number, charge in enumerate(self.ledger.charges))
         self._charge_rows += rows
