@@ -282,7 +282,7 @@ BAD = [
     (["--gpu", "1", "a.sh"], ["'a.sh'", "betimes submit --gpu 1 -- a.sh"]),
     (["a.toml", "--", "b"], ["a.toml and a command", "one of them"]),
     (["none.toml"], ["none.toml", "No such file"]),
-    (["--gpus", "1", "--", "x"], ["--gpus", "--gpu"]),
+    (["--gpuss", "1", "--", "x"], ["--gpuss", "--gpus"]),
     (["--cpu", "nan", "--", "x"], ["--cpu", "nan", "finite"]),
     (["--cpu", "-1", "--", "x"], ["--cpu", "-1 is too small", "0 or more"]),
     (["--gpu", "1e9", "--", "x"], ["--gpu", "1,000,000,000 is too large", "at most 1,000,000"]),
@@ -318,7 +318,7 @@ BAD = [
     (["--env", "BETIMES_UNITS=3", "--", "x"], ["--env", "BETIMES_UNITS"]),
     (["--label", "fast", "--", "x"], ["--label", "fast", "NAME=VALUE"]),
     (["--retries", "-1", "--", "x"], ["--retries", "-1"]),
-    (["--priority", "high", "--", "x"], ["--priority", "integer"]),
+    (["--priority", "high", "--", "x"], ["--priority", "expected a whole number, found 'high'"]),
 ]
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from betimes.cluster import Cluster, Offer
 from betimes.cluster.resources import Amounts, UnitDemand, capacity_amounts
 from betimes.cluster.shapes import Room, Shape, Shapes
 from betimes.cluster.tasks import JobTasks
 from betimes.core.nodes.columns import Terms
+from betimes.core.nodes.machines.reported import EARLY_OR_LATE_S
 from betimes.kernels import Records, as_array, blank
 from betimes.policies.hooks import Value
 from betimes.policies.nodes.hooks import Member
@@ -34,12 +37,19 @@ def plays_out(values: Mapping[str, Value | None]) -> bool:
     return values.get("waits") in ("oracle", "simulated")
 
 
-def live_terms(offers: Sequence[Offer]) -> Records[Terms]:
-    """The offers as the core knows them, without chance, which the cloud reports."""
+def live_terms(offers: Sequence[Offer], *, shares: bool = False) -> Records[Terms]:
+    """The offers as the core knows them, without chance, which the cloud reports.
+
+    shares: jobs start on machines once the cloud reports these, and has given them names: so none has booted
+    at the very instant of its order.
+    """
     if not offers:
         return blank(Terms, 0)
     terms = terms_of(Cluster("offers", (), offers=tuple(offers)))
-    as_array(terms)["drawn"] = 0
+    columns = as_array(terms)
+    columns["drawn"] = 0
+    if shares:
+        columns["boot_s"] = np.maximum(columns["boot_s"], EARLY_OR_LATE_S)
     return terms
 
 

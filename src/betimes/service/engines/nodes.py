@@ -184,7 +184,7 @@ class LiveNodes:
             family_count=len(self.jobs.families),
             demands=self.jobs.demands.table,
             params=params,
-            offers=live_terms(offers),
+            offers=live_terms(offers, shares=self.provisions),
         )
         answers: Answers = {
             ASKED: self._ask_planner,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from betimes.cluster import Offer
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from betimes.cluster import Offer
 
 NOTICE_S = 120.0  # from a limit's notice until machines are given back, as a cloud gives; of a short lease at most half
 ANYBODY = "*"
