@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from betimes import Workload
 from betimes.cluster import Cluster
+from betimes.outcome import JobColumns
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.machines.cloud_file import cloud_of
@@ -37,6 +39,28 @@ class Served:
     resizes: np.ndarray
     store: Store
     controller: Controller
+
+    def promises(self) -> dict[int, tuple[float, float]]:
+        """By job, the instant and the end of its first promise."""
+        found: dict[int, tuple[float, float]] = {}
+        for event in self.store.each_event():
+            if event.kind == "quoted" and event.job is not None:
+                found.setdefault(event.job, (event.at_s, event.data["finish_at"]))
+        return found
+
+
+def assert_promised_as(twin: JobColumns, served: Served) -> None:
+    """What was promised at submission is what the twin promises with beliefs that are true.
+
+    Jobs are of different commands: else the service learns from those that have ended.
+    """
+    submitted_s = twin.submit_s.tolist()
+    made = {
+        job - 1: end_s for job, (at_s, end_s) in served.promises().items() if at_s == submitted_s[job - 1]
+    }
+    assert len(made) >= len(submitted_s) / 4
+    theirs = twin.predicted_finish_s.tolist()
+    assert made == pytest.approx({row: theirs[row] for row in made}, abs=1e-3, rel=0)
 
 
 def serve_trace(

@@ -1,4 +1,4 @@
-"""Classes that share nodes of different speeds, in the service and in the twin: the same starts, ends and moves."""
+"""Classes that share nodes of different speeds, in the service and in the twin: promises, starts, ends and moves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.service.spec.family_demand import FamilyDemand
 from tests.service.same_as_twin.test_planners import STOP_S, jobs_of
 from tests.service.same_as_twin.test_rents import workload_of
-from tests.service.served_traces import serve_trace
+from tests.service.served_traces import assert_promised_as, serve_trace
 
 CLUSTER = Cluster("unlike", (NodeGroup("quick", 1, 0, 4, 32), NodeGroup("slow", 2, 0, 3, 32)))
 
@@ -38,9 +38,10 @@ def test_unlike_machines(policy: str, tmp_path: Path) -> None:
     ]
     jobs = workload_of(specs, submit_s)
     jobs = replace(jobs, extra={**jobs.extra, "kill_delay_s": np.full(len(specs), STOP_S)})
-    twin = simulate_nodes(jobs, policy, cluster=CLUSTER, sizes="estimate")
+    twin = simulate_nodes(jobs, policy, cluster=CLUSTER, sizes="estimate", predict=True)
     submissions = list(zip(submit_s.tolist(), specs, strict=True))
-    served = serve_trace(jobs, CLUSTER, policy, tmp_path, submissions=submissions, promise_every=10)
+    served = serve_trace(jobs, CLUSTER, policy, tmp_path, submissions=submissions, promise_every=4)
+    assert_promised_as(twin.jobs, served)
     assert served.start_s.tolist() == twin.jobs.start_s.tolist()
     assert served.finish_s.tolist() == twin.jobs.finish_s.tolist()
     kinds = [event.kind for event in served.store.each_event(0)]

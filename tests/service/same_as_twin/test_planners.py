@@ -1,4 +1,4 @@
-"""Policies that plan in rounds, in the service and in the twin: the same machines, starts, ends, moves and bill.
+"""Policies that plan in rounds, in the service and in the twin: the same machines, promises, starts, ends, and bill.
 
 The same specifications go to both; the service rents from the fake cloud on a virtual clock. How much jobs slow each
 other is not measured live, and `t=1` takes for known that they do not, so that both plan with the same.
@@ -19,7 +19,7 @@ from betimes.service.executors.virtual import WORK
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.same_as_twin.test_rents import on_grid, workload_of
 from tests.service.same_as_twin.test_ticks import leases_of
-from tests.service.served_traces import Served, serve_trace
+from tests.service.served_traces import Served, assert_promised_as, serve_trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 STOP_S = 16.0
@@ -50,7 +50,7 @@ def jobs_of(count: int, seed: int, gap_s: float = 300.0) -> tuple[list[JobSpec],
     cores = rng.choice((1.0, 2.0, 3.0, 5.0), count)
     specs = [
         JobSpec(
-            command=["true"],
+            command=["true", f"{row}"],
             name=f"job-{row}",
             workdir="/",
             cpu=float(cores[row]),
@@ -115,7 +115,7 @@ def test_jobs_of_evas_trace(policy: str, tmp_path: Path) -> None:
     told = trace(DATA, 150)
     specs = [
         JobSpec(
-            command=["true"],
+            command=["true", f"{row}"],
             name=f"job-{row}",
             workdir="/",
             gpu=float(told.gpu[row]),
@@ -167,10 +167,13 @@ def assert_alike(
     """live: what the service decides by, if that is not called as in the twin."""
     jobs = workload_of(specs, submit_s)
     jobs = replace(jobs, extra={**jobs.extra, "kill_delay_s": np.full(len(specs), STOP_S)})
-    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate")
+    foreseeable = cluster is not TROUBLED  # no promise knows what chance will bring
+    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate", predict=foreseeable)
     assert twin.leases is not None
     submissions = list(zip(submit_s.tolist(), specs, strict=True))
-    served = serve_trace(jobs, cluster, live or policy, tmp_path, submissions=submissions, promise_every=10)
+    served = serve_trace(jobs, cluster, live or policy, tmp_path, submissions=submissions, promise_every=4)
+    if foreseeable:
+        assert_promised_as(twin.jobs, served)
     assert served.start_s.tolist() == twin.jobs.start_s.tolist()
     assert served.finish_s.tolist() == twin.jobs.finish_s.tolist()
     found, usd = leases_of(served)

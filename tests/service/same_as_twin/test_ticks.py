@@ -1,4 +1,4 @@
-"""Policies that rent at ticks, in the service and in the twin: the same machines, starts, ends, and the same bill.
+"""Policies that rent at ticks, in the service and in the twin: the same machines, promises, starts, ends, and bill.
 
 The same specifications go to both; the service rents from the fake cloud on a virtual clock. Instants are multiples of
 1/1024 s, so that both add them up to the same floats.
@@ -20,7 +20,7 @@ from betimes.service.executors.virtual import WORK
 from betimes.service.runtime.planning import PastJobs
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.same_as_twin.test_rents import on_grid, workload_of
-from tests.service.served_traces import Served, serve_trace
+from tests.service.served_traces import Served, assert_promised_as, serve_trace
 
 OFFER = Offer(
     type="m4",
@@ -44,7 +44,7 @@ def jobs_of(count: int, seed: int) -> tuple[list[JobSpec], np.ndarray]:
     units = rng.choice((1, 1, 2, 4, 8), count)
     specs = [
         JobSpec(
-            command=["true"],
+            command=["true", f"{row}"],
             name=f"job-{row}",
             workdir="/",
             cpu=1.0,
@@ -79,6 +79,7 @@ def leases_of(served: Served) -> tuple[list[tuple[float, float, str]], float]:
         ("odb:order=unicef,placement=worst", CLUSTER),
         ("portfolio:members=odb/unicef/worst,period=4", CLUSTER),
         ("oda", RENTED_ONLY),
+        pytest.param("odx:placement=best", CLUSTER, marks=pytest.mark.slow),
         pytest.param("odx:placement=best", TROUBLED, marks=pytest.mark.slow),
         pytest.param("ode:order=fifo", TROUBLED, marks=pytest.mark.slow),
         pytest.param("odm:tick=30s", CLUSTER, marks=pytest.mark.slow),
@@ -117,12 +118,15 @@ def check_alike(
     specs: list[JobSpec], submit_s: np.ndarray, policy: str, cluster: Cluster, tmp_path: Path
 ) -> None:
     jobs = workload_of(specs, submit_s)
-    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate")
+    foreseeable = cluster is not TROUBLED  # no promise knows what chance will bring
+    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate", predict=foreseeable)
     assert twin.leases is not None
     assert len(twin.leases.job) > 3
     replayed = cluster is RENTED_ONLY  # its jobs fit rented machines only
     submissions = None if replayed else list(zip(submit_s.tolist(), specs, strict=True))
     served = serve_trace(jobs, cluster, policy, tmp_path, submissions=submissions)
+    if foreseeable:
+        assert_promised_as(twin.jobs, served)
     assert served.start_s.tolist() == twin.jobs.start_s.tolist()
     assert served.finish_s.tolist() == twin.jobs.finish_s.tolist()
     found, usd = leases_of(served)

@@ -4,9 +4,10 @@ A stopping run occupies its nodes until it exits. Play-outs do not model that: t
 has left, and a cancelled one goes on until its end is reported. Here a promise that rests on such nodes is put off
 until the latest exit.
 
-A run that goes on past its estimate, or its promised end, is foreseen to end some per cent of its time later at the
-earliest: an end that is due now would be over as it is said. A job that outruns its estimate is promised another end
-only if that is later than promised by as much; the estimate that is shown beside its promise is renewed as always.
+A run that goes on past its estimate, or past both its promised end and the time that it was expected to take, is
+foreseen to end some per cent of its time later at the earliest: an end that is due now would be over as it is said. A
+job that outruns its estimate is promised another end only if that is later than promised by as much; the estimate that
+is shown beside its promise is renewed as always.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -112,8 +113,13 @@ def leaving(jobs: Iterable[Job], now_at: float) -> Leaving:
     return Leaving(gone_at, room_at)
 
 
-def overdue(jobs: Iterable[Job], now_at: float) -> dict[int, float]:
-    """The earliest end of each job that goes on past its estimate or promise: news later, or at its time limit."""
+def overdue(
+    jobs: Iterable[Job], now_at: float, takes: Callable[[Job, float], tuple[float, str]]
+) -> dict[int, float]:
+    """The earliest end of each job that goes on past its estimate or promise: news later, or at its time limit.
+
+    takes: the run time of a job that promises rest on at an instant, s, and where it is from.
+    """
     ends: dict[int, float] = {}
     for job in jobs:
         if job.run is None or job.run.stopping:
@@ -122,6 +128,8 @@ def overdue(jobs: Iterable[Job], now_at: float) -> dict[int, float]:
         if job.basis != "doubled" and promised_at > now_at + SAME_S:
             continue
         ran_s = job.has_run_s(now_at) if job.progress_frac is None else 0.0  # steps say more than its age
+        if job.basis != "doubled" and 0.0 < ran_s < takes(job, now_at)[0] - SAME_S:
+            continue  # it has begun later than promised, and ends when it is expected to
         limit_s = math.inf if job.run_limit_s is None else job.run_limit_s - job.run.ran_s(now_at)
         if limit_s > 0.0:  # past it the end is near
             ends[job.job_id] = now_at + min(news_s(ran_s), limit_s)
@@ -238,7 +246,8 @@ class Promises:
         scheduler = self.controller.scheduler
         gone = leaving(scheduler.leaving_and_next, as_of_at) if scheduler.has_leaving else Leaving()
         holds_until_at = min(gone.holds_until_at, scheduler.boots_at)
-        late = overdue(map(scheduler.ledger.jobs.__getitem__, scheduler.holding), as_of_at)
+        takes = scheduler.ledger.promise_errors.takes
+        late = overdue(map(scheduler.ledger.jobs.__getitem__, scheduler.holding), as_of_at, takes)
         gone = replace(gone, gone_at={**late, **gone.gone_at})
         return _Begun(play, scheduler.version, as_of_at, gone, scheduler.holding, holds_until_at)
 

@@ -13,16 +13,7 @@ from betimes.cluster import Cluster
 from betimes.errors import InputError
 from betimes.service.runtime.replay import Arrivals, Source
 from betimes.service.scheduling.events import Event
-from tests.service.served_traces import Served, serve_trace
-
-
-def quotes(served: Served) -> dict[int, tuple[float, float]]:
-    """By job, the instant and the end of its first promise."""
-    found: dict[int, tuple[float, float]] = {}
-    for event in served.store.each_event():
-        if event.kind == "quoted" and event.job is not None:
-            found.setdefault(event.job, (event.at_s, event.data["finish_at"]))
-    return found
+from tests.service.served_traces import serve_trace
 
 
 @pytest.mark.parametrize("policy", ["fifo", "easy"])
@@ -30,7 +21,7 @@ def test_without_surprises_every_promise_is_kept(policy: str, tmp_path: Path) ->
     workload = generate("demo:jobs=60", seed=3, units=16)
     workload = replace(workload, estimate_s=np.full(len(workload), np.nan))  # the truth is told
     served = serve_trace(workload, Cluster.pool(16), policy, tmp_path)
-    made = quotes(served)
+    made = served.promises()
     assert sorted(made) == [*range(1, 61)]
     submitted = [event for event in served.store.each_event() if event.kind == "submitted"]
     assert [made[event.job or 0][0] for event in submitted] == [event.at_s for event in submitted]
