@@ -112,9 +112,7 @@ class Snapshot(NamedTuple):
     rentable: tuple[int, ...]  # of each offer, how many more machines can be rented
     finished: tuple[tuple[int, float], ...]  # jobs by `seq`, and when they ended, since the snapshot before
     speeds: tuple[Speeds, ...] = ()  # of workloads on each offer; empty: as the cluster has them
-    longest_run_s: float = (
-        math.inf
-    )  # no machine is rented for a job that takes longer (`JobSnapshot.lasts_s`)
+    longest_run_s: float = math.inf  # nothing is rented for a job that takes longer (`JobSnapshot.lasts_s`)
 
 
 class Rent(NamedTuple):
