@@ -198,7 +198,7 @@ def test_options_of_commands_that_only_readers_can_run_exist() -> None:
                 if words[:2] != ["betimes", "up"]:
                     continue
                 offered = subprocess.run(
-                    [sys.executable, "-m", "betimes", "up", "--help"],
+                    [sys.executable, "-m", "betimes", "up", "--help-all"],
                     capture_output=True,
                     text=True,
                     check=True,

@@ -49,10 +49,10 @@ class Served:
         return found
 
 
-def assert_promised_as(twin: JobColumns, served: Served) -> None:
+def assert_promised_as(twin: JobColumns, served: Served, but: int = 0) -> None:
     """What was promised at submission is what the twin promises with beliefs that are true.
 
-    Jobs are of different commands: else the service learns from those that have ended.
+    Jobs are of different commands: else the service learns from those that have ended. but: promises that may differ.
     """
     submitted_s = twin.submit_s.tolist()
     made = {
@@ -60,7 +60,8 @@ def assert_promised_as(twin: JobColumns, served: Served) -> None:
     }
     assert len(made) >= len(submitted_s) / 4
     theirs = twin.predicted_finish_s.tolist()
-    assert made == pytest.approx({row: theirs[row] for row in made}, abs=1e-3, rel=0)
+    others = [row for row in made if made[row] != pytest.approx(theirs[row], abs=1e-3, rel=0)]
+    assert len(others) <= but, {row: (made[row], theirs[row]) for row in others}
 
 
 def serve_trace(
