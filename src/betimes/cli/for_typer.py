@@ -31,10 +31,9 @@ class VerbCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then options under their headings."""
         arguments: list[tuple[str, str]] = []
-        options: dict[str, list[tuple[str, str]]] = {heading: [] for heading in DAILY.get(str(self.name), ())}
-        headings = {
-            flag: heading for heading, flags in DAILY.get(str(self.name), {}).items() for flag in flags
-        }
+        daily = DAILY.get(str(self.name), {})
+        options: dict[str, list[tuple[str, str]]] = {heading: [] for heading in daily}
+        headings = {flag: heading for heading, flags in daily.items() for flag in flags}
         others = options.setdefault("Other options" if headings else "Options", [])
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)

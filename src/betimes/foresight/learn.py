@@ -56,9 +56,8 @@ class Learned:
         state = options.state
         if state is None:
             raise InputError("promise: give state=, the ClusterState with the jobs that run and wait")
-        if (
-            str(options.sizes) != "true"
-        ):  # how long its run takes is not read, but is never less than it has run
+        if str(options.sizes) != "true":
+            # How long its run takes is not read, but is never less than it has run.
             known = [job.left_s is not None or job.job_id in state.accounts for job in state.running]
             running = [
                 job if is_known else replace(job, left_s=1.0)

@@ -136,7 +136,8 @@ class ClusterState:
                     f"state, job {job_id}: {why}; leave it out of the state, or correct the workload"
                 )
         if len(named) < count:
-            missing = next(job for job in row_of if job not in set(named))
+            there = set(named)
+            missing = next(job for job in row_of if job not in there)
             raise InputError(
                 f"state, job {missing}: it is submitted by now_s ({self.now_s:g} s), and neither runs nor waits; name "
                 "it in the state, or leave it out of the workload if it is over"

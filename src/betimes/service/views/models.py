@@ -45,9 +45,7 @@ class Estimate(View):
     start_median_at: float | None = None
     start_high_at: float | None = None
     level: float | None = None  # probability of an end, and of a start, between low and high
-    rests_on: str | None = (
-        None  # what the interval is from: "as 312 promises to jobs of this user turned out"
-    )
+    rests_on: str | None = None  # what the interval is from: "as 312 promises to this user's jobs turned out"
 
 
 class QuoteOption(View):
