@@ -446,7 +446,7 @@ def test_what_was_given_back_at_the_end_and_what_it_has_cost_is_said(
         Found("http://x", "", tmp_path),
         Address("http://x", 2**22 + 1),
     )  # no process has this number
-    monkeypatch.setattr("betimes.service.access.address.find_service", lambda *_: found)
+    monkeypatch.setattr("betimes.service.access.address.find_service", lambda **_: found)
     monkeypatch.setattr("betimes.service.access.address.read_address", lambda _: here)
     first, *_ = betimes("down", "--release-all").out.splitlines()
     assert first == "Given back: c4-0 ($0.03); together $0.03. All machines of today: $0.5."

@@ -152,7 +152,8 @@ def test_the_settings_of_the_service_that_runs_are_those_it_was_started_with(tmp
         assert (found["usual"]["value"], found["usual"]["set_by"]) == ("2h", "--usual")
         assert (found["lease"]["value"], found["lease"]["set_by"]) == ("1m", "BETIMES_UP_LEASE")
         assert (tmp_path / "settings.json").stat().st_mode & 0o077 == 0, "it may hold passwords"
-        service.terminate()
+        stopped = program("down", "--state", state)
+        assert (stopped.code, stopped.out) == (0, f"The service of {state} has stopped.\n")
         assert service.wait(PATIENCE_S) == 0
     refused = program("config", "--state", state, "--running")
     assert (refused.code, "no service runs" in refused.err) == (1, True)

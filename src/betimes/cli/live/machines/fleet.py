@@ -138,7 +138,7 @@ def down(
     from betimes.cli.render.tables import say
     from betimes.service.access.address import find_service, read_address
 
-    found = find_service(state)
+    found = find_service(state=state)
     address = read_address(found.state) if found.state is not None else None
     if found.state is None or address is None:
         raise InputError(
