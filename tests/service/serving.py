@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -68,6 +68,7 @@ class Serving:
         self._pages, self._options = pages, {"limits": QUICK, **options}
         self._open, self._runner = contextlib.AsyncExitStack(), asyncio.Runner()
         self._is_open = False
+        self.loop: asyncio.AbstractEventLoop | None = None  # of another thread, in which it runs
 
     @property
     def backend(self) -> ServiceBackend:
@@ -111,11 +112,17 @@ class Serving:
             async with self.asking() as http:
                 return await conversation(http)
 
-        return self._runner.run(body())
+        return self.do(body())
+
+    def do(self, what: Coroutine[Any, Any, T]) -> T:
+        """Carry something out in the loop of the service, from outside of it."""
+        if self.loop is not None:
+            return asyncio.run_coroutine_threadsafe(what, self.loop).result(PATIENCE_S)
+        return self._runner.run(what)
 
     def pass_time(self, for_s: float) -> None:
         """Let time pass, as `advance` does, outside of a loop."""
-        self._runner.run(self.advance(for_s))
+        self.do(self.advance(for_s))
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         """The answer to one request, made in process."""
@@ -236,9 +243,9 @@ def _as_service(backend: FakeBackend) -> ServiceBackend:
 
 @contextlib.asynccontextmanager
 async def served(
-    it: Serving | Fake, state: Path, port: int = 0, host: str = "127.0.0.1"
+    it: Serving | Fake, state: Path, port: int = 0, host: str = "127.0.0.1", **options: Any
 ) -> AsyncIterator[str]:
-    """Run it and serve it on a real port; the URL."""
+    """Run it and serve it on a real port, with the options of `serve`; the URL."""
     state.mkdir(exist_ok=True)
     (state / "token").write_text(it.token)
     stop = asyncio.Event()
@@ -246,7 +253,7 @@ async def served(
     beyond = host != "127.0.0.1"
     async with it:
         server = asyncio.ensure_future(
-            serve(it.app, host, port, state=state, stop=stop, listen=beyond, listening=listening)
+            serve(it.app, host, port, state=state, stop=stop, listen=beyond, listening=listening, **options)
         )
         try:
             await asyncio.wait((server, listening), return_when="FIRST_COMPLETED")
@@ -287,9 +294,10 @@ class Background:
         thread.start()
         try:
             assert self._up.wait(PATIENCE_S)
-            self.loop = loop
+            self.loop = self.it.loop = loop
             yield self.url
         finally:
+            self.it.loop = None
             loop.call_soon_threadsafe(stop.set)
             thread.join(PATIENCE_S)
             assert not thread.is_alive()

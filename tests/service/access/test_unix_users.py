@@ -20,8 +20,7 @@ from betimes.service.access.peers import Peers, check_local, local_socket
 from betimes.service.access.unix_users import own_name, owners_of_jobs, why_others_cannot_run
 from betimes.service.api import create_app
 from betimes.service.startup.config import ServiceConfig
-from betimes.service.startup.server import serve
-from tests.service.serving import MemoryTokens, fake
+from tests.service.serving import MemoryTokens, Serving, served
 
 STATE = Path("/var/lib/betimes")
 
@@ -147,10 +146,7 @@ def test_a_client_needs_no_token_at_the_socket_and_a_token_counts_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BETIMES_TOKEN", raising=False)
-    it, url = fake(), f"unix:{tmp_path}/socket"
-    it.app.state.context = it.app.state.context.__class__(
-        **{**vars(it.app.state.context), "peers": Peers("ada", lambda _: None, False)}
-    )
+    it, url = Serving(tmp_path, peers=Peers("ada", lambda _: None, False)), f"unix:{tmp_path}/socket"
 
     def ask() -> None:
         with Client(url) as client:
@@ -161,28 +157,14 @@ def test_a_client_needs_no_token_at_the_socket_and_a_token_counts_before_it(
             client.job(1)
 
     async def scenario() -> None:
-        stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
-        serving = asyncio.ensure_future(
-            serve(
-                it.app,
-                "127.0.0.1",
-                0,
-                state=tmp_path,
-                stop=stop,
-                listening=listening,
-                local=tmp_path / "socket",
-            )
-        )
-        tcp = await listening
-        monkeypatch.setenv("BETIMES_URL", url)
-        await asyncio.to_thread(ask)
-        async with AsyncClient() as client:
-            assert (await client.job(1)).job.user == "ada"
-        async with AsyncClient(tcp) as client:
-            with pytest.raises(NotAllowed, match="a token is needed"):
-                await client.job(1)
-        stop.set()
-        await serving
+        async with served(it, tmp_path, local=tmp_path / "socket") as tcp:
+            monkeypatch.setenv("BETIMES_URL", url)
+            await asyncio.to_thread(ask)
+            async with AsyncClient() as client:
+                assert (await client.job(1)).job.user == "ada"
+            async with AsyncClient(tcp) as client:
+                with pytest.raises(NotAllowed, match="a token is needed"):
+                    await client.job(1)
 
     asyncio.run(scenario())
     assert not (tmp_path / "socket").exists()

@@ -16,15 +16,20 @@ import termios
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from betimes.errors import InputError, ServiceError
 from betimes.service.access.address import read_address
+from betimes.service.access.auth import Tokens
+from betimes.service.api import create_app
 from betimes.service.startup import server
 from betimes.service.startup.server import serve
-from tests.service.serving import PATIENCE_S, fake, served, until
+from betimes.service.views.models import Submitted
+from tests.service.serving import PATIENCE_S, MemoryTokens, Serving, served, until
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -33,28 +38,37 @@ import asyncio, signal, sys
 from pathlib import Path
 from betimes.service.startup import server
 from betimes.service.startup.server import serve
-from tests.service.serving import fake
+from tests.service.serving import Serving
 
 async def main():
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    it = fake()
     server.GOODBYE_S = float(sys.argv[3])
-    text = "x" * 100_000
-    for _ in range(int(sys.argv[2])):
-        it.backend.happens("started", text=text)
-    Path(sys.argv[1], "token").write_text(it.token)
-    await serve(it.app, "127.0.0.1", 0, state=Path(sys.argv[1]), stop=stop)
+    state = Path(sys.argv[1])
+    async with Serving(state) as it:
+        job = {"command": ["x" * 4000] * 25, "hold": True}
+        async with it.asking() as http:
+            for _ in range(int(sys.argv[2])):
+                (await http.post("/api/v1/jobs", json=job)).raise_for_status()
+        (state / "token").write_text(it.token)
+        await serve(it.app, "127.0.0.1", 0, state=state, stop=stop)
+    it.store.close()
     print("stopped in good order", flush=True)
 
 asyncio.run(main())
 """
 
 
+@pytest.fixture
+def app() -> FastAPI:
+    """The application of a service that does not run: nothing is asked of it."""
+    return create_app(cast(Any, None), Tokens(MemoryTokens()))
+
+
 def test_a_free_port_is_found_and_told(tmp_path: Path) -> None:
     async def run() -> None:
-        async with served(fake(), tmp_path) as url:
+        async with served(Serving(tmp_path), tmp_path) as url:
             address = read_address(tmp_path)
             assert address is not None
             assert (address.url, address.pid) == (url, os.getpid())
@@ -68,7 +82,7 @@ def test_a_free_port_is_found_and_told(tmp_path: Path) -> None:
 
 def test_the_port_stays_the_same_unless_somebody_else_has_it(tmp_path: Path) -> None:
     async def url() -> str:
-        async with served(fake(), tmp_path) as url:
+        async with served(Serving(tmp_path), tmp_path) as url:
             return url
 
     async def run() -> None:
@@ -85,15 +99,15 @@ def test_the_port_stays_the_same_unless_somebody_else_has_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::", "example.com", ""])
-def test_nothing_listens_beyond_this_machine_unasked(tmp_path: Path, host: str) -> None:
+def test_nothing_listens_beyond_this_machine_unasked(app: FastAPI, tmp_path: Path, host: str) -> None:
     with pytest.raises(InputError, match="--listen"):
-        asyncio.run(serve(fake().app, host, 0, state=tmp_path, stop=asyncio.Event()))
+        asyncio.run(serve(app, host, 0, state=tmp_path, stop=asyncio.Event()))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_every_address_when_asked(tmp_path: Path) -> None:
     async def run() -> None:
-        async with served(fake(hosts=("0.0.0.0",)), tmp_path, host="0.0.0.0") as url:
+        async with served(Serving(tmp_path, hosts=("0.0.0.0",)), tmp_path, host="0.0.0.0") as url:
             assert url.startswith("http://127.0.0.1:")
             async with httpx.AsyncClient() as http:
                 assert (await http.get(f"{url}/healthz")).status_code == 200
@@ -101,32 +115,32 @@ def test_every_address_when_asked(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
+def test_a_port_that_is_taken(app: FastAPI, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ServiceError, match=f"cannot listen on 127.0.0.1:{port}"):
-            asyncio.run(serve(fake().app, "127.0.0.1", port, state=tmp_path, stop=asyncio.Event()))
+            asyncio.run(serve(app, "127.0.0.1", port, state=tmp_path, stop=asyncio.Event()))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_host_that_is_none(tmp_path: Path) -> None:
+def test_a_host_that_is_none(app: FastAPI, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no address of this machine"):
-        asyncio.run(serve(fake().app, "no such host", 0, state=tmp_path, stop=asyncio.Event(), listen=True))
+        asyncio.run(serve(app, "no such host", 0, state=tmp_path, stop=asyncio.Event(), listen=True))
 
 
 def test_an_answer_under_way_is_finished(tmp_path: Path) -> None:
     async def run() -> None:
-        it = fake()
-        submit, begun, go = it.backend.submit, asyncio.Event(), asyncio.Event()
+        it, begun, go = Serving(tmp_path), asyncio.Event(), asyncio.Event()
 
-        async def slow(*arguments, **options):  # type: ignore[no-untyped-def]
+        async def slow(*arguments: Any, **options: Any) -> list[Submitted]:
             begun.set()
             await go.wait()
             return await submit(*arguments, **options)
 
-        it.backend.submit = slow  # type: ignore[method-assign]
         async with httpx.AsyncClient(headers=it.headers, timeout=PATIENCE_S) as http:
             async with served(it, tmp_path) as url:
+                submit = it.backend.submit
+                it.backend.submit = slow  # type: ignore[method-assign]
                 answer = asyncio.ensure_future(http.post(f"{url}/api/v1/jobs", json={"command": ["true"]}))
                 await until(begun.is_set)
                 asyncio.get_running_loop().call_later(0.3, go.set)
@@ -138,7 +152,7 @@ def test_an_answer_under_way_is_finished(tmp_path: Path) -> None:
 def test_signals_are_left_to_the_caller(tmp_path: Path) -> None:
     async def run() -> None:
         before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-        async with served(fake(), tmp_path):
+        async with served(Serving(tmp_path), tmp_path):
             assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
     asyncio.run(run())
@@ -164,7 +178,7 @@ def test_a_signal_ends_open_streams_and_the_service(tmp_path: Path, number: sign
 
 
 def test_a_reader_who_does_not_read_cannot_keep_it_from_stopping(tmp_path: Path) -> None:
-    with running(tmp_path, events=500, goodbye_s=0.5) as (process, url):
+    with running(tmp_path, jobs=500, goodbye_s=0.5) as (process, url):
         host, port = url.removeprefix("http://").split(":")
         token = (tmp_path / "token").read_text()
         with socket.create_connection((host, int(port))) as silent:
@@ -188,11 +202,11 @@ def _unread(connection: socket.socket) -> int:
 
 
 @contextlib.contextmanager
-def running(state: Path, events: int = 1, goodbye_s: float = server.GOODBYE_S):  # type: ignore[no-untyped-def]
+def running(state: Path, jobs: int = 1, goodbye_s: float = server.GOODBYE_S):  # type: ignore[no-untyped-def]
     """The service in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", PROGRAM, str(state), str(events), str(goodbye_s)],
+        [sys.executable, "-W", "error", "-c", PROGRAM, str(state), str(jobs), str(goodbye_s)],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         try:
@@ -217,7 +231,7 @@ def test_half_a_request_is_not_waited_for(
     whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
     async def run() -> None:
-        async with served(fake(), tmp_path) as url, asyncio.timeout(PATIENCE_S):
+        async with served(Serving(tmp_path), tmp_path) as url, asyncio.timeout(PATIENCE_S):
             port = int(url.rpartition(":")[2])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             for _ in range(after):
@@ -251,7 +265,7 @@ ENDLESS = b"x" * 8192
 )
 def test_what_is_no_body_is_read_up_to_a_limit(tmp_path: Path, begun: bytes) -> None:
     async def run() -> None:
-        async with served(fake(), tmp_path) as url, asyncio.timeout(PATIENCE_S):
+        async with served(Serving(tmp_path), tmp_path) as url, asyncio.timeout(PATIENCE_S):
             reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
             writer.write(begun)
             sent = 0
@@ -275,7 +289,7 @@ def test_many_small_pieces_of_a_body_are_read(tmp_path: Path) -> None:
                 yield 20 * b" "
             yield b"{}"
 
-        it = fake()
+        it = Serving(tmp_path)
         async with served(it, tmp_path) as url, asyncio.timeout(PATIENCE_S):
             headers = {**it.headers, "Content-Type": "application/json"}
             async with httpx.AsyncClient(headers=headers, timeout=PATIENCE_S) as http:
@@ -288,7 +302,7 @@ def test_many_small_pieces_of_a_body_are_read(tmp_path: Path) -> None:
 
 def test_an_upgrade_that_is_only_offered_changes_nothing(tmp_path: Path) -> None:
     async def run() -> None:
-        it = fake()
+        it = Serving(tmp_path)
         async with served(it, tmp_path) as url, asyncio.timeout(PATIENCE_S):
             offered = {
                 "Connection": "Upgrade, HTTP2-Settings",

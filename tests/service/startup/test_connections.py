@@ -14,21 +14,15 @@ import pytest
 
 from betimes.client import Client
 from betimes.service.startup import server
-from betimes.service.startup.server import raise_file_limit, serve
-from tests.service.serving import fake
+from betimes.service.startup.server import raise_file_limit
+from tests.service.serving import Serving, served
 
 
 async def while_idle(state: Path, idle: int) -> list[bool]:
     """Serve, with so many connections that ask for nothing; whether a client is answered, and each of them open."""
-    it, stop = fake(), asyncio.Event()
-    listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    (state / "token").write_text(it.token)
-    serving = asyncio.ensure_future(
-        serve(it.app, "127.0.0.1", 0, state=state, stop=stop, listening=listening)
-    )
-    parts = urlsplit(await listening)
 
-    def ask() -> list[bool]:
+    def ask(url: str) -> list[bool]:
+        parts = urlsplit(url)
         opened = [socket.create_connection((parts.hostname, parts.port)) for _ in range(idle)]
         with Client(state=state) as client:
             answered = bool(client.nodes())
@@ -39,11 +33,8 @@ async def while_idle(state: Path, idle: int) -> list[bool]:
             each.close()
         return found
 
-    try:
-        return await asyncio.to_thread(ask)
-    finally:
-        stop.set()
-        await serving
+    async with served(Serving(state), state) as url:
+        return await asyncio.to_thread(ask, url)
 
 
 def is_open(connected: socket.socket) -> bool:
