@@ -4,7 +4,8 @@ Philly trace 0e4a51 (PCS, Workload-2) on 64 units, fractions granted, objectives
 is timed with one worker process and with two, their start and the values on the testing part included. An evaluation
 is timed by itself with promises and without, for more jobs and more units (the published figure: minutes each). Last,
 what the search is worth: the hypervolume found with the heuristics and without, by SPEA2 and by random draws, after as
-many evaluations of the shorter trace 2869ce, in one box for all.
+many evaluations of the shorter trace 2869ce, in one box for all;
+before it, configurations on a sample of the promises against all promises.
 """
 
 from __future__ import annotations
@@ -12,19 +13,25 @@ from __future__ import annotations
 import statistics
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from measuring import CURVES, Table, arguments, introduce, traces_at
+from scipy.stats import rankdata
 
-from betimes.foresight.tuning import Evaluator, Front, Problem, Search, parse_objectives, tune
+from betimes.foresight.tuning import Evaluator, Front, Problem, Search, parse_objectives, parts, tune
 from betimes.foresight.tuning.search import Box, front_of
+from betimes.foresight.tuning.space import space_of
+from betimes.kernels import Floats
 from betimes.twin.options import SimulationOptions
+from betimes.twin.pool.simulation import fit
 from betimes.workload import Workload, read_trace
 from betimes.workload.speedup import SpeedupTable
 
 TRACE = "gpu/philly_pcs/trace_0e4a51.csv.gz"
 SHORT = "gpu/philly_pcs/trace_2869ce.csv.gz"
 WANTED = ("jct:avg", "pred_err:avg")
+KTH, SDSC = "swf/KTH-SP2-1996-2.swf.gz", "swf/SDSC-SP2-1998-4.2-cln.swf.gz"
 UNITS = 64
 POLICIES = (
     "wfq:thresholds=3600+400000,weights=90+8+2,zeta_min=0.8,delta=0.1",
@@ -46,6 +53,7 @@ def main() -> None:
     _searches(trace, curves, how)
     _single(trace, curves, given.repeats, given.quick)
     short = read_trace(folder / SHORT)
+    _sampled(folder, trace, short, curves, given.quick)
     _worth(short, curves, replace(how, jobs=len(short) // 2), 1 if given.quick else 3)
 
 
@@ -95,6 +103,49 @@ def _single(trace: Workload, curves: SpeedupTable, repeats: int, quick: bool) ->
         )
         table.line("", jobs, units, 1e3 * plain, 1e3 * promised, 1e6 * plain / jobs, 1e6 * promised / jobs)
     print()
+
+
+def _sampled(folder: Path, trace: Workload, short: Workload, curves: SpeedupTable, quick: bool) -> None:
+    """The cost of configurations on a sample of the promises against all, and whether their order stays.
+
+    Rank correlation (Spearman) of the mean and the 99th percentile of the prediction error.
+    """
+    elastic = {"units": UNITS, "fractional": True, "curves": curves}
+    cases = [("0e4a51", trace, elastic), ("2869ce", short, elastic)]
+    for name, log, units in (("KTH-SP2", KTH, 100), ("SDSC-SP2", SDSC, 128)):
+        if (folder / log).exists():
+            read = fit(read_trace(folder / log), units, "refuse", None).workload
+            cases.append((name, read, {"units": units}))
+    table = Table("promises to", "of jobs", "ms", "of all's", "rank, mean", "rank, p99")
+    for name, workload, where in cases:
+        part, _ = parts(workload, 300 if quick else 1000, 0)
+        problem = Problem(
+            part, parse_objectives(("pred_err:avg", "pred_err:p99")), SimulationOptions(**where)
+        )
+        space = space_of("heuristic", Evaluator(problem).sizes())
+        draws = np.random.default_rng(1).uniform(
+            space.low, space.high, (40 if quick else 240, len(space.low))
+        )
+        policies = [config.policy for config in map(space.config, draws) if config is not None]
+        every_s, every = 0.0, np.empty((0, 2))
+        for share in (1, 2, 5):
+            sample = replace(problem.options, predict_sample=len(part) // share)
+            evaluator = Evaluator(replace(problem, options=sample))
+            evaluator.values(policies[0])
+            started = time.process_time()
+            found = [evaluator.values(policy) or (np.inf, np.inf) for policy in policies]
+            took_s = (time.process_time() - started) / len(policies)
+            values = np.array(found)
+            if share == 1:
+                every_s, every = took_s, values
+            ranks = [_rank_correlation(every[:, at], values[:, at]) for at in (0, 1)]
+            table.line(f"{name}, 1 in {share}", len(part), 1e3 * took_s, took_s / every_s, *ranks)
+    print()
+
+
+def _rank_correlation(one: Floats, other: Floats) -> float:
+    """Spearman's: 1 where both put configurations in the same order."""
+    return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
 
 
 def _cost_s(problem: Problem, repeats: int) -> float:

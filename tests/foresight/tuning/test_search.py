@@ -84,6 +84,25 @@ def test_what_is_asked_is_part_of_the_key(workload: Workload) -> None:
     assert found(workload, sizes="noise:0.2").simulations > 0
 
 
+def test_a_sample_of_promises_is_searched_on_and_all_are_reported_on(workload: Workload) -> None:
+    sampled = found(workload, predict_sample=30)
+    assert sampled.predict_sample == 30
+    everything = found(workload, predict_sample=60)  # as many as there are
+    by_policy = {point.policy: point for point in (*everything, *everything.baselines)}
+    common = [point for point in (*sampled, *sampled.baselines) if point.policy in by_policy]
+    assert {point.policy for point in common} >= {"fifo"}
+    assert all(point.test == by_policy[point.policy].test for point in common)
+    assert any(point.train != by_policy[point.policy].train for point in common)
+    first = sampled[-1]
+    where = {"units": UNITS, "how": replace(QUICK, evaluations=1, baselines=(first.policy,))}
+    assert tune(workload, WANTED, **where).baselines[0].test == first.test
+
+
+def test_a_sample_of_promises_means_nothing_without_an_objective_about_them(workload: Workload) -> None:
+    with pytest.raises(InputError, match="--predict-sample 30: no objective is about promises"):
+        tune(workload, ("jct:avg",), units=UNITS, how=QUICK, predict_sample=30)
+
+
 def after(evaluations: int) -> Callable[[], bool]:
     """True once it has been asked so often: here it is asked before each evaluation."""
     asked = iter(range(evaluations))

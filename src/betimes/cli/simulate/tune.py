@@ -85,6 +85,17 @@ Live = Annotated[
         "searches, and keeps the front.",
     ),
 ]
+PredictSample = Annotated[
+    int | None,
+    typer.Option(
+        "--predict-sample",
+        metavar="N",
+        min=1,
+        help="Search on the promises of N jobs drawn by the seed: sooner, and less exact; the front is reported on the "
+        "promises of all.",
+        show_default=False,
+    ),
+]
 Out = Annotated[
     str | None,
     typer.Option(
@@ -110,7 +121,7 @@ class PoolFlags:
     resize_interval_s: options.ResizeInterval = 0.0
     resize_gain: options.ResizeGain = False
     on_wide: options.OnWide = None
-    predict_sample: options.PredictSample = None
+    predict_sample: PredictSample = None
     sizes: options.Sizes = None
 
 

@@ -86,6 +86,9 @@ class Front(_Record):
     fractional: bool
     sizes: str
     restart_s: float
+    predict_sample: int | None = Field(
+        default=None, description="jobs that the search promised a finish; None: all"
+    )
     space: str
     solver: str
     seed: int

@@ -49,9 +49,9 @@ class Problem:
         """The units of the pool."""
         return self.options.pool_units(self.workload)
 
-    def of(self, workload: Workload) -> Problem:
-        """The same problem with other jobs."""
-        return replace(self, workload=workload)
+    def judging(self, workload: Workload) -> Problem:
+        """The same problem with other jobs, each of them promised a finish: a sample is for the search alone."""
+        return replace(self, workload=workload, options=replace(self.options, predict_sample=None))
 
     def key(self) -> str:
         """SHA-256 (hexadecimal) of all that the value of a policy depends on, the version included."""

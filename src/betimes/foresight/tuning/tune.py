@@ -89,7 +89,8 @@ def tune(
 
     objectives: such as `jct:avg`, `pred_err:p99`. options, fields: as of `simulate`, on a pool; the search sets seed,
     promises and timeline. The workload is split in two parts, one to search on, one to report on, unless `test` gives
-    the second. how: the search; by default 1,000 evaluations with SPEA2 in this process. Once `stopped()` is true, or
+    the second. With `predict_sample` only the search is on a sample of promises: the second part is judged by all.
+    how: the search; by default 1,000 evaluations with SPEA2 in this process. Once `stopped()` is true, or
     Ctrl-C was pressed, the search ends with the front so far. The same seed gives the same front, however many
     processes there are.
 
@@ -101,6 +102,11 @@ def tune(
     options = replace(SimulationOptions.of(options, **fields), seed=how.seed)
     if str(options.sizes) == "learned":
         raise InputError("--sizes learned: a search learns no run times; choose true, estimate or last-two")
+    if options.predict_sample is not None and not any(objective.predicts for objective in asked):
+        raise InputError(
+            f"--predict-sample {options.predict_sample}: no objective is about promises; "
+            "leave it out, or add pred_err:avg"
+        )
     units, cluster, on_wide = options.pool_units(workload), options.cluster, options.on_wide or "refuse"
     if cluster is None:
         options = replace(options, units=units)
@@ -110,7 +116,7 @@ def tune(
     else:
         train, test = workload, fit(test, units, on_wide, cluster).workload
     problem = Problem(train, asked, options)
-    problems = {TRAIN: problem} | ({TEST: problem.of(test)} if test is not None else {})
+    problems = {TRAIN: problem} | ({TEST: problem.judging(test)} if test is not None else {})
     return _Tuning(workload, problems, how, progress).front(stopped)
 
 
@@ -205,6 +211,7 @@ class _Tuning:
             fractional=problem.options.fractional,
             sizes=str(problem.options.sizes or Sizes("true")),
             restart_s=problem.options.restart_s,
+            predict_sample=problem.options.predict_sample,
             space=how.space,
             solver=how.solver,
             seed=how.seed,
