@@ -15,6 +15,7 @@
     |   +-- NotAllowed            no token, or one that does not allow it
     +-- PolicyViolation           a policy decided something the core must refuse
     +-- IllegalMove               a transition that the table of legal moves forbids
+    +-- SlurmError                a command of Slurm is missing, fails, or does not answer
     +-- ServiceError              the live service cannot do what it should
         +-- Unavailable           not now: it is starting, stopping, or its store cannot be written
         |   +-- TooMany           more requests than a token may make in this time
@@ -100,6 +101,10 @@ class PolicyViolation(BetimesError):
 
 class IllegalMove(BetimesError):
     """A transition was attempted that the table of legal moves forbids."""
+
+
+class SlurmError(BetimesError):
+    """A command of an existing Slurm is missing, fails, or does not answer."""
 
 
 class JobFileError(InputError):

@@ -1,4 +1,4 @@
-"""Slurm itself: its daemons on this machine, in a folder, as a cluster of one node."""
+"""Slurm itself: its daemons on this machine, in a folder, as a cluster of one node, or of several beside each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 STARTS_WITHIN_S = 20.0
@@ -21,8 +21,14 @@ class NoSlurm(Exception):
 
 
 @contextmanager
-def real_slurm(folder: Path, environ: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Inside, the daemons run; the environment in which Slurm's commands reach them. Raises NoSlurm."""
+def real_slurm(
+    folder: Path, environ: Mapping[str, str], nodes: int = 0, settings: str = ""
+) -> Iterator[dict[str, str]]:
+    """Inside, the daemons run; the environment in which Slurm's commands reach them. Raises NoSlurm.
+
+    nodes: so many of 4 CPUs, n1, n2, ..., in partition `batch`, the first two of them in `short`, too; 0: one of 8
+    CPUs. settings: further lines of the configuration, of which a later one counts.
+    """
     path = f"/usr/sbin:/sbin:{environ['PATH']}"
     missing = [
         name for name in ("munged", "slurmctld", "slurmd", "sbatch") if shutil.which(name, path=path) is None
@@ -34,7 +40,7 @@ def real_slurm(folder: Path, environ: Mapping[str, str]) -> Iterator[dict[str, s
     key = folder / "munge/key"
     key.write_bytes(secrets.token_bytes(1024))
     key.chmod(0o400)
-    (folder / "slurm.conf").write_text(_configuration(folder))
+    (folder / "slurm.conf").write_text(_configuration(folder, nodes) + settings)
     env = {**environ, "PATH": path, "SLURM_CONF": str(folder / "slurm.conf")}
     files = [f"--{name}={folder}/munge/{name[:4]}" for name in ("pid-file", "log-file", "seed-file")]
     daemons: list[subprocess.Popen[bytes]] = []
@@ -42,7 +48,7 @@ def real_slurm(folder: Path, environ: Mapping[str, str]) -> Iterator[dict[str, s
         for call in (
             ["munged", "--foreground", "--force", f"--socket={folder}/socket", f"--key-file={key}", *files],
             ["slurmctld", "-D"],
-            ["slurmd", "-D"],
+            *([["slurmd", "-D", "-N", f"n{number}"] for number in range(1, nodes + 1)] or [["slurmd", "-D"]]),
         ):
             daemons.append(
                 subprocess.Popen(call, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -63,13 +69,27 @@ def real_slurm(folder: Path, environ: Mapping[str, str]) -> Iterator[dict[str, s
             daemon.wait(ENDS_WITHIN_S)
 
 
-def _configuration(folder: Path) -> str:
+def _configuration(folder: Path, nodes: int) -> str:
     ports: list[int] = []
-    with closing(socket.socket()) as one, closing(socket.socket()) as two:
-        for each in (one, two):
+    with ExitStack() as opened:
+        for each in [opened.enter_context(closing(socket.socket())) for _ in range(2 + nodes)]:
             each.bind(("127.0.0.1", 0))
             ports.append(each.getsockname()[1])
     name = socket.gethostname()
+    at = f"NodeHostname={name} NodeAddr=127.0.0.1"
+    of_node = "-%n" if nodes else ""
+    if nodes:
+        machines = "\n".join(
+            [
+                f"NodeName=n{n} {at} Port={port} CPUs=4 RealMemory=4000 State=UNKNOWN"
+                for n, port in enumerate(ports[2:], 1)
+            ]
+            + ["PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP"]
+            + ["PartitionName=short Nodes=n[1-2] MaxTime=60 PriorityTier=2 State=UP"]
+        )
+    else:
+        machines = f"""NodeName={name} NodeAddr=127.0.0.1 CPUs=8 RealMemory=64000 State=UNKNOWN
+PartitionName=betimes Nodes=ALL Default=YES MaxTime=INFINITE State=UP"""
     return f"""
 ClusterName=betimes
 SlurmctldHost={name}(127.0.0.1)
@@ -78,16 +98,15 @@ SlurmdPort={ports[1]}
 SlurmUser=root
 AuthInfo=socket={folder}/socket
 StateSaveLocation={folder}/save
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool{of_node}
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd{of_node}.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd{of_node}.log
 ProctrackType=proctrack/linuxproc
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=0
 SlurmdParameters=config_overrides
-NodeName={name} NodeAddr=127.0.0.1 CPUs=8 RealMemory=64000 State=UNKNOWN
-PartitionName=betimes Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+{machines}
 """

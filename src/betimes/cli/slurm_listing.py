@@ -330,7 +330,7 @@ def _hosts(text: str | None) -> set[str] | None:
     """Nodes as in `a[1-3],b`; this machine's name means the service's own. Null: all."""
     if text is None:
         return None
-    from betimes.cli.slurm_hostlist import hostnames
+    from betimes.slurm.hostlist import hostnames
 
     found = set(hostnames(text))
     return found | {"local"} if found & {"localhost", socket.gethostname()} else found

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from betimes.cli.live.jobs.ids import waited_for
-from betimes.cli.slurm_hostlist import as_list, hostnames
+from betimes.slurm.hostlist import as_list, hostnames
 from betimes.cli.slurm_jobs import (
     PARTITION,
     RECENT_S,

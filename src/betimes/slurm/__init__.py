@@ -1,0 +1,1 @@
+"""An existing Slurm, read as its users may: pictures of its queue, and the state from which a play-out begins."""
