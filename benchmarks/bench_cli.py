@@ -1,7 +1,8 @@
 """Client verbs are cheap: CPU seconds of each verb from start to end, beside Slurm's where that is installed.
 
 Every figure is the median of new processes, on a service with 200 jobs; `submit --each-line` is one for all of its
-lines. Those of Slurm itself are measured where slurmctld, slurmd and munged are installed, on a cluster started here.
+lines. The client as one file is called unpacked and as it is. Those of Slurm itself are measured where slurmctld,
+slurmd and munged are installed, on a cluster started here.
 """
 
 from __future__ import annotations
@@ -70,6 +71,13 @@ def main() -> None:
             commands |= {
                 f"{text}, of Betimes": (f"{made}/{text.split()[0]}", *text.split()[1:]) for text in SLURM
             }
+            file = f"{folder}/client.pyz"
+            subprocess.run([*BETIMES, "client-file", file], check=True, capture_output=True, env=env)
+            env["XDG_CACHE_HOME"] = f"{folder}/cache"
+            packed = ("env", f"XDG_CACHE_HOME={os.devnull}", sys.executable, "-I", "-S", file)
+            for verb in VERBS[:3:2]:
+                commands[f"client.pyz {verb}"] = (sys.executable, "-I", "-S", file, *verb.split())
+                commands[f"client.pyz {verb}, never unpacked"] = (*packed, *verb.split())
 
             def measure(name: str, command: tuple[str, ...], env: dict[str, str]) -> None:
                 nonlocal python_s

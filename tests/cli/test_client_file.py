@@ -55,7 +55,7 @@ def file(request: pytest.FixtureRequest, betimes: Call, tmp_path: Path) -> File:
             text=True,
             check=False,
             cwd=tmp_path,
-            env={**os.environ, **environment},
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), **environment},
         )
         return Said(done.returncode, done.stdout, done.stderr)
 
@@ -81,6 +81,22 @@ def test_its_verbs_and_slurms_commands(file: File, live: Background, tmp_path: P
     assert file("hold", "--nonsense").err.startswith("betimes: hold: unrecognized arguments: --nonsense;")
     assert "this token is unknown" in file("jobs", BETIMES_TOKEN="wrong").err
     assert "no service runs with its state in" in file("squeue", BETIMES_STATE=str(tmp_path)).err
+
+
+def test_its_modules_are_unpacked_once_for_their_byte_code(file: File, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    where = {"XDG_CACHE_HOME": str(cache), "PYTHONDONTWRITEBYTECODE": ""}
+    first = file("--help", **where)
+    (kept,) = (cache / "betimes").iterdir()
+    assert list(kept.rglob("client_file.*.pyc"))
+    assert file("--help", **where) == first
+    (kept / "betimes/__init__.py").write_text("raise SystemExit('the kept copy')")
+    assert file("--help", **where).err == "the kept copy\n"
+    if os.geteuid() == 0:  # what another user can write is not run
+        os.chown(kept, 65534, 65534)
+        assert file("--help", **where) == first
+    (tmp_path / "file").touch()
+    assert file("--help", XDG_CACHE_HOME=str(tmp_path / "file")) == first  # where no folder can be made
 
 
 def test_its_help(capsys: pytest.CaptureFixture[str]) -> None:

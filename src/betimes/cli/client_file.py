@@ -6,7 +6,9 @@ mistake or asks for help, argparse answers in the place of Typer, from the same 
 
 from __future__ import annotations
 
+import hashlib
 import re
+import sys
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -44,6 +46,35 @@ import sys
 if sys.version_info < (3, 9):
     sys.exit("betimes: this is Python %d.%d; run the file with Python 3.9 or newer: python3.9 %s ..." % (
         sys.version_info[0], sys.version_info[1], sys.argv[0]))
+
+
+# The folder of the modules, unpacked once so that Python keeps their byte code; else the archive itself.
+def unpacked(archive):
+    above = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    above = os.path.join(above, "betimes")
+    folder = os.path.join(above, "client-{key}")
+    if not os.path.isabs(folder):
+        return archive
+    if not os.path.isdir(folder):
+        import shutil
+        import tempfile
+        import zipfile
+
+        draft = None
+        try:
+            os.makedirs(above, 0o700, exist_ok=True)
+            draft = tempfile.mkdtemp(dir=above)
+            with zipfile.ZipFile(archive) as modules:
+                modules.extractall(draft)
+            os.rename(draft, folder)
+        except OSError:  # no folder can be written, or another call was sooner
+            shutil.rmtree(draft or "", ignore_errors=True)
+    # With sudo the home may be another user's: what they can write is not run.
+    ours = os.path.isdir(folder) and os.stat(folder).st_uid == getattr(os, "geteuid", int)()
+    return folder if ours else archive
+
+
+sys.path[0] = unpacked(sys.path[0])
 from betimes.cli.client_file import main
 
 sys.exit(main(os.path.basename(sys.argv[0]), sys.argv[1:]))
@@ -63,22 +94,31 @@ def client_file(
     BETIMES_STATE. `OUT.pyz squeue` is Slurm's command, and so is a link named squeue to the file.
     """
     target, source = Path(path).expanduser().absolute(), Path(__file__).parents[1]
-    if not source.is_dir():
-        raise InputError(f"{path}: this is such a file; copy it: cp {source.parent} {path}")
+    if (this := running_file()) is not None:
+        raise InputError(f"{path}: this is such a file; copy it: cp {this} {path}")
+    modules: dict[str, str] = {}
+    for module in sorted({found for pattern in MODULES for found in source.glob(pattern)}):
+        text = module.read_text(encoding="utf-8")
+        for newer, older in _OLDER:
+            text = newer.sub(older, text)
+        modules[f"betimes/{module.relative_to(source)}"] = text
+    key = hashlib.sha256(repr(modules).encode()).hexdigest()[:16]
     try:
         with whole_file(target, 0o777) as file:
             file.write(b"#!/usr/bin/env python3\n")
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
                 put = partial(archive.writestr, compress_type=zipfile.ZIP_DEFLATED)
-                put(zipfile.ZipInfo("__main__.py"), _MAIN)  # at a fixed time: the same file each time
-                for module in sorted({found for pattern in MODULES for found in source.glob(pattern)}):
-                    text = module.read_text(encoding="utf-8")
-                    for newer, older in _OLDER:
-                        text = newer.sub(older, text)
-                    put(zipfile.ZipInfo(f"betimes/{module.relative_to(source)}"), text)
+                for name, text in {"__main__.py": _MAIN.replace("{key}", key), **modules}.items():
+                    put(zipfile.ZipInfo(name), text)  # at a fixed time: the same file each time
     except OSError as error:
         raise InputError(f"{target}: cannot be written ({error.strerror}); name another file") from None
     print(f"{target} is written; try {target} --help")
+
+
+def running_file() -> Path | None:
+    """The file of this kind that runs now; None where Betimes is installed."""
+    started = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
+    return started.parent if started.name == "__main__.py" and started.parent.is_file() else None
 
 
 def main(name: str, words: Sequence[str]) -> int:

@@ -312,17 +312,19 @@ def slurm_commands(
 
     They talk to the service that the environment names (BETIMES_URL, BETIMES_STATE), as `betimes` does.
     """
-    target, here = Path(folder).expanduser().absolute(), Path(__file__).parents[2]
-    found = f"sys.path.insert(0, {str(here)!r})\n\n" if here.is_file() else ""
+    from betimes.cli.client_file import running_file
+
+    target, this = Path(folder).expanduser().absolute(), running_file()
     try:
         target.mkdir(parents=True, exist_ok=True)
         for name in COMMANDS:
             file = target / name
-            file.write_text(
-                f"#!{sys.executable}\nimport sys\n\n{found}from betimes.cli.slurm import main\n\n"
-                f'sys.exit(main("{name}", sys.argv[1:]))\n',
-                encoding="utf-8",
-            )
+            if this is None:
+                run = f'from betimes.cli.slurm import main\n\nsys.exit(main("{name}", sys.argv[1:]))\n'
+            else:
+                called = f'sys.argv.insert(1, "{name}")\nrunpy.run_path({str(this.absolute())!r}, run_name="__main__")'
+                run = f"import runpy\n\n{called}\n"
+            file.write_text(f"#!{sys.executable}\nimport sys\n\n{run}", encoding="utf-8")
             file.chmod(0o755)
     except OSError as error:
         raise InputError(f"{target}: cannot be written ({error.strerror}); name another folder") from None
