@@ -74,6 +74,7 @@ def test_its_verbs_and_slurms_commands(file: File, live: Background, tmp_path: P
     assert file("squeue", "-h", "-o", "%i %j").out == "2_[0-1] named\n"
     (tmp_path / "scancel").symlink_to(tmp_path / "client.pyz")
     assert file("2", name=tmp_path / "scancel") == Said(0, "", "")
+    assert file("scontrol", "show", "hostnames", "a[1-2]").out == "a1\na2\n"
     assert file("slurm-commands", "bin").code == 0
     assert file("-h", "-o", "%i", name=tmp_path / "bin/squeue") == Said(0, "", "")
     assert "this is such a file; copy it: cp " in file("client-file", "other.pyz").err

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -33,7 +32,7 @@ MODULES = (
         "cli/live/**/*.py",
     ),
     *("cli/render/*.py", "client/*.py", "service/__init__.py", "service/access/*.py", "service/spec/*.py"),
-    "service/uploads/*.py",
+    *("service/uploads/*.py", "slurm/__init__.py", "slurm/hostlist.py"),
 )
 _OLDER = (
     (re.compile(r"(\bAnnotated\[\s*)([^|\n]+?) \| None,"), r'\1__import__("typing").Optional[\2],'),
@@ -93,6 +92,8 @@ def client_file(
     It needs Python 3.9 or newer, and finds the service as `betimes` does: by BETIMES_URL and BETIMES_TOKEN, or
     BETIMES_STATE. `OUT.pyz squeue` is Slurm's command, and so is a link named squeue to the file.
     """
+    from betimes.cli.slurm import running_file
+
     target, source = Path(path).expanduser().absolute(), Path(__file__).parents[1]
     if (this := running_file()) is not None:
         raise InputError(f"{path}: this is such a file; copy it: cp {this} {path}")
@@ -113,12 +114,6 @@ def client_file(
     except OSError as error:
         raise InputError(f"{target}: cannot be written ({error.strerror}); name another file") from None
     print(f"{target} is written; try {target} --help")
-
-
-def running_file() -> Path | None:
-    """The file of this kind that runs now; None where Betimes is installed."""
-    started = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
-    return started.parent if started.name == "__main__.py" and started.parent.is_file() else None
 
 
 def main(name: str, words: Sequence[str]) -> int:

@@ -300,6 +300,12 @@ def _options_of(command: str) -> str:
     return "" if known is None else f"Options: {' '.join(f'--{name}' for name in sorted(known.known))}"
 
 
+def running_file() -> Path | None:
+    """The one file that Betimes runs from, as `betimes client-file` writes it; None where it is installed."""
+    started = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
+    return started.parent if started.name == "__main__.py" and started.parent.is_file() else None
+
+
 def slurm_commands(
     folder: Annotated[
         str,
@@ -312,8 +318,6 @@ def slurm_commands(
 
     They talk to the service that the environment names (BETIMES_URL, BETIMES_STATE), as `betimes` does.
     """
-    from betimes.cli.client_file import running_file
-
     target, this = Path(folder).expanduser().absolute(), running_file()
     try:
         target.mkdir(parents=True, exist_ok=True)

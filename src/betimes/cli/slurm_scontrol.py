@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from betimes.cli.live.jobs.ids import waited_for
-from betimes.slurm.hostlist import as_list, hostnames
 from betimes.cli.slurm_jobs import (
     PARTITION,
     RECENT_S,
@@ -42,6 +41,7 @@ from betimes.errors import BetimesError, InputError
 from betimes.printing import printable
 from betimes.service.spec.sbatch import Given, parse_time, read_program
 from betimes.service.spec.spelling import file_name
+from betimes.slurm.hostlist import as_list, hostnames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
