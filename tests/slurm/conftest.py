@@ -14,7 +14,10 @@ import pytest
 from betimes.cli.slurm import slurm_commands
 from betimes.service.startup.bootstrap import running
 from betimes.service.startup.config import ServiceConfig
+from tests.cli.conftest import betimes
 from tests.service.serving import PATIENCE_S
+
+__all__ = ["betimes"]
 
 
 @dataclass(frozen=True)

@@ -174,8 +174,8 @@ def _job(row: str) -> SlurmJob | None:
             float(priority),
             reason,
             tuple(hostnames("" if hosts in _NOTHING else hosts)),
-            *("" if cell in _NOTHING else cell for cell in (dependency, gres, features)),
-            sharing in ("NO", "EXCLUSIVE"),
+            *map(_optional, (dependency, gres, features)),
+            is_exclusive=sharing in ("NO", "EXCLUSIVE"),
         )
     except (ValueError, InputError):
         return None
@@ -184,6 +184,10 @@ def _job(row: str) -> SlurmJob | None:
     if not (is_known and is_sound and job.cpus > 0 and job.partitions):
         return None
     return None if job.runs and (math.isnan(job.start_at) or not job.hosts) else job
+
+
+def _optional(text: str) -> str:
+    return "" if text in _NOTHING else text
 
 
 def parts_of(job_id: str) -> tuple[int, int | None]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from betimes.cli.verbs import Json, State
+from betimes.errors import InputError
 
 if TYPE_CHECKING:
     from betimes.service.executors.ray.doctor import Finding
@@ -29,10 +30,25 @@ def doctor(
             "--shared", metavar="DIR", help="A directory that every machine should see.", show_default=False
         ),
     ] = None,
+    slurm: Annotated[
+        bool, typer.Option("--slurm", help="Check an existing Slurm instead, as its users may read it.")
+    ] = False,
+    slurm_bin: Annotated[
+        Path | None,
+        typer.Option(
+            "--slurm-bin",
+            metavar="DIR",
+            help="The directory of Slurm's commands, if not in PATH.",
+            show_default=False,
+        ),
+    ] = None,
     state: State = None,
     as_json: Json = False,
 ) -> None:
     """Check the service, and a Ray cluster for `betimes up --ray`: versions, clocks, GPUs, ports, the shared directory.
+
+    With --slurm: what this user may read of a Slurm, what is modelled of it, what is not, and what follows from that.
+    Nothing is written to it. Exits with 1 if no job there could be promised an end.
 
     Of the service it shows why it takes no jobs, and what it could not carry out and has set aside; where it is one of
     this machine's users, also whether they can run this Python. Exits with 1 if something is wrong. Where no service
@@ -47,6 +63,15 @@ def doctor(
     from betimes.service.access.unix_users import why_others_cannot_run
     from betimes.service.executors.ray.doctor import Finding, examine
 
+    if slurm:
+        from betimes.slurm.commands import Commands
+        from betimes.slurm.doctor import examine as examine_slurm
+
+        checks = examine_slurm(Commands(slurm_bin))
+        show_findings([Finding(each.check, None, each.ok, each.text) for each in checks], as_json)
+        return
+    if slurm_bin is not None:
+        raise InputError("--slurm-bin is about an existing Slurm; add --slurm")
     if ray is None and find_spec("ray") is None:
         none = "Ray is not installed, which jobs on this machine do not need; for several: pip install 'betimes[ray]'"
         found = [Finding("cluster", None, True, none)]
