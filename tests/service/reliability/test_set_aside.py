@@ -19,6 +19,7 @@ from betimes.service.runtime.launches import Launches
 from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.reports import ReportHandling
+from betimes.service.scheduling.user_budgets import UserBudgets
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.startup.in_memory import Assembly, assembled
 from betimes.service.store import Store
@@ -211,7 +212,7 @@ def test_a_delay_that_cannot_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_timer_that_cannot_be_carried_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def goes_on(service: Assembly) -> None:
         await service.settle()
-        poison(monkeypatch, Jobs, "keep_budgets", lambda: True)
+        poison(monkeypatch, UserBudgets, "before_decision", lambda: True)
         await submit(service, 2)
         await service.advance_to(30.0)
         assert await status(service, 2) == "finished"

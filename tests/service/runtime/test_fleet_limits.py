@@ -17,8 +17,8 @@ from betimes.errors import Conflict
 from betimes.service.machines.budgets import Budgets, FleetLimits, parse_budgets
 from betimes.service.runtime.fleet_views import fleet
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.scheduling.fleet_limits import LOOK_S, UserBudgets
 from betimes.service.scheduling.job_states import Status
+from betimes.service.scheduling.user_budgets import LOOK_S
 from betimes.service.spec.users import User, UserChanges, UserLimits
 from betimes.service.views.models import GiveBackSpec
 from tests.service.reliability.cluster import spec
@@ -145,7 +145,7 @@ def test_a_users_budget_for_a_day_is_kept_on_machines_that_jobs_share(tmp_path: 
         assert (await house.job(bobs))[0] == Status.RUNNING, "it is nobody else's"
         (late,) = await house.submit(10.0, cpu=2.0)
         assert (await house.job(late))[0] == Status.BLOCKED
-        budgets = UserBudgets(house.controller.scheduler._state, house.controller.scheduler._engine)
+        budgets = house.controller.scheduler.budgets
         assert 0.17 < budgets.spent_usd("ann", "day") <= 0.21
 
     async def again(house: House) -> None:
@@ -340,7 +340,7 @@ def test_usage_divides_the_bill_among_users_and_nobody_in_the_numbers_of_budgets
         assert usage.unused_usd is not None
         assert usage.total.rented_usd == usage.total.cost_usd == pytest.approx(fleet_now.month_usd)
         assert sum(users.values()) + usage.unused_usd == pytest.approx(fleet_now.month_usd)
-        budgets = UserBudgets(house.controller.scheduler._state, house.controller.scheduler._engine)
+        budgets = house.controller.scheduler.budgets
         ahead_s = house.clock.now_s() - house.controller.scheduler.now_at
         assert users == {user: pytest.approx(budgets.spent_usd(user, "month", ahead_s)) for user in users}
         names = await house.backend.usage(None, 0.0, "name")

@@ -27,10 +27,9 @@ from betimes.service.engines.named_policies import shared_offers
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.plans import ExpectedSaving, expected_savings
 from betimes.service.machines.budgets import DAY, MONTH
-from betimes.service.scheduling.fleet_limits import charged_usd
 from betimes.service.scheduling.job import Job, MoveRecord, paid_until
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.node import Node, charged_usd
 from betimes.service.scheduling.nodes import S_PER_H
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.views.models import (

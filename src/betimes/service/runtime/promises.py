@@ -371,7 +371,7 @@ class Promises:
             trials = TrialSet(trials_of(spec), run_s, spec.max_units, spec.max_units)
             spec, run_s = set_spec(spec), full_run_s(run_s, spec)
         starts_at_once = start_at is not None and start_at - made_at < AT_ONCE_S
-        why = scheduler.admission.over_budget(spec, user)
+        why = scheduler.budgets.forbid(spec, user)
         job = Job(0, spec, user, made_at, run_s, basis, status=Status.QUEUED, reason=why)
         is_rented = taken is not None and taken.instance_type is not None
         reason = kept

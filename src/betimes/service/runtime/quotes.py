@@ -14,8 +14,8 @@ from betimes.service.runtime.to_views import quote_view
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.promises import ENDS, Forecast, cost_usd
-from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Quote, QuoteOption
 

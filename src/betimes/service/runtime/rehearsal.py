@@ -35,10 +35,9 @@ from betimes.service.scheduling.effects import (
     StopRun,
 )
 from betimes.service.scheduling.events import RunId
-from betimes.service.scheduling.fleet_limits import charged_usd
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.node import BOOTING, NODE, Node
+from betimes.service.scheduling.node import BOOTING, NODE, Node, charged_usd
 from betimes.service.scheduling.policy_engine import LATE_S
 from betimes.service.scheduling.scheduler import Scheduler, WorkLeft
 from betimes.twin.pool.virtual_jobs import VirtualJob

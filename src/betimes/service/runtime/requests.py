@@ -23,7 +23,7 @@ from betimes.service.spec.pipelines import by_number, check_names, resolved
 def submit(scheduler: Scheduler, specs: Sequence[JobSpec], user: str) -> list[list[int]]:
     """Accept these jobs, all or none; the numbers of each. They may name each other in `after`. Raises Refused."""
     check_names(specs)
-    scheduler.admission.check_queue(specs, user)
+    scheduler.users.check_queue(specs, user)
     for spec in specs:
         scheduler.admission.check(by_number(spec), user)
     scheduler.admission.check_labels(specs)

@@ -45,9 +45,9 @@ from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Action
 from betimes.service.scheduling.node import DRAINED, DRAINING, UP
 from betimes.service.scheduling.promises import INTERVAL, STARTS, Forecast
-from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.shares import Standing
+from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.spec.job_changes import JobChanges
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import Role, TokenSpec, User, UserChanges

@@ -26,8 +26,9 @@ from betimes.service.runtime.requests import submit
 from betimes.service.runtime.to_views import quote_view, submitted_view
 from betimes.service.scheduling.admission import made_up_note
 from betimes.service.scheduling.job import spec_text
-from betimes.service.scheduling.reasons import compiling, in_vain
+from betimes.service.scheduling.reasons import compiling
 from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.waiting_for import in_vain
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.pipelines import check_names
 from betimes.service.uploads.kept import Uploads
@@ -217,7 +218,7 @@ class Submissions:
                 f"promised under {member}, the member of the portfolio in force now; the end changes if another member "
                 "is selected"
             )
-        if (why := self.scheduler.admission.why_too_long(spec, user)) is not None:
+        if (why := self.scheduler.leases.why_too_long(spec, user)) is not None:
             texts.append(f"{why}: it waits for a machine that is not rented")
         notes = {
             "note": "; ".join(texts) or None,

@@ -13,18 +13,17 @@ from betimes.cluster.resources import PER_UNIT
 from betimes.service.access.auth import KeptToken
 from betimes.service.executors.log_files import lost_bytes
 from betimes.service.executors.supervision.files import LOG
-from betimes.service.scheduling.admission import WAITING
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.fleet_limits import is_reached
 from betimes.service.scheduling.fold import KINDS
 from betimes.service.scheduling.job import Preemption
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.policy_record import bounded_slowdown
 from betimes.service.scheduling.promises import STARTS
-from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.scheduling.users import held_now
+from betimes.service.scheduling.user_budgets import is_reached
+from betimes.service.scheduling.users import WAITING, held_now
+from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.scheduling.windows import Maintenance
 from betimes.service.spec.job_spec import hook_host
 from betimes.service.spec.users import User

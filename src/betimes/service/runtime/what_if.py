@@ -29,9 +29,9 @@ from betimes.service.scheduling.engine_factory import request_of
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.node import DRAINING, LOST, UP
 from betimes.service.scheduling.promises import INTERVAL, could_hold
-from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.state import most
+from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.recent import Submission
 from betimes.service.views.models import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from betimes.cluster.labels import as_texts, bits_for, suits, why_none_suits
 from betimes.cluster.resources import PER_UNIT
 from betimes.cluster.shapes import Room, Shape, roomiest, suiting
 from betimes.cluster.tasks import job_tasks
-from betimes.errors import ClusterError, Refused, Unknown
+from betimes.errors import ClusterError, Refused
 from betimes.foresight.engines import NODES
 from betimes.service.engines.dedicated_machines import (
     is_held_by,
@@ -30,16 +30,15 @@ from betimes.service.engines.dedicated_machines import (
 from betimes.service.engines.named_policies import heeds_labels
 from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
-from betimes.service.scheduling.arrays import ComingArray
-from betimes.service.scheduling.fleet_limits import UserBudgets
+from betimes.service.scheduling.arrays import ComingArray, limit_reached
 from betimes.service.scheduling.job import TrialSet, spec_text
-from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
-from betimes.service.scheduling.node import LOST, Node
+from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
-from betimes.service.scheduling.shares import check_limits
 from betimes.service.scheduling.state import SchedulerState
+from betimes.service.scheduling.users import Users
+from betimes.service.scheduling.waiting_for import first_unmet
 from betimes.service.spec.job_spec import (
     JobSpec,
     full_run_s,
@@ -56,7 +55,6 @@ NAMED = 3  # machines in a note
 ARRAY = "array"
 """What a step of a turn is that takes a slice of an array."""
 ELEMENTS_A_TURN = 250  # of an array that become jobs: more would keep the requests of others waiting
-WAITING = (Status.QUEUED, Status.BLOCKED, Status.HELD)  # for whatever: in the queue of their user
 
 
 def check_possible(
@@ -95,7 +93,7 @@ def check_possible(
     if shared and can_be_rented(spec, shared):
         return
     try:
-        _check_nodes(spec, known, engine)
+        check_nodes(spec, known, engine)
         if shared and not known:
             lacking = why_none_suits(spec.required, [offer.labels for offer in shared], "offer", "offers")
             if lacking is not None:
@@ -142,7 +140,7 @@ def _with(spec: JobSpec) -> str:
     return f" with {' and '.join(as_texts(spec.required))}" if spec.require else ""
 
 
-def _check_nodes(spec: JobSpec, known: Mapping[Shape, int], engine: str) -> None:
+def check_nodes(spec: JobSpec, known: Mapping[Shape, int], engine: str) -> None:
     """Raise Refused if the nodes could not run the job when nothing else is there."""
     if not known:
         return  # nodes may come; until then the job waits, with a reason
@@ -300,7 +298,7 @@ class LargeArrays(Part):
             most = parse_array(spec.array)[1]
             of_slurm = slurm_variables(spec.array, indices) if "SLURM_SUBMIT_DIR" in spec.env else {}
             alone = spec.model_copy(update={"array": None, "env": {**spec.env, **of_slurm}})
-        text, follows = spec_text(alone), _follows(self._state, spec)
+        text, follows = spec_text(alone), first_unmet(self._state, spec)
         is_by_element = any(parse_after(each)[1] == "corr" for each in spec.after)
         for at in some:
             if is_by_element:
@@ -309,9 +307,9 @@ class LargeArrays(Part):
             if spec.array:
                 data |= {"array_id": first, "array_index": indices[at], "array_most": most}
             if follows is not None:
-                data["reason"] = reasons.after(*follows)
+                data["reason"] = follows
             elif most and at >= most:
-                data["reason"] = reasons.array(first, most)
+                data["reason"] = limit_reached(first, most)
             job = self._state.log("submitted", f"user:{user}", first + at, **data)
             if spec.hold and job is not None:
                 self._state.log("held", f"user:{user}", first + at, reason=reasons.by_user(user))
@@ -327,19 +325,15 @@ class Admission:
         state: SchedulerState,
         engine: PolicyEngine,
         jobs: Jobs,
-        budgets: UserBudgets,
         arrays: LargeArrays,
+        users: Users,
+        refuse: Callable[[JobSpec, str], None],
     ) -> None:
-        self._state, self._engine, self._jobs, self._budgets = state, engine, jobs, budgets
-        self._arrays = arrays
+        self._state, self._engine, self._jobs = state, engine, jobs
+        self._arrays, self._users, self._refuse = arrays, users, refuse
 
     def check(self, spec: JobSpec, user: str) -> None:
         """Raise Refused or Unknown for a job that this user cannot submit."""
-        ledger = self._state.ledger
-        if user in ledger.users:
-            check_limits(ledger.users[user], spec)
-        if spec.rent == "now" and (why := self.over_budget(spec, user)) is not None:
-            raise Refused(f"{why['text']}; leave it out, or ask for a larger budget", "rent")
         engine = self._engine
         if spec.require:
             self.check_labels([spec])
@@ -350,61 +344,7 @@ class Admission:
             engine.offers_for_jobs,
             engine.shared_offers,
         )
-        self._check_lease(spec, user)
-        self._check_resources(spec)
-        for after in spec.after:
-            number, on = parse_after(after)
-            if on == "corr":
-                self._check_alike(number, spec)
-            if number not in ledger.jobs and self._state.ended_as(number) is None:
-                raise Unknown(
-                    f"after: there is no job {number}; a job waits for one that was submitted before it"
-                )
-
-    def _check_lease(self, spec: JobSpec, user: str) -> None:
-        """Raise Refused for a job that is longer than the lease of any machine, and that no owned one holds."""
-        why = self.why_too_long(spec, user)
-        if why is None:
-            return
-        nodes = self._state.ledger.nodes.values()
-        owned = Counter(node.shape for node in nodes if node.rented_at is None and node.status != LOST)
-        if owned and spec.rent != "now":
-            try:
-                _check_nodes(spec, owned, self._engine.kind or "pool")
-            except Refused:
-                pass
-            else:
-                return
-        field = "estimate_s" if spec.time_limit_s is None else "time_limit_s"
-        raise Refused(
-            f"{why}; no owned machine holds it. State a shorter time, or ask for longer leases", field
-        )
-
-    def why_too_long(self, spec: JobSpec, user: str) -> str | None:
-        """Why no rented machine takes a job, by its length; null: one may, or there is no cloud."""
-        longest_s = self._engine.longest_run_s if self._engine.settings.offers else math.inf
-        lasts_s = self._state.ledger.runtime_estimates.believed(user, spec).seconds
-        if spec.time_limit_s is not None:
-            lasts_s = spec.time_limit_s + spec.grace_s
-        return reasons.too_long(lasts_s, longest_s) if lasts_s > longest_s else None
-
-    def _check_alike(self, number: int, spec: JobSpec) -> None:
-        """Raise Refused unless the array of this number has the same indices as this one, as far as is known."""
-        jobs = self._state.ledger.jobs
-        indices = parse_array(spec.array)[0] if spec.array is not None and not spec.as_one else []
-
-        def may_be(element: int, index: int) -> bool:
-            job = jobs.get(element)
-            if job is None:  # of one that is over no more is known here
-                return self._state.ended_as(element) is not None
-            return (job.array_id, job.array_index) == (number, index)
-
-        if not indices or not all(may_be(number + at, index) for at, index in enumerate(indices)):
-            raise Refused(
-                f"{number}:corr: element by element, an array waits for another one with the same indices; give such "
-                f"an array, or {number}:ok",
-                "after",
-            )
+        self._refuse(spec, user)
 
     def check_labels(self, specs: Sequence[JobSpec]) -> None:
         """Raise Refused for required labels under a policy that ignores them, or for too many different ones."""
@@ -423,24 +363,9 @@ class Admission:
         except ClusterError as error:
             raise Refused(f"{error}; require fewer, or wait for jobs to end", "require") from None
 
-    def check_queue(self, specs: Sequence[JobSpec], name: str) -> None:
-        """Raise Refused for new jobs that are together too many in the queue for their user."""
-        user = self._state.ledger.users.get(name)
-        if user is None or (most := user.limits.max_queued_jobs) is None:
-            return
-        jobs = self._state.ledger.jobs.values()
-        queued = sum(job.user == name and job.set_id is None and job.status in WAITING for job in jobs)
-        queued += self._state.ledger.arrays.count(name)
-        coming = [len(parse_array(spec.array)[0]) if spec.array and not spec.as_one else 1 for spec in specs]
-        if queued + sum(coming) > most:
-            raise Refused(
-                f"{name} may have {most} jobs in the queue, and has {queued}; wait for some to start, or cancel some",
-                "array" if len(specs) == 1 and coming[0] > 1 else None,
-            )
-
     def submit(self, spec: JobSpec, user: str) -> list[int]:
         """Accept a job or an array; returns the job numbers. Raises Refused, Unknown."""
-        self.check_queue([spec], user)
+        self._users.check_queue([spec], user)
         self.check(spec, user)
         return self.accept(spec, user)
 
@@ -462,9 +387,9 @@ class Admission:
             "believed_s": full_run_s(believed.seconds, spec),
             "trials": asdict(trials),
         }
-        follows = _follows(self._state, spec)
+        follows = first_unmet(self._state, spec)
         if follows is not None:
-            data["reason"] = reasons.after(*follows)
+            data["reason"] = follows
         job = self._state.log("submitted", f"user:{user}", number, **data)
         each = {
             **common,
@@ -481,32 +406,6 @@ class Admission:
         elif job is not None:
             self._jobs.admit(job)
         return [number]
-
-    def _check_resources(self, spec: JobSpec) -> None:
-        there = self._engine.settings.resources
-        for name, amount in spec.resources.items():
-            if amount > there.get(name, 0):
-                known = ", ".join(f"{each}={number}" for each, number in sorted(there.items())) or "none"
-                here = (
-                    f"there are {there[name]} of {name} here" if name in there else f"there is no {name} here"
-                )
-                raise Refused(
-                    f"{here}; the service counts {known} (`betimes up --resource {name}={amount}` would do)",
-                    "resources",
-                )
-
-    def over_budget(self, spec: JobSpec, user: str) -> dict[str, Any] | None:
-        """Why no machine is rented for a job alone, its user's budget being spent; null: one may be, or none would."""
-        run_s = self._state.ledger.runtime_estimates.believed(user, spec).seconds
-        holding = [offer for offer in self._engine.offers_for_jobs or () if can_be_rented(spec, [offer])]
-        usd = min((rented_usd(spec, offer, run_s) for offer in holding), default=0.0)
-        short = self._budgets.short_of(user, usd) if self._engine.offers_for_jobs else None
-        return None if short is None else reasons.over_budget(short, usd)
-
-
-def _follows(state: SchedulerState, spec: JobSpec) -> tuple[int, str] | None:
-    """The first of the job's dependencies that is not met yet."""
-    return next((each for each in map(parse_after, spec.after) if state.is_met(*each) is None), None)
 
 
 def _of_element(spec: JobSpec, at: int) -> JobSpec:

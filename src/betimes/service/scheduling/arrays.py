@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.kind import Data, Kind
+from betimes.service.scheduling.reasons import reason
 from betimes.service.spec.job_spec import JobSpec, parse_array
 from betimes.units import length
 
@@ -82,6 +83,12 @@ class ComingArrays:
     def from_json(cls, found: Mapping[str, Any]) -> ComingArrays:
         """The arrays of a snapshot, which has more besides."""
         return cls({each["first"]: ComingArray(**each) for each in found.get("arrays", ())})
+
+
+def limit_reached(first: int, most: int) -> dict[str, Any]:
+    """The reason of an element that its array's own limit keeps waiting."""
+    elements = f"{most} running element{'' if most == 1 else 's'}"
+    return reason("array-limit", f"the limit of {elements} of array {first} is reached", most=most)
 
 
 class _Ledger(Protocol):

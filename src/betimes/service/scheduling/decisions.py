@@ -31,14 +31,15 @@ from betimes.service.engines.messages import (
 from betimes.service.engines.plans import ExpectedSaving, Reconfiguration
 from betimes.service.engines.selection import MemberRules
 from betimes.service.scheduling.effects import AskPlanner, SelectMember
+from betimes.service.scheduling.fleet_limits import LimitsOfFleet
 from betimes.service.scheduling.job import Job, MoveRecord
 from betimes.service.scheduling.nodes import JobRentals, MachineRentals
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.policy_record import PolicyRecord
-from betimes.service.scheduling.reasons import WaitReasons
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
+from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.twin.nodes.planner_rounds import Plan, Question
 
 
@@ -55,9 +56,10 @@ class DecisionApplier:
         runs: Runs,
         rentals: JobRentals,
         machines: MachineRentals,
+        limits: LimitsOfFleet,
     ) -> None:
         self._state, self._engine, self._runs = state, engine, runs
-        self._rentals, self._machines = rentals, machines
+        self._rentals, self._machines, self._limits = rentals, machines, limits
         self.idle: dict[str, Any] | None = None
 
     def apply(self, rounds: Iterable[Decisions]) -> None:
@@ -74,7 +76,7 @@ class DecisionApplier:
         if any(not isinstance(each, Outrun) for one in rounds for each in one.instructions):
             self.idle = None
             return
-        self.idle = WaitReasons(self._state, self._engine, None).idle()
+        self.idle = WaitReasons(self._state, self._engine, self._limits, None).idle()
         if _answer(self.idle) != _answer(self._state.ledger.idle):
             self._state.log("idle", "policy", reason=self.idle)
 

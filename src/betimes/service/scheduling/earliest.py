@@ -12,11 +12,11 @@ from betimes.cluster.labels import suits
 from betimes.cluster.shapes import Room
 from betimes.service.engines.dedicated_machines import times_on
 from betimes.service.scheduling.admission import can_be_rented
-from betimes.service.scheduling.fleet_limits import UserBudgets
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
+from betimes.service.scheduling.user_budgets import UserBudgets
 from betimes.service.spec.job_spec import parse_after
 
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from betimes.cluster import Offer
 from betimes.cluster.billing import Prices, lease_usd
-from betimes.service.machines.budgets import DAY, MONTH, NOTICE_S, period_name, period_since, period_until
+from betimes.errors import Refused
+from betimes.service.machines.budgets import NOTICE_S, period_since
+from betimes.service.scheduling.admission import check_nodes
 from betimes.service.scheduling.charges import Charge
-from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.node import Node, charges_until
-from betimes.service.scheduling.node_events import budget_key
+from betimes.service.scheduling.node import DRAINING, LOST, Node, charges
+from betimes.service.scheduling.nodes import JobRentals, Nodes
+from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.reasons import reason
 from betimes.service.scheduling.state import SchedulerState
+from betimes.service.scheduling.user_budgets import LOOK_S, UserBudgets, is_reached, reached
+from betimes.service.spec.job_spec import JobSpec
+from betimes.units import humanise_s, instant
 
-LOOK_S = 10.0  # between two looks at a budget while something is rented
 LEAST_USE_S = NOTICE_S + 60.0  # that a machine is rented for
 
 
@@ -28,151 +34,6 @@ class Ending(NamedTuple):
     end_at: float
     text: str
     budget: dict[str, Any] | None = None  # that is at its end, as `reached` has it; null: another limit
-
-
-def reached(user: str | None, period: str, budget_usd: float, now_at: float) -> dict[str, Any]:
-    """A budget at its end, as the log has it; user: null for that of all rented machines together."""
-    until_at = period_until(period, now_at)
-    return {"user": user, "period": period, "budget_usd": budget_usd, "until_at": until_at}
-
-
-def is_reached(ledger: Ledger, user: str | None, period: str, budget_usd: float, now_at: float) -> bool:
-    """Whether a budget was at its end in the present period, and is no larger since.
-
-    Spending that was foreseen falls when what spends is stopped: without this it would start again.
-    """
-    found = ledger.reached.get(budget_key(user, period))
-    return found is not None and now_at < found["until_at"] and budget_usd <= found["budget_usd"]
-
-
-class Short(NamedTuple):
-    """A budget of a user's that does not suffice for the present day or month."""
-
-    user: str
-    period: str
-    budget_usd: float
-    spent_usd: float
-    name: str  # of the day or month
-    until_at: float  # its end
-
-    @property
-    def text(self) -> str:
-        """The sentence that users read."""
-        return f"{self.user}'s budget of ${self.budget_usd:g} a {self.period} for rented machines is spent"
-
-    def reached(self, now_at: float) -> dict[str, Any]:
-        """It as the log has it."""
-        return reached(self.user, self.period, self.budget_usd, now_at)
-
-
-class UserBudgets:
-    """Compares what users spend on rented machines with what they may spend.
-
-    A machine that is rented for one job alone is paid for by that job's user. Of one that jobs share each run pays its
-    share while it is there (`charges`); what nobody holds of it counts for no user.
-    """
-
-    def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
-        self._state, self._engine = state, engine
-        # Users whose jobs may not begin to use shared rented machines, as of the last look.
-        self.spent: dict[str, Short] = {}
-        self.stops: set[str] = set()  # of them, those whose runs have to leave such machines
-
-    @property
-    def are_given(self) -> bool:
-        """Whether any user has one."""
-        users = self._state.ledger.users.values()
-        return bool(self._engine.settings.budgets.usd_by_user) or any(
-            user.limits.max_usd_per_day is not None for user in users
-        )
-
-    def of(self, user: str, period: str) -> float:
-        """A user's budget of a day or a month, by the settings and the user's limits, USD; infinity: any amount."""
-        known = self._state.ledger.users.get(user)
-        limit = known.limits.max_usd_per_day if known is not None and period == DAY else None
-        return min(self._engine.settings.budgets.of(user, period), math.inf if limit is None else limit)
-
-    def spent_usd(self, user: str, period: str, ahead_s: float = 0.0, *, to_come: bool = False) -> float:
-        """A user's spending in the present day or month, if all is kept for so much longer.
-
-        to_come: with the rest of what the machines rented for the user's jobs alone are expected to cost.
-        """
-        ledger, now_at = self._state.ledger, self._state.now_at
-        until_at, since_at = now_at + ahead_s, period_since(period, now_at)
-        offers = self._engine.settings.offers
-        spent = ledger.spent_usd.get(user, {}).get(period_name(period, now_at), 0.0)
-        alone: dict[int, float] = {}
-        for node in ledger.nodes.values():
-            held = node.account.holdings.values()
-            if node.for_user != user and not any(each.user == user for each in held):
-                continue
-            for charge in charges(node, offers, until_at):
-                if charge.user == user:
-                    spent += charge.usd_in(since_at)
-                if node.for_job is not None:
-                    alone[node.for_job] = alone.get(node.for_job, 0.0) + charge.usd
-        for job in ledger.jobs.values() if to_come else ():
-            if job.user == user and job.rental is not None:
-                spent += max(0.0, job.rental.expected_usd - alone.get(job.job_id, 0.0))
-        return spent
-
-    def short_of(self, user: str, usd: float) -> Short | None:
-        """The budget that does not allow machines expected to cost so much, for one job alone; null: none."""
-        for period in (DAY, MONTH):
-            if (budget_usd := self.of(user, period)) < math.inf:
-                spent = self.spent_usd(user, period, to_come=True)
-                if spent + usd > budget_usd or self._is_held(user, period, budget_usd):
-                    return self._short(user, period, budget_usd, spent)
-        return None
-
-    def _is_held(self, user: str, period: str, budget_usd: float) -> bool:
-        return is_reached(self._state.ledger, user, period, budget_usd, self._state.now_at)
-
-    def held(self, users: Iterable[str]) -> Iterator[Short]:
-        """The budgets of these users that were at their end in the present period."""
-        for user in users:
-            for period in (DAY, MONTH):
-                if (budget_usd := self.of(user, period)) < math.inf and self._is_held(
-                    user, period, budget_usd
-                ):
-                    yield self._short(user, period, budget_usd, self.spent_usd(user, period))
-
-    def gone(self, users: Iterable[str], ahead_s: float) -> Iterator[Short]:
-        """The budgets of these users that are spent if all is kept for so much longer."""
-        for user in users:
-            for period in (DAY, MONTH):
-                if (budget_usd := self.of(user, period)) < math.inf:
-                    spent = self.spent_usd(user, period, ahead_s)
-                    if spent >= budget_usd:
-                        yield self._short(user, period, budget_usd, spent)
-
-    def look(self) -> dict[str, Short]:
-        """Find out whose budgets are spent, under a policy whose rented machines jobs share; returns the new ones.
-
-        As with machines nothing more begins `NOTICE_S` before, and what runs is stopped when it is spent.
-        """
-        self.spent, self.stops = {}, set()
-        if not (self.are_given and self._engine.shared_offers):
-            return {}
-        users = sorted({job.user for job in self._state.ledger.jobs.values()})
-        held = {short.user: short for short in self.held(users)}
-        new = {short.user: short for short in self.gone(users, NOTICE_S) if short.user not in held}
-        self.spent = held | new
-        self.stops = {short.user for short in self.gone(sorted(self.spent), LOOK_S)}
-        return new
-
-    def next_at(self) -> float:
-        """The instant to look next; infinity: not before something happens."""
-        if not self.are_given:
-            return math.inf
-        rents = any(node.rented_at is not None for node in self._state.nodes_in_brief.others)
-        due = [self._state.now_at + LOOK_S] if rents else []
-        return min([*due, *(short.until_at for short in self.spent.values())], default=math.inf)
-
-    def _short(self, user: str, period: str, budget_usd: float, spent_usd: float) -> Short:
-        now_at = self._state.now_at
-        name, until_at = period_name(period, now_at), period_until(period, now_at)
-        return Short(user, period, budget_usd, spent_usd, name, until_at)
 
 
 class LimitsOfFleet:
@@ -265,7 +126,7 @@ class LimitsOfFleet:
         """The instant to look at a limit next; infinity: not before a machine comes."""
         now_at, rented = self._state.now_at, self._rented
         has_budget = bool(self._engine.settings.budgets.usd_by_period) and bool(rented)
-        due = [now_at + LOOK_S] if has_budget else [self._users.next_at()]
+        due = [now_at + LOOK_S] if has_budget else []
         if self._engine.settings.fleet.longest_lease_s is not None:
             for one in self.endings():
                 is_noticed = rented[one.node].goes_at is not None
@@ -273,36 +134,88 @@ class LimitsOfFleet:
         return min(due, default=math.inf)
 
 
-def charges(node: Node, offers: Sequence[Offer], until_at: float) -> list[Charge]:
-    """The charge for a rented machine that is kept until an instant, beside what has been charged."""
-    return charges_until(node, charged_usd(node, offers, until_at), until_at)
+class Leases(Part):
+    """Ends leases of rented machines: when a limit of the operator's says so, or somebody."""
+
+    name = "leases"
+
+    def __init__(
+        self,
+        state: SchedulerState,
+        engine: PolicyEngine,
+        limits: LimitsOfFleet,
+        nodes: Nodes,
+        rentals: JobRentals,
+    ) -> None:
+        self._state, self._engine = state, engine
+        self._limits, self._nodes, self._rentals = limits, nodes, rentals
+
+    def refuses(self, spec: JobSpec, user: str) -> None:
+        """A job that is longer than the lease of any machine, and that no owned one holds."""
+        why = self.why_too_long(spec, user)
+        if why is None:
+            return
+        nodes = self._state.ledger.nodes.values()
+        owned = Counter(node.shape for node in nodes if node.rented_at is None and node.status != LOST)
+        if owned and spec.rent != "now":
+            try:
+                check_nodes(spec, owned, self._engine.kind or "pool")
+            except Refused:
+                pass
+            else:
+                return
+        field = "estimate_s" if spec.time_limit_s is None else "time_limit_s"
+        raise Refused(
+            f"{why}; no owned machine holds it. State a shorter time, or ask for longer leases", field
+        )
+
+    def why_too_long(self, spec: JobSpec, user: str) -> str | None:
+        """Why no rented machine takes a job, by its length; null: one may, or there is no cloud."""
+        longest_s = self._engine.longest_run_s if self._engine.settings.offers else math.inf
+        lasts_s = self._state.ledger.runtime_estimates.believed(user, spec).seconds
+        if spec.time_limit_s is not None:
+            lasts_s = spec.time_limit_s + spec.grace_s
+        return too_long(lasts_s, longest_s) if lasts_s > longest_s else None
+
+    def next_at(self) -> float:
+        """The instant to look at a limit next."""
+        return self._limits.next_at()
+
+    def before_decision(self) -> None:
+        """Let machines drain, and then give them back, that have to go by a limit."""
+        ledger, now_at = self._state.ledger, self._state.now_at
+        for one in list(self._limits.endings()):
+            node = ledger.nodes.get(one.node)
+            if node is not None and one.notice_at <= now_at and node.goes_at is None:
+                goes_at = max(one.end_at, now_at)
+                budget: dict[str, Any] = {} if one.budget is None else {"budget": one.budget}
+                self._state.log(
+                    "limit-reached", "limit", node=one.node, text=one.text, goes_at=goes_at, **budget
+                )
+                self._nodes.set_status(one.node, DRAINING, "limit")
+            if one.node in ledger.nodes and one.end_at <= now_at:
+                self.end(one.node, "limit", one.text)
+
+    def end(self, name: str, cause: str, why: str) -> None:
+        """Give a machine back with what runs there, which is requeued; why: completes `given back, since`."""
+        whose = self._nodes if self._state.ledger.nodes[name].is_shared else self._rentals
+        whose.end_lease(name, cause, why)
 
 
-def charged_usd(
-    node: Node,
-    offers: Sequence[Offer],
-    until_at: float,
-    *,
-    releases: bool = False,
-    usd_per_h: float | None = None,
-    since_at: float | None = None,
-) -> float:
-    """The charge for a rented machine until an instant; releases: it is given back then, which takes a while.
+def too_long(lasts_s: float, longest_run_s: float) -> str:
+    """Why no machine is rented for a job; completes `since`."""
+    takes = f"takes jobs of at most {humanise_s(longest_run_s)}" if longest_run_s else "takes no jobs"
+    return f"it may take {humanise_s(lasts_s)}, and a rented machine {takes} (--longest-lease)"
 
-    usd_per_h: at this price; null: at its price of each moment. since_at: null: from its request or boot on.
-    """
-    offer = next((each for each in offers if each.type == node.machine.type), None)
-    if offer is None or node.rented_at is None:
-        return 0.0
-    booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
-    if since_at is None:
-        since_at = offer.billing.since_s(node.rented_at, booted_at)
-    if usd_per_h is None and node.machine.usd_per_h is None:
-        usd_per_h = offer.charged_usd_per_h
-    prices = node.prices if usd_per_h is None else Prices(usd_per_h)
-    return float(
-        lease_usd(offer.billing, prices, since_at, until_at + (offer.release_s if releases else 0.0))
+
+def outlasts(lasts_s: float, until_at: Mapping[str, float], more: str) -> dict[str, Any]:
+    """The reason of a job that would not be over when the leases of these nodes end; more: what the policy may do."""
+    name = max(until_at, key=until_at.__getitem__)
+    text = (
+        f"may take {humanise_s(lasts_s)}, and node {name} takes jobs that are over by {instant(until_at[name])}, as "
+        f"its lease then ends (--longest-lease){more}"
     )
+    return reason("lease", text, nodes=sorted(until_at), until_at=until_at[name])
 
 
 def _least_usd(offer: Offer) -> float:

@@ -6,7 +6,7 @@ resume jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from typing import Any, Literal
@@ -17,16 +17,12 @@ from betimes.service.scheduling import reasons
 from betimes.service.scheduling.broken_promises import note_end
 from betimes.service.scheduling.effects import Signalled, SignalRun
 from betimes.service.scheduling.events import Ended, RunId
-from betimes.service.scheduling.fleet_limits import UserBudgets
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.spec.job_spec import parse_after
 from betimes.service.spec.spelling import signal_number
-from betimes.units import instant
 
 Action = Literal["cancel", "hold", "release", "requeue", "suspend", "resume", "signal"]
 _DONE: dict[Action, str] = {
@@ -40,17 +36,22 @@ _DONE: dict[Action, str] = {
 }
 
 
-class Jobs(Part):
+class Jobs:
     """The transitions of jobs, each of which is an event.
 
     A set of trials is a job without runs, and its trials are jobs that the engine does not know: what changes a trial
     marks its set (`trial_index`), and the engine is not informed.
     """
 
-    name = "jobs"
-
-    def __init__(self, state: SchedulerState, engine: PolicyEngine, runs: Runs, budgets: UserBudgets) -> None:
-        self._state, self._engine, self._runs, self._budgets = state, engine, runs, budgets
+    def __init__(
+        self,
+        state: SchedulerState,
+        engine: PolicyEngine,
+        runs: Runs,
+        keeps_from_queueing: Callable[[Job, float], dict[str, Any] | None],
+    ) -> None:
+        self._state, self._engine, self._runs = state, engine, runs
+        self._keeps_from_queueing = keeps_from_queueing
         self._let_on: list[Iterator[int]] = []  # jobs that may go on as others do not hold them up any more
 
     # --- before it queues -------------------------------------------------------------------------------------
@@ -66,79 +67,13 @@ class Jobs(Part):
         state, index = self._state, self._state.job_index
         if job.status is not Status.BLOCKED or job.job_id in index.entering:
             return
-        why = self.keeps_from_queueing(job, state.now_at)
-        if why is not None and why["code"] == "dependency-failed":
+        why = self._keeps_from_queueing(job, state.now_at)
+        if why is None:
+            self._engine.enter(job)
+        elif why["code"] == "dependency-failed":
             self.end(job, "cancelled", why, "policy")
-            return
-        if why is not None:
-            is_retry = job.attempt and why["code"] == "begin" and job.not_before_at != job.spec.begin_at
-            if not is_retry:
-                self._block(job, why)
-            return
-        if not index.has_room(job):
-            self._block(job, reasons.array(job.array_id or 0, job.array_most))
-            return
-        there = self._engine.settings.resources
-        if (name := index.lacking(job, there)) is not None:
-            self._block(job, reasons.resource(name, there.get(name, 0), index.has_of(name)))
-            return
-        self._engine.enter(job)
-
-    def keeps_from_queueing(self, job: Job, now_at: float) -> dict[str, Any] | None:
-        """Why a job, which may not be submitted yet, cannot queue, array and resources aside; null: it can."""
-        for after in job.spec.after:
-            number, on = parse_after(after)
-            is_met = self._state.is_met(number, on)
-            if is_met is None:
-                return reasons.after(number, on)
-            if not is_met:
-                return reasons.in_vain(number, self._state.ended_as(number) or "")
-        if job.spec.singleton:
-            first = self._state.job_index.first_named(job.user, job.spec.title)
-            if first is not None and first != job.job_id:
-                return reasons.singleton(first, job.spec.title)
-        begin_at = max(job.not_before_at, job.spec.begin_at or 0.0)
-        if begin_at > now_at:
-            return reasons.begin(begin_at)
-        short = self._budgets.spent.get(job.user)
-        return None if short is None else reasons.budget_spent(short)
-
-    def next_at(self) -> float:
-        """The end of the next delay before a retry."""
-        return self._state.job_index.delays.next_at()
-
-    def before_decision(self) -> None:
-        """Let jobs queue that waited for an instant, and block those whose users' budgets are spent."""
-        self._state.take_step("timer", "delays", self._admit_delayed)
-        self._state.take_step("timer", "budgets", self.keep_budgets)
-
-    def keep_budgets(self) -> None:
-        """Users whose budget is spent use no rented machines that jobs share: their jobs wait until it is renewed."""
-        had_spent, index = bool(self._budgets.spent), self._state.job_index
-        for user, short in self._budgets.look().items():
-            text = f"{short.text}; {user}'s jobs wait until {instant(short.until_at)}"
-            budget = short.reached(self._state.now_at)
-            self._state.log(
-                "limit-reached", "limit", user=user, text=text, until_at=short.until_at, budget=budget
-            )
-        spent, nodes = self._budgets.spent, self._state.ledger.nodes
-        for job in list(self._state.ledger.jobs.values()) if spent or had_spent else ():
-            short, run = spent.get(job.user), job.run
-            if short is None or job.rental is not None:
-                if job.status is Status.BLOCKED and (job.reason or {}).get("code") == "budget":
-                    self.admit(job)
-            elif job.set_id is None and (job.status is Status.QUEUED or job.job_id in index.entering):
-                self._engine.withdraw(job)
-                self._state.log("blocked", "limit", job.job_id, reason=reasons.budget_spent(short))
-                self.make_way(job)
-            elif (
-                run is not None
-                and job.user in self._budgets.stops
-                and run.launched
-                and run.stopping is None
-                and any(nodes[name].rented_at is not None for name, _ in run.places)
-            ):
-                self._runs.stop_for_now(job, "limit", job.spec.grace_s, reasons.budget_spent(short))
+        elif not (job.attempt and why["code"] == "begin" and job.not_before_at != job.spec.begin_at):
+            self._block(job, why)  # else it has the reason of its retry
 
     def entered(self, number: int) -> None:
         """The policy knows of a job from now on."""
@@ -152,10 +87,6 @@ class Jobs(Part):
         self._state.log(
             "queued", "policy", number, account=account, believed_s=runtime_estimate_s, basis=basis
         )
-
-    def _admit_delayed(self) -> None:
-        for number in self._state.job_index.delays.take(self._state.now_at):
-            self.admit(self._state.ledger.jobs[number])
 
     def make_way(self, job: Job) -> None:
         """A job no longer counts against its array's limit, and has no resources: the next ones may queue."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from betimes.errors import Refused, Unknown
-from betimes.service.scheduling import reasons
 from betimes.service.scheduling.engine_factory import request_of
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.node import EARLY_S, Node
@@ -99,7 +98,7 @@ class MaintenanceWindows(Part):
             self._share_again()
         for at, job, node, window in self._to_stop():
             if at <= self._state.now_at:
-                reason = reasons.stopped_for(node.machine.name, window)
+                reason = window.empties(node.machine.name)
                 stop = partial(self._runs.stop_for_now, job, "timer", job.spec.grace_s, reason)
                 self._state.take_step("stop", job.job_id, stop)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, TypeAdapter
 
-from betimes.cluster.billing import Prices
+from betimes.cluster import Offer
+from betimes.cluster.billing import Prices, lease_usd
 from betimes.cluster.checks import family_of
 from betimes.cluster.labels import Labels
 from betimes.cluster.resources import Amounts, capacity_amounts
@@ -174,14 +176,46 @@ def in_brief(nodes: Iterable[Node]) -> NodesInBrief:
     return NodesInBrief(tuple(samples), shapes, (gpu, cpu, memory), tuple(others))
 
 
-def charges_until(node: Node, lease_usd: float, until_at: float) -> list[Charge]:
+def charges_until(node: Node, whole_usd: float, until_at: float) -> list[Charge]:
     """The open charges of a rented machine that has cost this by an instant: to runs there, and to nobody."""
     name, since_at = node.machine.name, node.rented_at or 0.0
     if node.up_at is not None and node.up_at < until_at:
         since_at = node.up_at  # most offers charge from then on: the days of a lease have what they cost
     if not node.is_shared:
-        return [Charge(name, node.for_job, node.for_user, since_at, until_at, lease_usd)]
-    return list(node.account.copied().close(node.prices, name, since_at, until_at, lease_usd))
+        return [Charge(name, node.for_job, node.for_user, since_at, until_at, whole_usd)]
+    return list(node.account.copied().close(node.prices, name, since_at, until_at, whole_usd))
+
+
+def charges(node: Node, offers: Sequence[Offer], until_at: float) -> list[Charge]:
+    """The charge for a rented machine that is kept until an instant, beside what has been charged."""
+    return charges_until(node, charged_usd(node, offers, until_at), until_at)
+
+
+def charged_usd(
+    node: Node,
+    offers: Sequence[Offer],
+    until_at: float,
+    *,
+    releases: bool = False,
+    usd_per_h: float | None = None,
+    since_at: float | None = None,
+) -> float:
+    """The charge for a rented machine until an instant; releases: it is given back then, which takes a while.
+
+    usd_per_h: at this price; null: at its price of each moment. since_at: null: from its request or boot on.
+    """
+    offer = next((each for each in offers if each.type == node.machine.type), None)
+    if offer is None or node.rented_at is None:
+        return 0.0
+    booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
+    if since_at is None:
+        since_at = offer.billing.since_s(node.rented_at, booted_at)
+    if usd_per_h is None and node.machine.usd_per_h is None:
+        usd_per_h = offer.charged_usd_per_h
+    prices = node.prices if usd_per_h is None else Prices(usd_per_h)
+    return float(
+        lease_usd(offer.billing, prices, since_at, until_at + (offer.release_s if releases else 0.0))
+    )
 
 
 NODE = TypeAdapter(Node)

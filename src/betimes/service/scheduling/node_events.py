@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from betimes.service.machines.budgets import DAY_S
 from betimes.service.machines.machine import RENTED
 from betimes.service.scheduling.events import Event
@@ -9,6 +11,7 @@ from betimes.service.scheduling.job import Job, Rental
 from betimes.service.scheduling.kind import Data, Kind, reason_text
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node import NODE, UP, charges_until
+from betimes.service.scheduling.reasons import REQUEUED, reason
 from betimes.units import instant, usd
 
 
@@ -127,6 +130,39 @@ def _billed_words(data: Data) -> str:
     more_usd = data["more_usd"]
     more = f"{usd(abs(more_usd))} {'more' if more_usd > 0 else 'less'}"
     return f"{usd(data['cost_usd'])}, {more} than was counted"
+
+
+def booting(type: str, count: int) -> dict[str, Any]:  # noqa: A002
+    """The reason of a job whose rented machines boot."""
+    what = f"a machine of type {type}" if count == 1 else f"{count} machines of type {type}"
+    return reason("booting", f"{what} is rented for it alone, and boots", type=type, count=count)
+
+
+def speculated() -> dict[str, Any]:
+    """The reason of a job that took longer on a rented machine than a short job may."""
+    text = "it ran on a rented machine for as long as a short job may; it starts anew, and waits if it must"
+    return reason("speculated", text)
+
+
+def not_rented(type: str, text: str, again_s: float) -> dict[str, Any]:  # noqa: A002
+    """The reason of a job for which the cloud gave out no machine."""
+    when = f"; asked again in {again_s:g} s" if again_s else ""
+    return reason("not-rented", f"no machine of type {type} is rented for it: {text}{when}", type=type)
+
+
+def lease_ended(node: str, why: str) -> dict[str, Any]:
+    """The reason of a job whose rented machine had to go; why: completes `since`."""
+    return reason("lease-ended", f"node {node}, where it ran, was given back, since {why}", node=node)
+
+
+def node_lost(name: str) -> dict[str, Any]:
+    """The reason of a job whose node was lost."""
+    return reason("node-lost", f"node {name} was lost{REQUEUED}", node=name)
+
+
+def reclaimed(name: str) -> dict[str, Any]:
+    """The reason of a job whose rented node the cloud has reclaimed."""
+    return reason("reclaimed", f"the cloud reclaimed node {name}{REQUEUED}", node=name)
 
 
 KINDS: dict[str, Kind[Ledger]] = {

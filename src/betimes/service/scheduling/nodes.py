@@ -13,13 +13,11 @@ from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
 from betimes.errors import Conflict, Unknown
 from betimes.service.engines.messages import ReleaseMachine, Rent, RentMachine
 from betimes.service.machines.machine import Machine
-from betimes.service.scheduling import reasons
 from betimes.service.scheduling.admission import rented_usd
 from betimes.service.scheduling.effects import DropRun, GiveBack, OrderMachine, RentMachines, StopRun
 from betimes.service.scheduling.engine_factory import ordered_name
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Ended, RunId
-from betimes.service.scheduling.fleet_limits import LimitsOfFleet, UserBudgets, charged_usd
 from betimes.service.scheduling.job import SPECULATED, Job
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import (
@@ -32,12 +30,22 @@ from betimes.service.scheduling.node import (
     NODE,
     UP,
     Node,
+    charged_usd,
+)
+from betimes.service.scheduling.node_events import (
+    booting,
+    lease_ended,
+    node_lost,
+    not_rented,
+    reclaimed,
+    speculated,
 )
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trials import TrialSets
+from betimes.service.scheduling.user_budgets import UserBudgets
 from betimes.units import S_PER_H
 
 LOSE = "lose"
@@ -134,7 +142,7 @@ class Nodes(Part):
         if status != UP:
             self._keep_off(name)
         if status == LOST:
-            self._lose_runs(name, "timer", reasons.node_lost(name))
+            self._lose_runs(name, "timer", node_lost(name))
         if self._engine.rents(name):
             self._engine.machine_is(name, status, before)
         else:
@@ -172,9 +180,9 @@ class Nodes(Part):
                 continue
             name, since = node.machine.name, node.goes_since
             if since is None:
-                cause, reason = "cloud", reasons.reclaimed(name)
+                cause, reason = "cloud", reclaimed(name)
             else:
-                cause, reason = "limit", reasons.lease_ended(name, since)
+                cause, reason = "limit", lease_ended(name, since)
             stop = partial(self._runs.stop_for_now, job, cause, grace_s, reason)
             self._state.take_step("stop", job.job_id, stop)
 
@@ -189,17 +197,17 @@ class Nodes(Part):
 
     def reclaimed(self, name: str, at: float) -> None:
         """A rented node has been taken away, perhaps some time ago."""
-        self._lose_runs(name, "cloud", reasons.reclaimed(name))
+        self._lose_runs(name, "cloud", reclaimed(name))
         self._remove(name, "cloud", "reclaimed", at)
 
     def end_lease(self, name: str, cause: str, why: str) -> None:
         """A rented machine is given back with what runs there, which is requeued."""
-        self._lose_runs(name, cause, reasons.lease_ended(name, why))
+        self._lose_runs(name, cause, lease_ended(name, why))
         self._remove(name, cause, "given-back")
 
     def left(self, name: str) -> None:
         """A node has left its cluster, and comes back under another name, if at all."""
-        self._lose_runs(name, "cluster", reasons.node_lost(name))
+        self._lose_runs(name, "cluster", node_lost(name))
         self._remove(name, "cluster", "left")
 
     def never_booted(self, name: str, at: float) -> None:
@@ -421,7 +429,7 @@ class JobRentals(Part):
         short = self._budgets.short_of(job.user, usd)
         if short is not None:
             self._engine.refuse_machines(job, short.until_at - self._state.ledger.epoch_at)
-            self._unrent(job, reasons.over_budget(short, usd))
+            self._unrent(job, short.forbids(usd))
             return
         speculates: dict[str, Any] = {}
         if move.speculates_until_s < math.inf:
@@ -435,7 +443,7 @@ class JobRentals(Part):
             units_per_task=move.units_per_task,
             expected_usd=usd,
             account=self._engine.account_row(number),
-            reason=reasons.booting(offer.type, len(move.units)),
+            reason=booting(offer.type, len(move.units)),
             **speculates,
         )
         self._state.effects.append(RentMachines(number, offer.type, len(move.units)))
@@ -458,14 +466,14 @@ class JobRentals(Part):
         if job is not None and job.rental is not None and len(job.rental.nodes) < job.rental.count:
             text = f"{len(machines)} of {job.rental.count} machines boot"
             self._engine.lose_machines(job, FAILED)
-            self._unrent(job, reasons.not_rented(job.rental.type, text, 0.0))
+            self._unrent(job, not_rented(job.rental.type, text, 0.0))
 
     def refused(self, number: int, type: str, text: str) -> None:  # noqa: A002
         """The cloud has no machines for a job: it waits, and asks again after a while."""
         job = self._state.ledger.jobs.get(number)
         if job is not None and job.rental is not None and job.rental.type == type:
             self._engine.refuse_machines(job, self._state.now_s + ASK_AGAIN_S)
-            self._unrent(job, reasons.not_rented(type, text, ASK_AGAIN_S))
+            self._unrent(job, not_rented(type, text, ASK_AGAIN_S))
 
     def up(self, name: str, at: float) -> None:
         """A machine rented for a job is up: the job starts once all of them are."""
@@ -497,19 +505,19 @@ class JobRentals(Part):
         self._nodes.never_booted(name, at)
         if job is not None:
             self._engine.lose_machines(job, FAILED)
-            self._unrent(job, reasons.not_rented(type, text, 0.0))
+            self._unrent(job, not_rented(type, text, 0.0))
 
     def reclaimed(self, name: str, at: float) -> None:
         """The cloud has taken away a machine rented for a job, with the job's run if that had begun."""
         number = self._state.ledger.nodes[name].for_job
         self._nodes.reclaimed(name, at)
-        self._taken(name, number, reasons.reclaimed(name))
+        self._taken(name, number, reclaimed(name))
 
     def end_lease(self, name: str, cause: str, why: str) -> None:
         """A machine rented for a job is given back, with the job's run if that had begun."""
         number = self._state.ledger.nodes[name].for_job
         self._nodes.end_lease(name, cause, why)
-        self._taken(name, number, reasons.lease_ended(name, why))
+        self._taken(name, number, lease_ended(name, why))
 
     def _taken(self, name: str, number: int | None, reason: dict[str, Any]) -> None:
         job = self._state.ledger.jobs.get(number) if number is not None else None
@@ -519,7 +527,7 @@ class JobRentals(Part):
 
     def stop_speculating(self, job: Job) -> None:
         """A speculative run has taken as long as a short job may: stop it; the job starts anew."""
-        account, reason = self._engine.account_row(job.job_id), reasons.speculated()
+        account, reason = self._engine.account_row(job.job_id), speculated()
         self._state.log("unrented", "policy", job.job_id, account=account, reason=reason)
         run = job.run
         if run is None or run.stopping is not None:
@@ -546,38 +554,3 @@ class JobRentals(Part):
         account = self._engine.account_row(job.job_id)
         self._state.log("unrented", "cloud", job.job_id, account=account, reason=reason)
         self._engine.look()
-
-
-class Leases(Part):
-    """Ends leases of rented machines: when a limit of the operator's says so, or somebody."""
-
-    name = "leases"
-
-    def __init__(
-        self, state: SchedulerState, limits: LimitsOfFleet, nodes: Nodes, rentals: JobRentals
-    ) -> None:
-        self._state, self._limits, self._nodes, self._rentals = state, limits, nodes, rentals
-
-    def next_at(self) -> float:
-        """The instant to look at a limit next."""
-        return self._limits.next_at()
-
-    def before_decision(self) -> None:
-        """Let machines drain, and then give them back, that have to go by a limit."""
-        ledger, now_at = self._state.ledger, self._state.now_at
-        for one in list(self._limits.endings()):
-            node = ledger.nodes.get(one.node)
-            if node is not None and one.notice_at <= now_at and node.goes_at is None:
-                goes_at = max(one.end_at, now_at)
-                budget: dict[str, Any] = {} if one.budget is None else {"budget": one.budget}
-                self._state.log(
-                    "limit-reached", "limit", node=one.node, text=one.text, goes_at=goes_at, **budget
-                )
-                self._nodes.set_status(one.node, DRAINING, "limit")
-            if one.node in ledger.nodes and one.end_at <= now_at:
-                self.end(one.node, "limit", one.text)
-
-    def end(self, name: str, cause: str, why: str) -> None:
-        """Give a machine back with what runs there, which is requeued; why: completes `given back, since`."""
-        whose = self._nodes if self._state.ledger.nodes[name].is_shared else self._rentals
-        whose.end_lease(name, cause, why)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from betimes.service.scheduling.events import VANISHED, Event
 from betimes.service.scheduling.job import Job, MoveRecord, Run, paid_until
 from betimes.service.scheduling.job_states import Status, Transition, next_status
 from betimes.service.scheduling.kind import Data, Kind, places_text, reason_text, units_text
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.promise_events import void_promise
+from betimes.service.scheduling.reasons import reason
 from betimes.service.scheduling.sets import set_of
 from betimes.units import instant, length, usd
 
@@ -286,6 +289,14 @@ def _cost_words(of_what: str, data: Data, name: str) -> str:
     return (
         f"; {of_what} cost {node_s:,.3g} node-s" if node_s < 100 else f"; {of_what} cost {node_s:,.0f} node-s"
     )
+
+
+def keeps_still(number: int, user: str, at: float) -> dict[str, Any]:
+    """The reason of a job whose run a user has suspended."""
+    text = (
+        f"suspended by {user} at {instant(at)}, and keeps its units; `betimes resume {number}` lets it go on"
+    )
+    return reason("suspended", text, user=user, at=at)
 
 
 KINDS: dict[str, Kind[Ledger]] = {

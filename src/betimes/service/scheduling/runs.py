@@ -13,6 +13,7 @@ from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import NODE_GOES, Job, Places, Preemption, Run, nodes_held
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import LEAST_END_S, PolicyEngine
+from betimes.service.scheduling.run_events import keeps_still
 from betimes.service.scheduling.state import SchedulerState
 
 SUSPENDED_S = 86_400.0
@@ -84,7 +85,7 @@ class Runs(Part):
         rate = self._engine.rate(job)
         if self._engine.knows(job):
             left_s = self._engine.believed_left_s(job) / rate
-        cause, reason = f"user:{user}", reasons.suspended(job.job_id, user, self._state.now_at)
+        cause, reason = f"user:{user}", keeps_still(job.job_id, user, self._state.now_at)
         self._state.log("suspended", cause, job.job_id, number=run.number, left_s=left_s, reason=reason)
         self._state.note_run(job)
         if left_s is not None:

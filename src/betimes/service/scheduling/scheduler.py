@@ -27,7 +27,7 @@ from betimes.service.scheduling.effects import Effect
 from betimes.service.scheduling.engine_factory import Settings, request_for, request_of
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import Event
-from betimes.service.scheduling.fleet_limits import LimitsOfFleet, UserBudgets
+from betimes.service.scheduling.fleet_limits import Leases, LimitsOfFleet
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.jobs import Jobs
@@ -35,16 +35,19 @@ from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.maintenance import MaintenanceWindows
 from betimes.service.scheduling.node import UP, NodesInBrief
-from betimes.service.scheduling.nodes import JobRentals, Leases, MachineRentals, Nodes
+from betimes.service.scheduling.nodes import JobRentals, MachineRentals, Nodes
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.promises import Forecast, cost_usd
-from betimes.service.scheduling.reasons import WaitReasons, by_user
+from betimes.service.scheduling.reasons import by_user
 from betimes.service.scheduling.reports import ReportHandling
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import Changes, FindStatus, Occupancy, SchedulerState, Step
 from betimes.service.scheduling.trials import TrialSets
+from betimes.service.scheduling.user_budgets import UserBudgets
 from betimes.service.scheduling.users import Users
+from betimes.service.scheduling.wait_reasons import WaitReasons
+from betimes.service.scheduling.waiting_for import ArrayLimits, Delays, Dependencies, Resources
 from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec
 
 POLICY = "policy"
@@ -88,31 +91,36 @@ class Scheduler:
         state = self._state = SchedulerState(ledger, find_status, version)
         engine = self._engine = PolicyEngine(state, settings, is_compiled)
         runs = self._runs = Runs(state, engine)
-        budgets = self.budgets = UserBudgets(state, engine)
+        self.jobs = Jobs(state, engine, runs, self._keeps_from_queueing)
+        budgets = self.budgets = UserBudgets(state, engine, self.jobs, runs)
         self._earliest = EarliestStarts(state, engine, budgets)
-        self.jobs = Jobs(state, engine, runs, budgets)
         sets = self._sets = TrialSets(state, engine, self.jobs, runs)
         self._learnt = LearntRuntimes(state, engine)
         self.policy = EngineRenewal(state, engine, self.jobs, sets)
         self.promises = BrokenPromises(state)
         arrays = self.arrays = LargeArrays(state, self.jobs)
-        self.admission = Admission(state, engine, self.jobs, budgets, arrays)
+        self.users = Users(state)
+        self.admission = Admission(state, engine, self.jobs, arrays, self.users, self._refuse)
         self.edits = Edits(state, engine, self.jobs, self.admission, self.policy)
         self.reports = ReportHandling(state, engine, self.jobs, runs, sets, self.policy)
         self.nodes = Nodes(state, engine, self.jobs, runs, sets, self.policy)
-        self.users = Users(state)
         self.limits = LimitsOfFleet(state, engine, budgets)
         self.maintenance = MaintenanceWindows(state, engine, runs)
         self.machines = MachineRentals(state, engine, self.nodes)
         self.rentals = JobRentals(state, engine, runs, self.nodes, budgets)
-        self.leases = Leases(state, self.limits, self.nodes, self.rentals)
+        self.leases = Leases(state, engine, self.limits, self.nodes, self.rentals)
         self.selection = MemberSelection(state, engine)
         self.planner = PlannerAnswers(state, engine)
-        self._decisions = DecisionApplier(state, engine, runs, self.rentals, self.machines)
+        self._decisions = DecisionApplier(state, engine, runs, self.rentals, self.machines, self.limits)
         self._parts: tuple[Part, ...] = (
             self.promises,  # before anything else changes
             arrays,
-            self.jobs,
+            self.users,
+            Dependencies(state),
+            Delays(state, self.jobs),
+            budgets,
+            ArrayLimits(state),  # these two after all else: they let a job stand in line
+            Resources(state, engine),
             self.leases,
             self.maintenance,
             self.nodes,  # after what lets them drain
@@ -297,7 +305,7 @@ class Scheduler:
 
     def wait_reasons(self, forecast: Forecast | None) -> WaitReasons:
         """Why jobs wait, as things stand now."""
-        return WaitReasons(self._state, self._engine, forecast)
+        return WaitReasons(self._state, self._engine, self.limits, forecast)
 
     @property
     def is_left_to_policy(self) -> bool:
@@ -537,11 +545,11 @@ class Scheduler:
         may_rent = self.limits.why_spent() is None
         if spec is None:
             return self._engine.foresee(now_s, may_rent=may_rent), ""
-        self.admission.check_queue([spec], user)
+        self.users.check_queue([spec], user)
         self.admission.check(spec, user)
         believed = self.ledger.runtime_estimates.believed(user, spec)
         run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
-        if spec.rent == "auto" and self.admission.over_budget(spec, user) is not None:
+        if spec.rent == "auto" and self.budgets.forbid(spec, user) is not None:
             spec = spec.model_copy(update={"rent": "never"})
         request = request_for(0, set_spec(spec) if spec.as_one else spec, run_s, user)
         job = Job(0, spec, user, now_at, run_s, believed.basis)
@@ -550,7 +558,15 @@ class Scheduler:
 
     def keeps_from_queueing(self, job: Job, now_at: float) -> dict[str, Any] | None:
         """Why a job, if it were submitted, would not queue, array and resources aside; null: it would."""
-        return by_user(job.user) if job.spec.hold else self.jobs.keeps_from_queueing(job, now_at)
+        return by_user(job.user) if job.spec.hold else self._keeps_from_queueing(job, now_at)
+
+    def _keeps_from_queueing(self, job: Job, now_at: float) -> dict[str, Any] | None:
+        found = (part.keeps_from_queueing(job, now_at) for part in self._parts)
+        return next((why for why in found if why is not None), None)
+
+    def _refuse(self, spec: JobSpec, user: str) -> None:
+        for part in self._parts:
+            part.refuses(spec, user)
 
     def earliest_at(self, job: Job, now_at: float) -> float:
         """The instant before which a job, which may be one that is not submitted, certainly does not begin."""

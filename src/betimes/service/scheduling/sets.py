@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status, Transition, next_status
 from betimes.service.scheduling.kind import Kind, units_text
+from betimes.service.scheduling.reasons import reason
 
 
 class Whole(NamedTuple):
@@ -31,6 +32,13 @@ def rest(jobs: Mapping[int, Job], job: Job) -> None:
         return
     if whole.job.status is Status.RUNNING:
         whole.job.status = next_status(whole.job.status, Transition.WAIT)
+
+
+def not_all_finished(of: TrialSet) -> dict[str, Any]:
+    """The reason of a set of which some trials failed or were cancelled."""
+    ends = [f"{count} {how}" for count, how in ((of.failed, "failed"), (of.cancelled, "cancelled")) if count]
+    text = f"of {of.count} trials: {', '.join(ends)}"
+    return reason("trials", text, failed=of.failed, cancelled=of.cancelled)
 
 
 def _width(_: object, event: Event, job: Job) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, TypeAdapter
 
@@ -20,6 +20,7 @@ from betimes.errors import Refused
 from betimes.kernels import Records, as_array, blank
 from betimes.service.engines.messages import Sharing
 from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.reasons import reason
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.users import User
 from betimes.twin.users import HALF_LIFE_S
@@ -51,6 +52,10 @@ class Standing(NamedTuple):
 
     recent_frac: float
     share_frac: float
+
+    def why_behind(self, user: str) -> str:
+        """Why jobs of a user who has had more come after others'; completes the reason of one."""
+        return f"{user} used more of late: {self.recent_frac:.0%}, where {self.share_frac:.0%} is the user's share"
 
 
 @dataclass
@@ -118,8 +123,8 @@ class Shares:
             for name, weight in weights.items()
         }
 
-    def limit_of(self, job: Job, users: Mapping[str, User]) -> tuple[str, float, float] | None:
-        """The limit of its user that a waiting job would exceed: of what, how much runs, and the most; null: none."""
+    def limit_of(self, job: Job, users: Mapping[str, User]) -> dict[str, Any] | None:
+        """The reason of a waiting job that would exceed a limit of its user; null: it would not."""
         user, account = users.get(job.user), self.accounts.get(job.user)
         if user is None or account is None or job.set_id is not None:
             return None
@@ -131,7 +136,8 @@ class Shares:
             ("GiB of memory", account.memory / MIB_A_GIB, needs, limits.max_memory_gib),
         ):
             if limit is not None and has + more > limit:
-                return what, has, float(limit)
+                text = f"the running jobs of {job.user} hold {has:g} of at most {limit:g} {what}"
+                return reason("user-limit", text, user=job.user, what=what, has=has, most=float(limit))
         return None
 
     def is_for_engine(self, users: Mapping[str, User]) -> bool:

@@ -10,13 +10,13 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from betimes.service.scheduling import reasons
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.jobs import Jobs
 from betimes.service.scheduling.node import UP
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runs import Runs
+from betimes.service.scheduling.sets import not_all_finished
 from betimes.service.scheduling.state import SchedulerState
 from betimes.twin.pool.trials import SLACK, is_news
 
@@ -59,7 +59,7 @@ class TrialSets(Part):
 
     def _end(self, job: Job, trials: TrialSet) -> None:
         if trials.end != "finished":
-            self._jobs.end(job, trials.end, reasons.trials(trials), job.cancelled_by or "executor")
+            self._jobs.end(job, trials.end, not_all_finished(trials), job.cancelled_by or "executor")
         else:
             self._jobs.finish_set(job, trials.taken_s)
 

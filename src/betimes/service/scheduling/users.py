@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from betimes.errors import Conflict, PolicyError, Refused, Unknown
 from betimes.service.engines.named_policies import check_sharing
 from betimes.service.scheduling.job import memory_of
+from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.shares import has_limits
+from betimes.service.scheduling.part import Part
+from betimes.service.scheduling.shares import check_limits, has_limits
 from betimes.service.scheduling.state import SchedulerState
+from betimes.service.spec.job_spec import JobSpec, parse_array
 from betimes.service.spec.users import TokenSpec, User, UserChanges
+
+WAITING = (Status.QUEUED, Status.BLOCKED, Status.HELD)  # for whatever: in the queue of their user
 
 
 class Held(NamedTuple):
@@ -32,8 +38,10 @@ def held_now(ledger: Ledger, name: str) -> Held:
     return Held(jobs, units, memory_gib)
 
 
-class Users:
+class Users(Part):
     """The users of the service; while there are none, whoever has the state directory's token does everything."""
+
+    name = "users"
 
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
@@ -54,6 +62,26 @@ class Users:
             self._check_policy(user)
             self._check_limits(user)
         return user if user == before else self._log(user, cause)
+
+    def check_queue(self, specs: Sequence[JobSpec], name: str) -> None:
+        """Raise Refused for new jobs that are together too many in the queue for their user."""
+        user = self._state.ledger.users.get(name)
+        if user is None or (most := user.limits.max_queued_jobs) is None:
+            return
+        jobs = self._state.ledger.jobs.values()
+        queued = sum(job.user == name and job.set_id is None and job.status in WAITING for job in jobs)
+        queued += self._state.ledger.arrays.count(name)
+        coming = [len(parse_array(spec.array)[0]) if spec.array and not spec.as_one else 1 for spec in specs]
+        if queued + sum(coming) > most:
+            raise Refused(
+                f"{name} may have {most} jobs in the queue, and has {queued}; wait for some to start, or cancel some",
+                "array" if len(specs) == 1 and coming[0] > 1 else None,
+            )
+
+    def refuses(self, spec: JobSpec, user: str) -> None:
+        """A job that the limits of its user never let run."""
+        if user in self._state.ledger.users:
+            check_limits(self._state.ledger.users[user], spec)
 
     def note_token(self, what: str, spec: TokenSpec, cause: str) -> None:
         """A token of a user is made or revoked. Raises Unknown."""

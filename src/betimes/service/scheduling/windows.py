@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.kind import Data, Kind
 from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.reasons import REQUEUED, reason
 from betimes.units import instant
 
 
@@ -36,6 +37,25 @@ class Maintenance:
     def is_hit(self, node: Node, from_at: float, to_at: float) -> bool:
         """Whether a run on a node over this time would meet it."""
         return self.covers(node) and from_at < self.to_at and to_at > self.from_at
+
+    @property
+    def _why(self) -> str:
+        return f" ({self.reason})" if self.reason else ""
+
+    def empties(self, name: str) -> dict[str, Any]:
+        """The reason of a job whose run on this node had to make way for it."""
+        text = f"node {name} is emptied for the maintenance{self._why} at {instant(self.from_at)}{REQUEUED}"
+        return reason("maintenance", text, maintenance=self.number, node=name)
+
+    def keeps_waiting(self, now_at: float, nodes: Iterable[str]) -> dict[str, Any]:
+        """The reason of a job that nothing but these nodes' closing keeps from starting there."""
+        if self.from_at <= now_at:
+            text = f"waits for the end of the maintenance{self._why} at {instant(self.to_at)}"
+        else:
+            when = f"from {instant(self.from_at)} to {instant(self.to_at)}"
+            text = f"would run into the maintenance{self._why} {when}"
+        more = {"maintenance": self.number, "from_at": self.from_at, "to_at": self.to_at}
+        return reason("maintenance", text, **more, nodes=sorted(nodes))
 
 
 MAINTENANCE = TypeAdapter(Maintenance)
