@@ -138,6 +138,12 @@ class Serving:
         """Let time pass."""
         await self.assembly.advance_to(self.clock.now_s() + for_s)
 
+    def log(self, job: int, run: int = 1) -> Path:
+        """The file of a run's output, which nobody but the test writes."""
+        folder = self.assembly.controller.launches.folder(job, run)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / "log"
+
     def jobs(self, **params: Any) -> list[JobView]:
         """The jobs with their specifications, the oldest first."""
         answer = self.ask("GET", "/api/v1/jobs", params={"spec": True, "limit": 1000, **params})

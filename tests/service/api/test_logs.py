@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,17 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.service.executors.log_files import LogCursor
-from betimes.service.scheduling.job_states import Status
-from betimes.service.spec.job_spec import JobSpec
-from tests.service.serving import PATIENCE_S, Fake, fake, served, until
+from betimes.service.executors.virtual import DEFAULT_WORK_S
+from tests.service.serving import PATIENCE_S, Serving, served, until
 
 
 class Log:
     """A log as its writer sees it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "log"
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
     def write(self, text: bytes) -> None:
         with self.path.open("ab") as file:
@@ -46,15 +45,8 @@ def whole(cursor: LogCursor) -> bytes:
     return text
 
 
-def running(folder: Path, attempt: int = 1) -> tuple[Fake, Log]:
-    it = fake(folder)
-    asyncio.run(it.backend.submit([JobSpec(command=["true"])], "ada"))
-    it.backend.becomes(1, Status.RUNNING, attempt=attempt)
-    return it, Log(folder / "1" / str(attempt))
-
-
 def test_files_are_read_from_the_oldest_to_the_newest(tmp_path: Path) -> None:
-    log = Log(tmp_path)
+    log = Log(tmp_path / "log")
     for number in range(12):
         log.write(f"{number}\n".encode())
         log.rotate(keep=20)
@@ -74,7 +66,7 @@ def test_files_are_read_from_the_oldest_to_the_newest(tmp_path: Path) -> None:
 def test_the_tail_is_the_last_lines(
     tmp_path_factory: pytest.TempPathFactory, texts: list[list[bytes]], end: bytes, tail: int
 ) -> None:
-    log = Log(tmp_path_factory.mktemp("log"))
+    log = Log(tmp_path_factory.mktemp("log") / "log")
     for number, lines in enumerate(texts):
         if number:
             log.rotate()
@@ -89,7 +81,7 @@ def test_the_tail_is_the_last_lines(
 
 
 def test_the_tail_of_long_lines(tmp_path: Path) -> None:
-    log = Log(tmp_path)
+    log = Log(tmp_path / "log")
     lines = [bytes([65 + n]) * 50_000 + b"\n" for n in range(10)]
     log.write(b"".join(lines))
     cursor = LogCursor(log.path, 4)
@@ -101,7 +93,7 @@ def test_the_tail_of_long_lines(tmp_path: Path) -> None:
 def test_reading_and_rotating_in_any_order_loses_nothing(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
 ) -> None:
-    log = Log(tmp_path_factory.mktemp("log"))
+    log = Log(tmp_path_factory.mktemp("log") / "log")
     cursor = LogCursor(log.path)
     written, seen = b"", b""
     for number, step in enumerate(steps):
@@ -118,7 +110,7 @@ def test_reading_and_rotating_in_any_order_loses_nothing(
 
 def test_a_writer_in_a_hurry_loses_nothing(tmp_path: Path) -> None:
     """Files are renamed at any moment of the reader's looking."""
-    log = Log(tmp_path)
+    log = Log(tmp_path / "log")
     lines = [b"%d\n" % number for number in range(800)]
 
     def write() -> None:
@@ -141,7 +133,7 @@ def test_a_writer_in_a_hurry_loses_nothing(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_falls_behind_goes_on_with_what_is_left(tmp_path: Path) -> None:
-    log = Log(tmp_path)
+    log = Log(tmp_path / "log")
     log.write(b"0\n")
     cursor = LogCursor(log.path)
     assert cursor.read() == b"0\n"
@@ -153,7 +145,7 @@ def test_a_reader_that_falls_behind_goes_on_with_what_is_left(tmp_path: Path) ->
 
 
 def test_a_log_that_its_writer_empties_is_read_from_its_start(tmp_path: Path) -> None:
-    log = Log(tmp_path)
+    log = Log(tmp_path / "log")
     log.write(b"a long first line\n")
     cursor = LogCursor(log.path)
     assert whole(cursor) == b"a long first line\n"
@@ -174,10 +166,15 @@ def test_what_is_no_log_is_not_read(tmp_path: Path) -> None:
         cursor.close()
 
 
-def test_the_output_of_any_attempt(tmp_path: Path) -> None:
-    it, log = running(tmp_path, attempt=2)
-    log.write(b"second \xff\n")
-    Log(tmp_path / "1" / "1").write(b"first\n")
+JOB = {"command": ["true"], "grace_s": 0}
+
+
+def test_the_output_of_any_attempt(it: Serving) -> None:
+    it.ask("POST", "/api/v1/jobs", json=JOB)
+    it.ask("POST", "/api/v1/jobs/1/requeue")
+    it.pass_time(1.0)
+    it.log(1, 2).write_bytes(b"second \xff\n")
+    it.log(1, 1).write_bytes(b"first\n")
     latest = it.ask("GET", "/api/v1/jobs/1/log")
     assert (latest.content, latest.headers["content-type"]) == (b"second \xff\n", "text/plain; charset=utf-8")
     assert it.ask("GET", "/api/v1/jobs/1/log", params={"attempt": 1, "tail": 1}).content == b"first\n"
@@ -185,29 +182,30 @@ def test_the_output_of_any_attempt(tmp_path: Path) -> None:
     assert it.ask("GET", "/api/v1/jobs/1/log", params={"attempt": 0}).status_code == 422
 
 
-def test_a_job_that_has_not_run_has_no_output(tmp_path: Path) -> None:
-    it = fake(tmp_path)
-    asyncio.run(it.backend.submit([JobSpec(command=["true"])], "ada"))
-    response = it.ask("GET", "/api/v1/jobs/1/log")
+def test_a_job_that_has_not_run_has_no_output(standing: Serving) -> None:
+    response = standing.ask("GET", "/api/v1/jobs/1/log")
     assert response.status_code == 404
     assert "has not run" in response.json()["error"]["message"]
 
 
-def followed(it: Fake, state: Path, life: Callable[[], Iterator[int]]) -> bytes:
-    """All that a follower gets while `life` goes on; what it yields is how many bytes must have arrived by then."""
+Life = Callable[[Serving, httpx.AsyncClient], AsyncIterator[int]]
+
+
+def followed(folder: Path, life: Life, **fields: Any) -> bytes:
+    """All that a follower of a job gets while `life` goes on; what it yields is how many bytes must have arrived."""
+    it = Serving(folder / "service")
 
     async def run() -> bytes:
         text, begun = b"", asyncio.Event()
         async with (
-            served(it, state) as url,
-            httpx.AsyncClient(timeout=PATIENCE_S, headers=it.headers) as http,
+            served(it, folder / "state") as url,
+            httpx.AsyncClient(timeout=PATIENCE_S, headers=it.headers, base_url=f"{url}/api/v1") as http,
         ):
+            await http.post("/jobs", json={**JOB, **fields})
 
             async def read() -> None:
                 nonlocal text
-                async with http.stream(
-                    "GET", f"{url}/api/v1/jobs/1/log", params={"follow": True}
-                ) as response:
+                async with http.stream("GET", "/jobs/1/log", params={"follow": True}) as response:
                     assert response.status_code == 200
                     begun.set()
                     async for chunk in response.aiter_bytes():
@@ -215,7 +213,7 @@ def followed(it: Fake, state: Path, life: Callable[[], Iterator[int]]) -> bytes:
 
             reading = asyncio.ensure_future(read())
             await until(begun.is_set)
-            for size in life():
+            async for size in life(it, http):
                 await until(lambda size=size: len(text) >= size)
             async with asyncio.timeout(PATIENCE_S):
                 await reading
@@ -225,9 +223,8 @@ def followed(it: Fake, state: Path, life: Callable[[], Iterator[int]]) -> bytes:
 
 
 def test_a_run_is_followed_over_rotations_to_its_end(tmp_path: Path) -> None:
-    it, log = running(tmp_path / "runs")
-
-    def life() -> Iterator[int]:
+    async def life(it: Serving, _: httpx.AsyncClient) -> AsyncIterator[int]:
+        log = Log(it.log(1))
         log.write(b"one\n")
         yield 4
         log.write(b"two\n")
@@ -235,54 +232,49 @@ def test_a_run_is_followed_over_rotations_to_its_end(tmp_path: Path) -> None:
         log.write(b"three\n")
         yield 14
         log.write(b"the end")
-        it.backend.becomes(1, Status.FINISHED)
+        await it.advance(DEFAULT_WORK_S)
 
-    assert followed(it, tmp_path / "state", life) == b"one\ntwo\nthree\nthe end"
+    assert followed(tmp_path, life) == b"one\ntwo\nthree\nthe end"
 
 
 def test_following_ends_with_the_attempt_though_the_job_goes_on(tmp_path: Path) -> None:
-    it, log = running(tmp_path / "runs")
-
-    def life() -> Iterator[int]:
-        log.write(b"preempted\n")
+    async def life(it: Serving, http: httpx.AsyncClient) -> AsyncIterator[int]:
+        it.log(1).write_bytes(b"preempted\n")
         yield 10
-        it.backend.becomes(1, Status.RUNNING, attempt=2)
+        await http.post("/jobs/1/requeue")
+        await it.advance(1.0)
+        assert (await http.get("/jobs/1")).json()["job"]["attempt"] == 2
 
-    assert followed(it, tmp_path / "state", life) == b"preempted\n"
+    assert followed(tmp_path, life) == b"preempted\n"
 
 
 def test_following_waits_for_the_first_run(tmp_path: Path) -> None:
-    it = fake(tmp_path / "runs")
-    asyncio.run(it.backend.submit([JobSpec(command=["true"])], "ada"))
-
-    def life() -> Iterator[int]:
+    async def life(it: Serving, http: httpx.AsyncClient) -> AsyncIterator[int]:
         yield 0
-        it.backend.becomes(1, Status.RUNNING, attempt=1)
-        Log(tmp_path / "runs" / "1" / "1").write(b"at last\n")
+        await http.post("/jobs/1/release")
+        it.log(1).write_bytes(b"at last\n")
         yield 8
-        it.backend.becomes(1, Status.FINISHED)
+        await it.advance(DEFAULT_WORK_S)
 
-    assert followed(it, tmp_path / "state", life) == b"at last\n"
+    assert followed(tmp_path, life, hold=True) == b"at last\n"
 
 
 def test_following_a_job_that_is_cancelled_before_it_runs_ends(tmp_path: Path) -> None:
-    it = fake(tmp_path / "runs")
-    asyncio.run(it.backend.submit([JobSpec(command=["true"])], "ada"))
-
-    def life() -> Iterator[int]:
+    async def life(_: Serving, http: httpx.AsyncClient) -> AsyncIterator[int]:
         yield 0
-        it.backend.becomes(1, Status.CANCELLED)
+        await http.post("/jobs/1/cancel")
 
-    assert followed(it, tmp_path / "state", life) == b""
+    assert followed(tmp_path, life, hold=True) == b""
 
 
 def test_following_ends_with_the_service(tmp_path: Path) -> None:
-    it, log = running(tmp_path / "runs")
-    log.write(b"going on\n")
+    it = Serving(tmp_path / "service")
 
     async def run() -> None:
         async with httpx.AsyncClient(timeout=PATIENCE_S, headers=it.headers) as http:
             async with served(it, tmp_path / "state") as url:
+                await http.post(f"{url}/api/v1/jobs", json=JOB)
+                it.log(1).write_bytes(b"going on\n")
                 request = http.build_request("GET", f"{url}/api/v1/jobs/1/log", params={"follow": True})
                 response = await http.send(request, stream=True)
             assert await response.aread() == b"going on\n"

@@ -1,4 +1,4 @@
-"""A fake service in a thread of its own, and a client of either kind that finds it by its state directory."""
+"""A service in memory in a thread of its own, and a client of either kind that finds it by its state directory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.service.client.both import Both
-from tests.service.serving import Background, fake
+from tests.service.serving import Background, Serving
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Background:
-    return Background(fake(tmp_path / "runs"), tmp_path / "state")
+def service(tmp_path: Path, no_fits: None) -> Background:
+    return Background(Serving(tmp_path / "service"), tmp_path / "state")
 
 
 @pytest.fixture

@@ -23,11 +23,14 @@ from betimes.errors import (
     Unavailable,
     Unknown,
 )
+from betimes.service.executors.virtual import DEFAULT_WORK_S, EXIT_CODE
 from betimes.service.scheduling.job_states import Status
+from betimes.service.startup.in_memory import DEFAULT_RUN_S
 from betimes.service.views.models import EventView, NodeSpec, TuneSpec
 from tests.service.client.both import TRUE, Both, events_in
-from tests.service.serving import Background, Fake, fake
+from tests.service.serving import Background, Serving, until
 from tests.service.tuning.fronts import front
+from tests.service.tuning.living import Searches
 
 
 def test_a_client_loads_nothing_of_the_server() -> None:
@@ -39,46 +42,46 @@ def test_a_client_loads_nothing_of_the_server() -> None:
 
 
 def test_jobs_are_submitted_and_listed(running: Background, call: Both) -> None:
-    one = call("submit", JobSpec(command=["true"], labels={"team": "vision"}))
+    one = call("submit", JobSpec(command=["true"], labels={"team": "vision"}, estimate_s=60))
     assert (one.job_id, one.quote.finish_at - one.quote.start_at) == (1, 60)
     assert call("submit", command=["sleep", "1"], max_units=4).job_id == 2
     assert [each.job_id for each in call("submit", [TRUE, TRUE])] == [3, 4]
-    assert running.it.backend.specs[2].max_units == 4
-    assert running.it.backend.specs[1].workdir == str(Path.cwd())
+    first, second, *_ = [job.spec for job in running.it.jobs()]
+    assert (first.workdir, second.max_units) == (str(Path.cwd()), 4)
     assert [job.job_id for job in call("jobs", limit=3).items] == [4, 3, 2]
     assert [job.job_id for job in call("jobs", label={"team": "vision"}).items] == [1]
     assert [job.job_id for job in call("iterate_jobs", limit=1)] == [4, 3, 2, 1]
     assert call("jobs", status=["finished", Status.FAILED], user="ada", name="x", array_id=3).items == []
-    assert call("quote", TRUE).run_s == call("quote", command=["true"]).run_s == 60
+    assert call("quote", TRUE).run_s == call("quote", command=["true"]).run_s == DEFAULT_RUN_S
     assert call("job", 2).spec.command == ["sleep", "1"]
-    assert len(running.it.backend.specs) == 4
+    assert len(running.it.jobs()) == 4
 
 
 def test_jobs_are_steered(running: Background, call: Both) -> None:
-    call("submit", [TRUE] * 3)
-    assert call("hold", 1).status == "held"
-    assert call("release", 1).status == "queued"
-    assert call("requeue", 1).status == "stopping"
+    call("submit", [JobSpec(command=["true"], cpu=4), TRUE, TRUE, TRUE])
+    assert call("hold", 2).status == "held"
+    assert call("release", 2).status == "queued"
     assert call("suspend", 1).reason.code == "suspended"
     assert call("resume", 1).reason is None
     assert [job.job_id for job in call("signal", 1, "sigusr1", to="command")] == [1]
-    last = running.it.backend.log[-1]
-    assert (last.kind, last.data) == ("signalled", {"signal": "USR1", "to": "command"})
+    (sent,) = call("events", kinds=["signalled"])
+    assert (sent.job_id, sent.data["signal"], sent.data["to"]) == (1, "USR1", "command")
     with pytest.raises(Refused, match="no signal"):
         call("signal", 1, "USR9")
+    assert call("requeue", 1).status == "stopping"
     assert call("edit", 2, name="other", labels={"team": "a"}).labels == {"team": "a"}
     assert [job.name for job in call("edit", [2, 3], name="third")] == ["third"] * 2
     assert [job.status for job in call("cancel", [2, 3])] == ["cancelled"] * 2
     assert call("cancel", [2, 3], where_possible=True) == []
     assert call("edit", [2, 3], where_possible=True, name="x") == []
-    assert [job.job_id for job in call("hold", [1, 2, 3], where_possible=True)] == [1]
+    assert [job.job_id for job in call("hold", [1, 2, 3, 4], where_possible=True)] == [4]
 
 
 def test_the_cluster_is_run(running: Background, call: Both) -> None:
     added = call("add_nodes", NodeSpec(type="big /1", count=2, cpu=4, memory_gib=8))
     assert [node.name for node in added] == ["big /1-0", "big /1-1"]
     assert len(call("nodes")) == 3
-    assert call("drain", "here").status == "draining"
+    assert call("drain", "here").status == "drained"
     assert call("undrain", "here").status == "up"
     assert call("heartbeat", "here").lease_s == 30.0
     assert call("set_policy", "srsf").policy == call("policy").policy == "srsf"
@@ -93,38 +96,46 @@ def test_users_are_added_and_changed(running: Background, call: Both) -> None:
 
 
 def test_a_front_is_searched_for(running: Background, call: Both) -> None:
-    search = call("tune", objectives=["jct:avg", "pred_err:p99"], evaluations=50).search
-    assert (search.spec.objectives, search.spec.seed, search.of) == (["jct:avg", "pred_err:p99"], 0, 50)
-    assert call("tune", TuneSpec(seed=4)).search.spec.seed == 4
+    searches = running.it.assembly.tuner.search = Searches()
+    with pytest.raises(Conflict, match="no search is going on"):
+        call("stop_tuning")
+    call("submit", [JobSpec(command=["true"], estimate_s=seconds) for seconds in (10, 20, 30)])
+    running.it.pass_time(60.0)
+    search = call("tune", objectives=["jct:avg", "pred_err:p99"], evaluations=50, seed=4).search
+    assert (search.spec.objectives, search.spec.seed, search.of) == (["jct:avg", "pred_err:p99"], 4, 50)
     assert not call("tuning").search.stopping
     assert call("stop_tuning").search.stopping
-    running.do(running.it.backend.finds)
+    running.it.do(searches.end(front()))
+    running.it.do(until(lambda: running.it.assembly.tuner.going is None))
     found = call("tuning")
     assert (found.search, found.front, found.in_force.policy) == (None, front(), "fifo")
     assert call("set_policy", "front:1").policy == found.front.named("PCS-balanced").policy
-    with pytest.raises(Conflict, match="no search is going on"):
-        call("stop_tuning")
     with pytest.raises(Refused, match=r"objectives: .*write METRIC:MEASURE"):
         call("tune", objectives=["jct"])
     with pytest.raises(Refused, match="jobs: "):
         call("tune", jobs=1)
     with pytest.raises(Refused, match="either a TuneSpec or keyword arguments"):
         call("tune", TuneSpec(), jobs=5)
+    assert call("tune", TuneSpec(seed=5)).search.spec.seed == 5
 
 
 def test_health_is_told_well_or_not(running: Background, call: Both) -> None:
     assert call("health").ready
-    running.it.backend.ready = False
+    running.it.assembly.controller.problem = "the disk is full"
     assert call("health").problems == ["the disk is full"]
-    running.it.backend.failing = Unavailable("it is stopping")
-    with pytest.raises(Unavailable, match="it is stopping"):
-        call("health")
+    running.it.do(running.it.assembly.controller.stop())
+    with pytest.raises(Unavailable, match="the service is stopping"):
+        call("submit", TRUE)
 
 
 @pytest.mark.parametrize(
     ("kind", "words", "ask"),
     [
-        (Refused, "the largest node has 64", lambda call: call("submit", command=["true"], cpu=100)),
+        (
+            Refused,
+            "The largest machine here has 4 cores",
+            lambda call: call("submit", command=["true"], cpu=100),
+        ),
         (Refused, "gpu: ", lambda call: call("submit", command=["true"], gpu=-1)),
         (Refused, "limit: ", lambda call: call("jobs", limit=0)),
         (Refused, "policy: ", lambda call: call("set_policy", "magic")),
@@ -134,12 +145,12 @@ def test_health_is_told_well_or_not(running: Background, call: Both) -> None:
         (Unknown, "there is no node", lambda call: call("drain", "there/else")),
         (
             Conflict,
-            "job 1 is cancelled",
+            "job 1 is stopping and cannot be held",
             lambda call: (call("submit", TRUE), call("cancel", 1), call("hold", 1)),
         ),
         (
             Conflict,
-            "key k was used",
+            "the key 'k' was used for other jobs",
             lambda call: (call("submit", TRUE, key="k"), call("submit", [TRUE] * 2, key="k")),
         ),
         (Refused, "Last-Event-ID: ", lambda call: call("events", -1, follow=True)),
@@ -181,37 +192,33 @@ def test_another_program_at_the_address(kind_of_client: str, body: bytes, status
 
 
 def test_waiting_for_a_job(running: Background, call: Both) -> None:
-    call("submit", [TRUE] * 2)
-    with pytest.raises(TimeoutError, match="job 1 is still queued"):
+    call("submit", JobSpec(command=["true"], env={EXIT_CODE: "1"}))
+    with pytest.raises(TimeoutError, match="job 1 is still running"):
         call("wait", 1, timeout=0.05)
-    timer = threading.Timer(0.2, lambda: running.do(running.it.backend.becomes, 1, Status.FAILED))
+    timer = threading.Timer(0.2, running.it.pass_time, [DEFAULT_WORK_S])
     timer.start()
     assert call("wait", 1).status == "failed"
     timer.join()
 
 
-def test_logged_events_are_read_page_by_page(
-    running: Background, call: Both, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(2500):
-        running.it.backend.happens("a" if number % 2 else "b", number % 3)
-    assert [event.event_id for event in call("events")] == list(range(1, 2501))
-    some = call("events", 2400, job=1, kinds=["a"])
-    assert {(event.job_id, event.kind) for event in some} == {(1, "a")}
-    assert min(event.event_id for event in some) > 2400
+def test_logged_events_are_read_page_by_page(running: Background, call: Both) -> None:
+    jobs = 600  # a page is of 1,000 events
+    call("submit", [JobSpec(command=["true"], hold=True)] * jobs)
+    events = call("events")
+    assert [event.event_id for event in events] == list(range(1, len(events) + 1))
+    assert [event.job_id for event in events if event.kind == "held"] == list(range(1, jobs + 1))
+    some = call("events", len(events) - 100, kinds=["held"])
+    assert {event.kind for event in some} == {"held"}
+    assert min(event.event_id for event in some) > len(events) - 100
+    assert [event.kind for event in call("events", job=7)] == ["submitted", "held"]
 
 
 def test_logs(running: Background, call: Both) -> None:
     call("submit", TRUE)
-    running.do(running.it.backend.becomes, 1, Status.RUNNING, attempt=1)
-    folder = running.it.backend.folder
-    assert folder is not None
-    path = folder / "1" / "1" / "log"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"one\ntwo\xff\n")
+    running.it.log(1).write_bytes(b"one\ntwo\xff\n")
     assert b"".join(call("logs", 1)) == b"one\ntwo\xff\n"
     assert b"".join(call("logs", 1, attempt=1, tail=1)) == b"two\xff\n"
-    timer = threading.Timer(0.2, lambda: running.do(running.it.backend.becomes, 1, Status.FINISHED))
+    timer = threading.Timer(0.2, running.it.pass_time, [DEFAULT_WORK_S])
     timer.start()
     assert b"".join(call("logs", 1, follow=True)) == b"one\ntwo\xff\n"
     timer.join()
@@ -242,12 +249,11 @@ def test_events_are_read_from_pieces_of_any_size() -> None:
         events_in(EventReader(), b"data: {}\n\n")
 
 
-def test_a_fake_in_process_serves_an_async_client(tmp_path: Path) -> None:
-    it: Fake = fake()
-
+def test_a_service_in_process_serves_an_async_client(tmp_path: Path) -> None:
     async def run() -> None:
-        transport = httpx.ASGITransport(it.app)
-        async with AsyncClient("http://127.0.0.1", it.token, transport=transport) as client:
-            assert (await client.submit(TRUE)).job_id == 1
+        async with Serving(tmp_path) as it:
+            transport = httpx.ASGITransport(it.app)
+            async with AsyncClient("http://127.0.0.1", it.token, transport=transport) as client:
+                assert (await client.submit(TRUE)).job_id == 1
 
     asyncio.run(run())

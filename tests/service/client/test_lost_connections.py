@@ -15,7 +15,7 @@ import pytest
 from betimes import AsyncClient, Client
 from betimes.client import asynchronous, synchronous
 from betimes.errors import NotReachable
-from betimes.service.scheduling.job_states import Status
+from betimes.service.executors.virtual import DEFAULT_WORK_S
 from betimes.service.views.models import EventView, NodeSpec
 from tests.service.client.both import TRUE, Both
 from tests.service.serving import PATIENCE_S, Background
@@ -113,16 +113,15 @@ def test_a_submission_whose_answer_is_lost_is_not_made_twice(
         kind_of_client, running, [error, error], lambda client: client.submit([TRUE, TRUE])
     )
     assert (len(submitted), asked) == (2, 3)
-    assert running.it.backend.submissions == 1
-    assert len(running.it.backend.specs) == 2
+    assert len(running.it.jobs()) == 2
 
 
 def test_what_might_do_harm_is_not_repeated(running: Background, kind_of_client: str) -> None:
-    running.it.backend.nodes_here.clear()
+    before = len(running.it.ask("GET", "/api/v1/nodes").json()["nodes"])
     spec = NodeSpec(type="big", cpu=1, memory_gib=1)
     with pytest.raises(NotReachable, match="look whether it was carried out"):
         reached(kind_of_client, running, [httpx.ReadError], lambda client: client.add_nodes(spec))
-    assert len(running.it.backend.nodes_here) == 1
+    assert len(running.it.ask("GET", "/api/v1/nodes").json()["nodes"]) == before + 1
     _, asked = reached(kind_of_client, running, [httpx.ConnectError], lambda client: client.add_nodes(spec))
     assert asked == 2
 
@@ -155,47 +154,53 @@ def test_a_service_that_restarts_elsewhere_is_found_again(service: Background) -
             waiting.start()
         with socket.create_server(("127.0.0.1", int(first.rsplit(":", 1)[1]))), service() as second:
             assert second != first
-            service.do(service.it.backend.becomes, 1, Status.FINISHED)
+            service.it.pass_time(DEFAULT_WORK_S)
             waiting.join(PATIENCE_S)
         assert results[0].status == "finished"
 
 
-@pytest.mark.parametrize("kind", ["blocking", "async"])
-def test_events_are_followed_over_restarts_without_loss_or_repetition(service: Background, kind: str) -> None:
+def test_events_are_followed_over_restarts_without_loss_or_repetition(
+    service: Background, kind_of_client: str
+) -> None:
     seen: list[EventView] = []
-    total = 60
+
+    def is_last(event: EventView) -> bool:
+        seen.append(event)
+        return event.kind == "user-set"
 
     def blocking() -> None:
         with Client(state=service.state, patience_s=PATIENCE_S) as client:
             for event in client.events(follow=True):
-                seen.append(event)
-                if len(seen) == total:
+                if is_last(event):
                     break
 
     async def other() -> None:
         async with AsyncClient(state=service.state, patience_s=PATIENCE_S) as client:
             events = client.events(follow=True)
             async for event in events:
-                seen.append(event)
-                if len(seen) == total:
+                if is_last(event):
                     break
             await events.aclose()  # type: ignore[attr-defined]
 
-    reader = threading.Thread(target=blocking if kind == "blocking" else lambda: asyncio.run(other()))
+    reader = threading.Thread(
+        target=blocking if kind_of_client == "blocking" else lambda: asyncio.run(other())
+    )
     for number in range(3):
         with service():
             if number == 0:
                 reader.start()
-            for _ in range(total // 3):
-                service.do(service.it.backend.happens, "tick")
+            for _ in range(20):
+                service.it.ask("POST", "/api/v1/jobs", json={"command": ["true"], "hold": True})
             if number == 2:
+                service.it.ask("POST", "/api/v1/users", json={"name": "eve"})
                 reader.join(PATIENCE_S)
             elif number == 0:
                 arrived = threading.Event()
                 for _ in range(PATIENCE_S * 100):
-                    if len(seen) >= total // 3 or arrived.wait(0.01):
+                    if len(seen) >= 20 or arrived.wait(0.01):
                         break
-    assert [event.event_id for event in seen] == list(range(1, total + 1))
+    assert [event.event_id for event in seen] == list(range(1, len(seen) + 1))
+    assert [event.job_id for event in seen if event.kind == "submitted"] == list(range(1, 61))
 
 
 def test_proxies_of_the_environment_are_not_for_this_machine(

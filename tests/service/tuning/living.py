@@ -52,6 +52,13 @@ class Searches:
             self.cancelled += 1
             raise
 
+    async def end(self, found: Front) -> None:
+        """Let the search that goes on, or is about to, end with a front."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not hasattr(self, "ends"):
+                await asyncio.sleep(0.005)
+        self.ends.set_result(found)
+
 
 class House:
     """A service with four cores; opened again, it starts again from its store and its folder."""
