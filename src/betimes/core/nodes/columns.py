@@ -44,6 +44,10 @@ FEATURE_COLUMNS = 11
 
 LARGEST_PRIORITY = 10**6
 
+ANYTHING, ROOM_FREED = 1, 2
+"""`Cluster.must_replan`: anything may differ (a node has opened or closed, a job has outrun its belief), or there is
+nothing but more room on nodes in the ring of those freed (a job has ended early, another reservation has moved)."""
+
 
 class Need:
     """A job's demand, and the nodes that it holds or is to get."""
@@ -373,10 +377,9 @@ class Cluster:
     held_memory_s: float
     absences: int  # length of `State.absences`
     must_replan: (
-        int  # 1: reservations may have to move: since the last pass something has ended early or outrun its
+        int  # reservations may have to move: `ROOM_FREED` or `ANYTHING` since the last pass; 0: none has to
     )
-    # belief, a node was opened or closed, or the last pass itself has moved some
-    moved: int  # 1: this pass has moved a reservation
+    moved: int  # the same for what this pass has moved
     steps: int  # length of the plan of reservations, 0: there is none
     idle: int  # head of the list of its unused steps, -1: none
     planning: int  # 1: a pass was interrupted for want of room, and goes on with its plan
@@ -467,6 +470,9 @@ class NodesState(Struct):
     score: Floats  # (slots or nodes, whichever is more)
     ends: Records[End]  # (2 * slots,) begins and ends
     steps: Records[Step]  # the plan of reservations; node n's begins with step n
+    spans: Records[End]  # (2 x steps,) heap: from when on how many tasks of a job fit on a node
+    open_spans: Records[End]  # (2 x steps,) of a node, a stack; of all, a heap of until when
+    span_ends_s: Floats  # (2 x steps,) until when, by the rank of a span
     cursor: Ints  # (nodes,) a step of each
 
 

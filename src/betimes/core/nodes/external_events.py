@@ -9,12 +9,12 @@ import math
 
 from betimes.core.closings import next_opening_s
 from betimes.core.instruction import CLOSE, OPEN
-from betimes.core.nodes.columns import OWNED, NodesState
+from betimes.core.nodes.columns import ANYTHING, OWNED, NodesState
 from betimes.core.nodes.demands import demand_on, take_on
 from betimes.core.nodes.directory import block_of, note_entry
 from betimes.core.nodes.holders import add_holder, is_owed
 from betimes.core.nodes.log import note
-from betimes.core.nodes.machines.rented import expect, note_vacated
+from betimes.core.nodes.machines.rented import expect, note_room_at, note_vacated
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.rates import speed_of
 from betimes.core.nodes.timers import OPENS, clear_job_timer, set_job_timer
@@ -43,6 +43,7 @@ def expect_finish(state: NodesState, slot: int, at_s: float) -> None:
 def expect_leaving(state: NodesState, slot: int, at_s: float) -> None:
     """A stopping job leaves at `at_s`, before or after the end of its grace period."""
     state.evictions[slot].vacate_at = at_s
+    note_room_at(state, state.needs[slot].placed)
     set_job_timer(state, slot)
 
 
@@ -172,6 +173,7 @@ def believe(state: NodesState, slot: int, left_s: float) -> None:
     job.remaining_s = left_s
     progress.believed_left = left_s
     if works:
+        note_room_at(state, state.needs[slot].placed)
         set_to_work(state, slot, progress.rate, now)
         set_job_timer(state, slot)
     elif state.cluster[0].blocks > 0:  # where it stands if it is in the queue
@@ -188,7 +190,7 @@ def open_node(state: NodesState, number: int, up: int) -> None:
     note(state, OPEN if up == 1 else CLOSE, -1, number, 0, 0.0, -1)
     note_vacated(state, number)
     state.cluster[0].changed += 1
-    state.cluster[0].must_replan = 1
+    state.cluster[0].must_replan = ANYTHING
 
 
 @kernel
@@ -201,7 +203,7 @@ def expect_openings(state: NodesState) -> None:
             expect(state, number, next_opening_s(state.closings, now, number), OPENS)
             note_vacated(state, number)
     state.cluster[0].changed += 1
-    state.cluster[0].must_replan = 1
+    state.cluster[0].must_replan = ANYTHING
 
 
 @kernel
@@ -210,4 +212,4 @@ def open_again(state: NodesState, number: int) -> None:
     expect(state, number, next_opening_s(state.closings, state.pool[0].now, number), OPENS)
     note_vacated(state, number)
     state.cluster[0].changed += 1
-    state.cluster[0].must_replan = 1
+    state.cluster[0].must_replan = ANYTHING

@@ -181,7 +181,7 @@ def _with_more_nodes(state: NodesState) -> NodesState:
 
 
 def _with_more_steps(state: NodesState) -> NodesState:
-    return state.replaced(steps=blank(Step, 2 * len(state.steps)))
+    return state.replaced(**_of_steps(2 * len(state.steps)))
 
 
 def _with_longer_log(state: NodesState) -> NodesState:
@@ -286,8 +286,18 @@ def _blank_state(
         chosen=_whole(slots),
         ends=blank(End, 2 * slots),
         leavers=blank(End, slots),
-        steps=blank(Step, steps),
+        **_of_steps(steps),
     )
+
+
+def _of_steps(steps: int) -> dict[str, Any]:
+    """The columns of a blank state whose length depends on the length of a plan."""
+    return {
+        "steps": blank(Step, steps),
+        "spans": blank(End, 2 * steps),
+        "open_spans": blank(End, 2 * steps),
+        "span_ends_s": np.zeros(2 * steps),
+    }
 
 
 def _of_nodes(nodes: int, slots: int, *, guarded: bool) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.nodes.columns import BLOCK, CLASSES, FEATURE_COLUMNS, NodesState
+from betimes.core.nodes.columns import ANYTHING, BLOCK, CLASSES, FEATURE_COLUMNS, NodesState
 from betimes.core.nodes.directory import block_at, forget_groups
 from betimes.core.nodes.timers import SPECULATED, set_job_timer
 from betimes.core.work import SMALLEST_BELIEF_S, attained, believed_left, expected_left_s, set_to_work
@@ -76,7 +76,7 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
     if believing:
         copy.cluster[
             0
-        ].must_replan = 1  # reservations were made for what was believed, to the last bit, before
+        ].must_replan = ANYTHING  # reservations were made for what was believed, to the last bit, before
         for slot in range(len(state.progress)):
             if state.progress[slot].served_by >= 0:
                 _take_belief_for_truth(state, copy, slot)

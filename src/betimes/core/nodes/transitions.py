@@ -11,11 +11,11 @@ import math
 from betimes.core.closings import LEAST_S
 from betimes.core.instruction import BIND, PREEMPT, RESERVE, START
 from betimes.core.nodes.believed_ends import believed_end
-from betimes.core.nodes.columns import AUTO, Choice, Need, NodesState
+from betimes.core.nodes.columns import AUTO, ROOM_FREED, Choice, Need, NodesState
 from betimes.core.nodes.demands import count_held, count_in, demand_on, give_on, take_on
 from betimes.core.nodes.holders import add_holder, drop_holder, is_owed
 from betimes.core.nodes.log import note, note_places
-from betimes.core.nodes.machines.rented import DRAINING, go, note_vacated
+from betimes.core.nodes.machines.rented import DRAINING, go, note_room_at, note_vacated
 from betimes.core.nodes.queue import insert
 from betimes.core.nodes.rates import re_rate, re_rate_around, speed_of
 from betimes.core.nodes.timers import EXPIRED, LAUNCHED, set_job_timer
@@ -147,6 +147,7 @@ def tell_to_leave(state: NodesState, slot: int, preemptor: int) -> None:
     eviction.preempted_s = now
     eviction.vacate_at = now + need.grace_s
     eviction.leaves = 1
+    note_room_at(state, need.placed)
     eviction.preemptor = preemptor
     set_job_timer(state, slot)
     state.cluster[0].changed += 1
@@ -213,7 +214,13 @@ def book(state: NodesState, slot: int, count: int, start_s: float) -> None:
 
 @kernel
 def unbook(state: NodesState, slot: int) -> None:
-    """Take a job's reservation back."""
+    """Take a job's reservation back: others may have the room."""
+    note_room_at(state, state.needs[slot].reservation)
+    _drop_reservation(state, slot)
+
+
+@kernel
+def _drop_reservation(state: NodesState, slot: int) -> None:
     need = state.needs[slot]
     at = need.reservation
     while at >= 0:
@@ -234,7 +241,7 @@ def start_as_booked(state: NodesState, slot: int) -> None:
         choice.tasks = placement.tasks
         count += 1
         at = placement.follows
-    unbook(state, slot)
+    _drop_reservation(state, slot)
     start(state, slot, count)
 
 
@@ -373,7 +380,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     eviction = state.evictions[slot]
     # A job that began at this instant was planned to hold its nodes beyond it, however short (`profile.make_plan`).
     if believed_end(state, slot) > pool.now or state.progress[slot].since == pool.now:
-        cluster.must_replan = 1
+        cluster.must_replan = cluster.must_replan or ROOM_FREED
     contended = need.contends == 1 and len(state.interference) > 0
     need.contends = 0
     eviction.leaves = 0

@@ -17,7 +17,7 @@ from betimes.cluster.labels import NONE, Labels, bits_for, mask
 from betimes.cluster.resources import Amounts, unit_charge
 from betimes.cluster.shapes import Shape, Shapes, roomiest, suiting
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, norm_of
-from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.columns import ANYTHING, NodesState
 from betimes.core.nodes.demands import DemandRows, Needed
 from betimes.core.nodes.passes.schedule import rank_again
 from betimes.core.nodes.rules import NodesRules
@@ -358,7 +358,9 @@ class JobsOnNodes:
         if are_of(self.tasks_of[job], places):
             count = self.plan(self.tasks_of[job], places)
             entries.book(self.driver.state, slot, count, start_s)
-            self.driver.state.cluster[0].must_replan = 1  # the nodes may have changed since it was made
+            self.driver.state.cluster[
+                0
+            ].must_replan = ANYTHING  # the nodes may have changed since it was made
             self.promised[job] = promise
 
     def plan(

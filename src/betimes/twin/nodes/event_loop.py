@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.instruction import DOUBLE
-from betimes.core.nodes.columns import FEATURE_COLUMNS, Need, NodesState, view_of
+from betimes.core.nodes.columns import ANYTHING, FEATURE_COLUMNS, Need, NodesState, view_of
 from betimes.core.nodes.external_events import lose, open_again, unbind
 from betimes.core.nodes.log import note
 from betimes.core.nodes.machines.dedicated import decide_wait, end_alone, stop_alone
@@ -297,7 +297,7 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
         note(state, DOUBLE, slot, -1, 0, state.jobs[slot].size_s, -1)
         set_job_timer(state, slot)
         state.cluster[0].changed += 1
-        state.cluster[0].must_replan = 1
+        state.cluster[0].must_replan = ANYTHING
     elif kind == LAUNCHED:
         contend(state, slot)
     elif kind == EXPIRED:
@@ -452,7 +452,7 @@ def split_anew(state: NodesState, rules: NodesRules, trace: Trace, slots: Ints) 
         if need.dedicated == 0:
             enqueue(state, slot)
     state.cluster[0].changed += 1
-    state.cluster[0].must_replan = 1
+    state.cluster[0].must_replan = ANYTHING
     return DONE
 
 

@@ -232,6 +232,14 @@ def note_vacated(state: NodesState, number: int) -> None:
 
 
 @kernel
+def note_room_at(state: NodesState, at: int) -> None:
+    """The same for the nodes of a job's placements, from this one on, where others may have their turn earlier."""
+    while at >= 0:
+        note_vacated(state, state.placements[at].node)
+        at = state.placements[at].follows
+
+
+@kernel
 def expect(state: NodesState, number: int, at_s: float, kind: int) -> None:
     """Something is due for the machine at `at_s`; infinity: nothing is."""
     machine = state.machines[number]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.nodes.columns import OWNED, NodesState
+from betimes.core.nodes.columns import ANYTHING, OWNED, NodesState
 from betimes.core.nodes.machines.rented import (
     GOING,
     UNUSED,
@@ -111,7 +111,7 @@ def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int, fam
     cluster.owned_memory += memory
     note_vacated(state, number)
     cluster.changed += 1
-    cluster.must_replan = 1
+    cluster.must_replan = ANYTHING
     return number
 
 
@@ -129,5 +129,5 @@ def remove_owned(state: NodesState, number: int) -> bool:
     machine.state = UNUSED
     machine.generation += 1
     cluster.changed += 1
-    cluster.must_replan = 1
+    cluster.must_replan = ANYTHING
     return True

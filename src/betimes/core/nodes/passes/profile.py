@@ -15,7 +15,7 @@ from betimes.core.closings import Closing
 from betimes.core.nodes.believed_ends import believed_end
 from betimes.core.nodes.columns import Need, NodesState
 from betimes.core.nodes.demands import take_on, tasks_within
-from betimes.core.nodes.passes.ends import pop_end, push_end
+from betimes.core.nodes.passes.ends import pop_end, push_end, put_end
 from betimes.core.nodes.transitions import restart_s
 from betimes.core.placements import suits, take
 from betimes.core.work import believed_left
@@ -113,6 +113,41 @@ def claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
 
 
 @kernel
+def may_move_up(state: NodesState, slot: int, before_s: float) -> bool:
+    """Whether the job may have room before `before_s` that it had not when it was last tried; False: it has none.
+
+    Its reservation is in the plan, and since then nothing has taken room: it is enough to look for one task on nodes
+    with more of it.
+    """
+    need, log, freed = state.needs[slot], state.vacated, state.cluster[0].freed
+    if need.freed_seen < 0 or freed - need.freed_seen >= len(log):
+        return True
+    if len(state.closings) > 0 or len(state.interference) > 0 or len(state.demands) > 0:
+        return True  # a run may be shorter than its reservation
+    lasts_s, last = _lasts_s(state, slot), -1
+    for turn in range(need.freed_seen, freed):
+        node = log[turn % len(log)]
+        if node != last and suits(state.nodes[node], need):
+            if (
+                _earliest_on(state, need, lasts_s, node, before_s, _has_reserved(state, need, node))
+                < before_s
+            ):
+                return True
+        last = node
+    return False
+
+
+@kernel
+def _has_reserved(state: NodesState, need: Need, node: int) -> bool:
+    at = need.reservation
+    while at >= 0:
+        if state.placements[at].node == node:
+            return True
+        at = state.placements[at].follows
+    return False
+
+
+@kernel
 def must_stay(state: NodesState, slot: int, begin_s: float) -> bool:
     """Whether the job keeps its reservation at `begin_s`, for there is no room before; False: it has to be tried.
 
@@ -138,32 +173,42 @@ def earliest_s(state: NodesState, slot: int, before_s: float) -> float:
     """The first instant before `before_s` from which there is room for the job as long as it takes; else infinity."""
     need = state.needs[slot]
     if need.tasks > 1:
-        return _earliest_of_gang(state, need, _lasts_s(state, slot), before_s)
+        return _earliest_of_gang(state, slot, before_s)
     return _earliest_of_one(state, slot, before_s, -1)
 
 
 @kernel
 def _earliest_of_one(state: NodesState, slot: int, before_s: float, own: int) -> float:
     """As `earliest_s`, for one task; on its `own` node there is room from `before_s` on."""
-    need, lasts_s = state.needs[slot], _lasts_s(state, slot)
-    steps, best_s = state.steps, before_s
+    need, lasts_s, best_s = state.needs[slot], _lasts_s(state, slot), before_s
     for node in range(len(state.nodes)):
-        number = node if suits(state.nodes[node], need) else -1
-        while number >= 0 and steps[number].at_s < best_s:
-            begin_s, within = steps[number].at_s, tasks_within(state, steps[number], node, need) > 0
-            number = steps[number].follows
-            if not within:
-                continue
-            ends_s = min(begin_s + lasts_s, before_s) if node == own else begin_s + lasts_s
-            while (
-                number >= 0
-                and steps[number].at_s < ends_s
-                and tasks_within(state, steps[number], node, need) > 0
-            ):
-                number = steps[number].follows
-            if number < 0 or steps[number].at_s >= ends_s:
-                best_s = begin_s
+        if suits(state.nodes[node], need):
+            best_s = min(best_s, _earliest_on(state, need, lasts_s, node, best_s, node == own))
     return best_s if best_s < before_s else math.inf
+
+
+@kernel
+def _earliest_on(
+    state: NodesState, need: Need, lasts_s: float, node: int, before_s: float, is_own: bool
+) -> float:
+    """The first instant before `before_s` from which a task fits on the node, else infinity.
+
+    On a node of the job's own reservation there is room from `before_s` on.
+    """
+    steps, number = state.steps, node
+    while number >= 0 and steps[number].at_s < before_s:
+        begin_s, within = steps[number].at_s, tasks_within(state, steps[number], node, need) > 0
+        number = steps[number].follows
+        if not within:
+            continue
+        ends_s = min(begin_s + lasts_s, before_s) if is_own else begin_s + lasts_s
+        while (
+            number >= 0 and steps[number].at_s < ends_s and tasks_within(state, steps[number], node, need) > 0
+        ):
+            number = steps[number].follows
+        if number < 0 or steps[number].at_s >= ends_s:
+            return begin_s
+    return math.inf
 
 
 @kernel
@@ -279,33 +324,61 @@ def _step_at(state: NodesState, node: int, at_s: float) -> int:
 
 
 @kernel
-def _earliest_of_gang(state: NodesState, need: Need, lasts_s: float, before_s: float) -> float:
-    """As `earliest_s`, for tasks that start together, on one node or several."""
-    steps, begin_s = state.steps, state.pool[0].now
+def _earliest_of_gang(state: NodesState, slot: int, before_s: float) -> float:
+    """As `earliest_s`, for tasks that start together, on one node or several.
+
+    A sweep over the begins of the spans in which so many tasks fit on a node: those that last until the job would be
+    done count.
+    """
+    need, lasts_s, count = state.needs[slot], _lasts_s(state, slot), 0
     for node in range(len(state.nodes)):
-        state.cursor[node] = node
-    while begin_s < before_s:
-        together, next_s = 0, math.inf
-        for node in range(len(state.nodes)):
-            if suits(state.nodes[node], need):
-                number = state.cursor[node]
-                following = steps[number].follows
-                if following >= 0 and steps[following].at_s <= begin_s:
-                    number = following
-                    state.cursor[node] = number
-                    following = steps[number].follows
-                together += tasks_within(state, steps[number], node, need)
-                if following >= 0:
-                    next_s = min(next_s, steps[following].at_s)
+        if suits(state.nodes[node], need):
+            count = _find_spans(state, need, lasts_s, node, before_s, count)
+    spans, opened, active, together = state.spans, state.open_spans, 0, 0
+    while count > 0:
+        count = pop_end(spans, count)
+        span = spans[count]
+        active = push_end(opened, active, state.span_ends_s[span.rank], span.rank, span.slot)
+        together += span.slot
+        while active > 0 and opened[0].at_s < span.at_s + lasts_s:
+            active = pop_end(opened, active)
+            together -= opened[active].slot
         if together >= need.tasks:
-            together = 0
-            for node in range(len(state.nodes)):
-                if suits(state.nodes[node], need):
-                    together += _least(state, node, state.cursor[node], begin_s + lasts_s, need)
-            if together >= need.tasks:
-                return begin_s
-        begin_s = next_s
+            return span.at_s
     return math.inf
+
+
+@kernel
+def _find_spans(state: NodesState, need: Need, lasts_s: float, node: int, before_s: float, count: int) -> int:
+    """Add the spans of a node that begin before `before_s` and are long enough to the heap; returns its new length."""
+    steps, opened, number = state.steps, state.open_spans, node
+    height, held = 0, 0
+    while number >= 0 and (held > 0 or steps[number].at_s < before_s):
+        at_s, tasks = steps[number].at_s, tasks_within(state, steps[number], node, need)
+        if at_s >= before_s + lasts_s:  # as good as for ever
+            break
+        while tasks < held:
+            span = opened[height - 1]
+            ended = min(span.slot, held - tasks)
+            if at_s >= span.at_s + lasts_s:
+                count = _add_span(state, count, span.at_s, at_s, ended)
+            span.slot -= ended
+            held -= ended
+            height -= int(span.slot == 0)
+        if tasks > held and at_s < before_s:
+            put_end(opened, height, at_s, 0, tasks - held)
+            height += 1
+            held = tasks
+        number = steps[number].follows
+    for at in range(height):
+        count = _add_span(state, count, opened[at].at_s, math.inf, opened[at].slot)
+    return count
+
+
+@kernel
+def _add_span(state: NodesState, count: int, from_s: float, to_s: float, tasks: int) -> int:
+    state.span_ends_s[count] = to_s
+    return push_end(state.spans, count, from_s, count, tasks)
 
 
 @kernel

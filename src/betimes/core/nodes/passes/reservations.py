@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.columns import ANYTHING, ROOM_FREED, NodesState
 from betimes.core.nodes.demands import tasks_that_fit
 from betimes.core.nodes.log import room_for_a_decision
 from betimes.core.nodes.passes.find_nodes import find_room
@@ -23,6 +23,7 @@ from betimes.core.nodes.passes.profile import (
     earliest_s,
     is_kept,
     make_plan,
+    may_move_up,
     must_stay,
     sketch_from,
 )
@@ -48,7 +49,7 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
         cluster.planning = 1
         cluster.moved = 0
         if _has_slipped(state, state.chosen[:count]):
-            cluster.must_replan = 1
+            cluster.must_replan = ANYTHING
     cluster.steps = 0
     booked = 0
     for k in range(count):
@@ -87,7 +88,9 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
         begin_s = math.inf
         if need.reservation >= 0:
             stands_s = max(need.reserved_s, pool.now)
-            if must_stay(state, slot, stands_s):
+            stays = cluster.must_replan == ROOM_FREED and not may_move_up(state, slot, stands_s)
+            need.freed_seen = cluster.freed
+            if stays or must_stay(state, slot, stands_s):
                 if stands_s == pool.now and _begin(state, slot):
                     booked -= 1
                 continue
@@ -100,7 +103,7 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
                 continue
             if begin_s == math.inf and earliest_s(state, slot, math.inf) > stands_s:
                 booked -= _give_up(state, state.chosen[k + 1 : count])
-            cluster.moved = 1
+            cluster.moved = cluster.moved or ROOM_FREED
         if begin_s == math.inf:
             begin_s = earliest_s(state, slot, math.inf)
         places = 0
@@ -116,6 +119,7 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
         if places == 0:
             continue  # nodes that it needs are closed
         book(state, slot, places, begin_s)
+        need.freed_seen = cluster.freed
         booked += 1
         claim(state, slot, begin_s, 1)
         if begin_s == pool.now and _begin(state, slot):
@@ -144,7 +148,7 @@ def _has_slipped(state: NodesState, waiting: Ints) -> bool:
 def _begin(state: NodesState, slot: int) -> bool:
     """Start a job on the nodes of its reservation; False: a job shorter than the clock can tell has them."""
     if not _has_now(state, slot):
-        state.cluster[0].moved = 1
+        state.cluster[0].moved = ANYTHING
         return False
     remove(state, slot)
     start_as_booked(state, slot)
@@ -173,6 +177,9 @@ def _give_up(state: NodesState, behind: Ints) -> int:
             if state.cluster[0].steps > 0:
                 claim(state, behind[k], max(need.reserved_s, state.pool[0].now), -1)
             unbook(state, behind[k])
-            state.cluster[0].moved = 1
             count += 1
+    if count > 0:
+        state.cluster[0].moved = ANYTHING
+        if state.cluster[0].must_replan == ROOM_FREED:
+            state.cluster[0].must_replan = ANYTHING
     return count
