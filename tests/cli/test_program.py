@@ -221,7 +221,7 @@ def test_an_interruption_leaves_no_process_and_no_file(
     finally:
         child.kill()
     # Where Ctrl-C comes inside an `exec`, as a dataclass is made, CPython ends by the signal: to a shell the same.
-    assert child.returncode in (code, -sent if sent == signal.SIGINT else code)
+    assert child.returncode in (code, -sent if sent == signal.SIGINT else code), (out, err)
     assert out == ""
     assert err == ("betimes: interrupted\n" if sent == signal.SIGINT else "")
     assert list(tmp_path.iterdir()) == []
