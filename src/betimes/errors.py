@@ -65,7 +65,7 @@ class BetimesError(Exception):
 
 
 class InputError(BetimesError):
-    """What a user gave is wrong; the message says where and what to do."""
+    """An input of the user is wrong; the message says where and what to do."""
 
     exit_code = 2
 
@@ -139,7 +139,7 @@ class Unknown(InputError):
 
 
 class Conflict(InputError):
-    """What is asked does not go with the state of things; the message names the state and the next step."""
+    """A request does not go with the present state; the message names the state and the next step."""
 
 
 class NotAllowed(InputError):
@@ -195,7 +195,7 @@ class StoreReadOnly(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """What is in the database cannot be read, or is no database of Betimes."""
+    """The database cannot be read, or is not one of Betimes."""
 
 
 class StoreUnreachable(StoreError):
@@ -211,4 +211,4 @@ class StoreArchived(StoreError):
 
 
 class StoreRefused(StoreError):
-    """What was to be written cannot be kept as it is: trying again does not help."""
+    """Data cannot be stored as they are: trying again does not help."""

@@ -40,7 +40,7 @@ def _register(folder: Path) -> None:
 
 
 def _start_ticks() -> int | None:
-    """When this process began, so that another one that gets its number later is not taken for it."""
+    """The start of this process, so that another one that gets its number later is not taken for it."""
     try:
         return int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[19])
     except FileNotFoundError:  # no Linux

@@ -146,7 +146,7 @@ def scancel(words: Sequence[str]) -> None:
 
 
 def _say_what_becomes(asked: Asked, found: Sequence[Listed], done: str) -> None:
-    """What `scancel -v` prints: a line for each job, and for each number of none."""
+    """Print as `scancel -v` does: a line for each job, and for each number of none."""
     for job in found:
         number = number_of(job)
         report("scancel", f"{done} job {number}")

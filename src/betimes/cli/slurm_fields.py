@@ -385,7 +385,7 @@ class Columns:
 
 
 def text_of(field: Field, of: Any) -> str:
-    """What is printed of a job or a group of nodes: in one line, and without control characters."""
+    """The text of a field of a job or a group of nodes, in one line and without control characters."""
     if not field.value:
         return field.unknown
     known: dict[str, Callable[[Any], str]] = OF_NODES if isinstance(of, tuple) else OF_JOB

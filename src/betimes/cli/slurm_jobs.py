@@ -61,7 +61,7 @@ Job = Any  # an answer of the service, with the attributes of `JobView`
 
 
 class SharedAnswers:
-    """What is asked for once for many jobs of a list, when it is needed: their nodes, and what was submitted."""
+    """Answers that many jobs of a list share, asked for when first needed: nodes, and specifications."""
 
     def __init__(self, service: PlainClient) -> None:
         self.service = service
@@ -78,7 +78,7 @@ class SharedAnswers:
         return found
 
     def spec(self, job: Job) -> Any:
-        """What was submitted; null: the job was not listed. Raises NotAllowed: only its user and operators read it."""
+        """The job's specification; null: it was not listed. Raises NotAllowed: only its user and operators read it."""
         number = job.job_id
         if number not in self._specs and number in self._numbers:
             at = self._numbers.index(number)
@@ -125,13 +125,13 @@ class Listed:
 
     @property
     def spec(self) -> Any:
-        """What was submitted. Raises NotAllowed."""
+        """The job's specification. Raises NotAllowed."""
         found = self.there.spec(self.view)
         return self.story.spec if found is None else found
 
     @cached_property
     def started_at(self) -> float | None:
-        """When its present or last run has started; of a job of others that was requeued, when the first has."""
+        """The start of its present or last run; of a job of others that was requeued, of its first run."""
         runs: Sequence[Any] = ()
         if self.view.attempt > 1 and self.view.status not in WAITING:
             with suppress(NotAllowed):
@@ -234,7 +234,7 @@ def reason_of(job: Job) -> str:
 
 
 def start_of(job: Job, runs: Sequence[Any]) -> float | None:
-    """When its present run has started, or the last one of a job that is over; null while it waits, s since 1970."""
+    """The start of its present or last run, s since 1970; null while it waits."""
     if job.status in WAITING or job.started_at is None:
         return None
     return runs[-1].started_at if runs else job.started_at
@@ -295,7 +295,7 @@ def amount(gib: float, unit: str = "") -> str:
 
 
 def tres(job: Job, spec: Any) -> str:
-    """What it asks for, as in `cpu=2,mem=1536M,node=1,billing=2,gres/gpu=1`."""
+    """The resources that a job asks for, as in `cpu=2,mem=1536M,node=1,billing=2,gres/gpu=1`."""
     memory_gib, gpu = (spec.get(name, 0.0) * job.max_units for name in ("memory_gib", "gpu"))
     return resources(cores(job), memory_gib, gpu, nodes=1)
 

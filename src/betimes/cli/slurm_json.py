@@ -307,7 +307,7 @@ def _accounted(job: Listed) -> dict[str, Any]:
 
 
 def _resources(job: Listed, count: int) -> list[dict[str, Any]]:
-    """What it asks for, each with Slurm's number of its kind."""
+    """The resources that a job asks for, each with Slurm's number of its kind."""
     memory_mib = round(job.spec.get("memory_gib", 0.0) * job.max_units * 1024)
     amounts = (("cpu", "", 1, count), ("mem", "", 2, memory_mib), ("node", "", 4, 1), ("billing", "", 5, count),
                ("gres", "gpu", 1001, round(gpus(job))))  # fmt: skip

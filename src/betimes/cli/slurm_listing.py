@@ -260,7 +260,7 @@ def _of_service(there: SharedAnswers, asked: Asked, *, only_active: bool) -> Ite
 
 
 def _filters(service: PlainClient, asked: Asked) -> list[Callable[[Listed], bool]]:
-    """What each job must meet."""
+    """The conditions that each listed job meets."""
     found: list[Callable[[Listed], bool]] = []
     by_value = {"account": "account", "accounts": "account", "name": "name", "jobname": "name",
                 "partition": "partition", "qos": "qos",
@@ -292,7 +292,7 @@ def _filters(service: PlainClient, asked: Asked) -> list[Callable[[Listed], bool
 
 
 def _readable(read: Callable[[], Iterable[Any]]) -> Iterable[Any]:
-    """What is read of a job; nothing of one of others that only they may read."""
+    """The result of `read`; empty for a job of others that only they may read."""
     try:
         return read()
     except NotAllowed:

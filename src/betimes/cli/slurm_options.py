@@ -33,7 +33,7 @@ REFUSED = {
     "only-job-state": "write --format=%i,%T",
     "uid": "whose jobs may be changed is said by the token in BETIMES_TOKEN; leave it out",
 }
-"""What would be broken, and what to do instead."""
+"""Options that are refused, as ignoring them would break a script, and what to do instead."""
 
 
 class Grammar(NamedTuple):

@@ -204,7 +204,7 @@ _NOT_SHOWN = {
     "topology": _NO_SUCH,
     "users": "write `betimes users list`",
 }
-"""What Slurm shows and Betimes does not, with what to do instead."""
+"""Entities that Slurm shows and Betimes does not, and what to do instead."""
 
 
 def _as_json(text: str) -> None:

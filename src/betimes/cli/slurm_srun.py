@@ -53,7 +53,7 @@ _WITHIN = frozenset(
      "ntasks", "ntasks-per-node", "open-mode", "overcommit", "overlap", "preserve-env", "pty", "quit-on-interrupt",
      "unbuffered"}
 )  # fmt: skip
-"""What a step may ask for: of its memory there is nothing to set apart, as all of the job's is that of its steps."""
+"""The options of a step. Memory is not set apart for one: all steps share the job's."""
 
 
 def srun(words: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What Slurm's commands print of a job and of nodes: a text for each value that the tables of `slurm_fields` name.
+"""Values that Slurm's commands print of jobs and nodes: a text for each that the tables of `slurm_fields` name.
 
 An empty text means unknown: the table has what Slurm prints then.
 """
@@ -92,7 +92,7 @@ def _dependency(job: Listed) -> str:
 
 
 def dependencies(job: Any, spec: Any) -> str:
-    """What a job waits for, as Slurm has it; empty: for none, or not any more."""
+    """The dependencies that a job waits for, as Slurm writes them; empty: it waits for none."""
     if state_of(job) != "PENDING" or (job.reason is not None and job.reason.code != "dependency"):
         return ""
     from betimes.service.spec.sbatch import AFTER
@@ -132,7 +132,7 @@ def limit_s(job: Listed) -> float | None:
 
 
 def expected_start(job: Listed) -> float | None:
-    """When it has started, or is expected to; where its interval is told, as likely earlier as later."""
+    """The start of a job, or the expected one: the median where the promise has an interval."""
     at, found = job.started_at, job.estimate
     if at is not None or found is None:
         return at

@@ -187,9 +187,8 @@ class _Parameter(NamedTuple):
 def parameters_of(function: Callable[..., None]) -> list[_Parameter]:
     """The parameters of a verb, with those of its tables."""
     found: list[_Parameter] = []
-    declared = SimpleNamespace(
-        __annotations__=function.__annotations__
-    )  # before 3.11 a default of None adds Optional
+    # Of a function itself, a Python before 3.11 (the client's file) makes Optional what has None as default.
+    declared = SimpleNamespace(__annotations__=function.__annotations__)
     for name, annotation in get_type_hints(declared, function.__globals__, include_extras=True).items():
         if name == "return":
             continue

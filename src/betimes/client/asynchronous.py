@@ -521,7 +521,7 @@ class AsyncClient:
         return await self._ask(Call("PUT", f"{API}/policy", "PolicyView", body=body, read_s=COMPILE_S))
 
     async def me(self) -> Me:
-        """Who asks, as the service knows it: name and role."""
+        """The caller as the service knows it: name and role."""
         return await self._ask(Call("GET", f"{API}/me", "Me"))
 
     async def users(self) -> list[UserView]:

@@ -516,7 +516,7 @@ class Client:
         return self._ask(Call("PUT", f"{API}/policy", "PolicyView", body=body, read_s=COMPILE_S))
 
     def me(self) -> Me:
-        """Who asks, as the service knows it: name and role."""
+        """The caller as the service knows it: name and role."""
         return self._ask(Call("GET", f"{API}/me", "Me"))
 
     def users(self) -> list[UserView]:

@@ -1,4 +1,4 @@
-"""Which engine runs a policy: the pool of identical units, or the nodes."""
+"""The engine that runs a policy: the pool of identical units, or the nodes."""
 
 from __future__ import annotations
 

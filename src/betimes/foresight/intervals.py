@@ -68,7 +68,7 @@ UNKNOWN = -99.0  # a feature that is not known
 
 
 class Source(NamedTuple):
-    """What an interval is from: how far so many earlier promises were off, and which those are.
+    """The source of an interval: the number of earlier promises whose errors it is made of, and which those are.
 
     of: promises to jobs of the same command, of its user, with a belief from the same source, or all; or the quantile
     regressions, which learned from so many finished jobs. stated: the estimate that the job states counts as much.
@@ -100,7 +100,7 @@ class Interval:
 
 
 class Point(NamedTuple):
-    """What an interval is made of.
+    """The point that an interval is made of.
 
     anchor_s: the JCT to which all is relative. played: log(JCT in the play-out / anchor). wait_s: of it waiting.
     features: known now, none of them NaN (`UNKNOWN`), times relative to the anchor. most_s: the longest run time.
@@ -122,7 +122,7 @@ class Point(NamedTuple):
 
 
 class Guess(NamedTuple):
-    """What one source says of a promise, relative to the anchor, and the margin on both sides; all logarithms."""
+    """The interval that one source gives, relative to the anchor, and the margin on both sides; all logarithms."""
 
     low: float
     median: float
@@ -509,7 +509,7 @@ def fit(rows: Sequence[tuple[Floats, float]], level: float) -> tuple[Predictor, 
 
 
 def _predicted(model: tuple[Predictor, ...], row: FloatTable) -> Floats:
-    """What each predictor of a fitted model says of a row of features (1, features)."""
+    """The prediction of each predictor of a fitted model for a row of features (1, features)."""
     found = np.zeros(len(model))
     for at, predictor in enumerate(model):
         predict_rows(predictor, row, found[at : at + 1])

@@ -23,7 +23,7 @@ WAIT = "recorded_wait_s"  # the further column of a trace that has the waits of 
 
 
 class Learned:
-    """What was learned of run times and of the errors of promises. level: the share of jobs within their intervals.
+    """The learned run times and errors of promises. level: the share of jobs within their intervals.
 
     It has no clock and no store. Times of one `Learned` are on one axis, and calls come in the order of time: `observe`
     what has ended, then `promise`.

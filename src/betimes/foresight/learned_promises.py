@@ -1,4 +1,4 @@
-"""What is learned of promises: that of ends, and the errors of starts and of jobs that run already, each apart.
+"""Learned promises: the model of ends, and the errors of starts and of jobs that run already, each apart.
 
 The error of a start is not that of an end, which includes the run; and of a job that has run for an hour more is known
 than when it was submitted. So the three are judged apart (`Intervals`), all by what became of the jobs.
@@ -25,7 +25,7 @@ LATER = 4.0
 
 
 class Promise(NamedTuple):
-    """What a job is promised, instants in seconds: median, low and high end of its start and of its finish.
+    """The promise to a job, instants in seconds: median, low and high end of its start and of its finish.
 
     Of a job that runs the three starts are that of its run. few: few jobs like it have finished.
     """

@@ -225,7 +225,7 @@ class _Closed:
             self._of_node = [tuple(each) for each in of]
 
     def until_s(self, row: int, at_s: float) -> float:
-        """When one of the nodes takes the job in a row, submitted at `at_s`, at the earliest."""
+        """The earliest instant at which one of the nodes takes the job in a row, submitted at `at_s`."""
         if self._cluster is None:
             return at_s
         run = self._run
@@ -249,7 +249,7 @@ class _Closed:
 def learning_run(
     run: Simulation | NodesSimulation, interval: float | None, learned: LearnedPromises | None = None
 ) -> LearningRun | None:
-    """What learns during the run, if it is to: for intervals at a level, or `--sizes learned`.
+    """The learner of a run that has one: for intervals at a level, or `--sizes learned`.
 
     learned: before, and from then on.
     """
@@ -270,7 +270,7 @@ def playouts_of(
 
 
 def described(jobs: Workload, *, ends_at_limit: bool) -> list[Described]:
-    """What the trace tells of each job at its submission: its kin are its user's jobs of the same name, as live.
+    """The description of each job at its submission: its kin are its user's jobs of the same name, as live.
 
     Of jobs without a name (the column JobName of `sacct`) they are those of the same requested time. An application is
     left out: of those that logs have, most are numbers that a user has once or twice.

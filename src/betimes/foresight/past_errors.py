@@ -21,7 +21,7 @@ Raw = tuple[float, float, float]
 
 
 class Likeness(NamedTuple):
-    """What tells which promises are alike: the job's user and command, and where its belief is from.
+    """The key by which promises are alike: the job's user and command, and where its belief is from.
 
     outran: the job has outrun the belief that its first promise rests on. First promises say nothing of such a one.
     stated: its user has said how long it takes, and too few of its kin have finished to know better.

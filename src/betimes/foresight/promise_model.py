@@ -1,4 +1,4 @@
-"""What is learned from jobs that have finished, and turns the point of a play-out into a promise with its interval.
+"""The model learned from finished jobs, which turns the point of a play-out into a promise with its interval.
 
 One model serves the twin and the live service. It has no clock and no store: it is called as jobs are submitted,
 started and ended, in that order in time, and its state can be written and read back.
@@ -140,7 +140,7 @@ class PromiseModel:
         earliest_s: float = -math.inf,
         age_s: float = 0.0,
     ) -> Point:
-        """What a promise rests on; times among the features are logarithms, most relative to anchor or limit.
+        """The point that a promise rests on; times among the features are logarithms, most relative to anchor or limit.
 
         run_s: the job's believed run time (`RunTimes.quantiles`), where that is known already. earliest_s: before that
         instant it certainly does not begin, and only what comes after it is learned. age_s: it has run for so long.
@@ -258,7 +258,7 @@ class PromiseModel:
 
 
 def packed(plain: dict[str, Any], arrays: dict[str, Floats]) -> bytes:
-    """What JSON can hold, and arrays, as bytes."""
+    """The bytes of a dictionary that JSON can hold and of arrays."""
     out = io.BytesIO()
     text: Any = np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8)
     np.savez_compressed(out, allow_pickle=False, plain=text, **arrays)
@@ -266,7 +266,7 @@ def packed(plain: dict[str, Any], arrays: dict[str, Floats]) -> bytes:
 
 
 def unpacked(content: bytes) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """What was `packed`."""
+    """The dictionary and the arrays of `packed` bytes."""
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         found = {name: arrays[name] for name in arrays.files}
     return json.loads(found.pop("plain").tobytes().decode()), found

@@ -30,9 +30,8 @@ MOST_GROUPS = 50_000  # those that were used last
 KEPT = 24  # latest run times of a group
 ALL_KEPT = 64  # and of all jobs
 TRUST = 2.0  # a group with so many jobs gets as much weight as all coarser ones
-TRUST_OVER_BELIEF = (
-    3.0  # and as much as what else is believed: two jobs that are alike outweigh it, one does not
-)
+# And as much as what else is believed: two jobs that are alike outweigh it, one does not.
+TRUST_OVER_BELIEF = 3.0
 FADES = 0.9  # weight of a run time relative to the one after it
 FLOOD, FLOOD_S = 10, 300.0  # so many submissions of a kin within so long are a flood if none has finished
 USUAL_S = 3600.0  # believed where nothing has finished and no limit is known
@@ -47,7 +46,7 @@ _FADED = [
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What is known of a job when it is submitted.
+    """The description of a job when it is submitted.
 
     command: what it has in common with its kin, and tells it from other jobs of its user: command line or script, or a
     name where one is given. The time asked for is no part of it, but in a log, which knows little else.

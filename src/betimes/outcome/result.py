@@ -296,7 +296,7 @@ class Timing:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What an engine returns for one workload under one policy.
+    """An engine's result for one workload under one policy.
 
     `policy` is the full specification, `sizes` what sizes the scheduler saw, `fingerprint` that of the
     workload, `segments` the allocations where they were recorded, `fair_finish_s` the finish times (NaN:

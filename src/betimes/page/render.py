@@ -60,7 +60,8 @@ def sure(ends: Quote | Estimate, from_at: float) -> Markup:
     """The interval of an end that is promised, or expected, since `from_at`, to follow its median; may be empty."""
     if ends.level is None or ends.finish_low_at is None or ends.finish_high_at is None:
         return Markup("")
-    return Markup(  # of instants and numbers alone
+    # Of instants and numbers alone.
+    return Markup(
         within(ends.finish_low_at, ends.finish_high_at, from_at, ends.level, lambda at: when(at, alone=True))
     )
 

@@ -1,4 +1,4 @@
-"""Who looks: sessions of browsers, and links that sign in once."""
+"""Signed-in users of the page: sessions of browsers, and links that sign in once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Stranger(Exception):
 
 
 class Session(Caller):
-    """Who has signed in; what a browser holds is a session's id, which is nothing to the API."""
+    """The users who have signed in; a browser holds a session's id, which the API does not accept."""
 
     @staticmethod
     def check_origin(request: Request) -> None:

@@ -109,7 +109,7 @@ def _place(after: str) -> Place | None:
 
 
 def _ends(reads: PageReads, row: QueueRow) -> Ends | None:
-    """When a row ends: of a group, the last of it, as a point."""
+    """The end of a row, with its interval; of a group, the end of its last job, as a point."""
     if row.job.status.is_over:
         return None
     return reads.ends(row.job) if row.last_at is None else (row.last_at, row.last_at, row.last_at)

@@ -54,7 +54,7 @@ class RunningJob:
         return self.units if self.units is not None else float(sum(self.nodes.values()))
 
     def error(self, what: str) -> InputError:
-        """What is wrong with this job of a state."""
+        """The error that names this job of a state; what: completes the sentence."""
         return InputError(f"state, running job {self.job_id}: {what}")
 
 

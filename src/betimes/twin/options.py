@@ -24,7 +24,7 @@ ON_WIDE = ("refuse", "clip", "drop")
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationOptions:
-    """What a workload runs on, what the scheduler knows of it, and what is recorded.
+    """The cluster of a simulation, the scheduler's knowledge of the workload, and the records to be kept.
 
     Times are in seconds. Raises InputError (and its children) for a value that no engine can take; `check` for one that
     means nothing on a certain engine.
@@ -48,7 +48,7 @@ class SimulationOptions:
     """With `predict`: each promise is the median of an interval in which this share of the jobs is done
     (docs/notes/promises.md)."""
     sizes: Sizes | None = None
-    """What the scheduler believes. None: the truth; on nodes the users' estimates, where the trace has any."""
+    """The run times that the scheduler believes. None: the truth; on nodes users' estimates, if the trace has any."""
     overrun: str | None = None
     """On nodes, jobs that outrun their estimate: `extend` (the default) doubles the belief, `kill` ends them."""
     seed: int = 0
@@ -69,7 +69,7 @@ class SimulationOptions:
     users: FairUsers | None = None
     """Users share by weight and recent use (docs/notes/fair-share.md). None: nobody's jobs go before another's."""
     state: ClusterState | None = None
-    """What runs and waits at the first instant (docs/how-to/from-python.md). None: nothing."""
+    """The jobs that run and wait at the first instant (docs/how-to/from-python.md). None: no jobs."""
     as_trials: bool = False
     """On a pool: a job is as many equal trials as it can use units; each takes one unit (docs/notes/trials.md)."""
 
@@ -158,7 +158,7 @@ class SimulationOptions:
         return Cluster.pool(int(units))
 
     def max_min(self) -> SimulationOptions:
-        """Those of the max-min run that others are compared with: of the same pool, and every change is free."""
+        """The options of the max-min run that others are compared with: the same pool, and every change is free."""
         return SimulationOptions(
             units=self.units,
             cluster=self.cluster,

@@ -1,4 +1,4 @@
-"""What is to run: `Job`, the columnar `Workload`, and the readers of traces.
+"""Workloads: `Job`, the columnar `Workload`, and the readers of traces.
 
 The names below are loaded when they are first used, so that importing the package costs nothing.
 """

@@ -34,7 +34,7 @@ _SLOW_S = 4.0  # a start that takes longer compiles, or meets a busy machine
 
 _COUNT = 'for i in 1 2 3 4 5; do echo "line $i"; sleep 1; done'
 _TRAIN = '''\
-"""What a training loop looks like to Betimes: it reports how far it is, and that is all."""
+"""A stand-in for a training loop: it reports its progress to Betimes, and does nothing else."""
 
 import time
 

@@ -86,7 +86,7 @@ def doctor(
 
 
 def _of_service(state: str | None) -> list[Finding]:
-    """What a service reports of itself."""
+    """The findings that a service reports of itself."""
     from betimes.cli.live import connection
     from betimes.errors import NotReachable, ServiceError
     from betimes.service.executors.ray.doctor import Finding

@@ -304,7 +304,7 @@ def _of_catalogue(name: Any) -> tuple[Offer, ...]:
 
 
 def _sized(table: dict[str, Any], where: str, make: Callable[[], _Checked]) -> _Checked:
-    """What the table describes, checked; some of each resource that it must name, and no trace of one."""
+    """The node or offer of a table, checked: cores and memory are needed, and no amount is below the smallest unit."""
     try:
         made = make()
     except ClusterError as error:

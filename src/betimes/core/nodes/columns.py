@@ -447,12 +447,10 @@ class NodesState(Struct):
     interference: (
         FloatTable  # (workloads, workloads) speed of the row's next to one of the column's; empty: none
     )
-    hardware: (
-        FloatTable  # (workloads, offers) speed of the row's on machines of the column's; empty: 1 everywhere
-    )
-    demands: Records[
-        TaskDemand
-    ]  # a row for each family, after `families` rows of no job; of length 0: none differs
+    # (workloads, offers) speed of the row's on machines of the column's; empty: 1 everywhere.
+    hardware: FloatTable
+    # A row for each family, after `families` rows of no job; of length 0: none differs.
+    demands: Records[TaskDemand]
     closings: Records[Closing]  # of length 0 where no node closes
     users: Records[User]  # of length 0 where users do not share
     shown: Records[Node]  # what hooks are shown: the nodes themselves, or `aside`

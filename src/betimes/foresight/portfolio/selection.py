@@ -47,9 +47,8 @@ class Rotation:
     poor: list[int] = field(default_factory=list[int])
     cost: dict[int, float] = field(default_factory=dict[int, float])  # of the last simulation of each
     selections: int = 0
-    simulated_in: dict[int, int] = field(
-        default_factory=dict[int, int]
-    )  # the last selection in which each was
+    # The last selection in which each was.
+    simulated_in: dict[int, int] = field(default_factory=dict[int, int])
 
     def simulate(self, simulate: Simulate) -> dict[int, float]:
         """Simulate as many as the budget allows, at least two, and sort them into the sets; returns the scores.

@@ -268,7 +268,7 @@ def cells(front: Front, axes: Sequence[Axis], each: Point | Baseline) -> list[st
 
 
 def in_words(policy: str) -> str:
-    """What a configuration of `wfq` with its classes and weights written out does."""
+    """A description of a configuration of `wfq` with its classes and weights written out."""
     values: Any = parse_policy(policy).values
     ends = [length(float(end)) for end in values["thresholds"] or ()]
     classes = "All jobs are one class"

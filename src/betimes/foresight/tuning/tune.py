@@ -297,7 +297,7 @@ class Tuner:
         self._front: Front | None = None
 
     def set_preference(self, *objectives: str | Objective) -> None:
-        """What is wanted: any number of objectives, such as "jct:avg", "pred_err:p99"; raises InputError."""
+        """Set the objectives, any number of them, such as "jct:avg", "pred_err:p99"; raises InputError."""
         self._objectives, self._front = parse_objectives(objectives), None
 
     def pareto_front(self, **how: Any) -> Front:

@@ -99,9 +99,8 @@ class NodesPolicy:
     later_first: bool = False  # among victims of equal score the one submitted last goes first
     provision: Any = None  # the number of machines to rent, at ticks
     wait: Any = None  # until when a job waits before a machine is rented for it alone
-    planner: Callable[[dict[str, Value | None], Cluster], Planner] | None = (
-        None  # decides instead of the passes
-    )
+    # Decides instead of the passes.
+    planner: Callable[[dict[str, Value | None], Cluster], Planner] | None = None
     # Whether a job that fits on an empty machine starts there between its planner's rounds, by the parameters.
     fills: Callable[[dict[str, Value | None]], bool] | None = None
     rents_nothing: bool = False  # its planner leaves machines on offer alone

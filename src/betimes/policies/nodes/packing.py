@@ -85,11 +85,8 @@ SWITCHES = (
     _switch("rounded", "totals are compared in cents"),
 )
 _ROUNDS_AS_RULES = _switch("rounds", ROUNDS.help, *ROUNDS.choices)
-_FIELDS = {
-    "fill": "fill_running",
-    "keep_old": "keep_running",
-    "ends": "ends_believed",
-}  # of Rules, where the names differ
+_FIELDS = {"fill": "fill_running", "keep_old": "keep_running", "ends": "ends_believed"}
+"""Fields of `Rules`, by the parameters that are named otherwise."""
 
 Values = dict[str, Value | None]
 

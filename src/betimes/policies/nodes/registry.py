@@ -13,7 +13,8 @@ from betimes.policies.nodes.victims import lowest_priority, youngest
 from betimes.policies.nodes.waiting import WAITING
 from betimes.policies.nodes.wfq_order import wfq_order
 
-_POSSIBLE: dict[str, NodesPolicy] = {  # as members of a portfolio, for which `wfq` is that for a pool
+# As members of a portfolio, for which `wfq` is that for a pool.
+_POSSIBLE: dict[str, NodesPolicy] = {
     policy.name: policy
     for policy in (
         fifo,

@@ -73,9 +73,8 @@ def _scan(view: View, grants: Records[Grant], active: int) -> int:
     seq = np.empty(active, dtype=np.int64)
     for at in range(active):
         seq[at] = view.jobs[line[head + at]].seq
-    crowd = line[head : head + active][
-        np.argsort(seq)
-    ]  # in order of submission, whatever the queue's own order
+    # In order of submission, whatever the queue's own order.
+    crowd = line[head : head + active][np.argsort(seq)]
     one_each = _one_each_first(view)
     units = np.zeros(active)
     here = np.zeros(active)  # pace on what the job has

@@ -1,4 +1,4 @@
-"""What the live engines add to a job's account (`betimes.twin.account`)."""
+"""Additions of the live engines to a job's account (`betimes.twin.account`)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class FleetTable(BaseModel):
 
 
 def fleet_settings(name: str) -> dict[str, str]:
-    """What a cluster file with a table `[fleet]` sets: `fleet`, `cloud` and `ray` as `--fleet`, `--cloud` and `--ray`.
+    """The settings in the table `[fleet]` of a cluster file: `fleet`, `cloud` and `ray`, as of the options.
 
     Empty: the file has no such table. Raises ClusterError, naming file and field.
     """

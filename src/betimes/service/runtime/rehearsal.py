@@ -191,7 +191,7 @@ class Rehearsal:
         return self._scheduler.has_leaving or bool(self._resized)
 
     def _foreseen(self) -> Foreseen | None:
-        """What is to come by a play-out of the engine; null: other things than the policy's decisions matter, too."""
+        """The future by a play-out of the engine; null: other things than the policy's decisions matter, too."""
         scheduler = self._scheduler
         is_nodes = scheduler.kind == NODES
         if self._resized or not scheduler.is_left_to_policy:

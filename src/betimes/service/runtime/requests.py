@@ -1,4 +1,4 @@
-"""What takes several steps of the scheduler within one turn: functions that the controller is asked to carry out."""
+"""Requests that take several steps of the scheduler in one turn: functions that the controller carries out."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ FIELDS = ("gpu", "cpu", "memory_gib")
 NAMES = (("GPU", "GPUs"), ("core", "cores"), ("GiB of memory", "GiB of memory"))
 NAMED = 3  # machines in a note
 ARRAY = "array"
-"""What a step of a turn is that takes a slice of an array."""
+"""The step of a turn that takes a slice of an array."""
 ELEMENTS_A_TURN = 250  # of an array that become jobs: more would keep the requests of others waiting
 
 

@@ -315,7 +315,7 @@ class Job:
     """Nodes that it will have: when its victims have left, or from start_s on."""
     rental: Rental | None = None  # machines that are rented for it alone
     logged_at: float | None = None
-    """When it was submitted by the log, whose clock was wrong; null: as `submitted_at`."""
+    """The instant of its submission by the log, whose clock was wrong; null: as `submitted_at`."""
 
     def correct_clock(self, by_s: float) -> None:
         """The clock by which it has begun so far was behind by so much."""

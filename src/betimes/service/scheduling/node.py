@@ -138,7 +138,7 @@ SAMPLES = 4
 
 
 class NodesInBrief(NamedTuple):
-    """What a request asks of all nodes, which takes no longer where there are thousands of a few kinds.
+    """A summary of all nodes for requests, which takes no longer where there are thousands of a few kinds.
 
     samples: the first few of those that are alike, in their order. shapes: of those that jobs share and that are not
     lost, how often each is there. capacity: of all. others: all that are rented, have notice, or are not just up.

@@ -30,7 +30,7 @@ def _clock_set(ledger: Ledger, event: Event, _: Job | None) -> None:
 
 
 def _clock_corrected(ledger: Ledger, event: Event, _: Job | None) -> None:
-    """What goes on is shown as if the clock had been right all the time."""
+    """Live jobs and nodes are shown as if the clock had been right all the time."""
     by_s = event.data["by_s"]
     for job in ledger.jobs.values():
         job.correct_clock(by_s)

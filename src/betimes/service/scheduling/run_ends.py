@@ -30,7 +30,7 @@ HOW = {
 
 
 class Next(StrEnum):
-    """What follows for the job."""
+    """The job's next step after a run."""
 
     FINISHED = "finished"
     FAILED = "failed"
@@ -73,7 +73,7 @@ TABLE: dict[str | None, dict[str, Next]] = {
     "requeued": _stopped(Next.REQUEUED),
     "cancelled": dict.fromkeys(HOW, Next.CANCELLED),
 }
-"""What follows, by why the run was stopping and how it ended: a job that may not be requeued has failed instead."""
+"""The next step, by why the run was stopping and how it ended: a job that may not be requeued has failed instead."""
 
 
 def how_ended(report: Ended) -> str:

@@ -1,4 +1,4 @@
-"""What users may spend on rented machines in a day or a month, and what follows for their jobs once it is spent."""
+"""Users' budgets for rented machines, of a day and a month: their jobs wait once these are spent."""
 
 from __future__ import annotations
 

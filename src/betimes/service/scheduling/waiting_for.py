@@ -1,4 +1,4 @@
-"""What a job may wait for before it queues: other jobs, an instant, room in its array, resources that are counted."""
+"""Conditions under which a job queues: other jobs, an instant, room in its array, resources that are counted."""
 
 from __future__ import annotations
 

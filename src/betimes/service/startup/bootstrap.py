@@ -287,7 +287,7 @@ async def _recover(
 
 
 class _Served(NamedTuple):
-    """What answers requests."""
+    """The parts that answer requests."""
 
     app: FastAPI
     backend: ServiceBackend

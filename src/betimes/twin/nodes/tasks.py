@@ -52,7 +52,7 @@ class Tasks:
     speeds: Floats | None = None
 
     def of(self, rows: NDArray[np.intp]) -> Tasks:
-        """Those of the jobs in these rows."""
+        """The tasks of the jobs in these rows."""
         some = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "reasons"}
         return replace(self, **{name: None if each is None else each[rows] for name, each in some.items()})
 

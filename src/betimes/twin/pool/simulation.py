@@ -186,7 +186,7 @@ class Simulation:
 
     @property
     def rules(self) -> PoolRules:
-        """What the loop and the policy's hooks need."""
+        """The arguments of the loop and of the policy's hooks."""
         return self.driver.rules
 
     @property

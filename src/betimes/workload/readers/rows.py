@@ -293,7 +293,7 @@ def _distinct(cells: Cells) -> tuple[list[str], Integers]:
 
 
 def _beyond(values: AnyColumn, least: float | None, above: float | None, most: float | None) -> Mask:
-    """Which values lie outside these bounds (NaN does not)."""
+    """A mask of the values outside these bounds (NaN is within)."""
     wrong = np.zeros(len(values), np.bool_)
     if least is not None:
         wrong |= values < least

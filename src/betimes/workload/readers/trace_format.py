@@ -20,7 +20,7 @@ REQUEUED_S = 300.0  # after the end of an attempt: what has its number and is su
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """Which fields of the file become which column, and how (units, conditions)."""
+    """The rules by which fields of the file become columns (units, conditions)."""
 
     source: str
     column: str

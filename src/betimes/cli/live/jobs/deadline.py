@@ -153,9 +153,8 @@ def outlook(quote: Quote, deadline: Deadline) -> Outlook:
     earliest_at = quote.made_at if quote.earliest_at is None else quote.earliest_at
     options = [_chance(one, quote, by_at, earliest_at, one.what) for one in quote.options]
     reaching = [one for one in options if one.probability is not None and one.probability >= deadline.wanted]
-    plan = min(
-        reaching, key=lambda one: one.cost_usd or 0.0, default=None
-    )  # owned machines may have no price
+    # Owned machines may have no price.
+    plan = min(reaching, key=lambda one: one.cost_usd or 0.0, default=None)
     stands = _chance(quote, quote, by_at, earliest_at, None)
     return Outlook(by_at, earliest_at, stands, options, deadline.wanted, plan)
 

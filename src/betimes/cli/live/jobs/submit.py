@@ -250,7 +250,7 @@ def _quote_all(asked: Sequence[Fields], state: str | None, as_json: bool) -> Non
 
 
 def _last_end(jobs: Sequence[WhatIfJob], made_at: float, at_now: float) -> str:
-    """When the last of these jobs is done, and within what interval where each of them has one."""
+    """The end of the last of these jobs, with its interval where each of them has one."""
     from betimes.cli.live.jobs.deadline import last_end
     from betimes.cli.render.jobs import between
     from betimes.cli.render.times import both

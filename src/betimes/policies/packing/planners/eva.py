@@ -284,7 +284,7 @@ class Eva:
         return savings_usd_per_h(plan, valuation) + (cost - round(cost, 2) if self.rules.rounded else 0.0)
 
     def _believed_usd(self, plan: Plan, other: Plan, valuation: Valuation, lasts_s: float) -> float:
-        """What a plan saves beyond another, USD, within `lasts_s` and until its jobs are believed to end."""
+        """The saving of a plan over another, USD, within `lasts_s` and until its jobs are believed to end."""
         same = {*plan.bins} & {*other.bins}
         mine, its = (
             sum(lasting_usd(each, valuation, lasts_s) for each in one.bins if each not in same)

@@ -229,7 +229,7 @@ class Turns:
         return any(((part > 0.0) & (part < 1.0)).any() for part in self._shares.values())
 
     def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
-        """Who runs where from now on."""
+        """The decisions that give each job its machines from now on."""
         machines = {
             each.machine: each for each in snapshot.machines if each.phase == MachinePhase.UP and each.is_open
         }

@@ -16,7 +16,8 @@ from betimes.service.machines.machine import Machine
 
 PRICES_IN = "us-east-1"  # of all regions
 OFF_FRAC = 0.01  # by more a price is out of date
-_QUOTAS = {  # vCPUs of running machines, on demand and spot, by the first letters of their types
+# vCPUs of running machines, on demand and spot, by the first letters of their types.
+_QUOTAS = {
     "standard": ("L-1216C47A", "L-34B43A08"),
     "g": ("L-DB2E81BA", "L-3819A6DF"),
     "vt": ("L-DB2E81BA", "L-3819A6DF"),
