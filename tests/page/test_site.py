@@ -388,6 +388,8 @@ def test_a_promise_stands_with_its_interval_and_what_that_is_from(on_pages: OnPa
         assert re.search(f"expected to end 2026-01-01 {between}", _text(of_job))
         assert re.search(f"Done2026-01-01 {between}", _text(quoted))
         assert f"as {LEAST} promises to jobs of this user and command turned out" in of_job.text
+        await submitted(pages, {"estimate_s": 60.0, "array": "1-2"})
+        assert re.search(f"2026-01-01 13:07 UTC to 2026-01-01 {between}", _text(await pages.at("/")))
 
     on_pages(story)
 

@@ -15,7 +15,7 @@ from betimes.printing import printable
 from betimes.units import amount, gib, length, usd, within
 
 if TYPE_CHECKING:
-    from betimes.service.views.models import Estimate, Quote
+    from betimes.service.views.ends import HasEnd
 
 _INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z")
 _REPLAYED_S = 1e8  # instants before 1973 are those of a replayed trace, which counts from 0
@@ -56,7 +56,7 @@ def when(at: float | None, alone: bool = False) -> Markup:
     return Markup('<time datetime="{}"{}>{}</time>').format(machine, kind, people)
 
 
-def sure(ends: Quote | Estimate, from_at: float) -> Markup:
+def sure(ends: HasEnd, from_at: float) -> Markup:
     """The interval of an end that is promised, or expected, since `from_at`, to follow its median; may be empty."""
     if ends.level is None or ends.finish_low_at is None or ends.finish_high_at is None:
         return Markup("")

@@ -109,10 +109,10 @@ def _place(after: str) -> Place | None:
 
 
 def _ends(reads: PageReads, row: QueueRow) -> Ends | None:
-    """The end of a row, with its interval; of a group, the end of its last job, as a point."""
+    """The end of a row, with its interval; of a group, the end of its last job."""
     if row.job.status.is_over:
         return None
-    return reads.ends(row.job) if row.last_at is None else (row.last_at, row.last_at, row.last_at)
+    return reads.ends(row.job) if row.end is None else reads.from_now(row.end)
 
 
 def _queue_axis(ends_at: Sequence[float], now_at: float) -> Axis:

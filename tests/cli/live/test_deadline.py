@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from betimes.cli.live.jobs.deadline import last_end
 from betimes.service.views.models import QuoteOption
 from tests.cli.conftest import Call
 from tests.cli.live.test_submit import sent
@@ -223,20 +221,10 @@ def test_a_replayed_trace_has_no_dates(betimes: Call, service: Service) -> None:
     assert betimes("submit", "--by", "+3h", "--json", "--", "x").json()["by"]["by_at"] == 500.0 + 3 * HOUR_S
 
 
-def test_the_last_of_many_ends_late_and_that_of_a_chain_as_its_last_does() -> None:
-    """By simulation: of jobs that end in 1, 2 and 4 h (a tenth earlier, half of them, a tenth later)."""
-    one, level = (3600.0, 7200.0, 14_400.0), 0.8
-    assert last_end([one], level) == one
-    draws = random.Random(1)
-    edge = NormalDist().inv_cdf(0.9)
-
-    def end_s() -> float:
-        """As `probability` has it between the ends; few of five lie beyond them by much."""
-        return 7200.0 * 2.0 ** (draws.gauss(0.0, 1.0) / edge)
-
-    last = sorted(max(end_s() for _ in range(5)) for _ in range(20_000))
-    _, median_s, high_s = last_end([one] * 5, level)
-    assert median_s == pytest.approx(last[10_000], rel=0.03)
-    assert high_s > last[18_000]  # beyond the ends the probability falls off more slowly than in these
-    chain = [(3600.0 * at, 3900.0 * at, 4200.0 * at) for at in (1, 2, 3)]
-    assert last_end(chain, level) == pytest.approx(chain[-1], rel=0.01)
+@pytest.mark.parametrize("verb", ["quote", "submit"])
+def test_a_promise_for_a_part_of_an_array_says_nothing_of_all_of_it(
+    betimes: Call, service: Service, verb: str
+) -> None:
+    service.promise = quote(finish_at=NOW + HOUR_S, level=0.8, elements=1, **ENDS)
+    said = betimes(verb, "--array", "1-9", "--by", "+5h", "--", "x")
+    assert "not known: the promise is not for all elements of the array\n" in said.out

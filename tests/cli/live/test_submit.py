@@ -381,8 +381,7 @@ def test_a_quote_is_for_all_jobs_of_a_file(betimes: Call, service: Service, tmp_
     service.answer = WhatIfView(made_at=NOW, jobs=sure)
     lines = [" ".join(line.split()) for line in betimes("quote", path).out.splitlines()]
     assert "a 1 09:20, in 80 min; by 10:00 (90 % sure)" in " ".join(lines).replace("08:00:00, now ", "")
-    # Of three that are done as likely as not in 80 minutes, and 90 % surely in 120, the last one takes longer.
-    assert lines[-1] == "all 3 09:44, in 104 min; by 10:25 (90 % sure)"
+    assert lines[-1] == "all 3 09:20, in 80 min; by 10:00 (90 % sure)"
 
 
 def test_what_still_waits_does_not_start_now(betimes: Call, service: Service) -> None:
@@ -400,8 +399,14 @@ def test_a_job_for_every_line(betimes: Call, service: Service, tmp_path: Path) -
         {2.0},
         "k.0",
     )
-    assert (said.code, said.out) == (0, "Jobs 42 to 43, 2 in all, done 09:15, in 75 min\n")
-    assert betimes("submit", "--json", "--each-line", lines).json()["job_ids"] == [42, 43]
+    few = "(few jobs like this one yet)"
+    assert (said.code, said.out) == (0, f"Jobs 42 to 43, 2 in all, done 09:15, in 75 min {few}\n")
+    service.promise = quote(**INTERVAL)
+    said = betimes("submit", "--each-line", lines)
+    assert said.out == "Jobs 42 to 43, 2 in all, done 09:20, in 80 min (09:00 to 10:00)\n"
+    answer = betimes("submit", "--json", "--each-line", lines).json()
+    assert answer["job_ids"] == [42, 43]
+    assert answer["quote"] == answer["submitted"][1]["quote"] | {"job_id": answer["quote"]["job_id"]}
 
 
 @pytest.mark.parametrize(

@@ -112,10 +112,10 @@ def test_jobs_that_wait_for_each_other_are_one_row() -> None:
     }
     order = QueueOrder(jobs.values(), None)
     rows = list(order.page(jobs, lambda _: True, None, None))
-    assert [(row.job, row.group, row.counts, row.last_at) for row in rows] == [
-        (6, ("pipeline", 7), {"blocked": 2}, 5.0),
-        (8, None, {}, None),
-        (2, ("pipeline", 5), {"running": 1, "blocked": 3}, 30.0),
+    assert [(row.job, row.group, row.counts, row.last) for row in rows] == [
+        (6, ("pipeline", 7), {"blocked": 2}, ((6, 5.0),)),
+        (8, None, {}, ()),
+        (2, ("pipeline", 5), {"running": 1, "blocked": 3}, ((2, 10.0), (3, 20.0), (4, 21.0), (5, 30.0))),
     ]
     assert (
         listed(order, jobs, JobFilter(), pipeline=5)

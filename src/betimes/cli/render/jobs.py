@@ -11,6 +11,7 @@ from betimes.units import length, usd, within
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from betimes.service.views.ends import HasEnd
     from betimes.service.views.models import Estimate, JobView, Quote, QuoteOption, Submitted
 
 BASES = {
@@ -71,7 +72,7 @@ def quote_pairs(quote: Quote, widest: int, at_now: float) -> list[tuple[str, str
     pairs = [("starts", starts(quote, at_now))]
     if quote.reason is not None:
         pairs.append(("why", sentence(quote.reason.text, at_now)))
-    pairs.append(("done", done(quote, at_now) + _of_elements(quote)))
+    pairs.append(("done", done(quote, quote.made_at, at_now) + _of_elements(quote)))
     pairs += option_pairs(quote, at_now)
     basis = BASES.get(quote.basis, quote.basis)
     pairs.append(("run time", f"{length(quote.run_s)} on {units(widest, widest)}: {basis}"))
@@ -80,14 +81,14 @@ def quote_pairs(quote: Quote, widest: int, at_now: float) -> list[tuple[str, str
     return pairs
 
 
-def done(quote: Quote, at_now: float) -> str:
-    """The promised end and its interval: `14:05, in 2 h (13:50 to 14:40)`, `14:05, in 2 h; by 18:00 (90 % sure)`."""
-    if quote.finish_at is None:
+def done(end: HasEnd, made_at: float, at_now: float) -> str:
+    """A promised end and its interval: `14:05, in 2 h (13:50 to 14:40)`, `14:05, in 2 h; by 18:00 (90 % sure)`."""
+    if end.finish_at is None:
         return "not known"
-    if quote.level is None:
-        return f"{both(quote.finish_at, at_now)} ({FEW})"
-    ends = between(quote.finish_low_at, quote.finish_high_at, quote.made_at, quote.level, at_now)
-    return f"{both(quote.finish_median_at, at_now)}{ends}"
+    if end.level is None:
+        return f"{both(end.finish_at, at_now)} ({FEW})"
+    ends = between(end.finish_low_at, end.finish_high_at, made_at, end.level, at_now)
+    return f"{both(end.finish_median_at, at_now)}{ends}"
 
 
 def between(

@@ -21,8 +21,9 @@ from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.to_views import job_view
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.promises import ENDS
+from betimes.service.scheduling.promises import INTERVAL
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.ends import End, last_end
 from betimes.service.views.models import AccuracyView, By, JobFilter, JobStory, JobView
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class Row(NamedTuple):
     job: JobView
     group: Group | None  # null: one job
     counts: dict[str, int]  # of a group: its live jobs by status
-    last_at: float | None  # likewise: when the last of them is expected to end
+    end: End | None  # likewise: that of the last of them, as things stand; null: not known
 
 
 class Queue(NamedTuple):
@@ -133,7 +134,12 @@ class PageReads:
         waiting, now_at = self.backend.scheduler.wait_reasons(self.backend.promises.latest), self.now_at
         return Queue(
             [
-                Row(job_view(rows[each.job], waiting, now_at), each.group, each.counts, each.last_at)
+                Row(
+                    job_view(rows[each.job], waiting, now_at),
+                    each.group,
+                    each.counts,
+                    last_end([end for job in each.last if (end := self._end(*job)) is not None]),
+                )
                 for each in found[: wanted.limit]
                 if each.job in rows
             ],
@@ -157,6 +163,17 @@ class PageReads:
 
     def ends_of(self, number: int, expected_at: float) -> Ends | None:
         """The same of a job that is expected to end at an instant; null: it is over."""
+        end = self._end(number, expected_at)
+        return None if end is None else self.from_now(end)
+
+    def from_now(self, end: End) -> Ends:
+        """The same of an end."""
+        known = (end.finish_low_at, end.finish_median_at, end.finish_high_at)
+        low_at, median_at, high_at = (max(self.now_at, end.finish_at if at is None else at) for at in known)
+        return low_at, median_at, high_at
+
+    def _end(self, number: int, expected_at: float) -> End | None:
+        """The end of a job that is expected to end at an instant; null: it is over."""
         live = self.backend.scheduler.ledger.jobs.get(number)
         if live is None:
             return None
@@ -165,8 +182,7 @@ class PageReads:
         errors, queue = scheduler.ledger.promise_errors, scheduler.queue
         earliest_at = scheduler.earliest_at(live, now_at)
         known = errors.around(live, now_at, start_at, expected_at, queue, earliest_at).fields
-        low_at, median_at, high_at = (known.get(name, expected_at) for name in ENDS)
-        return max(now_at, low_at), max(now_at, median_at), max(now_at, high_at)
+        return End(expected_at, *(known.get(name) for name in INTERVAL))
 
     def earliest_at(self, number: int) -> float:
         """Before that instant a live job certainly does not begin, and so does not end; now, where nothing keeps it."""

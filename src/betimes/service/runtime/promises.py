@@ -36,9 +36,10 @@ from betimes.service.runtime.requests import submit
 from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job, TrialSet
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.promises import SAME_S, Forecast, forecast
+from betimes.service.scheduling.promises import INTERVAL, SAME_S, STARTS, Forecast, forecast
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec, full_run_s, set_spec, trials_of
+from betimes.service.views.ends import End, last_end
 from betimes.service.views.models import Quote, QuoteOption, Reason
 
 log = logging.getLogger(__name__)
@@ -309,8 +310,8 @@ class Promises:
 
     async def _of_whole(
         self, spec: JobSpec, user: str, kept: dict[str, Any] | None
-    ) -> tuple[Times, dict[str, Any] | None]:
-        """First start and last end of all jobs that a specification makes, after those that they wait for.
+    ) -> tuple[list[Times], dict[str, Any] | None]:
+        """Starts and ends of all jobs that a specification makes, after those that they wait for.
 
         kept: why they would not queue, resources aside; it is answered whole.
         """
@@ -319,10 +320,7 @@ class Promises:
             times, ((numbers,),) = await asyncio.to_thread(
                 rehearsal.play, [partial(submit, specs=[spec], user=user)]
             )
-        starts_at, ends_at = zip(*(times[number] for number in numbers), strict=True)
-        known = [at for at in starts_at if at is not None]
-        found = Times(min(known, default=None), None if None in ends_at else max(ends_at))
-        return found, kept or rehearsal.reasons.get(numbers[0])
+        return [times[number] for number in numbers], kept or rehearsal.reasons.get(numbers[0])
 
     async def _rehearsed(self, numbers: Sequence[int]) -> dict[int, Times]:
         """Start and finish of those of these jobs that finish."""
@@ -357,11 +355,12 @@ class Promises:
         start_at, finish_at = found.times(0) if taken is None else (taken.start_at, taken.finish_at)
         run_s = scheduler.ledger.runtime_estimates.believed(user, spec).seconds
         kept = scheduler.keeps_from_queueing(Job(0, spec, user, made_at, run_s, basis), made_at)
-        is_whole = self._can_rehearse and (
-            kept is not None or bool(spec.resources) or bool(spec.array and not spec.as_one)
-        )
+        is_array = bool(spec.array and not spec.as_one)
+        is_whole = self._can_rehearse and (kept is not None or bool(spec.resources) or is_array)
+        elements = list[Times]()
         if is_whole:
-            (start_at, finish_at), kept = await self._of_whole(spec, user, kept)
+            elements, kept = await self._of_whole(spec, user, kept)
+            start_at, finish_at = _first_and_last(elements)
             if kept is not None or spec.array:  # options are those of one job that queues at once
                 options, taken = [], None
         elif kept is not None:  # as at its submission, it is promised an end once it queues
@@ -379,7 +378,10 @@ class Promises:
             reason = scheduler.wait_reasons(found).why(job)
         errors, whole = scheduler.ledger.promise_errors, replace(job, trials=trials)
         earliest_at = scheduler.earliest_at(whole, made_at)
-        around = errors.around(whole, made_at, start_at, finish_at, scheduler.queue, earliest_at)
+        sure = errors.around(whole, made_at, start_at, finish_at, scheduler.queue, earliest_at).fields
+        if is_array and is_whole:
+            alone = replace(job, spec=spec.model_copy(update={"array": None}))
+            sure = _around_array(scheduler, alone, elements, made_at, earliest_at)
         run_s, basis = errors.takes(whole, made_at)
         return Quote(
             made_at=made_at,
@@ -387,7 +389,7 @@ class Promises:
             policy=scheduler.ledger.policy,
             start_at=start_at,
             finish_at=finish_at,
-            **around.fields,  # pyright: ignore[reportArgumentType] (floats, none optional)
+            **sure,  # pyright: ignore[reportArgumentType] (floats, none optional)
             cost_usd=scheduler.cost_usd(spec, run_s) if taken is None else taken.cost_usd,
             run_s=run_s,
             basis=basis,
@@ -550,6 +552,31 @@ class Promises:
                 raise
             finally:
                 self.late -= 1
+
+
+def _first_and_last(jobs: Sequence[Times]) -> Times:
+    """The first start and the last end of some jobs."""
+    starts_at, ends_at = zip(*jobs, strict=True)
+    known = [at for at in starts_at if at is not None]
+    return Times(min(known, default=None), None if None in ends_at else max(ends_at))
+
+
+def _around_array(
+    scheduler: Scheduler, element: Job, times: Sequence[Times], made_at: float, earliest_at: float
+) -> dict[str, float]:
+    """The intervals around the first start and the last end of an array's elements; empty: few jobs like them yet."""
+    errors, queue = scheduler.ledger.promise_errors, scheduler.queue
+    found, ends = list[tuple[float, dict[str, float]]](), list[End]()
+    for start_at, finish_at in dict.fromkeys(times):
+        fields = errors.around(element, made_at, start_at, finish_at, queue, earliest_at).fields
+        if not fields or start_at is None or finish_at is None:
+            return {}
+        found.append((start_at, {name: fields[name] for name in STARTS}))
+        ends.append(End(finish_at, *(fields[name] for name in INTERVAL)))
+    end = last_end(ends)
+    if end is None or end.level is None:
+        return {}
+    return {**min(found, key=lambda each: each[0])[1], **{name: getattr(end, name) for name in INTERVAL}}
 
 
 def _log_promises(

@@ -7,7 +7,7 @@ beginning, also at the head of a queue of 50,000 jobs.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -31,14 +31,20 @@ class Group(NamedTuple):
     number: int
 
 
+LATEST = 8  # jobs of a row by which its end is known
+
+
 class Found(NamedTuple):
-    """A row: its first job, where it stands; folded: which of its jobs were looked for by status, and the last end."""
+    """A row: its first job, where it stands; folded: which of its jobs were looked for by status.
+
+    last: of those that are expected to end, the last ones, with their ends.
+    """
 
     job: int
     place: Place
     group: Group | None
     counts: dict[str, int]
-    last_at: float | None
+    last: tuple[tuple[int, float], ...]
 
 
 class QueueOrder:
@@ -130,13 +136,14 @@ class QueueOrder:
                 seen.add(group)
             if begin is not None and (end_at, number) <= begin:
                 continue
-            counts, last_at = Counter[str](), None
+            counts, last = Counter[str](), deque[tuple[int, float]](maxlen=LATEST)
             for other, other_at in self._members.get(group, ()) if group is not None else ():
                 if (member := jobs.get(other)) is not None and is_wanted(member):
                     counts[member.status.value] += 1
-                    last_at = other_at if other_at < math.inf else last_at
+                    if other_at < math.inf:
+                        last.append((other, other_at))
             place = (end_at if end_at < math.inf else None), number
-            yield Found(number, place, group, dict(counts), last_at)
+            yield Found(number, place, group, dict(counts), tuple(last))
 
 
 def _unit(job: Job) -> int:

@@ -30,6 +30,7 @@ from betimes.service.spec.users import User
 from betimes.service.store.batch import Row
 from betimes.service.store.queries import ran_s
 from betimes.service.store.store import Store
+from betimes.service.views.ends import last_end
 from betimes.service.views.models import (
     Estimate,
     EventView,
@@ -140,10 +141,9 @@ def submitted_view(ids: list[int], quotes: list[Quote]) -> Submitted:
     known = [quote for quote in quotes if quote.finish_at is not None]
     last = max(known, key=lambda quote: quote.finish_at or 0.0, default=quotes[0] if quotes else None)
     first = min(known, key=lambda quote: quote.start_at or 0.0, default=None)
-    if last is not None and first is not None:
-        last = last.model_copy(
-            update={name: getattr(first, name) for name in ("start_at", *STARTS, "reason")}
-        )
+    if last is not None and first is not None and (end := last_end(known)) is not None:
+        of_first = {name: getattr(first, name) for name in ("start_at", *STARTS, "reason")}
+        last = last.model_copy(update={**of_first, **end._asdict()})
     if last is not None and 0 < len(known) < len(ids):
         last = last.model_copy(update={"elements": len(known)})
     return Submitted(job_id=ids[0], job_ids=ids, quote=last)

@@ -97,7 +97,7 @@ class Submitted(View):
 
     job_id: int  # of the first element
     job_ids: list[int]
-    quote: Quote | None  # of the last element to finish, of those that may queue; null: `reason` says why
+    quote: Quote | None  # the first start and the last end of those that may queue; null: `reason` says why
     reason: Reason | None = None  # why nothing can be promised yet
     note: str | None = None  # what to know of its run time, its promise, and what each of its units counts as
     not_run: str | None = None  # that its command is not run, as made-up machines can take it

@@ -74,3 +74,25 @@ def test_the_interval_of_a_quote_is_counted_from_the_quote_on(tmp_path: Path) ->
             assert quote.finish_low_at - quote.made_at == pytest.approx(200.0, rel=0.01)
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("array", ["1-9", "1-9%2"])
+def test_an_array_is_quoted_and_promised_the_interval_of_its_last_end(array: str) -> None:
+    """Jobs take from half to twice their estimate; the elements of the array have four cores."""
+    with InMemoryService(policy="easy") as service:
+        for number in range(30):
+            service.submit(command=["x"], estimate_s=1000.0, work_s=1000.0 * 2.0 ** (number % 3 - 1))
+            service.finish()
+        asked = service.quote(command=["x"], estimate_s=1000.0, array=array)
+        taken = service.submit(command=["x"], estimate_s=1000.0, array=array)
+        promises = [service.job(number).quotes[0] for number in taken.job_ids]
+    assert taken.quote is not None
+    assert taken.quote.level == asked.level == 0.8
+    for name in ("finish_at", "finish_low_at", "finish_median_at", "finish_high_at"):
+        latest = max(getattr(one, name) for one in promises)
+        assert getattr(taken.quote, name) == getattr(asked, name) == latest
+    assert (
+        taken.quote.start_high_at == asked.start_high_at == min(one.start_high_at or 0.0 for one in promises)
+    )
+    single_s = min((one.finish_high_at or 0.0) - one.made_at for one in promises)
+    assert (asked.finish_high_at or 0.0) - asked.made_at > 2.0 * single_s

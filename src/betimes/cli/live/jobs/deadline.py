@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left
-from collections import Counter
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,6 +62,7 @@ class Outlook(NamedTuple):
     options: list[Chance]  # where a machine may be rented
     wanted: float  # probability
     plan: Chance | None  # the cheapest option that reaches it
+    is_of_part: bool = False  # the promise is not that of all elements of the array
 
     def as_json(self) -> dict[str, Any]:
         """The field `by` of an answer."""
@@ -156,7 +155,7 @@ def outlook(quote: Quote, deadline: Deadline) -> Outlook:
     # Owned machines may have no price.
     plan = min(reaching, key=lambda one: one.cost_usd or 0.0, default=None)
     stands = _chance(quote, quote, by_at, earliest_at, None)
-    return Outlook(by_at, earliest_at, stands, options, deadline.wanted, plan)
+    return Outlook(by_at, earliest_at, stands, options, deadline.wanted, plan, quote.elements is not None)
 
 
 def _chance(
@@ -167,7 +166,7 @@ def _chance(
     found = None
     if by_at <= earliest_at:
         found = 0.0
-    elif len(known) == len(ends) and quote.level is not None:
+    elif len(known) == len(ends) and quote.level is not None and quote.elements is None:
         from_at = max(quote.made_at, earliest_at)
         found = probability([at - from_at for at in known], quote.level, by_at - from_at)
     return Chance(found, of.finish_at, of.cost_usd, what)
@@ -192,30 +191,6 @@ def probability(ends_s: Sequence[float], level: float, by_s: float) -> float:
     if score > edge:
         beyond = tail * math.exp(-normal.pdf(edge) / tail * (score - edge))
     return 1.0 - beyond if at > median else beyond
-
-
-def last_end(ends_s: Sequence[tuple[float, float, float]], level: float) -> tuple[float, float, float]:
-    """Low, median and high of when the last of several jobs ends, s, given those of each, as in `probability`.
-
-    Ends are taken as independent: the last of many is late as soon as one of them is. Jobs that are late together end
-    earlier than that, so that the high end is at least as sure as theirs. The low one holds in either case.
-    """
-    if len(ends_s) == 1:
-        return ends_s[0]
-    alike = Counter(ends_s)
-    low = max(each[0] for each in ends_s)
-
-    def all_within(by_s: float) -> float:
-        return math.prod(probability(each, level, by_s) ** count for each, count in alike.items())
-
-    def within_s(wanted: float) -> float:
-        """To a second."""
-        most_s = max(each[2] for each in ends_s) + 1.0
-        while all_within(most_s) < wanted:
-            most_s *= 2.0
-        return low + bisect_left(range(math.ceil(most_s - low)), wanted, key=lambda s: all_within(low + s))
-
-    return low, within_s(0.5), within_s((1.0 + level) / 2.0)
 
 
 def pairs(found: Outlook, at_now: float, *, takes_plan: bool) -> list[tuple[str, str]]:
@@ -253,6 +228,8 @@ def _without_interval(found: Outlook) -> str:
     finish_at = found.stands.finish_at
     if finish_at is None:
         return "not known: it has no promise yet"
+    if found.is_of_part:
+        return "not known: the promise is not for all elements of the array"
     when = "before" if finish_at <= found.by_at else "after"
     return f"expected {when} that; how probably is not known: few jobs like this one yet"
 
@@ -266,4 +243,5 @@ def as_promised(found: Outlook, quote: Quote | None) -> Outlook:
     """The outlook of the job once it is submitted, by what it is promised then."""
     if quote is None:
         return found
-    return found._replace(stands=_chance(quote, quote, found.by_at, found.earliest_at, None))
+    stands = _chance(quote, quote, found.by_at, found.earliest_at, None)
+    return found._replace(stands=stands, is_of_part=quote.elements is not None)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from betimes.client.plain import PlainClient
+    from betimes.service.views.ends import End
     from betimes.service.views.models import JobView, Quote, Submitted, Uploaded, WhatIfJob
 
 SUFFIXES = (".toml", ".yaml", ".yml")
@@ -242,37 +243,23 @@ def _quote_all(asked: Sequence[Fields], state: str | None, as_json: bool) -> Non
         jobs = [one for one in new if one.name == name]
         starts_at = [one.start_at for one in jobs if one.start_at is not None]
         start = both(min(starts_at), at_now) if starts_at else "never"
-        rows.append([name, f"{len(jobs)}", start, _last_end(jobs, found.made_at, at_now)])
+        rows.append([name, f"{len(jobs)}", start, _done(jobs, found.made_at, at_now)])
     if len(rows) > 1:
-        rows.append(["all", f"{len(new)}", "", _last_end(new, found.made_at, at_now)])
+        rows.append(["all", f"{len(new)}", "", _done(new, found.made_at, at_now)])
     say("If all of them were submitted now")
     show((Column("Name", flexible=True), Column("Jobs", right=True), Column("Starts"), Column("Done")), rows)
 
 
-def _last_end(jobs: Sequence[WhatIfJob], made_at: float, at_now: float) -> str:
+def _done(jobs: Sequence[WhatIfJob], made_at: float, at_now: float) -> str:
     """The end of the last of these jobs, with its interval where each of them has one."""
-    from betimes.cli.live.jobs.deadline import last_end
-    from betimes.cli.render.jobs import between
+    from betimes.cli.render.jobs import done
     from betimes.cli.render.times import both
+    from betimes.service.views.ends import last_end
 
-    ends_at = [one.finish_at for one in jobs if one.finish_at is not None]
-    sure = [
-        (one.finish_low_at, one.finish_median_at, one.finish_high_at)
-        for one in jobs
-        if one.finish_low_at is not None
-        and one.finish_median_at is not None
-        and one.finish_high_at is not None
-    ]
-    if len(ends_at) < len(jobs):
+    end = last_end(jobs)
+    if end is None:
         return "never"
-    if len(sure) < len(jobs):
-        return both(max(ends_at), at_now)
-    level = jobs[0].level or 0.0
-    ends_s = [
-        (low_at - made_at, median_at - made_at, high_at - made_at) for low_at, median_at, high_at in sure
-    ]
-    low_at, median_at, high_at = (made_at + each for each in last_end(ends_s, level))
-    return f"{both(median_at, at_now)}{between(low_at, high_at, made_at, level, at_now)}"
+    return both(end.finish_at, at_now) if end.level is None else done(end, made_at, at_now)
 
 
 def _over(service: PlainClient, job_ids: Sequence[int]) -> list[JobView]:
@@ -428,13 +415,15 @@ def _batches(path: str) -> Iterator[list[tuple[int, list[str]]]]:
 
 def _show_number(submitted: Sequence[Submitted], job_ids: Sequence[int]) -> None:
     """Print the number of jobs made from lines, and the end of the last."""
-    from betimes.cli.render.jobs import title
+    from betimes.cli.render.jobs import done, title
     from betimes.cli.render.tables import say
-    from betimes.cli.render.times import both, now
+    from betimes.cli.render.times import now
 
-    promise = _last(submitted)
-    done = "" if promise is None or promise.finish_at is None else f", done {both(promise.finish_at, now())}"
-    say(title(list(job_ids), f"{len(job_ids):,} in all") + done)
+    text, end = title(list(job_ids), f"{len(job_ids):,} in all"), _last_end(submitted)
+    if end is not None:
+        made_at = max(one.quote.made_at for one in submitted if one.quote is not None)
+        text += f", done {done(end, made_at, now())}"
+    say(text)
 
 
 def _send(folders: Iterable[Path], service: PlainClient, *, silent: bool) -> dict[Path | None, Uploaded]:
@@ -568,13 +557,21 @@ def _answer(
     return answer if over is None else {**answer, "jobs": over}
 
 
-def _last(submitted: Sequence[Submitted]) -> Quote | None:
+def _last(submitted: Sequence[Submitted]) -> Fields | Quote | None:
     """The promise for all of them: that of the last to finish; None if one of them has none."""
-    quotes = [one.quote for one in submitted]
-    known = [each for each in quotes if each is not None and each.finish_at is not None]
-    if len(known) == len(quotes):
-        return max(known, key=lambda each: each.finish_at or 0.0)
-    return next((each for each in quotes if each is not None and each.finish_at is None), None)
+    quotes, end = [one.quote for one in submitted], _last_end(submitted)
+    if end is None:
+        return next((each for each in quotes if each is not None and each.finish_at is None), None)
+    last = next(each for each in quotes if each is not None and each.finish_at == end.finish_at)
+    return {**dict(last), **end._asdict()}
+
+
+def _last_end(submitted: Sequence[Submitted]) -> End | None:
+    """The end of the last of them; None if one of them has no promise, or never ends."""
+    from betimes.service.views.ends import last_end
+
+    known = [one.quote for one in submitted if one.quote is not None]
+    return last_end(known) if len(known) == len(submitted) else None
 
 
 def show_submitted(specs: Sequence[Fields], submitted: Sequence[Submitted]) -> None:
@@ -607,7 +604,7 @@ def show_submitted(specs: Sequence[Fields], submitted: Sequence[Submitted]) -> N
         promise = one.quote
         why = sentence(promise.reason.text, at_now) if promise.reason is not None else ""
         begin = "never" if promise.start_at is None else starts(promise, at_now)
-        end = done(promise, at_now) if promise.finish_at is not None else "-"
+        end = done(promise, promise.made_at, at_now) if promise.finish_at is not None else "-"
         rows.append([number, _title(spec), begin, end, length(promise.run_s), usd(promise.cost_usd), why])
     show(columns, rows, rest="a wider terminal or --json shows all")
     say(*dict.fromkeys(text for one in submitted for _, text in note_pairs(one)))
