@@ -110,6 +110,7 @@ def _final_code(job: Listed) -> str:
 
 def _why(job: Listed) -> str:
     reason = job.reason.text if job.reason is not None else "None"
+    reason = reason.replace(", ", "; ").replace(",", "")  # programs split lines at commas
     return (
         f"({reason}{_start_within(job)})"
         if state_of(job) in ("PENDING", "FAILED", "TIMEOUT", "NODE_FAIL")
