@@ -18,8 +18,9 @@ import pytest
 
 from betimes.cli import slurm as of_slurm
 from betimes.cli.main import main
+from betimes.service.machines.machine import Machine
 from tests.cli.stand_in import NOW, Service
-from tests.service.serving import Background, fake
+from tests.service.serving import Background, Serving
 
 
 @dataclass(frozen=True)
@@ -82,15 +83,32 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     time.tzset()
 
 
+HERE = Machine("here", "virtual", "n", 4.0, 16.0, 2.0)
+AGO_S = 70.0
+
+
 @pytest.fixture
-def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
+def live(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Background]:
+    """A service at a real address that verbs find; param, or SERVES of the file: options of `Serving`.
+
+    Its clock stands still `ago_s` ago, 70 s by default, so that a test can let that time pass.
+    """
     for name in ("BETIMES_URL", "BETIMES_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("BETIMES_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(
+        "betimes.foresight.intervals.Intervals.next_due", lambda *_: None
+    )  # no fits, for seconds
     monkeypatch.chdir(tmp_path)
-    served = Background(fake(tmp_path / "runs"), tmp_path / "state")
+    options = {"machines": (HERE,), "ago_s": AGO_S, **getattr(request.module, "SERVES", {})}
+    options |= getattr(request, "param", {})
+    it = Serving(tmp_path / "service", begin_at=time.time() - options.pop("ago_s"), **options)
+    served = Background(it, tmp_path / "state")
     with served():
         yield served
+    it.close()
 
 
 @pytest.fixture

@@ -7,21 +7,35 @@ import os
 import re
 import subprocess
 import time
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from betimes.cli.slurm_jobs import REASONS, final_code
-from betimes.service.access.auth import KeptToken, hashed
 from betimes.service.scheduling.job_states import Status
 from betimes.service.scheduling.reasons import CODES
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import Estimate, Quote, Reason, RunView
-from tests.cli.conftest import Call, Said, Slurm
+from betimes.service.views.models import Estimate, JobFilter, JobView, Page, Quote, Reason, RunView, Submitted
+from tests.cli.conftest import AGO_S, HERE, Call, Said, Slurm
 from tests.service.serving import Background
 
 SCRIPT = "#!/bin/bash\n#SBATCH --job-name=align\n#SBATCH --partition=short\n./align\n"
+
+
+def tell(live: Background, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What its service then tells of every job instead of what it knows."""
+    told = dict[str, Any]()
+    jobs = live.it.backend.jobs
+
+    async def changed(which: JobFilter) -> Page[JobView]:
+        page = await jobs(which)
+        return page.model_copy(update={"items": [job.model_copy(update=told) for job in page.items]})
+
+    monkeypatch.setattr(live.it.backend, "jobs", changed)
+    return told
 
 
 def test_sbatch(slurm: Slurm, live: Background, tmp_path: Path, betimes: Call) -> None:
@@ -41,6 +55,7 @@ def test_sbatch(slurm: Slurm, live: Background, tmp_path: Path, betimes: Call) -
     assert "using 1 processors on nodes any in partition short, and to end at 20" in tried.err
 
 
+@pytest.mark.parametrize("live", [{"resources": {"matlab": 2}}], indirect=True)
 @pytest.mark.parametrize(
     "words",
     [
@@ -67,19 +82,27 @@ def test_sbatch(slurm: Slurm, live: Background, tmp_path: Path, betimes: Call) -
 def test_sbatch_quotes_the_job_that_it_would_submit(
     slurm: Slurm, live: Background, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, backend = list[JobSpec](), live.it.backend
-    quote = backend.quote
+    backend, asked = live.it.backend, list[JobSpec]()
+    quote, submit = backend.quote, backend.submit
 
     async def noted(spec: JobSpec, user: str) -> Quote:
         asked.append(spec)
         return await quote(spec, user)
 
+    async def noted_too(specs: list[JobSpec], user: str, key: str | None) -> list[Submitted]:
+        asked.extend(specs)
+        return await submit(specs, user, key)
+
     monkeypatch.setattr(backend, "quote", noted)
+    monkeypatch.setattr(backend, "submit", noted_too)
     script = "" if "--wrap=true" in words else SCRIPT
     tried, taken = slurm("sbatch", "--test-only", *words, stdin=script), slurm("sbatch", *words, stdin=script)
-    assert (tried.code, taken.code) == (0, 0), (tried.err, taken.err)
-    (spec,) = asked
-    submitted = backend.specs[1]
+    if "--hold" in words:
+        assert tried.err.startswith("sbatch: error: allocation failure: held by ada; ")
+    else:
+        assert tried.code == 0, tried.err
+    assert taken.code == 0, taken.err
+    spec, submitted = asked
     if spec.begin_at is not None and submitted.begin_at is not None:  # counted from now
         assert submitted.begin_at == pytest.approx(spec.begin_at, abs=60.0)
         submitted = submitted.model_copy(update={"begin_at": spec.begin_at})
@@ -106,12 +129,11 @@ def test_sbatch_refuses(slurm: Slurm, tmp_path: Path, words: list[str], part: st
 
 
 def test_states_as_clients_read_them(slurm: Slurm, live: Background) -> None:
-    assert slurm("sbatch", "--array=3-6", stdin=SCRIPT).out == "Submitted batch job 1\n"
-    now_at = time.time()
-    live.do(live.it.backend.becomes, 1, Status.FINISHED, finished_at=now_at, ran_s=70.0)
-    late = Reason(code="time-limit", text="it reached its time limit")
-    live.do(live.it.backend.becomes, 2, Status.FAILED, finished_at=now_at, reason=late)
-    live.do(live.it.backend.becomes, 3, Status.RUNNING, started_at=now_at)
+    takes = ("--export=VIRTUAL_WORK_S=70", "-c2")  # two at a time
+    assert slurm("sbatch", "--array=3-6", *takes, stdin=SCRIPT).out == "Submitted batch job 1\n"
+    slurm("scontrol", "hold", "1_6")
+    slurm("scontrol", "update", "JobId=1_4", "TimeLimit=1")
+    live.it.pass_time(AGO_S)
     assert slurm("squeue", "-h", "-o", "%i %t").out == "1_6 PD\n1_5 R\n"
     every = "1_3 CD\n1_6 PD\n1_5 R\n1_4 TO\n"  # by the names of states, as with Slurm
     assert slurm("squeue", "--noheader", "-o", "%i %t", "-t", "all").out == every
@@ -126,12 +148,12 @@ def test_states_as_clients_read_them(slurm: Slurm, live: Background) -> None:
         == "   1_6    short 1\n   1_5    short 1\n"
     )
     assert slurm("sacct", "-o", "JobID,State,NodeList", "--parsable2", "-j", "1_3").out == (
-        "JobID|State|NodeList\n1_3|COMPLETED|None assigned\n"
+        "JobID|State|NodeList\n1_3|COMPLETED|here\n"
     )
     told = slurm("sacct", "-X", "--noheader", "--format=jobid,state%20,elapsed", "--job", "1_3,1_4").out
     assert [line.split() for line in told.splitlines()] == [
         ["1_3", "COMPLETED", "00:01:10"],
-        ["1_4", "TIMEOUT", "00:00:00"],
+        ["1_4", "TIMEOUT", "00:01:00"],
     ]
     ended = ("sacct", "-n", "-X", "-P", "-o", "JobID", "-s", "CD,TO")
     assert slurm(*ended, "-S", "now-2hours", "-E", "now").out == "1_3\n1_4\n"
@@ -161,22 +183,25 @@ def test_the_number_of_an_array_in_a_dependency_means_all_of_it(
     (tmp_path / "next.sh").write_text(f"#!/bin/sh\n#SBATCH -d afterany:1:4\n{SCRIPT}")
     assert betimes("submit", "--id-only", "next.sh").out == "5\n"
     assert betimes("quote", "next.sh").code == 0
-    slurm("sbatch", stdin=SCRIPT)
+    slurm("sbatch", "-H", stdin=SCRIPT)
     assert slurm("scontrol", "update", "JobId=6", "Dependency=afterok:1_6").code == 0
     told = [betimes("job", number, "--json").json()["spec"]["after"] for number in ("4", "5", "6")]
     assert told == [["1", "2", "3", "2:any"], ["1:any", "2:any", "3:any", "4:any"], ["3"]]
     assert "there is no 1_9; " in slurm("sbatch", "-d", "afterok:1_9", stdin=SCRIPT).err
 
 
-def test_what_was_asked_for(slurm: Slurm, live: Background) -> None:
-    slurm("sbatch", "-t", "1-2", "-c2", "--mem=1536M", stdin=SCRIPT)
-    slurm("sbatch", stdin=SCRIPT)
-    live.do(live.it.backend.becomes, 1, Status.RUNNING, started_at=time.time() - 9e5, ran_s=7200.0)
+@pytest.mark.parametrize("live", [{"ago_s": 7230.0}], indirect=True)
+def test_what_was_asked_for(slurm: Slurm, live: Background, betimes: Call) -> None:
+    slurm("sbatch", "-t", "1-2", "-c2", "--mem=1536M", "--export=VIRTUAL_WORK_S=90000", stdin=SCRIPT)
+    slurm("sbatch", "-H", stdin=SCRIPT)
+    live.it.pass_time(7200.0)
     told = slurm("squeue", "-h", "-o", "%i %C %m %l").out
     assert told == "2 1 0 UNLIMITED\n1 2 1536M 1-02:00:00\n"
     assert slurm("squeue", "-h", "-j", "1", "-o", "%M %L").out == "2:00:00 1-00:00:00\n"
     assert "RunTime=02:00:00 " in slurm("scontrol", "show", "job", "1").out
-    live.do(live.it.backend.becomes, 1, Status.QUEUED)  # again: it has its whole limit in its next run
+    betimes("nodes", "drain", "here")
+    slurm("scontrol", "requeue", "1")  # it has its whole limit in its next run
+    live.it.pass_time(30.0)
     assert slurm("squeue", "-h", "-j", "1", "-o", "%M %L").out == "0:00 1-02:00:00\n"
     assert slurm("squeue", "-l").out.splitlines()[1].split()[4:7] == ["STATE", "TIME", "TIME_LIMI"]
     told = slurm("sacct", "-n", "-P", "-o", "JobID,AllocCPUS,ReqMem,Timelimit,MaxRSS").out
@@ -189,11 +214,10 @@ def test_what_was_asked_for(slurm: Slurm, live: Background) -> None:
 def test_what_is_for_others_alone_is_left_out(
     slurm: Slurm, live: Background, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slurm("sbatch", "-c2", stdin=SCRIPT)
-    slurm("sbatch", stdin=SCRIPT)
-    live.do(live.it.backend.becomes, 1, Status.FAILED)
-    live.it.tokens.store.add_token(KeptToken(hashed("eve's"), "eve", "user"))
-    monkeypatch.setenv("BETIMES_TOKEN", "eve's")
+    slurm("sbatch", "-c2", "--export=VIRTUAL_EXIT_CODE=1", stdin=SCRIPT)
+    slurm("sbatch", "-H", stdin=SCRIPT)
+    live.it.pass_time(AGO_S)
+    monkeypatch.setenv("BETIMES_TOKEN", live.it.token_of("eve"))
     assert slurm("squeue", "-h", "-o", "%i %u %C %m %l %L") == Said(0, "2 ada 1 N/A N/A N/A\n", "")
     told = slurm("sacct", "-a", "-n", "-P", "-o", "JobID,AllocCPUS,MaxRSS,ExitCode,Timelimit")
     assert told == Said(0, "1|2|N/A|N/A|N/A\n2|1|N/A|0:0|N/A\n", "")
@@ -202,10 +226,9 @@ def test_what_is_for_others_alone_is_left_out(
 
 
 def test_me_is_who_the_service_says(slurm: Slurm, live: Background, monkeypatch: pytest.MonkeyPatch) -> None:
-    slurm("sbatch", stdin=SCRIPT)
-    live.it.tokens.store.add_token(KeptToken(hashed("eve's"), "eve", "user"))
-    monkeypatch.setenv("BETIMES_TOKEN", "eve's")
-    slurm("sbatch", stdin=SCRIPT)
+    slurm("sbatch", "-H", stdin=SCRIPT)
+    monkeypatch.setenv("BETIMES_TOKEN", live.it.token_of("eve"))
+    slurm("sbatch", "-H", stdin=SCRIPT)
     assert slurm("squeue", "-h", "--me", "-o", "%i %u").out == "2 eve\n"
     slurm("scancel", "--me")
     assert slurm("squeue", "-h", "-o", "%i %u").out == "1 ada\n"
@@ -223,6 +246,7 @@ def test_sbatch_obeys_its_variables(slurm: Slurm, live: Background, monkeypatch:
     )
 
 
+@pytest.mark.parametrize("live", [{"machines": (replace(HERE, kind="local"),)}], indirect=True)
 def test_srun_and_salloc_obey_their_variables(
     slurm: Slurm, live: Background, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,8 +262,6 @@ def test_srun_and_salloc_obey_their_variables(
         "SALLOC_TIMELIMIT": "9", "SALLOC_QOS": "high",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    nodes = live.it.backend.nodes_here
-    nodes["here"] = nodes["here"].model_copy(update={"kind": "local"})  # as a terminal asks
     for command in ("srun", "salloc"):
         said = slurm(command, "--test-only", "-p", "long", "true")
         assert said.code == 0, said.err
@@ -260,8 +282,8 @@ def test_srun_and_salloc_obey_their_variables(
 
 
 def test_scancel(slurm: Slurm, live: Background) -> None:
-    slurm("sbatch", "--array=0-2", stdin=SCRIPT)
-    slurm("sbatch", "-J", "other", "--wrap=true")
+    slurm("sbatch", "-H", "--array=0-2", stdin=SCRIPT)
+    slurm("sbatch", "-H", "-J", "other", "--wrap=true")
     assert slurm("scancel", "1_1").code == 0
     assert slurm("squeue", "-h", "-o", "%i", "-S", "i").out == "1_[0,2]\n4\n"
     assert slurm("scancel", "--clusters=all", "1").code == 0
@@ -274,21 +296,20 @@ def test_scancel(slurm: Slurm, live: Background) -> None:
     assert slurm("squeue", "-h", "-j", "98,99") == Said(0, "", "")
 
 
-def test_scancel_sends_signals_and_leaves_jobs_to_them(slurm: Slurm, live: Background) -> None:
+def test_scancel_sends_signals_and_leaves_jobs_to_them(slurm: Slurm, live: Background, betimes: Call) -> None:
     slurm("sbatch", "--array=0-1", stdin=SCRIPT)
-    for number in (1, 2):
-        live.do(live.it.backend.becomes, number, Status.RUNNING, started_at=time.time())
     said = slurm("scancel", "-v", "--signal=USR1", "--batch", "1")
     assert said == Said(0, "", "".join(f"scancel: Signal 10 to batch job 1_{n}\n" for n in (0, 1)))
     assert slurm("scancel", "-f", "-s", "SIGTERM", "1_0") == Said(0, "", "")
     assert slurm("scancel", "-s15", "1_1") == Said(0, "", "")
-    sent = [event.data for event in live.it.backend.log if event.kind == "signalled"]
+    sent = [each["data"] for each in betimes("events", "--kind", "signalled", "--json").json()]
     assert [(each["signal"], each["to"]) for each in sent] == [
         *[("USR1", "command")] * 2,
         *[("TERM", "all"), ("TERM", "steps")],
     ]
     assert slurm("squeue", "-h", "-o", "%t").out == "R\nR\n"
     assert slurm("scancel", "--signal", "KILL", "1_0").code == 0
+    live.it.pass_time(30.0)
     assert slurm("squeue", "-h", "-o", "%i").out == "1_1\n"
     wrong = slurm("scancel", "--signal=USR9", "1")
     assert (wrong.code, wrong.out) == (1, "")
@@ -347,8 +368,7 @@ def test_versions_and_what_there_is_not(slurm: Slurm) -> None:
 
 
 def test_squeue_start(slurm: Slurm, live: Background) -> None:
-    slurm("sbatch", "--array=0-1", stdin=SCRIPT)
-    live.do(live.it.backend.becomes, 1, Status.RUNNING, started_at=time.time())
+    slurm("sbatch", "--array=0-1", "-c4", stdin=SCRIPT)
     heads, waiting = slurm("squeue", "--start").out.splitlines()
     assert heads.split()[5:8] == ["START_TIME", "NODES", "SCHEDNODES"]
     assert waiting.split()[0] == "1_1"
@@ -356,7 +376,7 @@ def test_squeue_start(slurm: Slurm, live: Background) -> None:
 
 @pytest.mark.parametrize(("low_s", "says"), [(60.0, "by {high} (90 % sure)"), (600.0, "{low} to {high}")])
 def test_squeue_start_says_how_sure_a_start_is(
-    slurm: Slurm, live: Background, low_s: float, says: str
+    slurm: Slurm, live: Background, low_s: float, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_at = 1e3 * (time.time() // 1e3)
     low_at, median_at, high_at = now_at + low_s, now_at + 900.0, now_at + 7200.0
@@ -364,9 +384,9 @@ def test_squeue_start_says_how_sure_a_start_is(
         as_of_at=now_at, start_at=now_at + 800.0, finish_at=now_at + 1000.0, basis="limit", level=0.8,
         start_low_at=low_at, start_median_at=median_at, start_high_at=high_at,
     )  # fmt: skip
-    slurm("sbatch", stdin=SCRIPT)
-    why = Reason(code="turn", text="2 jobs are ahead")
-    live.do(live.it.backend.becomes, 1, Status.QUEUED, estimate=estimate, reason=why)
+    slurm("sbatch", "-H", stdin=SCRIPT)
+    told = tell(live, monkeypatch)
+    told |= {"estimate": estimate, "reason": Reason(code="turn", text="2 jobs are ahead")}
     at, low, median, high = (
         datetime.fromtimestamp(at).isoformat() for at in (now_at + 800.0, low_at, median_at, high_at)
     )
@@ -394,10 +414,8 @@ def test_no_name_commands_the_terminal_or_forges_a_line(slurm: Slurm, betimes: C
 
 
 def test_several_options_for_jobs_and_the_node_of_one_that_runs(slurm: Slurm, live: Background) -> None:
-    slurm("sbatch", "--array=0-1", stdin=SCRIPT)
+    slurm("sbatch", "-H", "--array=0-1", stdin=SCRIPT)
     slurm("sbatch", stdin=SCRIPT)
-    live.it.backend.nodes_here["here"] = live.it.backend.nodes_here["here"].model_copy(update={"jobs": [3]})
-    live.do(live.it.backend.becomes, 3, Status.RUNNING, started_at=time.time())
     told = slurm("sacct", "-o", "jobid,state,nodelist", "--parsable2", "-j", "1_1,1_0.4", "-j", "3.0").out
     assert told == "JobID|State|NodeList\n1_1|PENDING|None assigned\n3|RUNNING|here\n"
     assert slurm("squeue", "-h", "-j", "3", "-o", "%N %R").out == "here here\n"
@@ -408,36 +426,37 @@ def test_several_options_for_jobs_and_the_node_of_one_that_runs(slurm: Slurm, li
 
 
 def test_scontrol(slurm: Slurm, live: Background, betimes: Call, tmp_path: Path) -> None:
-    slurm("sbatch", "-t", "1-2", "-c2", "--array=3,5", "-A", "physics", "-d", "afterany:7", stdin=SCRIPT)
-    told = slurm("scontrol", "show", "job", "1_5").out
+    slurm("sbatch", "-H", "--wrap=true")
+    slurm("sbatch", "-t", "1-2", "-c2", "--array=3,5", "-A", "physics", "-d", "afterany:1", stdin=SCRIPT)
+    told = slurm("scontrol", "show", "job", "2_5").out
     for part in (
-        *("JobId=2 ArrayJobId=1 ArrayTaskId=5 JobName=align\n", "JobState=PENDING Reason=", "NumCPUs=2 "),
+        *("JobId=3 ArrayJobId=2 ArrayTaskId=5 JobName=align\n", "JobState=PENDING Reason=", "NumCPUs=2 "),
         *(
             "TimeLimit=1-02:00:00 ",
             "Account=physics",
-            "Dependency=afterany:7(unfulfilled)\n",
+            "Dependency=afterany:1(unfulfilled)\n",
             "Partition=short ",
         ),
-        f"WorkDir={tmp_path}\n   StdErr={tmp_path}/slurm-1_5.out StdIn=/dev/null StdOut={tmp_path}/slurm-1_5.out\n",
+        f"WorkDir={tmp_path}\n   StdErr={tmp_path}/slurm-2_5.out StdIn=/dev/null StdOut={tmp_path}/slurm-2_5.out\n",
     ):
         assert part in told
-    assert len(slurm("scontrol", "-o", "--hide", "-v", "--local", "show", "jobs").out.splitlines()) == 2
-    assert slurm("scontrol", "hold", "1").code == 0
-    assert slurm("squeue", "-h", "-r", "-o", "%i %t").out == "1_3 PD\n1_5 PD\n"
-    assert {live.it.backend.views[job].status for job in (1, 2)} == {Status.HELD}
-    assert slurm("scontrol", "release", "jobid=1_3").code == 0
-    assert [live.it.backend.views[job].status for job in (1, 2)] == [Status.QUEUED, Status.HELD]
-    assert slurm("scontrol", "update", "jobid=1_5", "TimeLimit=2:00:00", "Dependency=", "Nice=5").code == 0
-    told = slurm("scontrol", "show", "job", "2").out
+    assert len(slurm("scontrol", "-o", "--hide", "-v", "--local", "show", "jobs").out.splitlines()) == 3
+    assert slurm("scontrol", "hold", "2").code == 0
+    assert slurm("squeue", "-h", "-r", "-o", "%i %t").out == "1 PD\n2_3 PD\n2_5 PD\n"
+    assert [job.status for job in live.it.jobs()[1:]] == ["held", "held"]
+    assert slurm("scontrol", "release", "jobid=2_3").code == 0
+    assert [job.status for job in live.it.jobs()[1:]] == ["blocked", "held"]
+    assert slurm("scontrol", "update", "jobid=2_5", "TimeLimit=2:00:00", "Dependency=", "Nice=5").code == 0
+    told = slurm("scontrol", "show", "job", "3").out
     assert "TimeLimit=02:00:00 " in told
     assert "Dependency=(null)" in told
     assert "Priority=-5 " in told
-    live.do(live.it.backend.becomes, 1, Status.RUNNING, started_at=time.time())
-    assert slurm("scontrol", "suspend", "1_3").code == 0
-    assert slurm("squeue", "-h", "-t", "S", "-o", "%i %T").out == "1_3 SUSPENDED\n"
-    assert slurm("scontrol", "resume", "1_3").code == 0
-    assert slurm("squeue", "-h", "-t", "R", "-o", "%i %t").out == "1_3 R\n"
-    assert slurm("scontrol", "requeue", "1_3").code == 0
+    assert slurm("scontrol", "update", "jobid=2_3", "Dependency=").code == 0
+    assert slurm("scontrol", "suspend", "2_3").code == 0
+    assert slurm("squeue", "-h", "-t", "S", "-o", "%i %T").out == "2_3 SUSPENDED\n"
+    assert slurm("scontrol", "resume", "2_3").code == 0
+    assert slurm("squeue", "-h", "-t", "R", "-o", "%i %t").out == "2_3 R\n"
+    assert slurm("scontrol", "requeue", "2_3").code == 0
     assert "MinJobAge               = 300 sec\n" in slurm("scontrol", "show", "config").out
     assert slurm("scontrol", "show", "node", "here").out.startswith("NodeName=here CoresPerSocket=")
     assert slurm("scontrol", "show", "partition").out.startswith("PartitionName=betimes\n")
@@ -482,12 +501,9 @@ def test_dependencies_of_all_kinds(slurm: Slurm, live: Background, betimes: Call
     slurm("sbatch", "--array=[4-5]", stdin=SCRIPT)
     slurm("sbatch", "-d", "singleton,afternotok:1_4,after:1_5", stdin=SCRIPT)
     slurm("sbatch", "--array=[4-5%1]", "--dependency=aftercorr:1", stdin=SCRIPT)
-    told = [betimes("job", number, "--json").json()["spec"] for number in ("3", "4")]
-    assert (told[0]["singleton"], told[0]["after"], told[1]["after"]) == (
-        True,
-        ["1:fail", "2:start"],
-        ["1:corr"],
-    )
+    told = [betimes("job", number, "--json").json()["spec"] for number in ("3", "4", "5")]
+    assert (told[0]["singleton"], told[0]["after"]) == (True, ["1:fail", "2:start"])
+    assert [each["after"] for each in told[1:]] == [["1:ok"], ["2:ok"]]  # each element has its own
     for option, part in (
         ("after:1+5", "a delay of 5 min cannot be kept; write after:1, and begin the script with: sleep 5m"),
         ("foo:1", "of afterok, afterany, afternotok, after, aftercorr"),
@@ -517,7 +533,7 @@ def test_scontrol_takes_slurms_words(slurm: Slurm, live: Background) -> None:
 
 
 def test_scontrol_takes_slurms_options_and_kinds(slurm: Slurm, live: Background, betimes: Call) -> None:
-    slurm("sbatch", stdin=SCRIPT)
+    slurm("sbatch", "-H", stdin=SCRIPT)
     slurm("sbatch", "-d", "afterany:1", stdin=SCRIPT)
     assert slurm("scontrol", "-M", "betimes", "-dd", "update", "job=1", "Dependency=singleton") == Said(
         0, "", ""
@@ -542,14 +558,13 @@ def test_scontrol_takes_slurms_options_and_kinds(slurm: Slurm, live: Background,
 
 
 def test_a_job_that_was_cancelled_as_it_ran_has_the_signal_of_its_end(slurm: Slurm, live: Background) -> None:
-    slurm("sbatch", "--array=0-1", stdin=SCRIPT)
-    live.do(live.it.backend.becomes, 1, Status.CANCELLED)
+    slurm("sbatch", "-H", "--array=0-1", stdin=SCRIPT)
+    slurm("scancel", "1_0")
     assert "ExitCode=0:0\n" in slurm("scontrol", "show", "job", "1_0").out
     run = RunView(
         number=1, units=1, places=[], started_at=1.0, ended_at=2.0, ran_s=1.0, outcome="cancelled", signal=15
     )
-    assert final_code(live.it.backend.views[1], [run]) == "0:15"
-    assert final_code(live.it.backend.views[2], [run]) == "0:0"
+    assert [final_code(job, [run]) for job in live.it.jobs()] == ["0:15", "0:0"]
 
 
 SLURMS_REASONS = """
@@ -559,23 +574,30 @@ SLURMS_REASONS = """
 """
 
 
-def test_every_reason_has_a_word_of_slurm(slurm: Slurm, live: Background) -> None:
+def test_every_reason_has_a_word_of_slurm(
+    slurm: Slurm, live: Background, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert set(REASONS) == set(CODES)
     assert set(REASONS.values()) == set(SLURMS_REASONS.split())
-    slurm("sbatch", stdin=SCRIPT)
+    slurm("sbatch", "-H", stdin=SCRIPT)
+    told = tell(live, monkeypatch)
+    told["status"] = Status.QUEUED
     for code in (*CODES, "of-a-newer-service"):
-        live.do(live.it.backend.becomes, 1, Status.QUEUED, reason=Reason(code=code, text="for people"))
+        told["reason"] = Reason(code=code, text="for people")
         assert slurm("squeue", "-h", "-o", "%r").out == f"{REASONS.get(code, 'Resources')}\n"
 
 
-def test_the_start_is_that_of_the_present_run(slurm: Slurm, live: Background) -> None:
+def test_the_start_is_that_of_the_present_run(slurm: Slurm, live: Background, betimes: Call) -> None:
     slurm("sbatch", stdin=SCRIPT)
-    live.do(live.it.backend.becomes, 1, Status.RUNNING, started_at=1e9, attempt=2)
-    second = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(live.it.backend.now))
+    slurm("scontrol", "requeue", "1")
+    live.it.pass_time(30.0)
+    second = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(live.it.clock.now_s()))
     assert slurm("squeue", "-h", "-o", "%S").out == f"{second}\n"
     assert slurm("sacct", "-aPn", "-j", "1", "-o", "Start,Restarts").out == f"{second}|1\n"
     assert f"StartTime={second} " in slurm("scontrol", "show", "job", "1").out
-    live.do(live.it.backend.becomes, 1, Status.QUEUED)
+    betimes("nodes", "drain", "here")
+    slurm("scontrol", "requeue", "1")
+    live.it.pass_time(30.0)
     assert slurm("squeue", "-h", "-o", "%S").out == "N/A\n"
 
 
@@ -597,7 +619,8 @@ def test_a_script_is_bytes_for_its_interpreter(slurm: Slurm, tmp_path: Path, bet
 
 def test_seff_prints_slurms_lines(slurm: Slurm, live: Background) -> None:
     slurm("sbatch", "-c2", "--mem=200M", stdin=SCRIPT)
-    live.do(live.it.backend.becomes, 1, Status.FINISHED, started_at=1.0, finished_at=11.0)
+    live.it.pass_time(10.0)
+    live.it.end_run(1, cpu_s=15.0, max_rss_gib=0.1)
     lines = dict(line.split(": ", 1) for line in slurm("seff", "1").out.splitlines())
     assert lines["State"] == "COMPLETED (exit code 0)"
     assert lines["Cores per node"] == "2"

@@ -6,6 +6,8 @@ import json
 import re
 import shlex
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,10 @@ from betimes.cli.slurm_listing import time_of
 from betimes.cli.slurm_options import GRAMMARS, REFUSED
 from betimes.cli.slurm_values import OF_JOB, OF_NODES
 from betimes.errors import InputError
-from betimes.service.access.auth import KeptToken, hashed
-from betimes.service.scheduling.job_states import Status
-from betimes.service.views.models import JobFilter, JobStory, JobView, Page, Reason
+from betimes.service.machines.machine import Machine
+from betimes.service.views.models import JobFilter, JobStory, JobView, Page
 from betimes.workload import read_trace
-from tests.cli.conftest import Said, Slurm
+from tests.cli.conftest import Call, Said, Slurm
 from tests.service.serving import Background
 
 SCRIPT = "#!/bin/bash\n#SBATCH --job-name=align\n./align\n"
@@ -64,13 +65,13 @@ CALLS = {
 READ = {
     "Toil": (
         "sacct -n -j 1,5 --format JobIDRaw,State,ExitCode -P -S 1970-01-01", r"^(\d+)\|(\w+)\|(\d+):\d+$",
-        "1 RUNNING 0 2 FAILED 1 3 PENDING 0 5 PENDING 0",
+        "1 RUNNING 0 2 FAILED 3 3 PENDING 0 5 PENDING 0",
     ),
     "Toil's queue": ("squeue -h --format '%i %t %M'", r"^(\d+\S*) (R) ([\d:-]+)$", "1_3 R 1:05"),
-    "Toil's nodes": ("sinfo -Nhe --format '%m %c'", r"^(\d+) (\d+)$", "262144 64"),
+    "Toil's nodes": ("sinfo -Nhe --format '%m %c'", r"^(\d+) (\d+)$", "262144 3"),
     "Toil's partitions": (
         "sinfo -a -o '%P %G %l %p %c %m'", r"^(\S+)\*? (\S+) (\S+) (\d+) (\d+) (\d+)$",
-        "betimes* gpu:2 infinite 1 64 262144",
+        "betimes* gpu:2 infinite 1 3 262144",
     ),
     "batchtools": ("squeue -h -o %i -u ada -t R,S,CG -r", r"^(\S+)$", "1_3"),
     "parsl": ("squeue --job 1,5", r"^ *(\d\S*) +\S+ +\S+ +\S+ +(\S+)", "1_[5-6] PD 5 PD 1_3 R"),
@@ -78,11 +79,11 @@ READ = {
     "ReFrame": (
         "sacct -S 2026-11-01 -P -j 1 -o jobid,state,exitcode,end,nodelist",
         r"^(\d+(?:\+\d+|_\d+|_\[\d+-\d+\])?)\|(\S+)([^\|]*)\|(\d+)\:\d+\|\S+\|(?:.*)",
-        "1_3 RUNNING 0 1_4 FAILED 1 1_[5-6] PENDING 0",
+        "1_3 RUNNING 0 1_4 FAILED 3 1_[5-6] PENDING 0",
     ),
     "ReFrame's queue": (
         "squeue -h -j 1,5 -o '%i|%T|%N|%r'", r"^(\d+\S*)\|(\S+)\|\S*\|(.+)",
-        "1_[5-6] PENDING None 5 PENDING None 1_3 RUNNING None",
+        "1_[5-6] PENDING Resources 5 PENDING JobHeldUser 1_3 RUNNING None",
     ),
     "ReFrame's nodes": (
         "scontrol -a show -o node here", r"NodeName=(\S+).* ActiveFeatures=(\S+).* State=(\S+).* Partitions=(\S+)",
@@ -91,10 +92,10 @@ READ = {
     "ReFrame's partition": ("scontrol -a show -o partitions", r"PartitionName=(\S+)\s+.*Default=YES", "betimes"),
     "node monitors": (
         "scontrol show node", r"CPUAlloc=(\d+)\s+CPUEfctv=(\d+)\s+CPUTot=(\d+)\s+CPULoad=\S+\s+AvailableFeatures=",
-        "4 64 64",
+        "2 3 3",
     ),
     "their resources": ("scontrol show node", r"(CfgTRES=\S+)\s+(AllocTRES=\S+)",
-                        "CfgTRES=cpu=64,mem=256G,billing=64,gres/gpu=2 AllocTRES=cpu=4,billing=4"),
+                        "CfgTRES=cpu=3,mem=256G,billing=3,gres/gpu=2 AllocTRES=cpu=2,mem=1536M,billing=2"),
     "Snakemake's partitions": ("scontrol show partition -M betimes", r"TRES=.*gres/gpu=(\d+)", "2"),
     "Snakemake": (
         "sacct -X --parsable2 --clusters all --noheader --format=JobIdRaw,State --starttime 2026-11-26T07:00 "
@@ -115,12 +116,15 @@ SUBMITTED = (
 )
 
 
+MACHINE = Machine("here", "virtual", "n", 3.0, 256.0, 2.0, labels=(("ssd", "yes"), ("zone", "b")))
+RAN_S, RUNS_S = 70.0, 65.0
+SERVES = {"machines": (MACHINE,), "ago_s": RAN_S + RUNS_S}
+
+
 @pytest.fixture
-def jobs(slurm: Slurm, live: Background) -> Background:
-    """An array of which one element runs and one has failed, and a job that is held."""
-    slurm(
-        "sbatch",
-        "--array=3-6",
+def jobs(slurm: Slurm, live: Background, monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
+    """An array of which one element runs and one has failed, and a job that is held; here it is about noon."""
+    asked = [
         "-t",
         "10",
         "--comment=why",
@@ -129,18 +133,22 @@ def jobs(slurm: Slurm, live: Background) -> Background:
         "--mem=1536M",
         "-A",
         "lab",
-        stdin=SCRIPT,
-    )
-    slurm("sbatch", "-J", "later", stdin=SCRIPT)
-    slurm("scontrol", "hold", "5")
-    now_at = time.time()
-    live.do(live.it.backend.becomes, 1, Status.RUNNING, started_at=now_at - 65.0, ran_s=65.0)
-    live.do(
-        live.it.backend.becomes, 2, Status.FAILED, started_at=now_at - 70.0, finished_at=now_at, ran_s=70.0,
-        reason=Reason(code="exit-code", text="it exited with 3"),
-    )  # fmt: skip
-    live.it.backend.nodes_here["here"] = live.it.backend.nodes_here["here"].model_copy(update={"jobs": [1]})
-    return live
+        "--export=VIRTUAL_WORK_S=300",
+    ]
+    slurm("sbatch", "-H", "--array=3-6", *asked, stdin=SCRIPT)
+    slurm("sbatch", "-H", "-J", "later", stdin=SCRIPT)
+    slurm("scontrol", "release", "1_4")
+    live.it.pass_time(RAN_S)
+    live.it.end_run(2, 3)
+    live.it.pass_time(time.time() - RUNS_S - live.it.clock.now_s())
+    for number in ("1_3", "1_5", "1_6"):
+        slurm("scontrol", "release", number)
+    live.it.pass_time(RUNS_S)
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", f"NOON{time.gmtime().tm_hour - 12:+d}")
+        time.tzset()
+        yield live
+    time.tzset()
 
 
 @pytest.mark.usefixtures("jobs")
@@ -154,10 +162,8 @@ def test_calls_of_programs(slurm: Slurm) -> None:
         assert count is None or counts == {count}, program
 
 
-def test_what_programs_find(slurm: Slurm, jobs: Background) -> None:
-    nodes = jobs.it.backend.nodes_here
-    labels, used = {"ssd": "yes", "zone": "b"}, {"free_cpu": 60.0, "gpu": 2.0, "free_gpu": 2.0}
-    nodes["here"] = nodes["here"].model_copy(update={"labels": labels, **used})
+@pytest.mark.usefixtures("jobs")
+def test_what_programs_find(slurm: Slurm) -> None:
     for program, (call, pattern, found) in READ.items():
         command, *words = shlex.split(call)
         said = slurm(command, *words)
@@ -211,7 +217,7 @@ def test_what_is_known_and_unknown_of_jobs(slurm: Slurm, tmp_path: Path) -> None
     lines = [line.split("|") for line in told.out.splitlines()]
     assert [line[:3] for line in lines] == [
         ["1_3", "RUNNING", "here"],
-        ["1_4", "FAILED", "None assigned"],
+        ["1_4", "FAILED", "here"],
         ["1_[5-6]", "PENDING", "None assigned"],
         ["5", "PENDING", "None assigned"],
     ]
@@ -257,7 +263,7 @@ CHOSEN = {
     "sacct -q other": "",
     "sacct -W key": "",
     "sacct -C fast": "",
-    "sacct -N here": "1_3",
+    "sacct -N here": "1_3 1_4",
 }
 
 
@@ -270,16 +276,15 @@ def test_which_jobs(slurm: Slurm) -> None:
         assert (said.code, said.err, said.out.split()) == (0, "", numbers.split()), call
 
 
+@pytest.mark.parametrize("live", [{"ago_s": 2 * 86_400.0}], indirect=True)
 def test_sacct_tells_of_own_jobs_since_midnight(
     slurm: Slurm, jobs: Background, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs.do(jobs.it.backend.becomes, 2, Status.FAILED, finished_at=time.time() - 2 * 86_400.0)
     own = ("sacct", "-n", "-X", "-P", "-o", "JobID")
     assert slurm(*own).out == "1_3\n1_[5-6]\n5\n"
     assert slurm(*own, "-j", "1_4").out == "1_4\n"
     assert slurm(*own, "-S", "now-3days").out == "1_3\n1_4\n1_[5-6]\n5\n"
-    jobs.it.tokens.store.add_token(KeptToken(hashed("eve's"), "eve", "user"))
-    monkeypatch.setenv("BETIMES_TOKEN", "eve's")
+    monkeypatch.setenv("BETIMES_TOKEN", jobs.it.token_of("eve"))
     assert slurm(*own).out == ""
     assert slurm(*own, "-a").out == slurm(*own, "-u", "ada").out == "1_3\n1_[5-6]\n5\n"
     heads = slurm("sacct").out.splitlines()[:2]
@@ -324,7 +329,7 @@ def test_variables_of_the_environment(
     assert slurm("squeue", "-h", "-t", "PD", "-O", "JobArrayID:4").out == "5   \n1_[5\n"
     assert slurm("sacct", "-n", "-j", "1_3").out == "1_3          RU+ \n"
     assert slurm("sinfo").out == "PARTITION\nbetimes\n"
-    started_at = jobs.it.backend.views[1].started_at or 0.0
+    started_at = jobs.it.jobs()[0].started_at or 0.0
     monkeypatch.setenv("SLURM_TIME_FORMAT", "%s")
     assert slurm("squeue", "-h", "-o", "%S").out == f"{int(started_at)}\n"
     monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
@@ -419,8 +424,7 @@ def test_what_was_submitted_is_asked_for_once(
     assert {job["time_limit"]["number"] for job in told[4:]} == {7}
     assert [which.spec for which in asked] == [False, True, True]
     assert slurm("squeue", "-h", "-r", "-o", "%l").out.count("7:00\n") == 120
-    jobs.it.tokens.store.add_token(KeptToken(hashed("eve's"), "eve", "user"))
-    monkeypatch.setenv("BETIMES_TOKEN", "eve's")
+    monkeypatch.setenv("BETIMES_TOKEN", jobs.it.token_of("eve"))
     assert slurm("squeue", "-h", "-t", "R", "-o", "%i %l").out == "1_3 N/A\n"
 
 
@@ -428,13 +432,12 @@ def test_json_of_sacct(slurm: Slurm, jobs: Background, monkeypatch: pytest.Monke
     told = json.loads(slurm("sacct", "--json").out)
     failed = told["jobs"][1]
     assert (failed["job_id"], failed["state"]) == (2, {"current": ["FAILED"], "reason": "NonZeroExitCode"})
-    assert (failed["exit_code"]["status"], failed["exit_code"]["return_code"]["number"]) == (["ERROR"], 1)
+    assert (failed["exit_code"]["status"], failed["exit_code"]["return_code"]["number"]) == (["ERROR"], 3)
     assert (failed["time"]["elapsed"], failed["time"]["limit"]["number"]) == (70, 10)
     assert {each["type"]: each["count"] for each in failed["tres"]["requested"]} == {
         "cpu": 2, "mem": 1536, "node": 1, "billing": 2,
     }  # fmt: skip
-    jobs.it.tokens.store.add_token(KeptToken(hashed("eve's"), "eve", "user"))
-    monkeypatch.setenv("BETIMES_TOKEN", "eve's")
+    monkeypatch.setenv("BETIMES_TOKEN", jobs.it.token_of("eve"))
     (of_others,) = json.loads(slurm("sacct", "--json", "-j", "1_4").out)["jobs"]
     assert (of_others["user"], of_others["working_directory"], set(of_others)) == ("ada", "", set(failed))
 
@@ -456,19 +459,19 @@ def test_the_documented_recipe_makes_a_trace(
     )
 
 
-def test_sinfo_groups_and_chooses_nodes(slurm: Slurm, live: Background) -> None:
-    here = live.it.backend.nodes_here["here"]
-    live.it.backend.nodes_here["big"] = here.model_copy(
-        update={"name": "big", "status": "drained", "gpu": 2.0}
-    )
-    assert slurm("sinfo", "-h", "-o", "%t %D %N").out == "idle 1 here\ndrain 1 big\n"
-    assert slurm("sinfo", "-h", "-S", "N", "-o", "%N").out == "big\nhere\n"
-    assert slurm("sinfo", "-R", "-h", "-o", "%E %N").out == "drained by an operator big\n"
+@pytest.mark.usefixtures("live")
+@pytest.mark.parametrize("live", [{"machines": (replace(MACHINE, gpu=0.0),)}], indirect=True)
+def test_sinfo_groups_and_chooses_nodes(slurm: Slurm, betimes: Call) -> None:
+    betimes("nodes", "add", "big", "--cpu", "64", "--memory", "256GiB", "--gpu", "2")
+    betimes("nodes", "drain", "big-0")
+    assert slurm("sinfo", "-h", "-o", "%t %D %N").out == "idle 1 here\ndrain 1 big-0\n"
+    assert slurm("sinfo", "-h", "-S", "N", "-o", "%N").out == "big-0\nhere\n"
+    assert slurm("sinfo", "-R", "-h", "-o", "%E %N").out == "drained by an operator big-0\n"
     assert slurm("sinfo", "-h", "-N", "-O", "NodeHost:6,Gres:8,StateLong").out == (
-        "here  (null)  idle                \nbig   gpu:2   drained             \n"
+        "here  (null)  idle                \nbig-0 gpu:2   drained             \n"
     )
     assert slurm("sinfo", "-p", "nosuch").out == "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\n"
-    assert slurm("sinfo", "-h", "-n", "big,x[1-3]", "-o", "%n").out == "big\n"
+    assert slurm("sinfo", "-h", "-n", "big-0,x[1-3]", "-o", "%n").out == "big-0\n"
     assert slurm("sinfo", "-h", "-r", "-t", "idle", "-o", "%n").out == "here\n"
 
 

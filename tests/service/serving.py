@@ -24,6 +24,7 @@ from betimes.service.machines.cloud_file import cloud_of
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.events import Ended
 from betimes.service.startup.in_memory import assembled
 from betimes.service.startup.server import serve
 from betimes.service.store import Store
@@ -41,7 +42,7 @@ QUICK = Limits(keep_alive_s=0.05, follow_s=0.01, over_s=0.02)
 
 
 class Serving:
-    """A service in memory on four cores, the application over it, and the token of an operator.
+    """A service in memory, by default on four cores, the application over it, and the token of an operator.
 
     Within `async with` it runs in that event loop, after `start` in one of its own. It may be started again, and goes
     on with its store. Its clock stands still; `advance` moves it on.
@@ -56,6 +57,8 @@ class Serving:
         user: str = "ada",
         policy: str = "fifo",
         begin_at: float = 0.0,
+        machines: tuple[Machine, ...] = (HERE,),
+        resources: Mapping[str, int] | None = None,
         offers: tuple[Offer, ...] = (),
         pages: bool = False,
         **options: Any,
@@ -64,7 +67,8 @@ class Serving:
         self.folder, self.clock = folder, VirtualClock(begin_at, 0.0)
         self.tokens = Tokens(self.store)
         self.token = self.tokens.new(user)
-        self._policy, self._offers = policy, offers
+        self._machines, self._policy, self._offers = machines, policy, offers
+        self._settings = Settings(offers=offers, resources=dict(resources or {}))
         self._pages, self._options = pages, {"limits": QUICK, **options}
         self._open, self._runner = contextlib.AsyncExitStack(), asyncio.Runner()
         self._is_open = False
@@ -80,12 +84,12 @@ class Serving:
 
     async def __aenter__(self) -> Self:
         service = assembled(
-            [HERE],
+            self._machines,
             self._policy,
             self.folder,
             clock=self.clock,
             store=self.store,
-            settings=Settings(offers=self._offers),
+            settings=self._settings,
             cloud=cloud_of(Cluster("offers", (), offers=self._offers)) if self._offers else None,
         )
         self.assembly = await self._open.enter_async_context(service)
@@ -137,6 +141,24 @@ class Serving:
     async def advance(self, for_s: float) -> None:
         """Let time pass."""
         await self.assembly.advance_to(self.clock.now_s() + for_s)
+
+    def token_of(self, user: str) -> str:
+        """A token of a new user, who is no operator."""
+        self.ask("POST", "/api/v1/users", json={"name": user}).raise_for_status()
+        made = self.ask("POST", "/api/v1/tokens", json={"user": user, "name": "laptop"})
+        return made.json()["token"]
+
+    def end_run(self, job: int, exit_code: int | None = 0, **how: Any) -> None:
+        """Let a job's run end now; how: as an executor reports it."""
+
+        async def end() -> None:
+            world, now_at = self.assembly.world, self.clock.now_s()
+            run = world.stays[job].run
+            world.forget(run, now_at, discards=True)
+            self.assembly.controller.inbox.hear(Ended(run, now_at, exit_code, **how))
+            await self.assembly.settle()
+
+        self.do(end())
 
     def log(self, job: int, run: int = 1) -> Path:
         """The file of a run's output, which nobody but the test writes."""
