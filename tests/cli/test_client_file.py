@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from betimes.cli.client_file import run_verb
 from betimes.cli.main import main
 from betimes.cli.verbs import VERBS
 from tests.cli.conftest import Call, Said
-from tests.service.serving import Background, fake
+from tests.service.serving import Background
 
 File = Callable[..., Said]
 
@@ -27,16 +27,6 @@ def python_3_9() -> str | None:
         if found and not subprocess.run([found, "-c", ""], check=False, capture_output=True).returncode:
             return found
     return None
-
-
-@pytest.fixture
-def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
-    for name in ("BETIMES_URL", "BETIMES_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("BETIMES_STATE", str(tmp_path / "state"))
-    served = Background(fake(tmp_path / "runs"), tmp_path / "state")
-    with served():
-        yield served
 
 
 @pytest.fixture(params=["this Python", "Python 3.9"])
@@ -63,6 +53,7 @@ def file(request: pytest.FixtureRequest, betimes: Call, tmp_path: Path) -> File:
 
 
 def test_its_verbs_and_slurms_commands(file: File, live: Background, tmp_path: Path) -> None:
+    live.it.ask("POST", "/api/v1/nodes/here/drain")  # jobs wait
     assert file("submit", "--id-only", "--estimate", "1h", "--label", "a=b", "--", "true").out == "1\n"
     assert file("jobs", "--json").json()[0]["labels"] == {"a": "b"}
     assert file("hold", "1").code == 0

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.scheduling.job_states import Status
 from tests.docs.pages import BLOCK, text_of
-from tests.service.serving import Background, fake
+from tests.service.serving import Background, Serving
 
 PAGE = "docs/how-to/other-programs.md"
 GENERATOR = "openapi-python-client==0.29.1"
@@ -21,9 +20,11 @@ GENERATOR = "openapi-python-client==0.29.1"
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Background]:
-    served = Background(fake(tmp_path / "runs"), tmp_path / "state")
+    it = Serving(tmp_path / "service")
+    served = Background(it, tmp_path / "state")
     with served():
         yield served
+    it.close()
 
 
 def saved(name: str, folder: Path) -> Path:
@@ -49,12 +50,14 @@ def test_the_scripts_for_snakemake(live: Background, tmp_path: Path) -> None:
     submit = next(line for line in config.splitlines() if "submit-cmd" in line).partition(": ")[2]
     submit = submit.format(rule="map", threads=2, resources=type("", (), {"mem_mb": 500})) + ' "jobscript"'
     assert said("sh", "-c", f"{submit}; {submit}") == "1\n2\n"
-    spec = live.it.backend.specs[1]
+    spec = live.it.jobs()[0].spec
+    assert spec is not None
     assert (spec.name, spec.cpu, spec.memory_gib) == ("map", 2.0, 500 / 1024)
     assert said(status, "1") == "running\n"
-    live.do(live.it.backend.becomes, 1, Status.FINISHED)
+    live.it.end_run(1)
     assert said(status, "1") == "success\n"
     said(cancel, "1", "2")
+    live.it.pass_time(30.0)
     assert said(status, "2") == "failed\n"
 
 
@@ -85,5 +88,5 @@ def test_a_client_that_is_generated(live: Background, tmp_path: Path) -> None:
     child = subprocess.Popen(call, stdout=subprocess.PIPE, env=env, text=True)
     assert child.stdout is not None
     assert child.stdout.readline() == "job 1\n"
-    live.do(live.it.backend.becomes, 1, Status.FINISHED)
+    live.it.end_run(1)
     assert child.communicate()[0] == "finished\n"

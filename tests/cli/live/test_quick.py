@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from betimes.cli import verbs
 from tests.cli.conftest import Call, Said
 from tests.cli.stand_in import Service
-from tests.service.serving import Background, fake
+from tests.service.serving import Background, Serving
 
 HEAVY = ("numpy", "pydantic", "httpx", "typer", "click", "rich", "http.client", "dataclasses", "platformdirs")
 
@@ -24,7 +24,8 @@ def test_no_verb_loads_what_takes_long(tmp_path: Path) -> None:
         "import sys, json; from betimes.cli.main import main; main(sys.argv[1:]);"
         f"print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]), file=sys.stderr)"
     )
-    served = Background(fake(tmp_path / "runs"), tmp_path / "state")
+    it = Serving(tmp_path / "service")
+    served = Background(it, tmp_path / "state")
     calls = (
         *(["submit", "--estimate", "1s", "--memory", "1GiB", "--", "true"], ["quote", "--", "true"]),
         *(["jobs"], ["jobs", "--json"], ["job", "1"], ["wait", "1", "--timeout", "0"], ["events"], ["nodes"]),
@@ -39,6 +40,7 @@ def test_no_verb_loads_what_takes_long(tmp_path: Path) -> None:
                 [sys.executable, "-c", program, *call], capture_output=True, text=True, check=False, env=env
             )
             assert json.loads(done.stderr.splitlines()[-1]) == [], (call, done.stderr)
+    it.close()
 
 
 def test_a_simulation_loads_nothing_of_the_command_line_that_takes_long() -> None:
