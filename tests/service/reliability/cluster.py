@@ -297,7 +297,7 @@ def check(cluster: Cluster) -> None:
         assert scheduler.occupancy.runs_on(name) == there, name
         granted = {number for number, job in jobs.items() if job.run and name in dict(job.places)}
         owed = {number for number, job in jobs.items() if name in dict((job.binding or {}).get("places", ()))}
-        assert scheduler._state.job_index.on_node(name) == sorted(granted | owed), name
+        assert [job.job_id for job in scheduler._state.meant_for(name)] == sorted(granted | owed), name
     assert leaving(scheduler.leaving_and_next, cluster.now_at) == leaving(jobs.values(), cluster.now_at)
     for number, job in scheduler.ledger.jobs.items():
         in_engine = job.status in (Status.QUEUED, *RUNS) and job.set_id is None

@@ -312,8 +312,7 @@ class Nodes(Part):
 
     def _keep_off(self, name: str) -> None:
         """Jobs that are not yet on a node that no longer takes work wait for others."""
-        jobs = self._state.ledger.jobs
-        for job in [jobs[number] for number in self._state.job_index.on_node(name)]:
+        for job in self._state.meant_for(name):
             bound = (job.binding or {}).get("places", ()) if "owed" in (job.binding or {}) else ()
             run = job.run
             holds = run is not None and run.launched and any(where == name for where, _ in run.places)

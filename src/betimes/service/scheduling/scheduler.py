@@ -322,7 +322,8 @@ class Scheduler:
         if self.ledger.arrays or self.ledger.maintenance or self._state.siblings.are_outdated:
             return False
         if any(
-            node.rented_at is not None or (node.status != UP and index.on_node(name)) for name, node in nodes
+            node.rented_at is not None or (node.status != UP and self._state.meant_for(name))
+            for name, node in nodes
         ):
             return False
         if engine.heeds_beliefs and self._state.siblings:

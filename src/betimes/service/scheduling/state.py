@@ -101,12 +101,11 @@ class JobIndex:
         self.entering: set[int] = set()  # the policy receives them at the next decision
         self.holding: set[int] = set()  # they have units of the policy
         self.leaving: set[int] = set()  # their runs are stopping
-        self.nominated: set[int] = set()  # others are preempted for them
+        self.bound: set[int] = set()  # nodes are vacated or reserved for them
+        self.nominated: set[int] = set()  # of these, others are preempted for them
         self.requiring: set[int] = set()  # they require labels of their nodes, and are not over
         # Their demand depends on the family of their nodes; they are not over.
         self.by_family: set[int] = set()
-        self._on_node: defaultdict[str, set[int]] = defaultdict(set)
-        self._nodes_of: dict[int, frozenset[str]] = {}  # of those in `_on_node`
         self._followers: defaultdict[int, set[int]] = defaultdict(set)  # by the job that they wait for
         self._named: defaultdict[tuple[str, str], Line] = defaultdict(Line)  # jobs that are not over
         self._busy: defaultdict[int, set[int]] = defaultdict(set)  # by array: queued, running, or about to be
@@ -127,6 +126,8 @@ class JobIndex:
         (self.holding.add if job.units and not over else self.holding.discard)(number)
         leaves = run is not None and run.stopping is not None and not over
         (self.leaving.add if leaves else self.leaving.discard)(number)
+        bound = job.binding is not None and not over
+        (self.bound.add if bound else self.bound.discard)(number)
         nominated = job.binding is not None and "owed" in job.binding and not over
         (self.nominated.add if nominated else self.nominated.discard)(number)
         if job.set_id is None:
@@ -138,7 +139,6 @@ class JobIndex:
             (self.requiring.discard if over else self.requiring.add)(number)
         if job.spec.demand:
             (self.by_family.discard if over else self.by_family.add)(number)
-        self._note_nodes(job)
         if job.spec.after:
             for after in job.spec.after:
                 first = parse_after(after)[0]
@@ -189,10 +189,6 @@ class JobIndex:
         named = self._named.get((user, name))
         return None if named is None else int(named.first)
 
-    def on_node(self, name: str) -> list[int]:
-        """Jobs that are granted or bound to a node, by number."""
-        return sorted(self._on_node.get(name, ()))
-
     def followers(self, number: int) -> list[int]:
         """Jobs that wait, or waited, for a job to end."""
         return sorted(self._followers.get(number, ()))
@@ -236,24 +232,6 @@ class JobIndex:
             yield number
             if number in short:
                 return
-
-    def _note_nodes(self, job: Job) -> None:
-        number, names = job.job_id, frozenset[str]()
-        if not job.status.is_over and (job.run is not None or job.binding):
-            names = frozenset(name for name, _ in (*job.places, *(job.binding or {}).get("places", ())))
-        before = self._nodes_of.get(number, frozenset[str]())
-        if names == before:
-            return
-        for name in before - names:
-            self._on_node[name].discard(number)
-            if not self._on_node[name]:
-                del self._on_node[name]
-        for name in names - before:
-            self._on_node[name].add(number)
-        if names:
-            self._nodes_of[number] = names
-        else:
-            del self._nodes_of[number]
 
 
 def _numbers() -> set[int]:
@@ -611,6 +589,16 @@ class SchedulerState:
             job = self.job_of(run)
             if job is not None and job.run is not None and job.run.stopping is None:
                 yield job
+
+    def meant_for(self, name: str) -> list[Job]:
+        """The jobs that are granted or bound to a node, by number."""
+        index, found = self.job_index, list[Job]()
+        for number in sorted(index.holding | index.bound):
+            job = self.ledger.jobs[number]
+            places = [] if job.run is None else job.places
+            if any(node == name for node, _ in (*places, *(job.binding or {}).get("places", ()))):
+                found.append(job)
+        return found
 
     def job_of(self, run: RunId) -> Job | None:
         """The job whose present run this is; null: a report of this run comes too late to matter."""
