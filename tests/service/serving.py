@@ -18,7 +18,6 @@ from fastapi import FastAPI
 from betimes.cluster import Cluster, Offer
 from betimes.page.site import create_page
 from betimes.service.access.auth import KeptToken, Tokens
-from betimes.service.access.pace import Pace
 from betimes.service.api import Limits, create_app
 from betimes.service.machines.cloud_file import cloud_of
 from betimes.service.machines.machine import Machine
@@ -208,29 +207,15 @@ class Fake:
     backend: FakeBackend
     tokens: Tokens
     token: str
-    limits: Limits
-    hosts: tuple[str, ...]
     app: FastAPI
-    pace: Pace | None = None
 
     async def __aenter__(self) -> Self:
         """Make a new application over the same service, as after a restart."""
-        self.app = create_app(
-            _as_service(self.backend), self.tokens, limits=self.limits, hosts=self.hosts, pace=self.pace
-        )
+        self.app = create_app(_as_service(self.backend), self.tokens, limits=QUICK)
         self.app.openapi = _document
         return self
 
     async def __aexit__(self, *_: object) -> None: ...
-
-    def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """The answer to one request, made in process."""
-
-        async def one() -> httpx.Response:
-            async with self.asking() as http:
-                return await http.request(method, path, **options)
-
-        return asyncio.run(one())
 
     @property
     def headers(self) -> dict[str, str]:
@@ -242,20 +227,14 @@ class Fake:
         return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=self.headers)
 
 
-def fake(
-    folder: Path | None = None,
-    limits: Limits | None = None,
-    hosts: tuple[str, ...] = (),
-    pace: Pace | None = None,
-) -> Fake:
+def fake(folder: Path | None = None) -> Fake:
     backend = FakeBackend(folder)
     kept = MemoryTokens()
     tokens = Tokens(kept)
     backend.kept_tokens = kept.rows
-    quick = limits or Limits(keep_alive_s=0.05, follow_s=0.01, over_s=0.02)
-    app = create_app(_as_service(backend), tokens, limits=quick, hosts=hosts, pace=pace)
+    app = create_app(_as_service(backend), tokens, limits=QUICK)
     app.openapi = _document
-    return Fake(backend, tokens, tokens.new("ada"), quick, hosts, app, pace)
+    return Fake(backend, tokens, tokens.new("ada"), app)
 
 
 @functools.cache
@@ -265,7 +244,7 @@ def _document() -> dict[str, Any]:
 
 
 def _as_service(backend: FakeBackend) -> ServiceBackend:
-    """Checked by `test_routes.test_the_fake_is_asked_as_the_service_is`."""
+    """The fake has those of the service's methods that its tests need."""
     return cast("ServiceBackend", backend)
 
 
