@@ -12,6 +12,7 @@ from betimes.errors import InputError
 from betimes.foresight.engines import AnyChosen
 from betimes.foresight.learned_promises import LearnedPromises, Promise
 from betimes.foresight.learning_run import LEVEL, described
+from betimes.foresight.promise_model import PromiseModel
 from betimes.foresight.run_times import Described
 from betimes.foresight.simulate import simulate_learning
 from betimes.twin.options import SimulationOptions
@@ -31,6 +32,11 @@ class Learned:
 
     def __init__(self, level: float = LEVEL, promises: LearnedPromises | None = None) -> None:
         self._promises = promises or LearnedPromises(level)
+
+    @property
+    def model(self) -> PromiseModel:
+        """The model of run times and of promised ends."""
+        return self._promises.model
 
     @property
     def level(self) -> float:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from time import localtime, strftime
 
 from betimes.errors import SlurmError
 from betimes.printing import one_line
@@ -46,10 +47,15 @@ class Commands:
         """That of the commands, which the controller's may differ from."""
         return self._run("squeue", ("-V",))
 
-    def history(self, since_at: float, jobs: Sequence[str] = ()) -> str:
-        """Accounting of all jobs, or of some, since an instant (seconds since 1970), as `read_trace` reads it."""
-        asked = ("-a", "-X", "-P", "-S", f"@{since_at:.0f}", "-E", "now", "-o", HISTORY)
-        return self._run("sacct", (*asked, *(("-j", ",".join(jobs)) if jobs else ())))
+    def history(self, since_at: float) -> str:
+        """Accounting of all jobs since an instant (seconds since 1970), as `read_trace` reads it."""
+        since = strftime("%Y-%m-%dT%H:%M:%S", localtime(since_at))
+        return self._run("sacct", ("-a", "-X", "-P", "-S", since, "-E", "now", "-o", HISTORY))
+
+    def ends(self, jobs: Sequence[str]) -> str:
+        """How and when these jobs ended, lines of `id|state|start|end`, as far as accounting has it."""
+        asked = ("-a", "-X", "-P", "-n", "-j", ",".join(jobs), "-o", "JobID,State,Start,End")
+        return self._run("sacct", asked)
 
     def has(self, name: str) -> bool:
         """Whether there is such a command."""

@@ -39,7 +39,9 @@ class Queue:
     state: ClusterState
     unforeseen: Mapping[str, str] = field(default_factory=dict[str, str])
     planned: Mapping[str, float] = field(default_factory=dict[str, float])
-    """The limits with which Slurm plans, s, by job."""
+    """The limits with which Slurm plans, s, of all jobs of the picture."""
+    held: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+    """The CPUs that running jobs hold, by job and node of Slurm."""
 
 
 def queue_of(picture: Picture, machines: Machines) -> Queue:
@@ -73,7 +75,7 @@ class _Mirror:
         ]
         jobs = [*(job for job, _ in running), *self._waiting]
         widths = [*(sum(held.values()) for _, held in running), *map(self._width, self._waiting)]
-        at, limits = self._picture.at, {job.id: self._limit_s(job) for job in jobs}
+        at, limits = self._picture.at, {job.id: self._limit_s(job) for job in self._picture.jobs.values()}
         workload = Workload.from_columns(
             job_id=[job.id for job in jobs],
             submit_s=[min(job.submit_at, job.start_at if job.runs else at, at) for job in jobs],
@@ -109,7 +111,8 @@ class _Mirror:
                 name_of[node.name] for node in self._machines.nodes.values() if node.cpus and not node.is_open
             ],
         )
-        return Queue(cluster, workload, state, self._unforeseen, limits)
+        every_held = {job.id: held for job, held in running}
+        return Queue(cluster, workload, state, self._unforeseen, limits, every_held)
 
     def _why_unforeseen(self, job: SlurmJob) -> str | None:
         """Why a job is not foreseen that its row says nothing of."""

@@ -18,6 +18,7 @@ BASES = {
     "estimate": "as you estimated",
     "progress": "by the progress that it reports",
     "last-two": "the mean of its last two runs",
+    "planned": "its time limit, with which Slurm plans",
     "default": "the default, as it has no estimate; give one with --estimate 2h",
     "alike": "as long as jobs like it took",
     "limit": "its time limit",

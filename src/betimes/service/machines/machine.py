@@ -15,7 +15,7 @@ from betimes.errors import ClusterError
 if TYPE_CHECKING:
     from betimes.cluster import Cluster
 
-Kind = Literal["local", "ray", "virtual", "fake-cloud", "rented", "cloud"]
+Kind = Literal["local", "ray", "virtual", "fake-cloud", "rented", "cloud", "slurm"]
 RENTED: tuple[Kind, ...] = ("rented", "cloud")  # of machines on which jobs really run: here, and elsewhere
 REAL: tuple[Kind, ...] = ("local", "ray", *RENTED)  # nodes of these kinds execute commands
 HERE: tuple[Kind, ...] = ("local", "rented")  # and these are on the service's own machine

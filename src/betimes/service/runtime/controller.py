@@ -121,6 +121,7 @@ class Controller:
         self.at_rest = asyncio.Event()  # set while everything due by now is done, and `run` waits
         self.metrics: Metrics | None = None  # null: nothing is measured
         self.problem: str | None = None
+        self.notes: Callable[[], list[str]] = list  # what a reader should know, besides
         self.failures = 0  # of turns, in a row, for an unknown reason
         self.set_aside = SetAside()
         self.alone = 0  # so many turns take one input each, to find the one that cannot be carried out

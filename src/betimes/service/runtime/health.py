@@ -73,6 +73,7 @@ async def health_of(controller: Controller, readiness: Readiness, uptime_s: floa
         notes.append(
             f"The system clock went back {away}. Times shown may be {away} late until it catches up."
         )
+    notes += controller.notes()
     if controller.store.damage is not None:
         notes.append(controller.store.damage)
     now_at = controller.clock.now_s()

@@ -306,7 +306,7 @@ class Promises:
     @property
     def _can_rehearse(self) -> bool:
         scheduler = self.controller.scheduler
-        return not (scheduler.stands_by or len(scheduler.ledger.jobs) > MOST_REHEARSED)
+        return not (scheduler.watches or scheduler.stands_by or len(scheduler.ledger.jobs) > MOST_REHEARSED)
 
     async def _of_whole(
         self, spec: JobSpec, user: str, kept: dict[str, Any] | None
@@ -436,7 +436,7 @@ class Promises:
         anew = anew and any(
             job.quoted is not None and job.quoted["quote_id"] < changed for job in jobs.values()
         )
-        if numbers or outrun or anew:
+        if (numbers or outrun or anew) and not self.controller.scheduler.is_blind:
             held = ExitStack()
             held.enter_context(self.controller.clock.hold())  # a promise must not know what comes next
             self.late += 1

@@ -561,6 +561,8 @@ class ServiceBackend:
 
         Raises Refused, Unknown, Conflict and PolicyError as the changes would.
         """
+        if self.scheduler.watches:
+            raise Conflict("what-if is not answered yet where Slurm decides and is watched")
         self.submissions.check_uploads(asked.submit)
         if (policy := asked.policy) is not None:
             if policy.startswith(PREFIX):
@@ -591,6 +593,8 @@ class ServiceBackend:
             raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
         if job is None or job.status is not Status.QUEUED or job.set_id is not None or scheduler.stands_by:
             return HelpsView(made_at=made_at)
+        if scheduler.watches:
+            return HelpsView(made_at=made_at, not_tried=["Slurm decides here, which is only watched"])
         if scheduler.rents:
             return HelpsView(
                 made_at=made_at, not_tried=[f"{scheduler.ledger.policy} rents machines as it sees fit"]
@@ -703,7 +707,7 @@ class ServiceBackend:
 
     async def _forecast(self) -> Forecast | None:
         """The forecast of now, or the last one if that takes a while, as `as_of_at` shows."""
-        if self.scheduler.stands_by:
+        if self.scheduler.stands_by or self.scheduler.is_blind:
             return None
         patience_s = FIRST_PATIENCE_S if self.promises.latest is None else PATIENCE_S
         try:

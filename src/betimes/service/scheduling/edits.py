@@ -14,7 +14,7 @@ from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.events import RunId
 from betimes.service.scheduling.job import Job, spec_text
 from betimes.service.scheduling.jobs import Jobs
-from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.policy_engine import WATCHES, PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.job_changes import ALWAYS, RUNNING, UNFORESEEN, JobChanges
 from betimes.service.spec.job_spec import JobSpec, parse_after, split_after
@@ -45,6 +45,8 @@ class Edits:
 
     def check(self, number: int, changes: JobChanges) -> JobSpec:
         """The job as changed. Raises Unknown, Conflict, Refused."""
+        if self._engine.watches:
+            raise Conflict(WATCHES)
         job = self._state.live_job(number, "changed")
         self._check_state(job, changes)
         spec = changes.changed(job.spec)

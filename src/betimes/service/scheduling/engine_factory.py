@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
 from betimes.cluster import Offer
 from betimes.cluster.resources import Amounts
 from betimes.cluster.shapes import Shapes, distinct_shapes
-from betimes.errors import ClusterError
+from betimes.errors import ClusterError, Unavailable
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
 from betimes.service.engines.dedicated_machines import shapes_of
@@ -24,8 +24,10 @@ from betimes.service.engines.messages import (
     Allocation,
     Alone,
     Decisions,
+    Expected,
     Inputs,
     JobRequest,
+    Play,
     Restored,
     Sharing,
 )
@@ -100,6 +102,19 @@ def _row(speedup: dict[int, float], widest: int) -> tuple[float, ...]:
 SIZES_WITHOUT_JOBS = (3600.0,)  # the workload assumed where there are no jobs
 
 
+class Observation(Protocol):
+    """What others decide about jobs that are only watched here."""
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nothing can be foreseen now."""
+        ...
+
+    def foresee(self, epoch_at: float, expected: Expected) -> Play:
+        """A play-out of what was seen last, instants from `epoch_at` on. Raises Unavailable with the reason."""
+        ...
+
+
 @dataclass
 class Settings:
     """An operator's settings for the engines."""
@@ -117,6 +132,7 @@ class Settings:
     resources: dict[str, int] = field(default_factory=dict[str, int])  # that are counted, besides machines
     budgets: Budgets = field(default_factory=Budgets)
     fleet: FleetLimits = field(default_factory=FleetLimits)
+    observation: Observation | None = None  # what is decided elsewhere, and watched here
 
 
 @dataclass
@@ -220,6 +236,8 @@ def build(
     engine: LivePool | LiveNodes | Standby
     if not is_compiled:
         engine = Standby(kind)
+    elif settings.observation is not None:
+        engine = Observed(settings.observation, epoch_at)
     elif kind == POOL:
         known = tuple(_work_of(job, before or policy) for job in live) + sizes
         engine = LivePool(
@@ -477,6 +495,9 @@ class Standby:
         self.kind = kind
         self._jobs: dict[int, _Work] = {}
 
+    stands_by = True
+    """Whether an engine that decides is to follow."""
+
     @property
     def slot_of(self) -> Mapping[int, _Work]:
         """The jobs that it knows."""
@@ -552,3 +573,45 @@ class Standby:
             work.account = work.at(now_s)
         size_s = work.account.size_s + left_s - work.account.left_s
         work.account = replace(work.account, size_s=size_s, left_s=left_s)
+
+
+class Observed(Standby):
+    """Stands for a scheduler that decides elsewhere: it counts work as that is seen to go on, and decides nothing."""
+
+    stands_by = False
+    heeds_beliefs = False
+    foresees = False
+
+    def __init__(self, observation: Observation, epoch_at: float) -> None:
+        super().__init__("nodes")
+        self._observation, self._epoch_at = observation, epoch_at
+        self._entered = 0
+
+    def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
+        """As before; those that are submitted wait."""
+        for request in what.requests:
+            self.enter(request.job, request.runtime_estimate_s, now_s)
+        return super().happen(now_s, what)
+
+    def believed_left(self, job: int, now_s: float) -> float:
+        """Work believed to be left now; below 0: it has run for longer, as its end was noticed late."""
+        work = self._jobs[job]
+        return work.account.left_s - work.rate * max(0.0, now_s - work.account.since_s)
+
+    def enter(self, number: int, size_s: float, now_s: float) -> None:
+        """A job waits for nodes; size_s: its work as believed."""
+        self._entered += 1
+        self._jobs[number] = _Work(Account(now_s, size_s, size_s, 0.0, 0.0, now_s, self._entered), 0, 0.0)
+
+    def begin(self, number: int, units: int, since_s: float) -> Account:
+        """A job is seen to run since an instant; its account from then on."""
+        work = self._jobs[number]
+        work.account = replace(work.account, since_s=since_s)
+        work.units, work.rate = units, 1.0
+        return work.account
+
+    def foresee(self, now_s: float, more: JobRequest | None, _: object, expected: Expected) -> Play:
+        """A play-out of what was seen last. Raises Unavailable for one more job, and where nothing is seen."""
+        if more is not None:
+            raise Unavailable("a job that Slurm does not have is promised nothing yet; submit it with sbatch")
+        return self._observation.foresee(self._epoch_at, expected)

@@ -23,7 +23,7 @@ def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
         job_id=int(event.job or 0),
         spec=shared_spec(JobSpec(**data["spec"]), ledger.jobs.get(int(event.job or 0) - 1)),
         user=data["user"],
-        submitted_at=event.at_s,
+        submitted_at=data.get("submitted_at", event.at_s),
         runtime_estimate_s=data["believed_s"],
         basis=data["basis"],
         array_id=data.get("array_id"),

@@ -19,7 +19,7 @@ from betimes.service.scheduling.effects import Signalled, SignalRun
 from betimes.service.scheduling.events import Ended, RunId
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Status
-from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.policy_engine import WATCHES, PolicyEngine
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec.spelling import signal_number
@@ -271,6 +271,8 @@ class Jobs:
 
     def check(self, action: Action, number: int) -> Job:
         """The job, if the action is possible now. Raises Unknown, Conflict."""
+        if self._engine.watches:
+            raise Conflict(WATCHES)
         if action == "requeue":
             return self._check_requeue(number)
         if action in ("suspend", "resume"):

@@ -53,6 +53,7 @@ from betimes.twin.account import Account
 from betimes.twin.nodes.planner_rounds import Plan
 from betimes.twin.pool.trials import SLACK, usual_s, work_left
 
+WATCHES = "this service watches Slurm; submit with sbatch, and it will be promised an end"
 LEAST_END_S = 1.0
 """Until a stopping run is believed to have left."""
 _NEVER_CHANGED = ("policy", "rules", "offers", "offered", "shapes", "_new_state")
@@ -111,7 +112,16 @@ class PolicyEngine:
     @property
     def stands_by(self) -> bool:
         """Whether the policy in force is not compiled yet, so that nothing is decided."""
-        return self._built is not None and isinstance(self._built.engine, Standby)
+        return (
+            self._built is not None
+            and isinstance(self._built.engine, Standby)
+            and self._built.engine.stands_by
+        )
+
+    @property
+    def watches(self) -> bool:
+        """Whether another scheduler decides, which is watched only."""
+        return self.settings.observation is not None
 
     @property
     def restart_s(self) -> float:

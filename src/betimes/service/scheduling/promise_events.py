@@ -7,7 +7,7 @@ from betimes.service.scheduling.events import Event
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.kind import Data, Kind
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.promises import INTERVAL, judged
+from betimes.service.scheduling.promises import INTERVAL, PromiseErrors, judged
 from betimes.units import instant, within
 
 
@@ -31,6 +31,12 @@ def _quoted(ledger: Ledger, event: Event, job: Job) -> None:
     learned = None if learned is None else tuple(learned)
     earliest_at = event.data.get("earliest_at", quote["made_at"])
     ledger.promise_errors.promised(job, quote, queue, learned, earliest_at)
+
+
+def _history_learned(ledger: Ledger, event: Event, _: Job | None) -> None:
+    level = ledger.promise_errors.model.intervals.level
+    ledger.promise_errors = PromiseErrors.from_json(event.data["model"])
+    ledger.promise_errors.model.intervals.at_level(level)
 
 
 def _promise_broken(_: Ledger, event: Event, job: Job) -> None:
@@ -68,6 +74,11 @@ def _broken_words(data: Data) -> str:
 
 KINDS: dict[str, Kind[Ledger]] = {
     "quoted": Kind("a job was promised a start and an end", _quoted, _quoted_words),
+    "history-learned": Kind(
+        "what the finished jobs of another scheduler's accounting teach of run times and promises",
+        _history_learned,
+        lambda data: f"{data['jobs']:,} finished jobs",
+    ),
     "promise-broken": Kind(
         "a job's end came after what was promised, or is sure to, as a node is away; a new one follows",
         _promise_broken,

@@ -154,6 +154,8 @@ INTERVAL = (*ENDS, "level")
 STARTS = ("start_low_at", "start_median_at", "start_high_at")
 """And that of its start."""
 SURE_OF_PROGRESS = 0.5  # of the time that a job has left by its progress: that much at least, at its level
+PLANNED = "planned"
+"""The basis of a job's run time where another scheduler plans with its limit."""
 LEVEL = 0.8  # until a service sets its own
 
 
@@ -270,11 +272,11 @@ class PromiseErrors:
             longer = (job.runtime_estimate_s - age_s) / expected_left(grid[None], 0, age_s)
             from_at = max(begins_at, made_at)
             believed_at = from_at + max(finish_at - from_at, 0.0) * longer
-        played = Played(begins_at, finish_at, believed_at, job.basis)
+        played = Played(begins_at, finish_at, believed_at, _basis(job))
         run_s = self.model.run_times.quantiles(asked, made_at, age_s)
         point = self.model.point(asked, made_at, played, queue, run_s, earliest_at, age_s)
         first = self.model.intervals.issued.get(str(job.job_id))
-        outran = first is not None and first.like.basis != job.basis
+        outran = first is not None and first.like.basis != _basis(job)
         like = point.like._replace(outran=outran, stated=grid is None and job.basis == "estimate")
         return point._replace(like=like)
 
@@ -305,7 +307,7 @@ class PromiseErrors:
         first = intervals.issued.get(number)
         if quote["finish_at"] is None or not self._knows(job):
             return
-        if first is not None and first.like.basis == job.basis:
+        if first is not None and first.like.basis == _basis(job):
             return
         shown_s = None
         if quote.get("level") is not None:
@@ -357,6 +359,11 @@ class PromiseErrors:
 def _rests_on(source: Source) -> str:
     stated = "; its estimate counts as much as all of them" if source.stated else ""
     return _RESTS_ON[source.of].format(f"{source.sample:,}") + stated
+
+
+def _basis(job: Job) -> str:
+    """The basis as the model has it: a history, in which all is planned with limits, has none."""
+    return "" if job.basis == PLANNED else job.basis
 
 
 def described(job: Job) -> Described:

@@ -53,6 +53,7 @@ CODES = {
     "stopped": "its run was stopped from outside, by neither a user nor the policy",
     "exit-code": "its command exited with a code other than 0",
     "signal": "its command was ended by a signal",
+    "observed": "as Slurm has it, which this service watches; the sentence says what was seen",
     "time-limit": "it reached its time limit",
     "out-of-memory": "it was killed for using more memory than its limit",
     "start-failed": "its command could not be started",

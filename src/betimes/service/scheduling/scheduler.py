@@ -36,6 +36,7 @@ from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.maintenance import MaintenanceWindows
 from betimes.service.scheduling.node import UP, NodesInBrief
 from betimes.service.scheduling.nodes import JobRentals, MachineRentals, Nodes
+from betimes.service.scheduling.observed import ObservedJobs
 from betimes.service.scheduling.part import Part
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.promises import Forecast, cost_usd
@@ -103,6 +104,7 @@ class Scheduler:
         self.admission = Admission(state, engine, self.jobs, arrays, self.users, self._refuse)
         self.edits = Edits(state, engine, self.jobs, self.admission, self.policy)
         self.reports = ReportHandling(state, engine, self.jobs, runs, sets, self.policy)
+        self.observed = ObservedJobs(state, engine, self.jobs, runs, self.reports)
         self.nodes = Nodes(state, engine, self.jobs, runs, sets, self.policy)
         self.limits = LimitsOfFleet(state, engine, budgets)
         self.maintenance = MaintenanceWindows(state, engine, runs)
@@ -116,6 +118,7 @@ class Scheduler:
             self.promises,  # before anything else changes
             arrays,
             self.users,
+            self.observed,
             Dependencies(state),
             Delays(state, self.jobs),
             budgets,
@@ -205,6 +208,17 @@ class Scheduler:
     def stands_by(self) -> bool:
         """Whether the policy in force is not compiled yet, so that nothing is decided."""
         return self._engine.stands_by
+
+    @property
+    def watches(self) -> bool:
+        """Whether another scheduler decides, which is watched only."""
+        return self._engine.watches
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether what another scheduler decides is not seen now, or not all of it, so that nothing is foreseen."""
+        observation = self.settings.observation
+        return observation is not None and observation.is_blind
 
     @property
     def offers_for_jobs(self) -> tuple[Offer, ...] | None:

@@ -333,6 +333,10 @@ class Occupancy:
         self._take(run, holding)
         return job.places
 
+    def overbook(self, run: RunId, job: Job) -> None:
+        """Note a run that another scheduler has started where nothing seems to be free."""
+        self._take(run, self._holding(job.spec, job.places, job.units_per_task))
+
     def resize(self, run: RunId, job: Job, at_once: bool) -> Places | None:
         """Let a run of a pool hold its new grant; null: others have not left all of it yet.
 

@@ -332,7 +332,8 @@ class WaitReasons:
 
     def _not_its_turn(self, job: Job) -> dict[str, Any]:
         """There is room for it, but it has not been started."""
-        engine, policy = self._engine.engine, self._state.ledger.policy
+        engine = self._engine.engine
+        policy = "Slurm" if self._engine.watches else self._state.ledger.policy
         if isinstance(engine, LivePool):
             asked, why = engine.why_less(job.job_id)
             if why:

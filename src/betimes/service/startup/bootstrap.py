@@ -60,10 +60,12 @@ from betimes.service.runtime.retention import (
     keep_uses,
 )
 from betimes.service.runtime.service_backend import ServiceBackend
+from betimes.service.runtime.slurm_source import Observation
 from betimes.service.runtime.tuner import LiveTuner
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.events import Ended, Event, RunId
 from betimes.service.scheduling.job_states import Status
+from betimes.service.startup.beside_slurm import check_history, nodes_of_slurm, watch_slurm
 from betimes.service.startup.config import ServiceConfig
 from betimes.service.startup.in_memory import admit_virtual_nodes
 from betimes.service.startup.server import Encrypted, serve
@@ -72,6 +74,7 @@ from betimes.service.store.belonging import COPIED
 from betimes.service.store.store import Store, default_url
 from betimes.service.tuning.retune import Retune, parse_retune
 from betimes.service.uploads.kept import Uploads, uploads_of
+from betimes.slurm.queue import POLICY as SLURM_POLICY
 from betimes.units import Keep
 
 if TYPE_CHECKING:
@@ -173,6 +176,7 @@ def _engine_settings(config: ServiceConfig) -> Settings:
         resources=config.resources,
         fleet=FleetLimits(config.most_machines, config.longest_lease_s),
         plans_aside=config.arrivals is None,  # a replay has the same result each time
+        observation=Observation() if config.slurm else None,
     )
 
 
@@ -251,11 +255,12 @@ async def _recover(
     if known and replays:
         raise Conflict(f"{config.state} has a history; a replay needs a state directory of its own (--state)")
     ledger = controller.scheduler.ledger
+    check_history(ledger, config)
     for name, node in ledger.nodes.items():
         if node.rented_at is not None and (rentals is None or rentals.kind != node.machine.kind):
             option = "--cloud FILE.toml, without --fleet" if node.machine.kind == "fake-cloud" else "--fleet"
             raise Conflict(f"node {name} is rented; say from what cloud ({option}), as last time")
-    policy = config.policy or ledger.policy or DEFAULT_POLICY
+    policy = SLURM_POLICY if config.slurm else config.policy or ledger.policy or DEFAULT_POLICY
     # A virtual clock would go on meanwhile; else this takes only a moment.
     if replays or kernels.are_cached(policy):
         await kernels.compile(policy)
@@ -265,7 +270,9 @@ async def _recover(
         controller.clock = Clock(ledger.last_at)
     controller.scheduler.begin(controller.clock.now_s())
     machines = cluster.machines if cluster is not None else config.machines
-    if machines is None:
+    if config.slurm:
+        machines = await asyncio.to_thread(nodes_of_slurm, config.slurm_bin)
+    elif machines is None:
         machines = [await asyncio.to_thread(discover)]
     alive = cluster.alive if cluster is not None else frozenset[str]()
     _begin(controller, known, machines, alive, config)
@@ -380,6 +387,9 @@ async def _go_on(served: _Served, recovered: _Recovered, config: ServiceConfig, 
         served.promises.catch_up()
     if cluster is not None and recovered.executor is not None:
         _follow(cluster, controller, recovered.executor)
+    if config.slurm:
+        key = bytes.fromhex(recovered.store.meta(SECRET) or "")
+        controller.background.go(watch_slurm(controller, served.promises, config, key, known=recovered.known))
     replays = config.arrivals is not None
     kept = Retention(
         config.keep_finished_s,
@@ -428,7 +438,9 @@ def _begin(
     if not known:
         for machine in machines:
             scheduler.nodes.add(machine, "operator")
-        scheduler.open(config.policy or DEFAULT_POLICY, controller.clock.now_s())
+        scheduler.open(
+            SLURM_POLICY if config.slurm else config.policy or DEFAULT_POLICY, controller.clock.now_s()
+        )
         return
     check_start(machines, scheduler.ledger.nodes.values())
     controller.resume()

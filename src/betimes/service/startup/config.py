@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 FILE = "config.toml"  # in the state directory
 PREFIX = "BETIMES_UP_"
+LEAST_POLL_S = 15.0
 
 
 class Setting(NamedTuple):
@@ -122,6 +123,19 @@ def _local_users(value: Any) -> str:
     if value not in ("known", "any"):
         raise ValueError("give known or any")
     return value
+
+
+def _user_names(value: Any) -> str:
+    if value not in ("shown", "hashed"):
+        raise ValueError("give shown or hashed")
+    return value
+
+
+def _poll_seconds(value: Any) -> float:
+    seconds = parse_duration(_written(value))
+    if seconds < LEAST_POLL_S:
+        raise ValueError(f"give at least {LEAST_POLL_S:g}s, as sites forbid to ask more often")
+    return seconds
 
 
 def _pace(value: Any) -> Pace | None:
@@ -364,6 +378,47 @@ class ServiceConfig:
             _yes,
         ),
     )
+    slurm: bool = field(
+        default=False,
+        metadata=_setting(
+            "slurm",
+            "Watch the Slurm that is here, as its users may, and promise its jobs an end; nothing is decided here, and "
+            "nothing is written to Slurm.",
+            _yes,
+        ),
+    )
+    slurm_bin: Path | None = field(
+        default=None,
+        metadata=_setting(
+            "slurm_bin", "The directory of Slurm's commands; by default those of PATH.", _path, "DIR"
+        ),
+    )
+    poll_s: float = field(
+        default=60.0,
+        metadata=_setting(
+            "poll", "How often --slurm looks at the queue, at least 15s apart.", _poll_seconds, "TIME", "60s"
+        ),
+    )
+    history_s: float = field(
+        default=90 * 86400.0,
+        metadata=_setting(
+            "history",
+            "How much of sacct --slurm learns from at its first start; 0: nothing.",
+            _seconds,
+            "TIME",
+            "90d",
+        ),
+    )
+    user_names: Literal["shown", "hashed"] = field(
+        default="shown",
+        metadata=_setting(
+            "user_names",
+            "Whether --slurm keeps the names of users and jobs, or hashes that tell them apart.",
+            _user_names,
+            "shown|hashed",
+            "shown",
+        ),
+    )
     database: str | None = field(
         default=None,
         metadata=_setting("database", "postgresql://...; by default SQLite in DIR.", metavar="URL"),
@@ -567,6 +622,13 @@ class ServiceConfig:
     promises: int | None = None  # to so many of its jobs, evenly spread; by default to all
 
     def __post_init__(self) -> None:
+        others = {"--ray": self.ray, "--fleet": self.fleet, "--cluster": self.cluster, "--nodes": self.nodes}
+        others |= {"--cloud": self.cloud, "--policy": self.policy, "--replay": self.arrivals}
+        other = next((option for option, given in others.items() if given is not None), None)
+        if self.slurm and other is not None:
+            raise InputError(f"--slurm: Slurm decides, and has the nodes; leave out {other}")
+        if not self.slurm and self.slurm_bin is not None:
+            raise InputError("--slurm-bin is about an existing Slurm; add --slurm")
         if self.local_users is not None:
             from betimes.service.access.peers import check_local  # loads asyncio
 

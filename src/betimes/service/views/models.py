@@ -430,7 +430,7 @@ class NodeView(View):
     """A machine."""
 
     name: str
-    kind: Literal["local", "ray", "virtual", "fake-cloud", "rented", "cloud"]
+    kind: Literal["local", "ray", "virtual", "fake-cloud", "rented", "cloud", "slurm"]
     status: Literal["booting", "up", "draining", "drained", "lost", "gone"]
     cpu: float
     memory_gib: float

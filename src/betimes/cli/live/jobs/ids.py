@@ -29,6 +29,7 @@ Ids = Annotated[
     ),
 ]
 _ELEMENTS = r"(?P<array>[1-9][0-9]{0,17})_\[(?P<index>\*|[0-9]{1,9})\]"
+_ELEMENT = r"(?P<array>[1-9][0-9]{0,17})_(?P<index>[0-9]{1,9})"  # as Slurm writes it
 _ON = ("ok", "any", "fail", "start", "corr")  # `job_spec.ON`, without the models
 _RANGE = r"(?P<first>[1-9][0-9]{0,17})(?:-(?P<last>[1-9][0-9]{0,17}))?"
 
@@ -57,7 +58,12 @@ def resolve(service: PlainClient, words: Sequence[str]) -> list[int]:
     """The jobs named by numbers, ranges or names, each once; raises InputError for words that name none."""
     found: dict[int, None] = {}
     for word in words:
-        found.update(dict.fromkeys(_of_name(service, word) if _is_name(word) else parse_ids([word])))
+        element = re.fullmatch(_ELEMENT, word)
+        if element is not None:
+            numbers = _of_array(service, **element.groupdict())
+        else:
+            numbers = _of_name(service, word) if _is_name(word) else parse_ids([word])
+        found.update(dict.fromkeys(numbers))
     return list(found)
 
 
@@ -83,9 +89,7 @@ def _of_array(service: PlainClient, array: str, index: str) -> list[int]:
     if index == "*":
         return list(every.values()) or [int(array)]
     if int(index) not in every:
-        raise InputError(
-            f"dependency: there is no {array}_{index}; `squeue -t all -j {array}` lists the elements of an array"
-        )
+        raise InputError(f"there is no {array}_{index}; `betimes jobs --all` lists the elements of arrays")
     return [every[int(index)]]
 
 

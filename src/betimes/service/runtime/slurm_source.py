@@ -1,0 +1,408 @@
+"""An existing Slurm as the source of events: one poller looks at it, and what has changed is put into the inbox.
+
+Nothing is decided here and nothing is written to Slurm. Promises are made from the last look: what runs goes on where
+it runs, and what waits follows in Slurm's order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from betimes.cluster.labels import is_label
+from betimes.errors import BetimesError, SlurmError, Unavailable
+from betimes.foresight.run_times import HALF
+from betimes.foresight.simulate import simulate
+from betimes.printing import printable
+from betimes.service.engines.accounts import expected_left
+from betimes.service.engines.messages import Expected, Foreseen, Play
+from betimes.service.machines.machine import Machine
+from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.promises import Promises
+from betimes.service.scheduling.node import DRAINING, UP
+from betimes.service.scheduling.observed import Element
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.spec.job_spec import JobSpec
+from betimes.slurm.commands import Commands
+from betimes.slurm.doctor import SLOW_S, sight
+from betimes.slurm.jobs import SlurmJob, parts_of
+from betimes.slurm.machines import Machines
+from betimes.slurm.picture import Looks, Picture
+from betimes.slurm.queue import POLICY, Queue, queue_of
+from betimes.units import length
+
+KIND = "slurm"
+LEAST_POLL_S = 15.0
+MOST_POLL_S = 600.0
+OLD_S = 900.0
+"""A picture that is older promises nothing."""
+MOST_NUMBER = (1 << 26) - 1
+"""Slurm's largest number of a job, those of federations aside."""
+ELEMENTS = 100_000_000
+"""Element 3 of array 4711 has the number 471100000003 here: no number of Slurm's is as large."""
+_MOST_NAME = 100
+A_MOMENT_S = 0.02
+_ENDED: dict[str, Literal["finished", "failed", "cancelled"]] = {
+    "COMPLETED": "finished",
+    "CANCELLED": "cancelled",
+    "REVOKED": "cancelled",
+}
+
+log = logging.getLogger(__name__)
+
+
+def number_of(job_id: str) -> int | None:
+    """The number of a job here: Slurm's, and for elements of arrays one above these; null: it is of a federation."""
+    base, _, component = job_id.partition("+")
+    first, index = parts_of(base)
+    first += int(component or 0)  # the parts of a heterogeneous job have numbers one after the other
+    if not 0 < first <= MOST_NUMBER or (index or 0) >= ELEMENTS:
+        return None
+    return first if index is None else first * ELEMENTS + index
+
+
+def machines_of_slurm(machines: Machines) -> list[Machine]:
+    """Slurm's nodes, with the names of their partitions as labels."""
+    partitions = {name: each.nodes for name, each in machines.partitions.items() if is_label(name, "yes")}
+    return [
+        Machine(
+            name,
+            KIND,
+            KIND,
+            float(node.cpus),
+            node.memory_mib / 1024,
+            0.0,
+            labels=tuple(sorted((each, "yes") for each, nodes in partitions.items() if name in nodes)),
+        )
+        for name, node in machines.nodes.items()
+        if node.cpus
+    ]
+
+
+@dataclass(frozen=True)
+class Names:
+    """How users and jobs are called in the log. key: they are hashed with it; null: shown."""
+
+    key: bytes | None = None
+
+    def of(self, text: str) -> str:
+        """A name as the log has it."""
+        if self.key is not None:
+            return hmac.new(self.key, text.encode(errors="replace"), hashlib.sha256).hexdigest()[:12]
+        return printable(text)[:_MOST_NAME] or "-"
+
+
+class Observation:
+    """The last look at Slurm, from which promises are made."""
+
+    def __init__(self) -> None:
+        self.queue: Queue | None = None
+        self.why_none = "Slurm has not been looked at yet"
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether there is no look from which anything could be foreseen."""
+        return self.queue is None
+
+    def take(self, queue: Queue) -> None:
+        """Go on from another look."""
+        self.queue = queue
+
+    def refuse(self, why: str) -> None:
+        """Promise nothing until the next look."""
+        self.queue, self.why_none = None, why
+
+    def foresee(self, epoch_at: float, expected: Expected) -> Play:
+        """A play-out of the last look, in which jobs end when they are expected to, and Slurm plans with limits."""
+        if self.queue is None:
+            raise Unavailable(f"no job is promised anything now: {self.why_none}")
+        return partial(_played, self.queue, epoch_at, dict(expected))
+
+
+def _played(queue: Queue, epoch_at: float, expected: Expected) -> Foreseen:
+    ids = [str(each) for each in queue.workload.job_id.tolist()]
+    numbers = [number_of(each) for each in ids]
+    if not ids:
+        return Foreseen([], np.zeros(0), np.zeros(0))
+    now_at, running = queue.state.now_s, queue.state.running_by_id
+    left = list[float]()
+    for job_id, number in zip(ids, numbers, strict=True):
+        age_s = now_at - running[job_id].since_s if job_id in running else 0.0
+        left_s = max(queue.planned[job_id] - age_s, 1.0)
+        grid = expected.get(number) if number is not None else None
+        if grid is not None and float(grid[-1]) > age_s:
+            found_s = expected_left(grid[None], 0, age_s) if age_s else float(grid[HALF])
+            left_s = min(max(found_s, 1.0), left_s)
+        left.append(left_s)
+    ages = [now_at - running[each].since_s if each in running else 0.0 for each in ids]
+    workload = replace(queue.workload, work_s=(np.array(ages) + left) * queue.workload.max_units)
+    pinned = [
+        job if job.left_s is not None else replace(job, left_s=left[ids.index(job.job_id)])
+        for job in queue.state.running
+    ]
+    state = replace(queue.state, running=pinned)
+    found = simulate(
+        workload, POLICY, cluster=queue.cluster, sizes="estimate", state=state, on_wide="drop"
+    ).jobs
+    kept = [at for at, number in enumerate(numbers) if number is not None]
+    return Foreseen(
+        [number for number in numbers if number is not None],
+        found.start_s[kept] - epoch_at,
+        found.finish_s[kept] - epoch_at,
+    )
+
+
+class SlurmSource:
+    """The poller: it looks, puts into the inbox what has changed, and has new jobs promised an end.
+
+    poll_s: between two looks; twice as long after each that fails or is slow, up to MOST_POLL_S.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        promises: Promises,
+        looks: Looks,
+        observation: Observation,
+        poll_s: float,
+        names: Names,
+    ) -> None:
+        self._controller, self._promises, self._looks = controller, promises, looks
+        self._observation, self._poll_s, self._names = observation, poll_s, names
+        self._passed: set[int] | None = None  # were over when this service began, and are not known
+        self.pause_s = poll_s
+        self.seen_at: float | None = None
+        self.trouble: str | None = None
+
+    async def run(self) -> None:
+        """Look again and again."""
+        while True:
+            await self.look()
+            await asyncio.sleep(self.pause_s)
+
+    def notes(self) -> list[str]:
+        """What a reader should know: how old the last look is, and what is wrong."""
+        found = [self.trouble] if self.trouble is not None else []
+        age_s = math.inf if self.seen_at is None else self._controller.clock.now_s() - self.seen_at
+        if self.trouble is None and age_s > 3.0 * self._poll_s:
+            found.append(
+                f"Slurm was looked at {length(age_s)} ago"
+                if math.isfinite(age_s)
+                else "Slurm was not seen yet"
+            )
+        return found
+
+    async def look(self) -> None:
+        """Look once, and take in what is seen."""
+        try:
+            picture = await asyncio.to_thread(self._looks.look)
+            machines = await asyncio.to_thread(self._looks.machines, picture)
+            counts = await asyncio.to_thread(self._looks.counts)
+            queue = queue_of(picture, machines)
+        except SlurmError as error:
+            self._note(str(error))
+            self.pause_s = min(2.0 * self.pause_s, MOST_POLL_S)
+            if self.seen_at is not None and self._controller.clock.now_s() > self.seen_at + OLD_S:
+                self._observation.refuse(f"{error}; it was last seen {length(OLD_S)} ago or earlier")
+            return
+        is_slow = picture.took_s > SLOW_S
+        self.pause_s = min(2.0 * self.pause_s, MOST_POLL_S) if is_slow else self._poll_s
+        seen = sight(picture, machines, counts)
+        self._note(None if seen.ok else seen.text)
+        if seen.ok:
+            self._observation.take(queue)
+        else:
+            self._observation.refuse(seen.text)
+        try:
+            await self._take_in(picture, machines, queue)
+            self.seen_at = picture.at
+            if seen.ok:
+                await self._promise(queue)
+        except BetimesError as error:  # the next look may go better
+            self._note(f"what was seen of Slurm could not be taken in: {error}")
+
+    def _note(self, trouble: str | None) -> None:
+        if trouble != self.trouble and trouble is not None:
+            log.warning("%s", trouble)
+        elif self.trouble is not None and trouble is None:
+            log.info("Slurm answers again")
+        self.trouble = trouble
+
+    async def _take_in(self, picture: Picture, machines: Machines, queue: Queue) -> None:
+        """Put into the inbox what has changed since the last look: ends first, then new jobs, then starts."""
+        jobs = {number: job for job in picture.jobs.values() if (number := number_of(job.id)) is not None}
+        ask = self._controller.ask
+        known = self._controller.scheduler.ledger.jobs
+        gone = [number for number in known if number not in jobs]
+        ends = await asyncio.to_thread(self._ends_of, gone) if gone else {}
+        kept = {
+            number: why
+            for job_id, why in queue.unforeseen.items()
+            if (number := number_of(job_id)) is not None
+        }
+        await ask("nodes of Slurm", partial(_take_nodes, machines=machines))
+        if self._passed is None:
+            self._passed = {number for number, job in jobs.items() if job.is_over and number not in known}
+        self._passed &= jobs.keys()
+        await ask("look at Slurm", partial(self._take_jobs, jobs=jobs, ends=ends, kept=kept, queue=queue))
+
+    def _ends_of(self, gone: Iterable[int]) -> dict[int, SlurmEnd]:
+        """How jobs ended that are shown no more, as accounting has it; those it does not have are left out."""
+        ids = {_id_of(number): number for number in gone}
+        try:
+            text = self._looks.commands.ends(list(ids))
+        except SlurmError as error:
+            log.info("%d jobs are shown no more, and their ends are unknown: %s", len(ids), error)
+            return {}
+        return {ids[job_id]: end for job_id, end in _read_ends(text) if job_id in ids}
+
+    def _take_jobs(
+        self,
+        scheduler: Scheduler,
+        jobs: Mapping[int, SlurmJob],
+        ends: Mapping[int, SlurmEnd],
+        kept: Mapping[int, str],
+        queue: Queue,
+    ) -> None:
+        observed, passed = scheduler.observed, self._passed or set()
+        for number, job in list(scheduler.ledger.jobs.items()):
+            seen = jobs.get(number)
+            if seen is None:
+                end = ends.get(number)
+                if end is not None and end.started_at is not None and job.run is None:
+                    places = [(next(iter(scheduler.ledger.nodes)), job.spec.max_units)]
+                    observed.started(number, places, end.started_at)
+                how, at, text = ("failed", scheduler.now_at, _UNKNOWN) if end is None else end.as_event
+                observed.ended(number, how, at, text)
+            elif job.run is not None and (seen.waits or seen.submit_at > (job.run.started_at or math.inf)):
+                observed.ended(number, "requeued", seen.submit_at, "Slurm has requeued it")
+        for number, seen in sorted(jobs.items(), key=lambda each: (each[1].submit_at, each[0])):
+            job = scheduler.ledger.jobs.get(number)
+            if job is None and (number in passed or scheduler.ended_as(number) is not None):
+                continue  # it was over before
+            spec = self._spec(seen, queue)
+            if job is None:
+                array, place = parts_of(seen.id.partition("+")[0])
+                element = None if place is None else Element(array, place)
+                observed.submitted(number, spec, self._names.of(seen.user), seen.submit_at, element)
+            elif job.run is None and seen.waits and spec != job.spec:
+                observed.changed(number, spec)
+            if seen.runs or (seen.is_over and seen.hosts):
+                self._start(scheduler, number, seen, queue)
+            if seen.is_over:
+                at = scheduler.now_at if math.isnan(seen.end_at) else seen.end_at
+                observed.ended(number, *SlurmEnd(seen.state, None, at).as_event)
+        observed.keep({number: why for number, why in kept.items() if jobs[number].waits})
+
+    def _start(self, scheduler: Scheduler, number: int, seen: SlurmJob, queue: Queue) -> None:
+        """Let a job have started, if that is news."""
+        nodes = scheduler.ledger.nodes
+        share = max(1, seen.cpus // max(1, len(seen.hosts)))  # of one that is over already
+        on = queue.held.get(seen.id) or dict.fromkeys(seen.hosts, share)
+        places = [(name, units) for name, units in on.items() if name in nodes]
+        if places and scheduler.ledger.jobs[number].run is None:
+            scheduler.observed.started(number, places, seen.start_at)
+
+    def _spec(self, job: SlurmJob, queue: Queue) -> JobSpec:
+        """A job as a request here: CPUs are its units."""
+        units = sum(queue.held.get(job.id, {}).values()) or job.cpus
+        require = {name: "yes" for name in job.partitions if is_label(name, "yes")}
+        return JobSpec(
+            command=["slurm"],
+            name=self._names.of(job.name),
+            min_units=units,
+            max_units=units,
+            estimate_s=queue.planned[job.id],
+            time_limit_s=queue.planned[job.id],
+            grace_s=0.0,
+            labels={"slurm": job.id, "partition": ",".join(job.partitions)},
+            require=require if len(require) == len(job.partitions) == 1 else {},
+        )
+
+    async def _promise(self, queue: Queue) -> None:
+        """Promise an end to the jobs of the last look that have no promise."""
+        while self._promises.late:  # those of jobs that queue now
+            await asyncio.sleep(A_MOMENT_S)
+        jobs = self._controller.scheduler.ledger.jobs
+        ids = map(str, queue.workload.job_id.tolist())
+        numbers = [
+            number
+            for job_id in ids
+            if job_id not in queue.unforeseen
+            and (number := number_of(job_id)) in jobs
+            and jobs[number].promised_finish_at is None
+            and jobs[number].account is not None
+        ]
+        if numbers:
+            await self._promises.make(numbers)
+
+
+_UNKNOWN = "Slurm shows it no more, and how it ended is unknown"
+
+
+@dataclass(frozen=True)
+class SlurmEnd:
+    """How a job ended, as accounting has it; seconds since 1970."""
+
+    state: str
+    started_at: float | None
+    ended_at: float
+
+    @property
+    def as_event(self) -> tuple[Literal["finished", "failed", "cancelled"], float, str]:
+        """How, when, and in words."""
+        return (
+            _ENDED.get(self.state, "failed"),
+            self.ended_at,
+            f"Slurm: {self.state.lower().replace('_', ' ')}",
+        )
+
+
+def _read_ends(text: str) -> Iterable[tuple[str, SlurmEnd]]:
+    """Jobs that are over, of lines `id|state|start|end`."""
+    for line in text.split("\n"):
+        found = re.fullmatch(r"([0-9_+]{1,40})\|([A-Z_]{1,40})[^|]*\|([^|]*)\|(\d{1,11})", line, re.ASCII)
+        if found is not None:
+            started = float(found[3]) if re.fullmatch(r"\d{1,11}", found[3], re.ASCII) else None
+            yield found[1], SlurmEnd(found[2], started, float(found[4]))
+
+
+def _id_of(number: int) -> str:
+    """Slurm's id of a job's number."""
+    base, index = divmod(number, ELEMENTS)
+    return str(index) if base == 0 else f"{base}_{index}"
+
+
+def _take_nodes(scheduler: Scheduler, machines: Machines) -> None:
+    """Nodes come, go, and take jobs or not, as Slurm has it."""
+    known = scheduler.ledger.nodes
+    for machine in machines_of_slurm(machines):
+        if machine.name not in known:
+            scheduler.nodes.add(machine, "slurm")
+        elif known[machine.name].machine != machine:
+            scheduler.nodes.change(machine)
+        is_open = machines.nodes[machine.name].is_open
+        if is_open != (known[machine.name].status == UP):
+            scheduler.nodes.set_status(machine.name, UP if is_open else DRAINING, "slurm")
+    for name in [
+        name for name, node in known.items() if node.machine.kind == KIND and name not in machines.nodes
+    ]:
+        if not scheduler.occupancy.runs_on(name):
+            scheduler.nodes.left(name)
+
+
+def looks_of(folder: str | None) -> Looks:
+    """Looks by the commands of a folder, or of PATH."""
+    from pathlib import Path
+
+    return Looks(Commands(None if folder is None else Path(folder)))
