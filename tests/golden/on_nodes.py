@@ -22,6 +22,8 @@ POLICIES = (
     "easy:order=sjf,placement=worst",
     "conservative",
     "conservative:order=sjf,placement=worst",
+    "slurm",
+    "slurm:depth=3,horizon=1h,precision=0,placement=first",
     "sjf",
     "ljf",
     "widest",

@@ -34,7 +34,19 @@ TWO = Cluster(
     ),
 )
 RANDOM = "rand"  # draws its victims by the order of all submissions, which is not in a state
-ON_NODES = ["fifo", "easy", "conservative", "skip-over", "sjf", "wfp3", "fitgpp", "lrtp", "youngest", RANDOM]
+ON_NODES = [
+    "fifo",
+    "easy",
+    "conservative",
+    "slurm",
+    "skip-over",
+    "sjf",
+    "wfp3",
+    "fitgpp",
+    "lrtp",
+    "youngest",
+    RANDOM,
+]
 IN_A_POOL = ["fifo", "srtf", "las:quantum=20", "themis:lease=20", "afs", "max-min", "wfq"]
 
 

@@ -47,6 +47,7 @@ NODES = [
     "youngest",
     "easy",
     "conservative",
+    "slurm",
     "sjf",
     "skip-over:order=random",
     "wfp3",

@@ -27,6 +27,9 @@ OWNED = 3
 AUTO, NEVER, NOW = range(3)
 """A submitter's choice about rented machines: the policy decides, none, one rather than wait."""
 
+WORD = 62
+"""Nodes in a whole number of `State.claimed`, which stays positive."""
+
 BLOCK = 64
 """Entries in a block of the queue: a change moves at most half as many."""
 
@@ -468,6 +471,7 @@ class NodesState(Struct):
     score: Floats  # (slots or nodes, whichever is more)
     ends: Records[End]  # (2 * slots,) begins and ends
     steps: Records[Step]  # the plan of reservations; node n's begins with step n
+    claimed: Ints  # (words of nodes x (steps + 1),) a bit for each node that is taken from a step on (`slurm_backfill`)
     spans: Records[End]  # (2 x steps,) heap: from when on how many tasks of a job fit on a node
     open_spans: Records[End]  # (2 x steps,) of a node, a stack; of all, a heap of until when
     span_ends_s: Floats  # (2 x steps,) until when, by the rank of a span

@@ -16,6 +16,7 @@ from betimes.core.nodes.columns import (
     FEATURE_COLUMNS,
     GROUP,
     OWNED,
+    WORD,
     Absence,
     Block,
     Choice,
@@ -168,7 +169,9 @@ def _with_more_nodes(state: NodesState) -> NodesState:
 
     The ring of nodes that had something freed starts anew, so that all that wait look at every node again.
     """
-    wider = _of_nodes(2 * len(state.nodes), len(state.free), guarded=bool(state.cluster[0].guarded))
+    nodes = 2 * len(state.nodes)
+    wider = _of_nodes(nodes, len(state.free), guarded=bool(state.cluster[0].guarded))
+    wider |= {"claimed": _of_steps(len(state.steps), nodes)["claimed"]}
     for name, column in wider.items():
         mine = np.asarray(getattr(state, name))
         np.asarray(column)[: len(mine)] = mine
@@ -181,7 +184,7 @@ def _with_more_nodes(state: NodesState) -> NodesState:
 
 
 def _with_more_steps(state: NodesState) -> NodesState:
-    return state.replaced(**_of_steps(2 * len(state.steps)))
+    return state.replaced(**_of_steps(2 * len(state.steps), len(state.nodes)))
 
 
 def _with_longer_log(state: NodesState) -> NodesState:
@@ -286,14 +289,15 @@ def _blank_state(
         chosen=_whole(slots),
         ends=blank(End, 2 * slots),
         leavers=blank(End, slots),
-        **_of_steps(steps),
+        **_of_steps(steps, nodes),
     )
 
 
-def _of_steps(steps: int) -> dict[str, Any]:
+def _of_steps(steps: int, nodes: int) -> dict[str, Any]:
     """The columns of a blank state whose length depends on the length of a plan."""
     return {
         "steps": blank(Step, steps),
+        "claimed": _whole((steps + 1) * (nodes // WORD + 1)),
         "spans": blank(End, 2 * steps),
         "open_spans": blank(End, 2 * steps),
         "span_ends_s": np.zeros(2 * steps),

@@ -9,7 +9,7 @@ from betimes.core.nodes.wait_predictor import Split
 from betimes.core.placements import Node
 from betimes.kernels import Floats, FloatTable, Ints, Records, Struct
 
-SKIP, EASY, CONSERVATIVE = 0, 1, 2
+SKIP, EASY, CONSERVATIVE, SLURM = 0, 1, 2, 3
 
 
 class NodesRules(Struct):
@@ -19,6 +19,10 @@ class NodesRules(Struct):
     dynamic: bool  # keys change while jobs wait
     by_level: bool  # trial jobs first, or those of a higher priority: a class of its own where users share
     backfill: int  # SKIP: any that fits goes ahead; EASY: what does not delay the first that does not fit
+    depth: int  # SLURM: jobs that are planned at most; 0: all
+    horizon_s: float  # how far ahead
+    resolution_s: float  # their plans begin and end at multiples of it; 0: as they are
+    precision_s: float  # the first interval of ends that count as one; 0: none do
     window: int  # jobs passed over before a pass gives up; 1: strictly in order; 0: no limit
     spreads: bool  # a gang takes one node after another in turn
     preempts: bool
@@ -50,7 +54,7 @@ class NodesRules(Struct):
     share: Callable[[NodesState, NodesRules, int], int]  # `passes.schedule.share`, where users share
     preempt: Callable[[NodesState, NodesRules, int], int]  # `passes.preemption`, if the policy preempts
     reserve: Callable[[NodesState, NodesRules, int], int]  # `passes.backfilling`, if `backfill` is EASY
-    # `passes.reservations`, if `backfill` is CONSERVATIVE
+    # `passes.reservations`, if `backfill` is CONSERVATIVE, or `passes.slurm_backfill`
     start_as_reserved: Callable[[NodesState, NodesRules], int]
     order_machines: Callable[[NodesState, NodesRules], int]  # `machines.provisioning`, if it has ticks
     fill: Callable[[NodesState, NodesRules], int]  # `passes.empty_machines`, if it fills

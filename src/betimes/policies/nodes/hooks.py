@@ -37,7 +37,8 @@ from betimes.core.nodes.passes.empty_machines import fill_empty
 from betimes.core.nodes.passes.preemption import NO_PLAN, preempt
 from betimes.core.nodes.passes.reservations import start_as_reserved
 from betimes.core.nodes.passes.schedule import share
-from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
+from betimes.core.nodes.passes.slurm_backfill import backfill_as_slurm
+from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, SLURM, NodesRules
 from betimes.core.nodes.wait_predictor import no_predictor
 from betimes.core.planning import Planner
 from betimes.core.status import DONE
@@ -49,6 +50,9 @@ from betimes.policies.nodes.orders import ORDERS, first_come, highest_level
 from betimes.policies.nodes.placement import RULES
 from betimes.policies.nodes.wait_model import WaitModel
 
+BACKFILLS = {"easy": EASY, "conservative": CONSERVATIVE, "slurm": SLURM}
+RESERVING = {"conservative": start_as_reserved, "slurm": backfill_as_slurm}
+
 MOST = 1e9  # limit of jobs in a window and of preemptions of a job
 
 ORDER = Parameter(
@@ -56,7 +60,8 @@ ORDER = Parameter(
 )
 PLACEMENT = Parameter(
     "placement",
-    "which of the nodes with room: the first, the fullest (by all resources, or by GPUs, then cores) or the emptiest",
+    "which of the nodes with room: the first, the fullest (by all resources, or by GPUs, then cores), the emptiest, or "
+    "the shortest row of them that suffices",
     "best",
     choices=tuple(RULES),
 )
@@ -150,7 +155,11 @@ class NodesPolicy:
             ranked=self.rank is not None or (order is not None and order.rank is not first_come),
             dynamic=self.dynamic or (self.rank is None and order is not None and order.dynamic),
             by_level=(self.rank or (order and order.rank)) is highest_level,
-            backfill={"easy": EASY, "conservative": CONSERVATIVE}.get(str(backfill), SKIP),
+            backfill=BACKFILLS.get(str(backfill), SKIP),
+            depth=self._whole(values, "depth", 0),
+            horizon_s=_number_of(values, "horizon") or math.inf,
+            resolution_s=_number_of(values, "resolution"),
+            precision_s=_number_of(values, "precision"),
             window=window,
             spreads=self.spreads if self.place is not None or rule is None else rule.spreads,
             preempts=self.evict is not None,
@@ -251,7 +260,7 @@ class NodesPolicy:
         return {
             "share": no_room_made,
             "preempt": preempt if self.evict is not None else no_room_made,
-            "start_as_reserved": start_as_reserved if backfill == "conservative" else nothing_to_do,
+            "start_as_reserved": RESERVING.get(str(backfill), nothing_to_do),
             "reserve": reserve if backfill == "easy" else no_room_made,
             "order_machines": order_machines if self.provision is not None else nothing_to_do,
             "fill": fill_empty if self._fills(values) else nothing_to_do,
@@ -387,6 +396,11 @@ def _declared(
         parameters=(*declared.get("parameters", ()), *shared),
         **hooks,
     )
+
+
+def _number_of(values: dict[str, Value | None], name: str) -> float:
+    value = values.get(name, 0.0)
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _number(parameter: Parameter, value: Value | None) -> float:

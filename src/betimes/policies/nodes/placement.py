@@ -8,11 +8,12 @@ GPUs, where nodes have any, are scarcer and come first.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from betimes.core.nodes.columns import NodesView
-from betimes.core.nodes.demands import demand_on
+from betimes.core.nodes.demands import demand_on, tasks_within
 from betimes.core.placements import Node
 from betimes.kernels import Floats, Ints, Records, kernel
 
@@ -69,6 +70,36 @@ def worst_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, s
         score[k] = -left_over(view, nodes, fitting[k], slot)
 
 
+@kernel
+def tightest_row(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
+    """The shortest row of nodes with numbers one after another that has room for all tasks, from its begin on.
+
+    If none has, all of the longest, and the same for what is left: as Slurm chooses nodes that are alike.
+    """
+    need, count = view.needs[slot], len(fitting)
+    missing, turn = need.tasks, 0.0
+    for k in range(count):
+        score[k] = math.inf
+    while missing > 0:
+        best, best_tasks, at = -1, 0, 0
+        while at < count:
+            first, tasks = at, 0
+            while at < count and (at == first or fitting[at] == fitting[at - 1] + 1):
+                if score[at] == math.inf:
+                    tasks += tasks_within(view, nodes[fitting[at]], fitting[at], need)
+                at += 1
+            if tasks > best_tasks < missing or missing <= tasks < best_tasks:
+                best, best_tasks = first, tasks
+        if best < 0:
+            break
+        at = best
+        while at < count and (at == best or fitting[at] == fitting[at - 1] + 1):
+            score[at] = turn
+            at += 1
+        missing -= best_tasks
+        turn += 1.0
+
+
 RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
@@ -76,5 +107,6 @@ RULES: dict[str, Rule] = {
         Rule("best", "the node that has least left", best_fit),
         Rule("worst", "the node that has most left", worst_fit, spreads=True),
         Rule("best-cores", "the node that has fewest GPUs left, then fewest cores", best_fit_by_cores),
+        Rule("row", "the shortest row of nodes with room for all tasks, else the longest", tightest_row),
     )
 }

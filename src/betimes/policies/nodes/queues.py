@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from betimes.policies.nodes.hooks import BACKFILL, ORDER, PLACEMENT, WINDOW, NodesPolicy
+from dataclasses import replace
+
+from betimes.policies.hooks import Parameter
+from betimes.policies.nodes.hooks import BACKFILL, MOST, ORDER, PLACEMENT, WINDOW, NodesPolicy
 from betimes.policies.nodes.orders import ORDERS
 
 QUESTIONS = {
@@ -46,6 +49,41 @@ conservative = NodesPolicy(
     paper="Feitelson and Weil (IPPS 1998)",
     parameters=(WINDOW, ORDER, PLACEMENT),
     backfill="conservative",
+)
+
+slurm = NodesPolicy(
+    name="slurm",
+    summary="As Slurm plans: in order of priority, whole nodes, to a depth and a horizon, all anew at each pass.",
+    question="What will the Slurm that is there do with this queue?",
+    paper="Slurm's sched/backfill, version 22.05, as measured",
+    parameters=(
+        Parameter("depth", "jobs that are planned; 0: all (bf_max_job_test)", 500.0, low=0.0, high=MOST),
+        Parameter(
+            "horizon",
+            "how far ahead jobs are planned; 0: without limit (bf_window)",
+            86400.0,
+            low=0.0,
+            is_duration=True,
+        ),
+        Parameter(
+            "resolution",
+            "plans begin and end at multiples of it; 0: to the instant (bf_resolution)",
+            60.0,
+            low=0.0,
+            is_duration=True,
+        ),
+        Parameter(
+            "precision",
+            "running jobs that end within such a time count as one, and twice that further on; 0: each for itself",
+            30.0,
+            low=0.0,
+            is_duration=True,
+        ),
+        replace(PLACEMENT, default="row"),
+    ),
+    rank=ORDERS["level"].rank,
+    backfill="slurm",
+    by_priority=True,
 )
 
 BY_ORDER = tuple(

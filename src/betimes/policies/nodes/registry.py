@@ -8,7 +8,7 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.packing import PACKING
 from betimes.policies.nodes.portfolio import portfolio_of
 from betimes.policies.nodes.provisioning import PROVISIONING
-from betimes.policies.nodes.queues import BY_ORDER, conservative, easy, fifo, skip_over
+from betimes.policies.nodes.queues import BY_ORDER, conservative, easy, fifo, skip_over, slurm
 from betimes.policies.nodes.victims import lowest_priority, youngest
 from betimes.policies.nodes.waiting import WAITING
 from betimes.policies.nodes.wfq_order import wfq_order
@@ -21,6 +21,7 @@ _POSSIBLE: dict[str, NodesPolicy] = {
         skip_over,
         easy,
         conservative,
+        slurm,
         *BY_ORDER,
         wfq_order,
         fitgpp,

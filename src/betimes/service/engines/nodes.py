@@ -168,7 +168,7 @@ class LiveNodes:
             guarded=any(each.policy.is_users for each in in_turn),
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(machines)),
-            steps=FIRST_PLAN if rules.backfill == CONSERVATIVE else 1,
+            steps=FIRST_PLAN if rules.backfill >= CONSERVATIVE else 1,
             log=FIRST_LOG,
             quota=UNLIMITED if quota is None else quota,
             lease_s=lease_s,

@@ -173,7 +173,7 @@ class NodesSimulation:
             placements=max(FIRST_PLACEMENTS, 4 * len(cluster)),
             segments=RECORDS if options.timeline else 0,
             absences=RECORDS if self.preempts else 0,
-            steps=FIRST_PLAN if rules.backfill == CONSERVATIVE else 1,
+            steps=FIRST_PLAN if rules.backfill >= CONSERVATIVE else 1,
             offers=terms_of(cluster, bits) if rents else None,
             fates=fates_of(cluster, most) if rents else 0,
             leases=RECORDS if rents else 0,

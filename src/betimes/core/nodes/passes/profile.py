@@ -51,7 +51,7 @@ def make_plan(state: NodesState, waiting: Ints) -> bool:
         if need.reservation >= 0:
             begin_s = max(need.reserved_s, now)
             length = push_end(state.ends, length, begin_s, seq, -1 - slot)
-            length = push_end(state.ends, length, begin_s + _lasts_s(state, slot), seq, slot)
+            length = push_end(state.ends, length, begin_s + lasts(state, slot), seq, slot)
     while length > 0:
         length = pop_end(state.ends, length)
         if state.ends[length].at_s < math.inf and not _append(
@@ -87,7 +87,7 @@ def _close(state: NodesState, closing: Closing) -> None:
 @kernel
 def claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
     """Take the resources of the job's reservation out of the plan from `begin_s` on (1), or give them back (-1)."""
-    need, steps, ends_s = state.needs[slot], state.steps, begin_s + _lasts_s(state, slot)
+    need, steps, ends_s = state.needs[slot], state.steps, begin_s + lasts(state, slot)
     at = need.reservation
     while at >= 0:
         placement = state.placements[at]
@@ -124,7 +124,7 @@ def may_move_up(state: NodesState, slot: int, before_s: float) -> bool:
         return True
     if len(state.closings) > 0 or len(state.interference) > 0 or len(state.demands) > 0:
         return True  # a run may be shorter than its reservation
-    lasts_s, last = _lasts_s(state, slot), -1
+    lasts_s, last = lasts(state, slot), -1
     for turn in range(need.freed_seen, freed):
         node = log[turn % len(log)]
         if node != last and suits(state.nodes[node], need):
@@ -160,7 +160,7 @@ def must_stay(state: NodesState, slot: int, begin_s: float) -> bool:
     if _earliest_of_one(state, slot, begin_s, own) < math.inf:
         return False
     steps, number = state.steps, _step_at(state, own, begin_s)
-    ends_s = begin_s + _lasts_s(state, slot)
+    ends_s = begin_s + lasts(state, slot)
     while number >= 0 and steps[number].at_s < ends_s:
         if min(steps[number].free_gpu, steps[number].free_cpu, steps[number].free_memory) < 0:
             return False
@@ -180,7 +180,7 @@ def earliest_s(state: NodesState, slot: int, before_s: float) -> float:
 @kernel
 def _earliest_of_one(state: NodesState, slot: int, before_s: float, own: int) -> float:
     """As `earliest_s`, for one task; on its `own` node there is room from `before_s` on."""
-    need, lasts_s, best_s = state.needs[slot], _lasts_s(state, slot), before_s
+    need, lasts_s, best_s = state.needs[slot], lasts(state, slot), before_s
     for node in range(len(state.nodes)):
         if suits(state.nodes[node], need):
             best_s = min(best_s, _earliest_on(state, need, lasts_s, node, best_s, node == own))
@@ -214,7 +214,7 @@ def _earliest_on(
 @kernel
 def is_kept(state: NodesState, slot: int, begin_s: float) -> bool:
     """Whether the nodes of its reservation have room for the job from `begin_s` on."""
-    need, lasts_s = state.needs[slot], _lasts_s(state, slot)
+    need, lasts_s = state.needs[slot], lasts(state, slot)
     at = need.reservation
     while at >= 0:
         placement = state.placements[at]
@@ -233,7 +233,7 @@ def sketch_from(state: NodesState, slot: int, begin_s: float) -> None:
 
     Where an overrun has upset the plan the room is negative, and counts as 0: it hinders only jobs that need some.
     """
-    steps, ends_s = state.steps, begin_s + _lasts_s(state, slot)
+    steps, ends_s = state.steps, begin_s + lasts(state, slot)
     for at in range(len(state.nodes)):
         state.sketch[at] = state.nodes[at]
         node, number = state.sketch[at], _step_at(state, at, begin_s)
@@ -253,7 +253,7 @@ def sketch_from(state: NodesState, slot: int, begin_s: float) -> None:
 
 
 @kernel
-def _lasts_s(state: NodesState, slot: int) -> float:
+def lasts(state: NodesState, slot: int) -> float:
     """How long a waiting job is believed to hold its nodes once it starts; where nodes close, at most."""
     lasts_s = restart_s(state, slot) + believed_left(state, slot, state.pool[0].now)
     return max(lasts_s, state.needs[slot].lasts_s) if len(state.closings) > 0 else lasts_s
@@ -330,7 +330,7 @@ def _earliest_of_gang(state: NodesState, slot: int, before_s: float) -> float:
     A sweep over the begins of the spans in which so many tasks fit on a node: those that last until the job would be
     done count.
     """
-    need, lasts_s, count = state.needs[slot], _lasts_s(state, slot), 0
+    need, lasts_s, count = state.needs[slot], lasts(state, slot), 0
     for node in range(len(state.nodes)):
         if suits(state.nodes[node], need):
             count = _find_spans(state, need, lasts_s, node, before_s, count)

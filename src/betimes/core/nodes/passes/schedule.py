@@ -87,7 +87,7 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
         verdict = rank_again(state, rules)
         if verdict != DONE:
             return verdict
-    if rules.backfill == CONSERVATIVE:
+    if rules.backfill >= CONSERVATIVE:
         verdict = rules.start_as_reserved(state, rules)
         if verdict in (NEED_STEPS, NEED_PLACEMENTS, NEED_LOG):
             return verdict
